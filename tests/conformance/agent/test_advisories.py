@@ -202,7 +202,7 @@ class KnowsWhatItDoes(SaysItIsDoneAlways):
 
 @BOTH
 async def test_where_a_status_says_nothing_a_file_does(version: int) -> None:
-    _, result = await play(SaysItIsDoneAlways, "permissions/no-answer", version)
+    _, result = await play(SaysItIsDoneAlways, "permissions/invalid-response", version)
     assert set(broken(result)) == {"R-PERM-05"} | ({"R-PERM-14"} if version == 2 else set())
     (told,) = broken(result)["R-PERM-05"]
     assert "made.txt is there" in told
@@ -210,7 +210,7 @@ async def test_where_a_status_says_nothing_a_file_does(version: int) -> None:
 
 @BOTH
 async def test_status_that_says_nothing_is_no_finding(version: int) -> None:
-    played, result = await play(KnowsWhatItDoes, "permissions/no-answer", version)
+    played, result = await play(KnowsWhatItDoes, "permissions/invalid-response", version)
     assert played.outcome == "finished"
     assert broken(result) == {}
     assert "R-PERM-05" in result.reports[0].rules

@@ -64,7 +64,7 @@ async def test_further_prompts_bring_rules_into_play() -> None:
     def connect(noise: Callable[[str], None]) -> Bent:
         return Bent(Bend, ScriptAgent())
 
-    chosen = [one for one in agent_scenarios() if one.name == "prompts/more"]
+    chosen = [one for one in agent_scenarios() if one.name == "prompts/additional"]
     settings = Settings(timeout=5.0, more=["plan", "notice warning"])
     result = await AgentRun(connect, chosen, settings).run((1, 2))
     kept = [{rule for rule, one in report.rules.items() if one.passed} for report in result.reports]
@@ -169,7 +169,7 @@ time.sleep(60)
 @quirk("stays-after-stdin")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM")
 async def test_agent_that_stays_without_stdin_is_advised(how: str, told: str) -> None:
-    result = await start(STAYING.format(how=how), "process/leaves")
+    result = await start(STAYING.format(how=how), "shutdown/stdin-closed")
     (played,) = result.scenario_results
     assert played.outcome == "advised"
     assert "after its stdin was closed" in played.reason
@@ -204,7 +204,7 @@ class Silent(Bend):
 
 
 async def test_silent_agent_leaves_a_scenario_unfinished_and_the_next_is_played() -> None:
-    result = await run(Silent, "prompts/text", "listing/delete", seconds=2.0)
+    result = await run(Silent, "prompts/text", "session-list/delete", seconds=2.0)
     first, second = result.scenario_results
     assert (first.outcome, second.outcome) == ("unfinished", "finished")
     assert "no end of the turn" in first.reason
@@ -223,7 +223,7 @@ class Mortal(Bend):
 
 
 async def test_agent_that_goes_away_is_told_of_and_started_again() -> None:
-    result = await run(Mortal, "prompts/text", "listing/delete")
+    result = await run(Mortal, "prompts/text", "session-list/delete")
     first, second = result.scenario_results
     assert (first.outcome, second.outcome) == ("unfinished", "finished")
     assert "hung up" in first.reason
@@ -246,7 +246,7 @@ class MortalAfterwards(Bend):
 
 
 async def test_death_after_the_last_answer_counts_for_the_scenario() -> None:
-    result = await run(MortalAfterwards, "prompts/text", "listing/delete")
+    result = await run(MortalAfterwards, "prompts/text", "session-list/delete")
     first, second = result.scenario_results
     assert (first.outcome, second.outcome) == ("unfinished", "finished")
     assert [one.scenario for one in result.disconnects] == ["prompts/text"]
@@ -276,7 +276,7 @@ class ClosesBeforeTheTurnEnds(Bend):
 
 @requirement("R-SESS-21")
 async def test_order_of_the_answers_to_a_close_and_to_its_prompt_is_free_in_version_1() -> None:
-    result = await run(ClosesBeforeTheTurnEnds, "cancelling/turn", seconds=5.0)
+    result = await run(ClosesBeforeTheTurnEnds, "cancellation/turn", seconds=5.0)
     assert result.failed_rules(strict=True) == []
     assert result.reports[0].rules["R-SESS-21"].passed
 
@@ -318,7 +318,7 @@ class Odd(Bend):
 
 
 async def test_answer_of_no_known_shape_ends_no_run() -> None:
-    result = await run(Odd, "opening/fork", "listing/delete")
+    result = await run(Odd, "reopening/fork", "session-list/delete")
     assert [one.outcome for one in result.scenario_results][1] == "finished"
     assert "R-SESS-25" in result.reports[0].rules
 
@@ -373,7 +373,7 @@ async def test_agent_that_wants_no_login_is_not_told_of() -> None:
 
 
 async def test_answer_to_an_answer_is_shown_with_what_it_answers() -> None:
-    result = await run(AnswersAnswers, "malformed/answers")
+    result = await run(AnswersAnswers, "malformed/responses")
     told = result.reports[0].rules["R-ERR-04"].failures
     senders = [frame.sender for one in told for frame in one.frames if b"4711" in frame.text]
     assert senders == ["client", "agent"]

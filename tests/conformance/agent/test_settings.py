@@ -48,9 +48,9 @@ def test_prompts_that_are_not_given_are_the_ones_for_any_agent() -> None:
 
 
 def test_area_and_scenario_may_be_skipped() -> None:
-    settings = Settings(skip={"mcp": "none here", "login/out": "no login"})
+    settings = Settings(skip={"mcp": "none here", "login/logout": "no login"})
     assert settings.skipped("mcp/stdio") == "none here"
-    assert settings.skipped("login/out") == "no login"
+    assert settings.skipped("login/logout") == "no login"
     assert settings.skipped("login/unknown") is None
 
 

@@ -65,7 +65,7 @@ class BareVersion2(FalseVersion2):
 @requirement("R-INIT-06")
 @pytest.mark.parametrize("make", [FalseVersion2, BareVersion2])
 async def test_false_version_2_is_named_once_and_judged_in_version_1(make: type[Bend]) -> None:
-    names = ("prompts/text", "sessions/new", "handshake/words-of-version-2", "handshake/versions")
+    names = ("prompts/text", "sessions/new", "handshake/version-2-params", "handshake/versions")
     async with asyncio.timeout(30):
         result = await run(make, *names)
     assert [report.version for report in result.reports] == [1]

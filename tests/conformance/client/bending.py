@@ -79,5 +79,5 @@ def meta_bends(
     def spoil(between: Between) -> None:
         Ledger(version, bend=bend, by_key=by_key).stands_in(between)
 
-    plays = "check: state/meta" if version == 2 else "check: state/meta_replaced"
+    plays = "check: state/meta" if version == 2 else "check: state/meta-replaced"
     add(rule, version, spoil=spoil, name=name, plays=plays, window=True)

@@ -30,7 +30,7 @@ from versions import only
 __all__ = ("PROMPTS", "Between", "Json", "check", "converse", "log_in", "look_around")
 
 Json = dict[str, Any]
-PROMPTS = ("/accord-check list", "check: all", "check: user/cancel")
+PROMPTS = ("/accord-check list", "check: all", "check: cancellation/turn")
 
 
 async def check(

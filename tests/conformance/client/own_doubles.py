@@ -22,14 +22,14 @@ add(
     1,
     spoil=changes(titled(f"{CANCEL}, do not answer"), lambda *_: []),
     name="leaves_the_question_open",
-    plays="check: user/cancel_asked",
+    plays="check: cancellation/permission-request",
     answer_s=1.0,
 )
 gone_at(
     "R-CANCEL-10",
     1,
     2,
-    plays="check: user/cancel",
+    plays="check: cancellation/turn",
     when=lambda m: "Stopped half way" in str(m),
 )
 gone_at("R-REQCAN-14", 1, 2, plays=None, when=noted("$/cancel_request"))

@@ -171,41 +171,47 @@ for wrong in ({"count": 99}, {"days": []}, {"color": "green"}, {"name": ""}, {"o
         2,
         spoil=changes(formed(ALL), fills_in(**wrong)),
         name=f"does_not_validate_{next(iter(wrong))}",
-        plays="check: forms/fields",
+        plays="check: elicitation/fields",
     )
 add(
     "R-ELIC-20",
     2,
     spoil=changes(formed("An unknown format"), error(-32602)),
     name="refuses",
-    plays="check: forms/fields",
+    plays="check: elicitation/fields",
 )
 add(
     "R-ELIC-33",
     2,
     spoil=changes(formed(ODD), fills_in(dial="5")),
     name="shows_it_as_text",
-    plays="check: forms/fields",
+    plays="check: elicitation/fields",
 )
 add(
     "R-ELIC-08",
     1,
     spoil=changes(formed("A form without a type"), error(-32602)),
     name="refuses",
-    plays="check: forms/wrong",
+    plays="check: elicitation/minimal-schema",
 )
 add(
     "R-ELIC-08",
     2,
     spoil=changes(formed("A form without a type"), result({"action": "decline"})),
     name="shows_it",
-    plays="check: forms/wrong",
+    plays="check: elicitation/minimal-schema",
 )
-gone_at("R-ELIC-19", 1, 2, plays="check: forms/pattern", when=noted(FORM, message="A hard pattern"))
-gone_at("R-ELIC-30", 1, 2, plays="check: forms/page", when=noted("elicitation/complete"))
+gone_at(
+    "R-ELIC-19",
+    1,
+    2,
+    plays="check: elicitation/pattern",
+    when=noted(FORM, message="A hard pattern"),
+)
+gone_at("R-ELIC-30", 1, 2, plays="check: elicitation/url", when=noted("elicitation/complete"))
 
 
-@breaks("R-ELIC-13", 1, 2, plays="check: forms/page")
+@breaks("R-ELIC-13", 1, 2, plays="check: elicitation/url")
 def opens_declined_pages(between: Between) -> None:
     visits: list[Any] = []
 

@@ -115,7 +115,7 @@ add(
 # Tool calls.
 
 TOOL = "tool_call_update"
-PATCHES: dict[str, Any] = {"plays": "check: state/tool_patches"}
+PATCHES: dict[str, Any] = {"plays": "check: state/tool-patches"}
 bends(
     "R-TOOL-06",
     1,
@@ -417,7 +417,7 @@ bends(
 retells(
     "R-CANCEL-11",
     2,
-    plays="check: user/cancel",
+    plays="check: cancellation/turn",
     name="is_idle_at_once",
     since=lambda message: message.get("method") == "session/cancel",
     tell=lambda shown: {**shown, "state": "idle"},

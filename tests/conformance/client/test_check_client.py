@@ -69,7 +69,7 @@ async def test_all_that_is_checked_is_told_of_when_it_is_kept(tmp_path: Path) ->
         runs.append(await check(tmp_path, version, "check: state", window=True, between=between))
     carries_mcp = Between()
     changes(asks("mcp/message"), error(-33001))(carries_mcp)
-    runs.append(await check(tmp_path, 2, "check: wire/servers", between=carries_mcp))
+    runs.append(await check(tmp_path, 2, "check: malformed/unknown-server", between=carries_mcp))
     runs += [await check(tmp_path, version, answer=99) for version in (1, 2)]
     runs += [await check(tmp_path, version, login=True, does=log_in) for version in (1, 2)]
     runs += [await check(tmp_path, version, "check: all", offers=False) for version in (1, 2)]

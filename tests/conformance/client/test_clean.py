@@ -18,7 +18,10 @@ from conformance.client.ledger import Ledger
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 # Our client keeps no `_meta`, and carries no MCP.
-UNTOLD = {1: {"wire/servers", "state/meta_replaced"}, 2: {"wire/servers", "state/meta"}}
+UNTOLD = {
+    1: {"malformed/unknown-server", "state/meta-replaced"},
+    2: {"malformed/unknown-server", "state/meta"},
+}
 
 
 def failures(result: RunResult) -> list[tuple[str, str, str]]:
@@ -41,7 +44,7 @@ async def test_our_client_passes_everything(version: int, tmp_path: Path) -> Non
 async def test_client_without_a_window_is_not_judged_by_what_it_holds(
     version: int, tmp_path: Path
 ) -> None:
-    result = await check(tmp_path, version, "check: state", "check: user/cancel")
+    result = await check(tmp_path, version, "check: state", "check: cancellation/turn")
     assert failures(result) == []
     (report,) = result.reports
     reasons = {one.reason for one in result.scenario_results if one.scenario.startswith("state/")}
@@ -77,7 +80,7 @@ async def test_client_that_does_not_answer_is_asked_for_other_things(tmp_path: P
     between = Between()
     changes(asks(PROBE_METHOD), lambda *_: [])(between)
     result = await check(
-        tmp_path, 2, "check: state/title", "check: wire/lines", between=between, answer_s=0.2
+        tmp_path, 2, "check: state/title", "check: malformed/lines", between=between, answer_s=0.2
     )
     assert failures(result) == []
     assert [one.outcome for one in result.scenario_results] == ["not exercised", "finished"]

@@ -70,23 +70,23 @@ async def test_death_after_the_last_answer_counts_for_the_scenario(
 @BOTH
 async def test_death_at_an_array_is_told_of_with_the_array(version: int, tmp_path: Path) -> None:
     between = dies(is_array, after=lambda _: True)
-    result = await check(tmp_path, version, "check: wire", between=between)
+    result = await check(tmp_path, version, "check: malformed", between=between)
     (left,) = result.disconnects
-    assert left.scenario == "wire/broken"
+    assert left.scenario == "malformed/frames"
     assert any(frame.text.startswith(b"[") for frame in left.frames)
     assert [finding.rule for finding in result.reports[0].failures()] == []
     assert verdict(result).status == EXIT_FAILED
-    assert "went away in wire/broken" in verdict(result).text
+    assert "went away in malformed/frames" in verdict(result).text
 
 
 async def test_client_whose_user_cancelled_may_leave(tmp_path: Path) -> None:
     between = dies(lambda _: True, after=noted("session/cancel"))
-    result = await check(tmp_path, 1, "check: user/cancel", between=between)
+    result = await check(tmp_path, 1, "check: cancellation/turn", between=between)
     assert result.disconnects == []
 
 
 @BOTH
 async def test_client_that_stays_has_not_left(version: int, tmp_path: Path) -> None:
-    result = await check(tmp_path, version, "check: wire", "check: updates")
+    result = await check(tmp_path, version, "check: malformed", "check: updates")
     assert result.disconnects == []
     assert verdict(result).status == 0

@@ -26,24 +26,34 @@ from conformance.client.driven import Between, Json
 
 # Lines and messages.
 
-gone_at("R-EXT-07", 1, 2, plays="check: wire/notifications", when=noted("_accord/unheard"))
-gone_at("R-REQCAN-10", 1, 2, plays="check: wire/notifications", when=noted("$/unheard"))
+gone_at(
+    "R-EXT-07", 1, 2, plays="check: malformed/unknown-notifications", when=noted("_accord/unheard")
+)
+gone_at(
+    "R-REQCAN-10", 1, 2, plays="check: malformed/unknown-notifications", when=noted("$/unheard")
+)
 gone_at(
     "R-REQCAN-06",
     1,
     2,
-    plays="check: wire/cancels",
+    plays="check: malformed/late-cancels",
     when=noted("$/cancel_request", requestId="never sent"),
 )
-gone_at("R-ERR-04", 1, 2, plays="check: wire/answers", when=lambda m: m.get("id") == "never asked")
-gone_at("R-STDIO-11", 1, 2, plays="check: wire/lines", when=lambda m: m.get("raw") == b"")
+gone_at(
+    "R-ERR-04",
+    1,
+    2,
+    plays="check: malformed/responses",
+    when=lambda m: m.get("id") == "never asked",
+)
+gone_at("R-STDIO-11", 1, 2, plays="check: malformed/lines", when=lambda m: m.get("raw") == b"")
 add(
     "R-EXT-05",
     1,
     2,
     spoil=changes(asks("_accord/unknown"), lambda *_: []),
     name="is_silent",
-    plays="check: wire/requests",
+    plays="check: malformed/unknown-requests",
     answer_s=1.0,
 )
 add(
@@ -52,7 +62,7 @@ add(
     2,
     spoil=changes(lambda asked, _: asked["method"].startswith("_accord/"), lambda *_: []),
     name="never_answers_what_it_does_not_know",
-    plays="check: wire/notifications",
+    plays="check: malformed/unknown-notifications",
     answer_s=0.5,
 )
 add(
@@ -61,7 +71,7 @@ add(
     2,
     spoil=changes(asks("_accord/unknown"), error(-32603)),
     name="fails",
-    plays="check: wire/requests",
+    plays="check: malformed/unknown-requests",
 )
 add(
     "R-GEN-09",
@@ -72,7 +82,7 @@ add(
         error(-32602),
     ),
     name="wants_params",
-    plays="check: wire/requests",
+    plays="check: malformed/unknown-requests",
 )
 
 add(
@@ -81,7 +91,7 @@ add(
     2,
     spoil=changes(lambda a, _: a["method"] == "terminal/create", result({"terminalId": "t"})),
     name="serves_what_it_does_not_offer",
-    plays="check: wire/not_offered",
+    plays="check: malformed/unsupported-methods",
     offers=False,
 )
 add(
@@ -90,7 +100,7 @@ add(
     2,
     spoil=changes(asks(FORM, mode="url"), result({"action": "decline"})),
     name="declines_what_it_does_not_offer",
-    plays="check: wire/not_offered",
+    plays="check: malformed/unsupported-methods",
     offers=False,
 )
 
@@ -164,13 +174,13 @@ add(
     2,
     spoil=changes(lambda asked, m: asked["method"] == ASK and "error" in m, error(-32603)),
     name="fails_at_wrong_params",
-    plays="check: permissions/wrong",
+    plays="check: permissions/malformed",
 )
 gone_at(
     "R-ERR-05",
     1,
     2,
-    plays="check: permissions/wrong",
+    plays="check: permissions/malformed",
     when=lambda m: m.get("method") == ASK,
 )
 add(
@@ -178,7 +188,7 @@ add(
     1,
     spoil=changes(titled("Forgiving"), error(-32602)),
     name="forgives_nothing",
-    plays="check: permissions/forgiven",
+    plays="check: permissions/tolerated",
 )
 add(
     "R-GEN-08",
@@ -186,7 +196,7 @@ add(
     2,
     spoil=changes(titled("Unknown keys"), error(-32602)),
     name="refuses_unknown_keys",
-    plays="check: permissions/forgiven",
+    plays="check: permissions/tolerated",
 )
 for rule, title in (
     ("R-PERM-09", "About nothing"),
@@ -242,5 +252,5 @@ add(
     2,
     spoil=changes(asks("mcp/message"), result({"result": {"tools": []}})),
     name="serves_what_is_not_there",
-    plays="check: wire/servers",
+    plays="check: malformed/unknown-server",
 )

@@ -58,7 +58,7 @@ def result() -> RunResult:
             frames=frames,
         ),
         ScenarioResult(
-            scenario="process/leaves",
+            scenario="shutdown/stdin-closed",
             about="D.",
             version=1,
             outcome="advised",
@@ -114,7 +114,7 @@ def test_junit_is_xml_with_a_case_for_each_rule(result: RunResult) -> None:
     assert sum(int(suite.get("failures", "")) for suite in suites) == 3
     assert cases["permissions/reject"].find("failure") is not None
     assert cases["login"].find("failure") is not None
-    assert "process/leaves" not in cases
+    assert "shutdown/stdin-closed" not in cases
     assert sum(int(suite.get("tests", "")) for suite in suites) == len(list(root.iter("testcase")))
 
 

@@ -16,7 +16,7 @@ __all__ = ("SCENARIOS",)
 _FINAL = ("completed", "failed", "cancelled")
 
 
-@scenario("beside/background", "R-BGW-08", "R-TCAN-04", versions=(2,))
+@scenario("background/work", "R-BGW-08", "R-TCAN-04", versions=(2,))
 async def _in_background(context: AgentContext) -> None:
     """Work continues after the turn and after a cancel, and is cancelled individually."""
     client = context.client
@@ -49,7 +49,7 @@ async def _in_background(context: AgentContext) -> None:
         await _comes_to_an_end(context, client, session, item)
 
 
-@scenario("beside/nothing-to-cancel", "R-TCAN-05", versions=(2,))
+@scenario("background/cancel-unknown", "R-TCAN-05", versions=(2,))
 async def _nothing_to_cancel(context: AgentContext) -> None:
     """Unknown tool calls and terminals are cancelled."""
     session = await context.client.new_session()
@@ -63,7 +63,7 @@ async def _nothing_to_cancel(context: AgentContext) -> None:
             )
 
 
-@scenario("beside/tool-cancel", "R-TCAN-04", "R-TCAN-06", versions=(2,))
+@scenario("background/cancel-tool-call", "R-TCAN-04", "R-TCAN-06", versions=(2,))
 async def _tool_cancel(context: AgentContext) -> None:
     """A tool call is cancelled individually, during a turn."""
     client = context.client
@@ -109,7 +109,7 @@ async def _tool_cancel(context: AgentContext) -> None:
     await sent.wait_for_end()
 
 
-@scenario("beside/subagent", "R-SUBAG-07", "R-SUBAG-08")
+@scenario("background/subagent", "R-SUBAG-07", "R-SUBAG-08")
 async def _subagent(context: AgentContext) -> None:
     """A subagent works in a session of its own."""
     client = context.client

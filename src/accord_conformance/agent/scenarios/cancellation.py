@@ -19,7 +19,7 @@ _TOO_SHORT = "the turn was over before it could be cancelled"
 
 
 @scenario(
-    "cancelling/turn",
+    "cancellation/turn",
     "R-CANCEL-04",
     "R-CANCEL-05",
     "R-CANCEL-06",
@@ -130,7 +130,7 @@ async def _cancel(context: AgentContext, works_s: float) -> tuple[SentPrompt, Fr
     return sent, cancel
 
 
-@scenario("cancelling/nothing", "R-CANCEL-12")
+@scenario("cancellation/no-turn", "R-CANCEL-12")
 async def _nothing(context: AgentContext) -> None:
     """A session without a turn is cancelled, and an unknown session."""
     client = context.client
@@ -151,7 +151,7 @@ async def _nothing(context: AgentContext) -> None:
     )
 
 
-@scenario("cancelling/request", "R-REQCAN-13", versions=(1,))
+@scenario("cancellation/request", "R-REQCAN-13", versions=(1,))
 async def _request(context: AgentContext) -> None:
     """A prompt is cancelled by `$/cancel_request` during its turn."""
     client = context.client
@@ -172,7 +172,7 @@ async def _request(context: AgentContext) -> None:
     )
 
 
-@scenario("cancelling/late", "R-REQCAN-06")
+@scenario("cancellation/late", "R-REQCAN-06")
 async def _late(context: AgentContext) -> None:
     """Requests are cancelled that are answered already, or never existed."""
     client = context.client

@@ -14,13 +14,13 @@ __all__ = ("SCENARIOS",)
 _ASK = "elicitation/create"
 
 
-@scenario("asking/accept")
+@scenario("elicitation/accept")
 async def _accept(context: AgentContext) -> None:
     """The user fills in the form."""
     await _asked(context.client, context.client.accept_elicitation)
 
 
-@scenario("asking/decline", "R-ELIC-25")
+@scenario("elicitation/decline", "R-ELIC-25")
 async def _decline(context: AgentContext) -> None:
     """The user declines, and cancels, with content that must be ignored."""
     client = context.client
@@ -48,14 +48,14 @@ async def _decline(context: AgentContext) -> None:
         )
 
 
-@scenario("asking/unknown")
+@scenario("elicitation/unknown-action")
 async def _unknown(context: AgentContext) -> None:
     """The response has an unknown action."""
     client = context.client
     await _asked(client, lambda call: client.connection.respond(call, {"action": "_accord"}))
 
 
-@scenario("asking/waiting", "R-ELIC-35", versions=(2,))
+@scenario("elicitation/waiting", "R-ELIC-35", versions=(2,))
 async def _while_waiting(context: AgentContext) -> None:
     """The user takes time to answer, which the session state shows."""
     client = context.client
@@ -75,7 +75,7 @@ async def _while_waiting(context: AgentContext) -> None:
     )
 
 
-@scenario("asking/cancel", "R-CANCEL-16")
+@scenario("elicitation/cancel", "R-CANCEL-16")
 async def _cancel(context: AgentContext) -> None:
     """The turn is cancelled while the agent waits for the user."""
     client = context.client

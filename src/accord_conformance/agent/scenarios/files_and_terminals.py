@@ -16,7 +16,7 @@ __all__ = ("SCENARIOS",)
 _WORD = "quince"
 
 
-@scenario("machine/read", "R-SESS-04")
+@scenario("files/read", "R-SESS-04")
 async def _read(context: AgentContext) -> None:
     """The agent reads a file by its name in the session's directory."""
     client = context.client
@@ -59,14 +59,14 @@ def _is_other(path: object, note: Path) -> bool:
     return Path(path).is_absolute() and Path(path).resolve() != note.resolve()
 
 
-@scenario("machine/write")
+@scenario("files/write")
 async def _write(context: AgentContext) -> None:
     """The agent writes a file."""
     client = context.client
     await client.run_turn(await client.new_session(), "file_write")
 
 
-@scenario("machine/run", "R-DTERM-10")
+@scenario("terminals/run", "R-DTERM-10")
 async def _run(context: AgentContext) -> None:
     """The agent runs a command."""
     client = context.client

@@ -103,7 +103,7 @@ async def _stays(
     return not gone
 
 
-@scenario("handshake/newer", "R-INIT-37", versions=(2,), isolated=True)
+@scenario("handshake/future-version", "R-INIT-37", versions=(2,), isolated=True)
 async def _newer(context: AgentContext) -> None:
     """A client of a future version sends keys that version 2 does not define."""
     client = await context.connect()
@@ -121,7 +121,7 @@ async def _newer(context: AgentContext) -> None:
     )
 
 
-@scenario("handshake/words-of-version-2", "R-INIT-13", versions=(1,), isolated=True)
+@scenario("handshake/version-2-params", "R-INIT-13", versions=(1,), isolated=True)
 async def _words_of_version_2(context: AgentContext) -> None:
     """A client of version 2 connects to an agent that supports only version 1."""
     client = await context.connect()
@@ -148,7 +148,7 @@ async def _words_of_version_2(context: AgentContext) -> None:
             context.judge("R-INIT-13", False, used, expected=_UNUSED, got=used.method)
 
 
-@scenario("handshake/nothing-offered", "R-INIT-16", "R-INIT-17", "R-ELIC-04", isolated=True)
+@scenario("handshake/no-capabilities", "R-INIT-16", "R-INIT-17", "R-ELIC-04", isolated=True)
 async def _nothing_offered(context: AgentContext) -> None:
     """An agent sends no requests to a client without capabilities."""
     client = await context.connect_initialized(capabilities={})
@@ -229,7 +229,7 @@ async def _early(context: AgentContext) -> None:
     await client.initialize()
 
 
-@scenario("handshake/again", isolated=True)
+@scenario("handshake/repeated", isolated=True)
 async def _again(context: AgentContext) -> None:
     """The client initializes again, after another request."""
     client = await context.connect_initialized()

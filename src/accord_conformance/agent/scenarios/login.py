@@ -27,7 +27,7 @@ async def _status(context: AgentContext) -> None:
     await context.client.connection.call("auth/status")
 
 
-@scenario("login/out", "R-AUTH-11", isolated=True)
+@scenario("login/logout", "R-AUTH-11", isolated=True)
 async def _out(context: AgentContext) -> None:
     """A user logs out, and in again."""
     if not context.settings.login:

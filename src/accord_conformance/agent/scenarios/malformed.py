@@ -60,7 +60,7 @@ async def _ids(context: AgentContext) -> None:
         await client.connection.sync()
 
 
-@scenario("malformed/answers", "R-ERR-04", isolated=True)
+@scenario("malformed/responses", "R-ERR-04", isolated=True)
 async def _answers(context: AgentContext) -> None:
     """Responses have no request."""
     client = await context.connect_initialized()

@@ -47,7 +47,7 @@ async def _reject(context: AgentContext) -> None:
         )
 
 
-@scenario("permissions/no-answer", "R-PERM-05", "R-PERM-14")
+@scenario("permissions/invalid-response", "R-PERM-05", "R-PERM-14")
 async def _no_answer(context: AgentContext) -> None:
     """The response selects an unknown option, or has an unknown outcome."""
     client = context.client
@@ -105,7 +105,7 @@ async def _close(context: AgentContext) -> None:
         client.answer_cancelled(call)
 
 
-@scenario("permissions/withdrawn", "R-REQCAN-09", versions=(1,))
+@scenario("permissions/cancel-request", "R-REQCAN-09", versions=(1,))
 async def _withdrawn(context: AgentContext) -> None:
     """The prompt is cancelled by `$/cancel_request` while the agent waits for the user."""
     client = context.client

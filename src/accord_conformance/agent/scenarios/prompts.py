@@ -260,7 +260,7 @@ async def _fail(context: AgentContext) -> None:
     )
 
 
-@scenario("prompts/more")
+@scenario("prompts/additional")
 async def _more(context: AgentContext) -> None:
     """The further prompts of the settings, one after the other in one session."""
     client, prompts = context.client, context.settings.more

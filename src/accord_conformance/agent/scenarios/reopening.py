@@ -17,7 +17,7 @@ _MINE = ("user_message", "user_message_chunk")
 _ITS = ("agent_message", "agent_message_chunk")
 
 
-@scenario("opening/replay", "R-SESS-08", "R-SESS-10", "R-SESS-14", "R-SESS-15")
+@scenario("reopening/replay", "R-SESS-08", "R-SESS-10", "R-SESS-14", "R-SESS-15")
 async def _replay(context: AgentContext) -> None:
     """A session with a turn is loaded with its history."""
     client = context.client
@@ -79,7 +79,7 @@ def _unique(context: AgentContext, replayed: list[tuple[Notification, Json]]) ->
         seen[ident], last = kind, ident
 
 
-@scenario("opening/resume")
+@scenario("reopening/resume")
 async def _resume(context: AgentContext) -> None:
     """A session with a turn is resumed without its history, and continues."""
     client = context.client
@@ -91,7 +91,7 @@ async def _resume(context: AgentContext) -> None:
         await client.run_turn(session, "text")
 
 
-@scenario("opening/cursor", versions=(2,))
+@scenario("reopening/cursor", versions=(2,))
 async def _cursor(context: AgentContext) -> None:
     """A session is resumed from an unknown point, which is refused."""
     session, _ = await _told(context.client)
@@ -99,7 +99,7 @@ async def _cursor(context: AgentContext) -> None:
         await context.client.reopen_session(session, replay=False, replayFrom=cursor)
 
 
-@scenario("opening/fork", "R-SESS-25")
+@scenario("reopening/fork", "R-SESS-25")
 async def _fork(context: AgentContext) -> None:
     """A session with a turn is forked, and the fork continues; the session is unchanged."""
     client = context.client
@@ -138,7 +138,7 @@ async def _fork(context: AgentContext) -> None:
         )
 
 
-@scenario("opening/unknown", "R-SESS-37")
+@scenario("reopening/unknown", "R-SESS-37")
 async def _unknown(context: AgentContext) -> None:
     """An unknown session is loaded or resumed."""
     client = context.client

@@ -16,7 +16,7 @@ _UNKNOWN = "accord-unknown-session"
 _MOST_PAGES = 20
 
 
-@scenario("listing/pages", "R-LIST-06", "R-GEN-09")
+@scenario("session-list/pages", "R-LIST-06", "R-GEN-09")
 async def _pages(context: AgentContext) -> None:
     """Sessions are listed to the end, with a filter, and with an invalid cursor."""
     client = context.client
@@ -32,7 +32,7 @@ async def _pages(context: AgentContext) -> None:
     await context.expect_error("R-LIST-06", client, call, (), why="an invalid cursor")
 
 
-@scenario("listing/delete", "R-LIST-14")
+@scenario("session-list/delete", "R-LIST-14")
 async def _delete(context: AgentContext) -> None:
     """A session is deleted twice, and an unknown session."""
     client = context.client
@@ -46,7 +46,7 @@ async def _delete(context: AgentContext) -> None:
         await context.expect_success("R-LIST-14", client, call, why=f"deleting what is {why}")
 
 
-@scenario("listing/archive", "R-ARCH-05", "R-ARCH-06", "R-ARCH-08")
+@scenario("session-list/archive", "R-ARCH-05", "R-ARCH-06", "R-ARCH-08")
 async def _archive(context: AgentContext) -> None:
     """A session is archived, listed, and unarchived."""
     client = context.client
@@ -95,7 +95,7 @@ def _which(found: set[str], archived: str) -> str:
     return " and ".join(sorted(names)) or "neither"
 
 
-@scenario("listing/archive-active", "R-ARCH-04")
+@scenario("session-list/archive-active", "R-ARCH-04")
 async def _archive_active(context: AgentContext) -> None:
     """A session is archived during a turn."""
     client = context.client
@@ -122,7 +122,7 @@ async def _archive_active(context: AgentContext) -> None:
     )
 
 
-@scenario("listing/title", "R-TITLE-02", "R-TITLE-03")
+@scenario("session-list/set-title", "R-TITLE-02", "R-TITLE-03")
 async def _title(context: AgentContext) -> None:
     """Titles of sessions are set, open or not, also to invalid values."""
     client = context.client
@@ -157,7 +157,7 @@ async def _title(context: AgentContext) -> None:
     await context.expect_error("R-TITLE-02", client, call, (-32002,), why="an unknown session")
 
 
-@scenario("listing/title-told", "R-LIST-16")
+@scenario("session-list/agent-title", "R-LIST-16")
 async def _title_told(context: AgentContext) -> None:
     """The agent sets the title of a session, which is listed."""
     client = context.client
@@ -186,7 +186,7 @@ async def _title_told(context: AgentContext) -> None:
     )
 
 
-@scenario("listing/status", "R-STATUS-02", "R-STATUS-06", "R-LIST-11")
+@scenario("session-list/status", "R-STATUS-02", "R-STATUS-06", "R-LIST-11")
 async def _status(context: AgentContext) -> None:
     """The client requests the status of a session, which does not open it; nor does a list."""
     client = context.client

@@ -27,20 +27,20 @@ from accord_conformance.rules.extensions import load_extensions
 __all__ = ("add_client_scenarios", "client_scenarios")
 
 _scenarios: list[Scenario[ClientContext]] = [
-    *malformed.SCENES,
-    *updates.SCENES,
-    *state_messages.SCENES,
-    *state_tool_calls.SCENES,
-    *state_terminals.SCENES,
-    *state_session.SCENES,
-    *state_activity.SCENES,
-    *state_subagents.SCENES,
-    *state_meta.SCENES,
-    *permissions.SCENES,
-    *files.SCENES,
-    *terminals.SCENES,
-    *elicitation.SCENES,
-    *user_cancel.SCENES,
+    *malformed.SCENARIOS,
+    *updates.SCENARIOS,
+    *state_messages.SCENARIOS,
+    *state_tool_calls.SCENARIOS,
+    *state_terminals.SCENARIOS,
+    *state_session.SCENARIOS,
+    *state_activity.SCENARIOS,
+    *state_subagents.SCENARIOS,
+    *state_meta.SCENARIOS,
+    *permissions.SCENARIOS,
+    *files.SCENARIOS,
+    *terminals.SCENARIOS,
+    *elicitation.SCENARIOS,
+    *user_cancel.SCENARIOS,
 ]
 
 

@@ -11,7 +11,7 @@ from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Request
 
-__all__ = ("SCENES",)
+__all__ = ("SCENARIOS",)
 
 _ASK = "elicitation/create"
 _ALL: Json = {
@@ -41,7 +41,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-@scenario("forms/fields", "R-ELIC-17", "R-ELIC-20", "R-ELIC-33")
+@scenario("elicitation/fields", "R-ELIC-17", "R-ELIC-20", "R-ELIC-33")
 async def _fields(context: ClientContext) -> None:
     """Requests a form with all kinds of fields, also with unknown ones."""
     _offered(context)
@@ -75,7 +75,7 @@ async def _unknown(context: ClientContext) -> None:
         )
 
 
-@scenario("forms/wrong", "R-ELIC-08")
+@scenario("elicitation/minimal-schema", "R-ELIC-08")
 async def _wrong(context: ClientContext) -> None:
     """Requests a form with a minimal schema, and an elicitation in an unknown mode."""
     _offered(context)
@@ -98,7 +98,7 @@ async def _wrong(context: ClientContext) -> None:
         context.cancel_request(call)
 
 
-@scenario("forms/pattern", "R-ELIC-19")
+@scenario("elicitation/pattern", "R-ELIC-19")
 async def _pattern(context: ClientContext) -> None:
     """Requests a text with a pattern that takes some programs forever."""
     _offered(context)
@@ -118,7 +118,7 @@ async def _pattern(context: ClientContext) -> None:
     context.judge("R-ELIC-19", alive, call, expected=expected, got=got)
 
 
-@scenario("forms/page", "R-ELIC-13", "R-ELIC-30")
+@scenario("elicitation/url", "R-ELIC-13", "R-ELIC-30")
 async def _page(context: ClientContext) -> None:
     """Requests to open a URL, which the user declines, and completes unknown elicitations."""
     sent = context.send_notification("elicitation/complete", {"elicitationId": "never asked"})
@@ -204,4 +204,4 @@ def _fits(schema: Json, value: Any) -> bool:
     return schema.get("minimum", value) <= value <= schema.get("maximum", value)
 
 
-SCENES = (_fields, _wrong, _pattern, _page)
+SCENARIOS = (_fields, _wrong, _pattern, _page)

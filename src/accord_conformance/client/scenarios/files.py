@@ -11,7 +11,7 @@ from accord_conformance.client.context import ClientContext, Json, describe_outc
 from accord_conformance.harness.scenario import scenario
 from accord_conformance.traffic.message import Request
 
-__all__ = ("SCENES",)
+__all__ = ("SCENARIOS",)
 
 _READ, _WRITE = "fs/read_text_file", "fs/write_text_file"
 _TEXT = "one\ntwo\nthree\n"
@@ -121,4 +121,4 @@ def _got(call: Request) -> str:
     return "another text" if call.ok else describe_outcome(call)
 
 
-SCENES = (_reading, _writing, _roots)
+SCENARIOS = (_reading, _writing, _roots)

@@ -11,7 +11,7 @@ from accord_conformance.client.fixtures import ABSENT_METHOD
 from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import scenario
 
-__all__ = ("SCENES",)
+__all__ = ("SCENARIOS",)
 
 # The metadata of each request in this revision of MCP.
 _MCP: Json = {
@@ -20,7 +20,7 @@ _MCP: Json = {
 }
 
 
-@scenario("wire/requests", "R-EXT-05", "R-EXT-06", "R-GEN-09")
+@scenario("malformed/unknown-requests", "R-EXT-05", "R-EXT-06", "R-GEN-09")
 async def _requests(context: ClientContext) -> None:
     """Requests of unknown methods: with params, with null and without params."""
     for ident in ("a text", 9_007_199_254_740_991):
@@ -47,7 +47,7 @@ async def _requests(context: ClientContext) -> None:
         context.judge("R-GEN-09", kept, call, expected=expected, got=describe_outcome(call))
 
 
-@scenario("wire/notifications", "R-EXT-07", "R-REQCAN-10")
+@scenario("malformed/unknown-notifications", "R-EXT-07", "R-REQCAN-10")
 async def _notifications(context: ClientContext) -> None:
     """Notifications that the client does not know."""
     sent = [
@@ -62,7 +62,7 @@ async def _notifications(context: ClientContext) -> None:
     await context.expect_alive("R-REQCAN-10", "an unknown notification of `$/`", *sent)
 
 
-@scenario("wire/cancels", "R-REQCAN-06")
+@scenario("malformed/late-cancels", "R-REQCAN-06")
 async def _cancels(context: ClientContext) -> None:
     """`$/cancel_request` for an unknown request, and for an answered one."""
     done = await context.call(ABSENT_METHOD, {})
@@ -73,7 +73,7 @@ async def _cancels(context: ClientContext) -> None:
     await context.expect_alive("R-REQCAN-06", "a cancel that comes too late", *sent)
 
 
-@scenario("wire/answers", "R-ERR-04")
+@scenario("malformed/responses", "R-ERR-04")
 async def _answers(context: ClientContext) -> None:
     """Responses without a request."""
     sent = [
@@ -89,7 +89,7 @@ async def _answers(context: ClientContext) -> None:
             )
 
 
-@scenario("wire/lines", "R-STDIO-11")
+@scenario("malformed/lines", "R-STDIO-11")
 async def _lines(context: ClientContext) -> None:
     """Blank lines, a carriage return, bytes that are not UTF-8."""
     note = msgspec.json.encode({"jsonrpc": "2.0", "method": "_accord/unheard"})
@@ -101,7 +101,7 @@ async def _lines(context: ClientContext) -> None:
     await context.expect_alive("R-STDIO-11", "a line that is no UTF-8", *sent)
 
 
-@scenario("wire/broken")
+@scenario("malformed/frames")
 async def _broken(context: ClientContext) -> None:
     """A line that is not JSON, one that is not a message, an array; the responses are observed."""
     context.send(b'{"jsonrpc":"2.0","id":')
@@ -116,7 +116,7 @@ async def _broken(context: ClientContext) -> None:
         await context.agent.is_alive()
 
 
-@scenario("wire/not_offered", "R-INIT-29")
+@scenario("malformed/unsupported-methods", "R-INIT-29")
 async def _not_offered(context: ClientContext) -> None:
     """Requests that the client does not support: files, commands, elicitations."""
     asks: list[tuple[bool, str, Json]] = [
@@ -138,7 +138,7 @@ async def _not_offered(context: ClientContext) -> None:
             await context.call("elicitation/create", params)  # observed
 
 
-@scenario("wire/servers", "R-MOA-07")
+@scenario("malformed/unknown-server", "R-MOA-07")
 async def _servers(context: ClientContext) -> None:
     """A request for an MCP server that the client has not declared."""
     inner: Json = {"method": "tools/list", "params": {"_meta": _MCP}}
@@ -151,4 +151,4 @@ async def _servers(context: ClientContext) -> None:
     context.judge("R-MOA-07", kept, call, expected=expected, got=describe_outcome(call))
 
 
-SCENES = (_requests, _notifications, _cancels, _answers, _lines, _broken, _not_offered, _servers)
+SCENARIOS = (_requests, _notifications, _cancels, _answers, _lines, _broken, _not_offered, _servers)

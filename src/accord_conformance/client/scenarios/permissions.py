@@ -18,7 +18,7 @@ from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import scenario
 from accord_conformance.traffic.message import Request
 
-__all__ = ("SCENES",)
+__all__ = ("SCENARIOS",)
 
 _ASK = "session/request_permission"
 _ALL = (
@@ -28,7 +28,7 @@ _ALL = (
 )
 
 
-@scenario("permissions/wrong", "R-GEN-11", "R-ERR-05")
+@scenario("permissions/malformed", "R-GEN-11", "R-ERR-05")
 async def _wrong(context: ClientContext) -> None:
     """Sends requests with missing or malformed params: the client refuses each of them."""
     whole: Json = {"title": "Wrong", "options": list(OPTIONS)}
@@ -56,7 +56,7 @@ async def _wrong(context: ClientContext) -> None:
     context.judge("R-ERR-05", True)
 
 
-@scenario("permissions/forgiven", "R-GEN-11", "R-GEN-08")
+@scenario("permissions/tolerated", "R-GEN-11", "R-GEN-08")
 async def _forgiven(context: ClientContext) -> None:
     """Sends requests with malformed values that the schema tolerates, and with unknown keys."""
     context.say("The next questions may be answered as you like.")
@@ -128,4 +128,4 @@ def _chosen(call: Request) -> Any:
     return outcome.get("optionId") if is_object(outcome) else None
 
 
-SCENES = (_wrong, _forgiven, _subjects, _command, _withdrawn)
+SCENARIOS = (_wrong, _forgiven, _subjects, _command, _withdrawn)

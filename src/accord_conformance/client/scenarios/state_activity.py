@@ -8,7 +8,7 @@ from accord_conformance.client.probe_scenario import probe_scenario
 from accord_conformance.client.state_probe import StateProbe, expect
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("SCENES",)
+__all__ = ("SCENARIOS",)
 
 
 @probe_scenario("state/states", "R-PROMPT-34", "R-PROMPT-37", versions=(2,))
@@ -48,4 +48,4 @@ def _state(context: ClientContext, state: str, **more: list[Json]) -> Frame:
     return context.update("state_update", state=state, **more)
 
 
-SCENES = (_states, _background)
+SCENARIOS = (_states, _background)

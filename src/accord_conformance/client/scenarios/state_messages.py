@@ -8,7 +8,7 @@ from accord_conformance.client.probe_scenario import probe_scenario
 from accord_conformance.client.state_probe import StateProbe, expect
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("SCENES",)
+__all__ = ("SCENARIOS",)
 
 _MANY = 200
 
@@ -85,4 +85,4 @@ def _texts(*texts: str) -> list[Json]:
     return [fixtures.text_block(text) for text in texts]
 
 
-SCENES = (_messages, _ids, _order)
+SCENARIOS = (_messages, _ids, _order)

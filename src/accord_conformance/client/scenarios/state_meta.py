@@ -13,7 +13,7 @@ from accord_conformance.client.probe_scenario import probe_scenario
 from accord_conformance.client.state_probe import StateProbe, expect
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("SCENES",)
+__all__ = ("SCENARIOS",)
 
 _FIRST: Json = {"accord.a": 1, "accord.b": {"x": 1, "y": 2}, "accord.c": "kept"}
 _THEN: Json = {"accord.a": None, "accord.b": {"z": 3}, "accord.d": 4}
@@ -62,7 +62,7 @@ async def _patched(
     await probe.check(sent, expect(rule, table, ident, _meta=None))
 
 
-@probe_scenario("state/meta_replaced", "R-EXT-14", versions=(1,))
+@probe_scenario("state/meta-replaced", "R-EXT-14", versions=(1,))
 async def _replaced(context: ClientContext, probe: StateProbe) -> None:
     """A compaction and a subagent have `_meta`, which is kept, replaced as a whole, and cleared."""
     if context.supports("session", "compaction"):
@@ -91,4 +91,4 @@ async def _whole(probe: StateProbe, table: str, ident: str, update: Callable[...
     await probe.check(sent, expect(rule, table, ident, _meta=None))
 
 
-SCENES = (_meta, _replaced)
+SCENARIOS = (_meta, _replaced)

@@ -9,7 +9,7 @@ from accord_conformance.client.probe_scenario import probe_scenario
 from accord_conformance.client.state_probe import StateProbe, expect, expect_or_absent
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("SCENES",)
+__all__ = ("SCENARIOS",)
 
 _WHEN = "2026-01-02T03:04:05Z"
 
@@ -136,4 +136,4 @@ def _option(context: ClientContext, name: str) -> Json:
     }
 
 
-SCENES = (_plan, _plans, _options, _title, _cost, _login, _notices)
+SCENARIOS = (_plan, _plans, _options, _title, _cost, _login, _notices)

@@ -11,7 +11,7 @@ from accord_conformance.client.probe_scenario import probe_scenario
 from accord_conformance.client.state_probe import StateProbe, expect
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("SCENES",)
+__all__ = ("SCENARIOS",)
 
 _SUBAGENT = "subagent_update"
 
@@ -162,4 +162,4 @@ def _texts(*texts: str) -> list[Json]:
     return [fixtures.text_block(text) for text in texts]
 
 
-SCENES = (_compactions, _subagents)
+SCENARIOS = (_compactions, _subagents)

@@ -11,7 +11,7 @@ from accord_conformance.client.probe_scenario import probe_scenario
 from accord_conformance.client.state_probe import StateProbe, expect
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("SCENES",)
+__all__ = ("SCENARIOS",)
 
 _UPDATE = "terminal_update"
 
@@ -110,4 +110,4 @@ def _data(data: bytes) -> Json:
     return {"data": base64.b64encode(data).decode()}
 
 
-SCENES = (_terminals,)
+SCENARIOS = (_terminals,)

@@ -12,7 +12,7 @@ from accord_conformance.client.matchers import ContainsInOrder, EqualsOrEmpty
 from accord_conformance.client.probe_scenario import probe_scenario
 from accord_conformance.client.state_probe import StateProbe, expect
 
-__all__ = ("SCENES",)
+__all__ = ("SCENARIOS",)
 
 _UPDATE = "tool_call_update"
 _SAYS = "shown by a terminal"
@@ -50,7 +50,7 @@ async def _tools(context: ClientContext, probe: StateProbe) -> None:
 
 
 @probe_scenario(
-    "state/tool_patches",
+    "state/tool-patches",
     "R-TOOL-07",
     "R-TOOL-08",
     "R-TOOL-10",
@@ -188,4 +188,4 @@ def _places(context: ClientContext, *names: str) -> list[Json]:
     return [{"path": os.path.join(context.session.cwd, name)} for name in names]  # noqa: PTH118
 
 
-SCENES = (_tools, _patches, _asked, _released)
+SCENARIOS = (_tools, _patches, _asked, _released)

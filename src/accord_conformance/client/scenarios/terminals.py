@@ -12,7 +12,7 @@ from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Request
 
-__all__ = ("SCENES",)
+__all__ = ("SCENARIOS",)
 
 _LONG = "import time; print('begun', flush=True); time.sleep(60)"
 _WIDE = "import sys; sys.stdout.buffer.write('ä'.encode() * 100)"
@@ -135,4 +135,4 @@ def _at(context: ClientContext, ident: Any) -> dict[str, Any]:
     return context.session_params(terminalId=ident)
 
 
-SCENES = (_command, _kill, _params)
+SCENARIOS = (_command, _kill, _params)

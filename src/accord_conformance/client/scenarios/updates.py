@@ -10,7 +10,7 @@ from accord_conformance.client.web_server import WebServer
 from accord_conformance.harness.scenario import scenario
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("SCENES",)
+__all__ = ("SCENARIOS",)
 
 _IMAGE = (
     "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR42mMwTjuDFTEMLQkAuYZZQW4mhPwAAAAASUVORK5C"
@@ -158,7 +158,7 @@ async def _many(context: ClientContext) -> None:
         raise ClientGone("it did not survive them")
 
 
-@scenario("updates/children")
+@scenario("updates/subagents")
 async def _children(context: ClientContext) -> None:
     """Reports a subagent and its work."""
     known = context.version == 2 or context.supports("subagents")
@@ -203,4 +203,4 @@ def _chunk(context: ClientContext, message: str, block: Json) -> Frame:
     return context.update("agent_message_chunk", messageId=message, content=block)
 
 
-SCENES = (_content, _unknown, _options, _diffs, _plans, _states, _many, _children, _icons)
+SCENARIOS = (_content, _unknown, _options, _diffs, _plans, _states, _many, _children, _icons)

@@ -12,12 +12,12 @@ from accord_conformance.client.state_probe import expect
 from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import NotExercised, scenario
 
-__all__ = ("CANCEL", "SCENES")
+__all__ = ("CANCEL", "SCENARIOS")
 
 CANCEL = "Please cancel this turn now"
 
 
-@scenario("user/cancel", "R-CANCEL-10", "R-CANCEL-11")
+@scenario("cancellation/turn", "R-CANCEL-10", "R-CANCEL-11")
 async def _cancel(context: ClientContext) -> None:
     """The user cancels the turn; updates of tool calls follow."""
     context.say("Please cancel this turn.")
@@ -45,7 +45,7 @@ async def _not_yet(context: ClientContext) -> None:
         await probe.check([sent], expect("R-CANCEL-11", "", state=IsNot(("idle",))))
 
 
-@scenario("user/cancel_asked", "R-CANCEL-03", "R-CANCEL-10")
+@scenario("cancellation/permission-request", "R-CANCEL-03", "R-CANCEL-10")
 async def _cancel_asked(context: ClientContext) -> None:
     """The user cancels the turn while the agent waits for a permission."""
     context.say("Please cancel this turn while the question is open.")
@@ -74,4 +74,4 @@ async def _cancel_asked(context: ClientContext) -> None:
             context.cancel_request(late)
 
 
-SCENES = (_cancel_asked, _cancel)
+SCENARIOS = (_cancel_asked, _cancel)
