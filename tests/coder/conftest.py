@@ -1,4 +1,4 @@
-"""Folders of tests that nothing around them has an effect on."""
+"""Isolates the directories of the tests from the directories above them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 @pytest.fixture
 def tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty folder: repositories, AGENTS.md and .gitignore above it do not count."""
-    (tmp_path / ".git").mkdir()  # where ripgrep stops; git and the coder do at the ceiling
+    """Return an empty directory; repositories, AGENTS.md and .gitignore above it have no effect."""
+    (tmp_path / ".git").mkdir()  # ripgrep stops here; git and the coder stop at the ceiling
     ceilings = os.pathsep.join((str(tmp_path), os.path.realpath(tmp_path)))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", ceilings)
     folder = tmp_path / "here"

@@ -1,13 +1,13 @@
-"""The coding agent behind real pipes, and a client of Accord that talks to it, in either version.
+"""The coding agent behind real pipes, and Accord's client connected to it, in either version.
 
     @BOTH
     async def test_…(version: int, tmp_path: Path) -> None:
-        async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-            result = await talk.use("read", path="notes.txt")   # what the model was told
-            assert talk.call.status == "completed"              # what the client was shown
+        async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+            result = await harness.use("read", path="notes.txt")   # the result for the model
+            assert harness.call.status == "completed"              # the tool call of the client
 
-Without `model` the coder chooses as it does for users (the demonstration model if no key is set):
-`await talk.prompt("read README.md")` returns the text of the answer.
+Without `model` the coder selects one as for users (the demonstration model if no key is set):
+`await harness.prompt("read README.md")` returns the text of the answer.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ __all__ = ("BOTH", "CoderHarness", "coder_session")
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 
-# What a test answers when it is asked: the same to everything, or by the request.
+# The user's answer in a test: the same for every request, or a function of the request.
 Allow = str | Callable[[PermissionRequest], Any]
 _LONGEST_S = 60.0
 
 
 class CoderHarness:
-    """A session of a coder, as its client has it; `coder` and `work` are behind the pipe."""
+    """A session of a coder from its client's side, with access to `coder` and its state."""
 
     def __init__(
         self, agent: Any, session: ClientSession, coder: Coder, model: Model | None
@@ -59,14 +59,14 @@ class CoderHarness:
         self.session = session
         self.coder = coder
         self.model = model
-        self.asked: list[PermissionRequest] = []  # what the user was asked, in order
+        self.asked: list[PermissionRequest] = []  # the permission requests, in order
         self.events: list[Any] = []  # of all turns
         self.stop_reason: str | None = None  # of the last turn
 
-    # What it does.
+    # Actions of the client.
 
     async def prompt(self, *content: Any) -> str:
-        """Send a prompt, wait for the end of its turn, return what the agent said in it."""
+        """Send a prompt, wait for the end of its turn, and return the agent's text."""
         async with self.session.prompt(*content) as turn:
             async for event in turn:
                 self.events.append(event)
@@ -74,33 +74,35 @@ class CoderHarness:
         return turn.text
 
     async def use(self, name: str, **arguments: Any) -> ToolResult:
-        """Have `ScriptedModel` use one tool; return what it was told of that."""
+        """Let `ScriptedModel` use one tool; return the result that it received."""
         (result,) = await self.uses((name, arguments))
         return result
 
     async def uses(self, *uses: tuple[str, dict[str, Any] | str]) -> tuple[ToolResult, ...]:
-        """Have `ScriptedModel` use several tools in one answer."""
+        """Let `ScriptedModel` use several tools in one response; return the results."""
         assert isinstance(self.model, ScriptedModel)
         await self.prompt(tool_prompt(uses))
         return self.model.results
 
     @asynccontextmanager
     async def using(self, name: str, **arguments: Any) -> AsyncGenerator[Any, None]:
-        """Begin a turn in which `ScriptedModel` uses a tool; give the turn, to be cancelled say."""
+        """Start a turn in which `ScriptedModel` uses a tool; yield the turn, for example to cancel
+        it.
+        """
         async with self.session.prompt(tool_prompt([(name, arguments)])) as turn:
             yield turn
         self.stop_reason = turn.stop_reason
 
-    # What it has heard.
+    # What the client received.
 
     @property
     def state(self) -> CoderSession:
-        """What the coder has of this session."""
+        """The coder's state of this session."""
         return self.coder.sessions[self.session.id].data["state"]
 
     @property
     def calls(self) -> list[ToolCall]:
-        """All tool calls, as they stand now."""
+        """All tool calls in their current state."""
         return self.session.transcript.tool_calls
 
     @property
@@ -110,7 +112,7 @@ class CoderHarness:
 
     @property
     def permissions(self) -> list[PermissionDecided]:
-        """The questions that were answered, with their answers, of turns that `prompt` ran."""
+        """The permission requests with their answers, of turns that `prompt` ran."""
         return [event for event in self.events if isinstance(event, PermissionDecided)]
 
 
@@ -129,10 +131,10 @@ async def coder_session(
     mcp_servers: Sequence[Any] = (),
     **client: Any,
 ) -> AsyncGenerator[CoderHarness, None]:
-    """Start a coder, connect to it and open a session, or load the one with the id `load`.
+    """Start a coder, connect to it and open a session, or load the session with the id `load`.
 
-    `client` goes to `accord.connect`: files, terminals, on_elicit_form and so on. Give `coder` to
-    connect once more to one that runs already.
+    `client` is passed to `accord.connect`: files, terminals, on_elicit_form and so on. Pass `coder`
+    to connect again to a running coder.
     """
     if coder is None:
         coder = Coder(settings or Settings(), store, model=model)
@@ -157,8 +159,8 @@ async def coder_session(
                 session = await agent.new_session(cwd, **given)
             else:
                 session = await agent.load_session(load, cwd, **given)
-            talk = CoderHarness(agent, session, coder, model)
-            talk.asked = asked
-            yield talk
+            harness = CoderHarness(agent, session, coder, model)
+            harness.asked = asked
+            yield harness
     finally:
         await serving

@@ -1,4 +1,4 @@
-"""An MCP server for tests, made with the server side of the library: `python mcp_server.py`."""
+"""An MCP server for tests, made with the MCP library: `python mcp_server.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp.types import EmbeddedResource, TextResourceContents, ToolAnnotations
 
 
 def make_server() -> MCPServer:
-    """Return a server; what it learns, another does not know."""
+    """Return a server with state of its own."""
     server = MCPServer("test")
 
     @server.tool(annotations=ToolAnnotations(read_only_hint=True, title="Add numbers"))
@@ -51,26 +51,26 @@ def make_server() -> MCPServer:
 
     @server.tool()
     async def grow(ctx: Context) -> str:
-        """Have one more tool."""
+        """Add a tool while the server runs."""
 
         def grown() -> str:
-            """Was not there at first."""
+            """Is added while the server runs."""
             return "grown"
 
         server.add_tool(grown)
-        await ctx.session.send_tool_list_changed()  # to clients of before 2026-07-28
-        await ctx.notify_tools_changed()  # to those of it
+        await ctx.session.send_tool_list_changed()  # for clients older than 2026-07-28
+        await ctx.notify_tools_changed()  # for newer clients
         return "there is a tool `grown` now"
 
     @server.tool()
     def environment() -> str:
-        """Return the names of the environment's variables."""
+        """Return the names of the environment variables."""
         print("this is for nobody", file=sys.stderr)
         return " ".join(sorted(os.environ))
 
     @server.tool()
     def leave() -> str:
-        """End the server at once."""
+        """End the server immediately."""
         os._exit(3)
 
     return server

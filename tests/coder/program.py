@@ -1,4 +1,4 @@
-"""A coder whose model does as it is told, as a process: `python -m coder.program DATA`."""
+"""A coder process with a `ScriptedModel`: `python -m coder.program DATA`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model that does what the prompt says to the letter: no guessing what it will do."""
+"""A model that follows the prompt literally, so that tests know what it does."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ("ScriptedModel", "tool_prompt")
 
 
 class ScriptedModel(Model):
-    """Uses the tools that the prompt names, at once, and says "done"; see `tool_prompt`.
+    """Uses the tools that the prompt names, all at once, and says "done"; see `tool_prompt`.
 
-    `results` are those of the last prompt, `requests` all that it was asked.
+    `results` are those of the last prompt, `requests` are all requests that it received.
     """
 
     name = "scripted"
@@ -45,7 +45,7 @@ class ScriptedModel(Model):
 
 
 def tool_prompt(uses: Sequence[tuple[str, dict[str, Any] | str]]) -> str:
-    """Return the prompt for `ScriptedModel` to use these tools. Arguments may be JSON text."""
+    """Return the prompt that makes `ScriptedModel` use these tools. Arguments can be JSON text."""
     written = [
         (name, given if isinstance(given, str) else msgspec.json.encode(given).decode())
         for name, given in uses

@@ -1,4 +1,4 @@
-"""Logging in to the coder: what is said where a key is missing, and how one is given."""
+"""Authentication of the coder: errors for a missing key, and how to enter one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accord_coder.models.api_keys import ApiKeys
 from accord_coder.models.providers import KEY_VARIABLES, PROVIDERS
 from accord_coder.settings import Settings
 from coder.harness import BOTH, coder_session
-from coder.models.provider import Fails, Says, providing
+from coder.models.provider import Fails, Says, serve_provider
 
 OPENAI = next(source for source in PROVIDERS if source.id == "openai")
 SECRET = "sk-do-not-tell-anybody"
@@ -27,9 +27,7 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @BOTH
-async def test_session_of_a_model_without_key_says_what_to_set(
-    version: int, tmp_path: Path
-) -> None:
+async def test_prompt_without_a_key_explains_what_to_set(version: int, tmp_path: Path) -> None:
     with pytest.raises(AuthRequired) as caught:
         async with coder_session(
             version, cwd=tmp_path, settings=Settings(model="openai:gpt-6.1-sol")
@@ -40,15 +38,15 @@ async def test_session_of_a_model_without_key_says_what_to_set(
 
 
 @BOTH
-async def test_logins_are_offered(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path) as talk:
-        offered = {method.id: method for method in talk.agent.auth_methods}
+async def test_auth_methods_are_advertised(version: int, tmp_path: Path) -> None:
+    async with coder_session(version, cwd=tmp_path) as harness:
+        offered = {method.id: method for method in harness.agent.auth_methods}
         assert "environment" in offered
         assert "OPENAI_API_KEY" in str(offered["environment"])
 
 
 @BOTH
-async def test_key_kept_meanwhile_is_found_by_logging_in(version: int, tmp_path: Path) -> None:
+async def test_login_finds_a_key_that_was_saved_later(version: int, tmp_path: Path) -> None:
     config = tmp_path / "config"
     settings = Settings(model="openai:gpt-6.1-sol", config=config)
     coder = Coder(settings)
@@ -57,117 +55,113 @@ async def test_key_kept_meanwhile_is_found_by_logging_in(version: int, tmp_path:
             pass
     assert prompt_for_key("openai", config, ask=lambda _prompt: f" {SECRET}\n") == 0
     coder.keys.reload()
-    async with coder_session(version, cwd=tmp_path, coder=coder) as talk:
-        await talk.agent.authenticate("environment")
-        await talk.agent.logout()
+    async with coder_session(version, cwd=tmp_path, coder=coder) as harness:
+        await harness.agent.authenticate("environment")
+        await harness.agent.logout()
         with pytest.raises(AuthRequired):
-            await talk.agent.authenticate("environment")
+            await harness.agent.authenticate("environment")
         with pytest.raises(AuthRequired):
-            await talk.agent.new_session(tmp_path)
+            await harness.agent.new_session(tmp_path)
     assert ApiKeys(config, {}).find(OPENAI) is None
 
 
 @BOTH
-async def test_switch_to_a_model_without_key_is_refused_and_the_old_one_goes_on(
+async def test_switch_to_a_model_without_a_key_is_rejected_and_the_old_one_stays(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MISTRAL_API_KEY", SECRET)
-    async with coder_session(version, cwd=tmp_path, settings=Settings(model="demo")) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=Settings(model="demo")) as harness:
         monkeypatch.delenv("MISTRAL_API_KEY")
         with pytest.raises(AuthRequired, match="MISTRAL_API_KEY"):
-            await talk.session.set_option("model", "mistral:mistral-medium-latest")
-        assert talk.state.session.option("model") == "demo"
-        assert await talk.prompt("help")
+            await harness.session.set_option("model", "mistral:mistral-medium-latest")
+        assert harness.state.session.option("model") == "demo"
+        assert await harness.prompt("help")
 
 
 @BOTH
-async def test_login_is_about_the_model_that_the_session_has_chosen(
+async def test_login_is_for_the_current_model_of_the_session(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
     monkeypatch.setenv("MISTRAL_API_KEY", SECRET)
-    async with coder_session(version, cwd=tmp_path, settings=Settings(model="demo")) as talk:
-        await talk.session.set_option("model", "mistral:mistral-medium-latest")
+    async with coder_session(version, cwd=tmp_path, settings=Settings(model="demo")) as harness:
+        await harness.session.set_option("model", "mistral:mistral-medium-latest")
         monkeypatch.delenv("MISTRAL_API_KEY")
-        await talk.agent.logout()
-        assert not talk.coder.is_logged_in()
+        await harness.agent.logout()
+        assert not harness.coder.is_logged_in()
         with pytest.raises(AuthRequired, match="MISTRAL_API_KEY"):
-            await talk.agent.authenticate("environment")
+            await harness.agent.authenticate("environment")
         with pytest.raises(AuthRequired, match="MISTRAL_API_KEY"):
-            await talk.prompt("help")
-        await talk.session.set_option("model", "demo")
-        await talk.agent.authenticate("environment")
-        assert await talk.prompt("help")
+            await harness.prompt("help")
+        await harness.session.set_option("model", "demo")
+        await harness.agent.authenticate("environment")
+        assert await harness.prompt("help")
 
 
 @BOTH
-async def test_session_whose_model_needs_no_key_goes_on_without_the_default_models(
+async def test_session_with_a_keyless_model_works_without_the_default_models(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     settings = Settings(model="openai:gpt-6.1-sol")
-    async with coder_session(version, cwd=tmp_path, settings=settings) as talk:
-        await talk.session.set_option("model", "demo")
+    async with coder_session(version, cwd=tmp_path, settings=settings) as harness:
+        await harness.session.set_option("model", "demo")
         monkeypatch.delenv("OPENAI_API_KEY")
-        await talk.agent.logout()
-        assert await talk.prompt("help")
+        await harness.agent.logout()
+        assert await harness.prompt("help")
         with pytest.raises(AuthRequired, match="OPENAI_API_KEY"):
-            await talk.agent.new_session(tmp_path)
+            await harness.agent.new_session(tmp_path)
 
 
 @BOTH
-async def test_switch_to_another_model_holds_from_the_next_prompt_on(
-    version: int, tmp_path: Path
-) -> None:
+async def test_model_switch_applies_from_the_next_prompt(version: int, tmp_path: Path) -> None:
     pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
-    async with providing(Says("From far away.")) as provider:
+    async with serve_provider(Says("From far away.")) as provider:
         settings = Settings(model="compatible:m", base_url=provider.url)
-        async with coder_session(version, cwd=tmp_path, settings=settings) as talk:
-            await talk.session.set_option("model", "demo")
-            assert await talk.prompt("help") != "From far away."
-            await talk.session.set_option("model", "compatible:m")
-            assert await talk.prompt("Hello") == "From far away."
+        async with coder_session(version, cwd=tmp_path, settings=settings) as harness:
+            await harness.session.set_option("model", "demo")
+            assert await harness.prompt("help") != "From far away."
+            await harness.session.set_option("model", "compatible:m")
+            assert await harness.prompt("Hello") == "From far away."
 
 
 @BOTH
-async def test_effort_is_offered_where_the_model_can_be_told(
+async def test_effort_is_an_option_for_models_that_support_it(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
-    async with providing(Says("Hm."), Says("Hm.", thinking="Well.")) as provider:
+    async with serve_provider(Says("Hm."), Says("Hm.", thinking="Well.")) as provider:
         settings = Settings(model="anthropic:claude-sonnet-5-5", base_url=provider.root)
-        async with coder_session(version, cwd=tmp_path, settings=settings) as talk:
-            await talk.prompt("Hello")
-            await talk.session.set_option("effort", "high")
-            await talk.prompt("Think")
+        async with coder_session(version, cwd=tmp_path, settings=settings) as harness:
+            await harness.prompt("Hello")
+            await harness.session.set_option("effort", "high")
+            await harness.prompt("Think")
             before, after = (asked.body for asked in provider.requests)
             assert "effort" not in str(before.get("output_config"))
             assert after["output_config"]["effort"] == "high"
-            await talk.session.set_option("model", "demo")
-            assert "effort" not in {option.id for option in talk.state.session.options}
+            await harness.session.set_option("model", "demo")
+            assert "effort" not in {option.id for option in harness.state.session.options}
 
 
 @BOTH
-async def test_key_that_was_refused_can_be_replaced_in_the_session(
-    version: int, tmp_path: Path
-) -> None:
+async def test_rejected_key_can_be_replaced_in_the_session(version: int, tmp_path: Path) -> None:
     pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
     config = tmp_path / "config"
     prompt_for_key("compatible", config, ask=lambda _prompt: "bad")
-    async with providing(Fails(401), Says("Welcome.")) as provider:
+    async with serve_provider(Fails(401), Says("Welcome.")) as provider:
         settings = Settings(model="compatible:m", base_url=provider.url, config=config)
-        async with coder_session(version, cwd=tmp_path, settings=settings) as talk:
+        async with coder_session(version, cwd=tmp_path, settings=settings) as harness:
             with pytest.raises(AuthRequired, match="rejected the API key"):
-                await talk.prompt("Hello")
+                await harness.prompt("Hello")
             prompt_for_key("compatible", config, ask=lambda _prompt: "good")
-            await talk.agent.authenticate("environment")
-            assert await talk.prompt("Hello") == "Welcome."
+            await harness.agent.authenticate("environment")
+            assert await harness.prompt("Hello") == "Welcome."
         used = [asked.headers["authorization"] for asked in provider.requests]
         assert used == ["Bearer bad", "Bearer good"]
 
 
-def test_key_is_asked_for_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_key_is_prompted_for_and_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked: list[str] = []
 
     def ask(prompt: str) -> str:
@@ -183,7 +177,7 @@ def test_key_is_asked_for_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("typed", ["", "   ", "two words", "with\x00nul"])
-def test_what_is_no_key_is_not_kept(
+def test_invalid_key_is_not_saved(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: str
 ) -> None:
     assert prompt_for_key("openai", tmp_path, ask=lambda _prompt: typed) == 1
@@ -191,12 +185,12 @@ def test_what_is_no_key_is_not_kept(
     assert not list(tmp_path.iterdir())
 
 
-def test_unknown_provider_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_provider_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert prompt_for_key("nobody", tmp_path, ask=lambda _prompt: SECRET) == 1
     assert "expected one of anthropic" in capsys.readouterr().err
 
 
-def test_who_gives_up_keeps_nothing(tmp_path: Path) -> None:
+def test_aborted_login_saves_nothing(tmp_path: Path) -> None:
     def ask(_prompt: str) -> str:
         raise EOFError
 

@@ -1,4 +1,4 @@
-"""Commands as text: which need a shell, and what "always" stands for."""
+"""Shell commands as text: which need a shell, and what "always" covers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from accord_coder.permissions.command_rules import suggest_pattern
         ("echo '$HOME'", ("echo", "$HOME")),
     ],
 )
-def test_plain_commands_are_words(command: str, words: tuple[str, ...]) -> None:
+def test_plain_commands_are_split_into_words(command: str, words: tuple[str, ...]) -> None:
     assert argv_of(command) == words
 
 
@@ -52,7 +52,7 @@ def test_plain_commands_are_words(command: str, words: tuple[str, ...]) -> None:
         "''",
     ],
 )
-def test_what_a_shell_would_read_otherwise_is_no_list_of_words(command: str) -> None:
+def test_shell_syntax_is_not_split_into_words(command: str) -> None:
     assert argv_of(command) is None
 
 
@@ -71,7 +71,7 @@ def test_what_a_shell_would_read_otherwise_is_no_list_of_words(command: str) -> 
         ("./git status", "./git status"),
     ],
 )
-def test_always_is_a_subcommand_or_exactly_this(command: str, rule: str) -> None:
+def test_always_covers_a_subcommand_or_the_exact_command(command: str, rule: str) -> None:
     assert suggest_pattern(command) == rule
 
 
@@ -112,7 +112,7 @@ def test_always_is_a_subcommand_or_exactly_this(command: str, rule: str) -> None
         "$'git' push",
     ],
 )
-def test_command_is_seen_in_what_hides_it(command: str) -> None:
+def test_command_is_found_inside_other_commands(command: str) -> None:
     assert any(words[:2] == ("git", "push") for words in commands_in(command))
 
 
@@ -129,7 +129,7 @@ def test_command_is_seen_in_what_hides_it(command: str) -> None:
         "sh -c 'sh -c \"git push\"'",
     ],
 )
-def test_quotes_and_backslashes_hide_no_command(command: str) -> None:
+def test_quotes_and_backslashes_do_not_hide_a_command(command: str) -> None:
     words = [words for words in commands_in(command) if words]
     assert any(" ".join(one).startswith("git push") for one in words), words
 
@@ -145,7 +145,7 @@ def test_quotes_and_backslashes_hide_no_command(command: str) -> None:
         ("cat 'open .env", ["cat", "open", ".env"]),
     ],
 )
-def test_words_are_those_of_a_shell(command: str, words: list[str]) -> None:
+def test_words_are_split_as_by_a_shell(command: str, words: list[str]) -> None:
     assert words_in(command) == words
 
 
@@ -153,7 +153,7 @@ def test_words_are_those_of_a_shell(command: str, words: list[str]) -> None:
     "piece",
     ["a", "'", '"', "$(", "`", "sh ", "sudo ", "a b ", "\\", "sh 'a ", "sudo 'a ", "-exec ", "> "],
 )
-def test_long_commands_are_read_in_no_time(piece: str) -> None:
+def test_long_commands_are_parsed_fast(piece: str) -> None:
     began = time.process_time()
     command = piece * (1_000_000 // len(piece))
     assert argv_of(command) is None

@@ -1,4 +1,4 @@
-"""What the user types after a slash, through a client."""
+"""Slash commands, through a client."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from coder.scripted_model import ScriptedModel, tool_prompt
 DEMO = Settings(model="demo")
 
 
-def prompts(talk: CoderHarness) -> list[str]:
-    """Return the prompts that the model was told of."""
-    assert isinstance(talk.model, ScriptedModel)
-    last = talk.model.requests[-1].messages
+def prompts(harness: CoderHarness) -> list[str]:
+    """Return the prompts that the model received."""
+    assert isinstance(harness.model, ScriptedModel)
+    last = harness.model.requests[-1].messages
     return [str(part) for m in last if isinstance(m, Prompt) for part in m.content]
 
 
@@ -49,33 +49,33 @@ def put(folder: Path, name: str, text: str) -> None:
         ("", None),
     ],
 )
-def test_command_is_a_word_behind_a_slash(text: str, asked: CommandCall | None) -> None:
+def test_command_is_a_word_after_a_slash(text: str, asked: CommandCall | None) -> None:
     assert parse_command((text,)) == asked
 
 
 @BOTH
-async def test_commands_are_offered_and_listed(version: int, tmp_path: Path) -> None:
+async def test_commands_are_advertised_and_listed(version: int, tmp_path: Path) -> None:
     put(tmp_path, "greet.md", "---\ndescription: Says hello\nhint: whom\n---\nGreet $ARGUMENTS.\n")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        await talk.prompt("hello")
-        offered = {command.name: command for command in talk.session.transcript.commands}
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        await harness.prompt("hello")
+        offered = {command.name: command for command in harness.session.transcript.commands}
         assert {act.name for act in BUILTIN_COMMANDS} < set(offered)
         assert offered["greet"].description == "Says hello"
         assert offered["greet"].hint == "whom"
-        listed = await talk.prompt("/help")
+        listed = await harness.prompt("/help")
         for name in offered:
             assert f"`/{name}" in listed
 
 
 @BOTH
-async def test_file_is_a_prompt(version: int, tmp_path: Path) -> None:
+async def test_command_file_is_a_prompt(version: int, tmp_path: Path) -> None:
     put(tmp_path, "greet.md", "Greet $ARGUMENTS twice: $ARGUMENTS")
     put(tmp_path, "plain.md", "# Do\n\nthe thing")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        await talk.prompt("/greet the world")
-        await talk.prompt("/plain with care")
-        await talk.prompt("/plain")
-        assert prompts(talk) == [
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        await harness.prompt("/greet the world")
+        await harness.prompt("/plain with care")
+        await harness.prompt("/plain")
+        assert prompts(harness) == [
             "Greet the world twice: the world",
             "# Do\n\nthe thing\n\nwith care",
             "# Do\n\nthe thing",
@@ -83,58 +83,60 @@ async def test_file_is_a_prompt(version: int, tmp_path: Path) -> None:
 
 
 @BOTH
-async def test_unknown_command_gets_help_and_no_model(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        said = await talk.prompt("/reviw the code")
+async def test_unknown_command_shows_help_without_the_model(version: int, tmp_path: Path) -> None:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        said = await harness.prompt("/reviw the code")
         assert "Unknown command `/reviw`" in said
         assert "Did you mean `/review`?" in said
-        assert isinstance(talk.model, ScriptedModel)
-        assert talk.model.requests == []
+        assert isinstance(harness.model, ScriptedModel)
+        assert harness.model.requests == []
 
 
 @BOTH
-async def test_path_at_the_beginning_is_an_ordinary_prompt(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        await talk.prompt("/etc/hosts is odd")
-        assert prompts(talk) == ["/etc/hosts is odd"]
+async def test_prompt_that_starts_with_a_path_is_not_a_command(
+    version: int, tmp_path: Path
+) -> None:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        await harness.prompt("/etc/hosts is odd")
+        assert prompts(harness) == ["/etc/hosts is odd"]
 
 
 @BOTH
 async def test_mode_is_shown_and_switched(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        assert "The mode is `default`" in await talk.prompt("/mode")
-        assert "is now `plan`" in await talk.prompt("/mode Plan")
-        assert talk.state.mode == "plan"
-        assert talk.session.transcript.mode == "plan"
-        assert "Unknown mode `bypassPermissions`" in await talk.prompt("/mode bypassPermissions")
-        assert talk.state.mode == "plan"
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        assert "The mode is `default`" in await harness.prompt("/mode")
+        assert "is now `plan`" in await harness.prompt("/mode Plan")
+        assert harness.state.mode == "plan"
+        assert harness.session.transcript.mode == "plan"
+        assert "Unknown mode `bypassPermissions`" in await harness.prompt("/mode bypassPermissions")
+        assert harness.state.mode == "plan"
 
 
 @BOTH
 async def test_model_is_shown(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, settings=DEMO) as talk:
-        assert "The model is `demo`" in await talk.prompt("/model")
-        assert "is now `demo`" in await talk.prompt("/model demo")
-        assert "Unknown model `x:y`" in await talk.prompt("/model x:y")
+    async with coder_session(version, cwd=tmp_path, settings=DEMO) as harness:
+        assert "The model is `demo`" in await harness.prompt("/model")
+        assert "is now `demo`" in await harness.prompt("/model demo")
+        assert "Unknown model `x:y`" in await harness.prompt("/model x:y")
 
 
 @BOTH
-async def test_demonstration_model_has_nothing_to_compact(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, settings=DEMO) as talk:
-        assert "Nothing to compact" in await talk.prompt("/compact")
+async def test_demo_model_has_nothing_to_compact(version: int, tmp_path: Path) -> None:
+    async with coder_session(version, cwd=tmp_path, settings=DEMO) as harness:
+        assert "Nothing to compact" in await harness.prompt("/compact")
 
 
 @BOTH
 async def test_rules_are_added_and_removed(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        assert "There are none." in await talk.prompt("/permissions")
-        assert "Added" in await talk.prompt("/permissions allow execute git status *")
-        assert "1. allow `execute git status *`" in await talk.prompt("/permissions")
-        assert "Unknown rule 2" in await talk.prompt("/permissions remove 2")
-        assert "Removed" in await talk.prompt("/permissions remove 1")
-        assert "There are none." in await talk.prompt("/permissions")
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        assert "There are none." in await harness.prompt("/permissions")
+        assert "Added" in await harness.prompt("/permissions allow execute git status *")
+        assert "1. allow `execute git status *`" in await harness.prompt("/permissions")
+        assert "Unknown rule 2" in await harness.prompt("/permissions remove 2")
+        assert "Removed" in await harness.prompt("/permissions remove 1")
+        assert "There are none." in await harness.prompt("/permissions")
         for wrong in ("allow fly x", "allow edit", "forbid", "remove"):
-            assert "`/permissions remove NUMBER`" in await talk.prompt(f"/permissions {wrong}")
+            assert "`/permissions remove NUMBER`" in await harness.prompt(f"/permissions {wrong}")
 
 
 @pytest.fixture
@@ -145,18 +147,18 @@ def store() -> SessionStore:
 @BOTH
 async def test_conversation_is_exported(version: int, tmp_path: Path, store: SessionStore) -> None:
     (tmp_path / "notes.txt").write_text("one\n")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel(), store=store) as talk:
-        await talk.prompt(tool_prompt([("read", {"path": "notes.txt"})]))
-        assert "`talk.md`" in await talk.prompt("/export talk.md")
-        assert talk.asked[-1].tool_call.kind == "edit"
-    text = (tmp_path / "talk.md").read_text()
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel(), store=store) as harness:
+        await harness.prompt(tool_prompt([("read", {"path": "notes.txt"})]))
+        assert "`harness.md`" in await harness.prompt("/export harness.md")
+        assert harness.asked[-1].tool_call.kind == "edit"
+    text = (tmp_path / "harness.md").read_text()
     assert "## User" in text
     assert "**Read notes.txt** (completed)" in text
     assert text.endswith("## Agent\n\ndone\n")
 
 
 @BOTH
-async def test_export_says_of_no_rejected_write_that_it_was_made(
+async def test_export_does_not_report_a_rejected_write_as_made(
     version: int, tmp_path: Path, store: SessionStore
 ) -> None:
     def only_exports(request: PermissionRequest) -> str:
@@ -165,46 +167,46 @@ async def test_export_says_of_no_rejected_write_that_it_was_made(
 
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), store=store, allow=only_exports
-    ) as talk:
-        await talk.use("write", path="a.txt", text="new\n")
-        await talk.prompt("/export talk.md")
-        text = (tmp_path / "talk.md").read_text()
+    ) as harness:
+        await harness.use("write", path="a.txt", text="new\n")
+        await harness.prompt("/export harness.md")
+        text = (tmp_path / "harness.md").read_text()
         assert f"Not changed: `{tmp_path / 'a.txt'}`." in text
         assert "Changed `" not in text
         assert "+new" not in text
 
 
 @BOTH
-async def test_export_needs_permission_and_stays_inside(
+async def test_export_requires_permission_and_stays_inside(
     version: int, tmp_path: Path, store: SessionStore
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
     async with coder_session(
         version, cwd=project, model=ScriptedModel(), store=store, allow="reject"
-    ) as talk:
-        await talk.prompt("hello")
-        for path in ("talk.md", "../talk.md"):
-            await talk.prompt(f"/export {path}")
-            assert talk.call.status == "failed"
+    ) as harness:
+        await harness.prompt("hello")
+        for path in ("harness.md", "../harness.md"):
+            await harness.prompt(f"/export {path}")
+            assert harness.call.status == "failed"
     assert list(tmp_path.rglob("*.md")) == []  # noqa: ASYNC240  # nothing else runs
 
 
 @BOTH
-async def test_session_that_is_not_kept_is_not_exported(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        assert "not stored" in await talk.prompt("/export talk.md")
+async def test_session_that_is_not_stored_is_not_exported(version: int, tmp_path: Path) -> None:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        assert "not stored" in await harness.prompt("/export harness.md")
 
 
 @BOTH
-async def test_init_writes_down_what_can_be_seen(version: int, tmp_path: Path) -> None:
+async def test_init_writes_what_it_detects(version: int, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# Thing\n\nCounts sheep. And more.\n")
     (tmp_path / "Makefile").write_text("X := 1\ntest:  ## Run all tests\n\tpytest\n")
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text("")
-    async with coder_session(version, cwd=tmp_path, settings=DEMO) as talk:
-        await talk.prompt("/init mind the gap")
-        assert talk.asked[-1].tool_call.kind == "edit"
+    async with coder_session(version, cwd=tmp_path, settings=DEMO) as harness:
+        await harness.prompt("/init mind the gap")
+        assert harness.asked[-1].tool_call.kind == "edit"
         text = (tmp_path / "AGENTS.md").read_text()
         for part in (
             "Counts sheep.",
@@ -213,16 +215,16 @@ async def test_init_writes_down_what_can_be_seen(version: int, tmp_path: Path) -
             "mind the gap",
         ):
             assert part in text
-        assert "already exists and was not changed" in await talk.prompt("/init")
+        assert "already exists and was not changed" in await harness.prompt("/init")
         assert (tmp_path / "AGENTS.md").read_text() == text
 
 
 @BOTH
 async def test_init_and_review_prompt_a_language_model(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        await talk.prompt("/init")
-        await talk.prompt("/review the locks")
-        init, review = prompts(talk)
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        await harness.prompt("/init")
+        await harness.prompt("/review the locks")
+        init, review = prompts(harness)
         assert init.startswith("Write AGENTS.md")
         assert review.endswith("Look above all at: the locks\n")
 
@@ -233,25 +235,25 @@ def git(folder: Path, *words: str) -> None:
 
 
 @BOTH
-async def test_review_lists_changes_and_what_patterns_find(version: int, tmp_path: Path) -> None:
+async def test_review_lists_changes_and_suspicious_patterns(version: int, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("one\ntwo\nthree\n")
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "x")
-    async with coder_session(version, cwd=tmp_path, settings=DEMO) as talk:
-        assert "No changes since" in await talk.prompt("/review")
+    async with coder_session(version, cwd=tmp_path, settings=DEMO) as harness:
+        assert "No changes since" in await harness.prompt("/review")
         (tmp_path / "a.py").write_text("one\ntwo\nbreakpoint()\n")
-        said = await talk.prompt("/review")
-        assert talk.asked[-1].tool_call.kind == "execute"
+        said = await harness.prompt("/review")
+        assert harness.asked[-1].tool_call.kind == "execute"
         assert "`a.py`: +1 −1" in said
         assert "`a.py:3`: a debugger is started" in said
         assert "no test" in said
 
 
 @BOTH
-async def test_review_outside_of_git_says_so(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, settings=DEMO) as talk:
-        assert "Cannot read the changes" in await talk.prompt("/review")
+async def test_review_outside_of_git_is_an_error(version: int, tmp_path: Path) -> None:
+    async with coder_session(version, cwd=tmp_path, settings=DEMO) as harness:
+        assert "Cannot read the changes" in await harness.prompt("/review")
 
 
 DIFF = """\
@@ -267,7 +269,7 @@ diff --git a/a.py b/a.py
 """
 
 
-def test_findings_are_at_the_lines_of_the_new_file() -> None:
+def test_review_findings_have_line_numbers_of_the_new_file() -> None:
     assert [(f.path, f.line, f.message) for f in findings(DIFF)] == [
         ("a.py", 2, "something is left to do"),
         ("a.py", 3, "it looks like a secret"),
@@ -275,7 +277,7 @@ def test_findings_are_at_the_lines_of_the_new_file() -> None:
     assert "`a.py`: +2 −1" in format_review(DIFF)
 
 
-def test_odd_files_are_no_commands(tmp_path: Path) -> None:
+def test_invalid_command_files_are_not_commands(tmp_path: Path) -> None:
     put(tmp_path, "Good.md", '\ufeff---\r\nDescription: "It"\r\n---\r\nDo it\r\n')
     put(tmp_path, "no spaces.md", "x")
     put(tmp_path, "empty.md", "---\ndescription: x\n---\n")
@@ -286,7 +288,7 @@ def test_odd_files_are_no_commands(tmp_path: Path) -> None:
     assert expand(good, "") == "Do it"
 
 
-def test_file_that_is_no_command_is_named_with_the_reason(tmp_path: Path) -> None:
+def test_invalid_command_file_is_reported_with_the_reason(tmp_path: Path) -> None:
     put(tmp_path, "large.md", "x" * 70_000)
     put(tmp_path, "latin.md", "")
     (tmp_path / ".accord" / "commands" / "latin.md").write_bytes(b"caf\xe9")
@@ -296,13 +298,13 @@ def test_file_that_is_no_command_is_named_with_the_reason(tmp_path: Path) -> Non
 
 
 @BOTH
-async def test_file_that_is_no_command_is_logged_once_and_told_in_help(
+async def test_invalid_command_file_is_logged_once_and_shown_in_help(
     version: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(tmp_path, "large.md", "x" * 70_000)
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
         for _ in range(2):
-            assert "- large.md is larger than 64 KiB." in await talk.prompt("/help")
+            assert "- large.md is larger than 64 KiB." in await harness.prompt("/help")
     assert caplog.text.count("large.md is larger than 64 KiB.") == 1
 
 
@@ -315,7 +317,7 @@ def test_descriptions_have_no_control_characters(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
-def test_link_out_of_the_project_is_no_command(tmp_path: Path) -> None:
+def test_link_out_of_the_project_is_not_a_command(tmp_path: Path) -> None:
     (tmp_path / "secret.md").write_text("x")
     project = tmp_path / "project"
     put(project, "a.md", "a")
@@ -325,9 +327,7 @@ def test_link_out_of_the_project_is_no_command(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 @BOTH
-async def test_command_that_is_a_link_is_read_after_a_permission_request_alone(
-    version: int, tmp_path: Path
-) -> None:
+async def test_linked_command_is_read_only_with_permission(version: int, tmp_path: Path) -> None:
     commands = tmp_path / ".accord" / "commands"
     commands.mkdir(parents=True)
     (tmp_path / ".env").write_text("KEY=hidden")
@@ -336,22 +336,22 @@ async def test_command_that_is_a_link_is_read_after_a_permission_request_alone(
     allowed = iter(["reject", "allow"])
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), allow=lambda _: next(allowed)
-    ) as talk:
-        shown = {command.name: command for command in talk.session.transcript.commands}
+    ) as harness:
+        shown = {command.name: command for command in harness.session.transcript.commands}
         assert shown["leak"].description == "A link to .env"
-        assert "hidden" not in await talk.prompt("/help")
-        await talk.prompt("/plain")
-        assert len(talk.asked) == 0
-        await talk.prompt("/leak")
-        assert len(talk.asked) == 1
-        assert isinstance(talk.model, ScriptedModel)
-        assert "hidden" not in str(talk.model.requests)
-        await talk.prompt("/leak")
-        assert "hidden" in str(talk.model.requests)
+        assert "hidden" not in await harness.prompt("/help")
+        await harness.prompt("/plain")
+        assert len(harness.asked) == 0
+        await harness.prompt("/leak")
+        assert len(harness.asked) == 1
+        assert isinstance(harness.model, ScriptedModel)
+        assert "hidden" not in str(harness.model.requests)
+        await harness.prompt("/leak")
+        assert "hidden" in str(harness.model.requests)
     settings = Settings(mode="dontAsk")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as talk:
-        await talk.prompt("/leak")
-        assert isinstance(talk.model, ScriptedModel)
-        assert talk.model.requests == []
+    ) as harness:
+        await harness.prompt("/leak")
+        assert isinstance(harness.model, ScriptedModel)
+        assert harness.model.requests == []

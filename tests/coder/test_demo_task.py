@@ -1,4 +1,4 @@
-"""The task of `make demo`, with the demonstration model and with one that is reached by HTTP."""
+"""The task of `make demo`, with the demonstration model and with a model over HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
 
-from coder.models.provider import Says, providing
+from coder.models.provider import Says, serve_provider
 
 ROOT = Path(__file__).parent.parent.parent
 RECIPE = re.search(r"^demo:.*\n\t\$\(BIN\)/accord ask (.*)$", (ROOT / "Makefile").read_text(), re.M)
@@ -33,7 +33,7 @@ ANSWERS = (
 
 
 async def ask(folder: Path, data: Path, *agent: str) -> tuple[str, str]:
-    """Return what the answer is, and what was done for it."""
+    """Return the answer and the tool calls."""
     assert RECIPE is not None
     command = shlex.join([sys.executable, "-W", "error", "-m", "accord", "agent", *agent])
     words = [*shlex.split(RECIPE[1]), "--agent", command]
@@ -51,12 +51,12 @@ async def ask(folder: Path, data: Path, *agent: str) -> tuple[str, str]:
     return said.decode(), done.decode()
 
 
-async def test_model_behind_a_server_does_what_the_demonstration_model_does(
+async def test_http_model_completes_the_task_of_the_demo_model(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     data = tmp_path_factory.mktemp("data")
     shutil.copy(ROOT / "README.md", tmp_path)
-    async with providing(*ANSWERS) as provider:
+    async with serve_provider(*ANSWERS) as provider:
         model = ("--model", "compatible:m", "--base-url", provider.url)
         outcomes = [
             await ask(tmp_path, data, *model),

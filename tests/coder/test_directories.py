@@ -1,4 +1,4 @@
-"""Where the user's data and configuration are."""
+"""The directories of the user's data and configuration."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from coder.scripted_model import ScriptedModel
 linux = pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="of Linux")
 
 
-def test_environment_says_it_first(tmp_path: Path) -> None:
+def test_environment_variables_take_precedence(tmp_path: Path) -> None:
     assert data_dir({"ACCORD_DATA": str(tmp_path)}) == tmp_path
     assert config_dir({"ACCORD_CONFIG": str(tmp_path)}) == tmp_path
     assert data_dir({"ACCORD_DATA": "~/x"}) == Path.home() / "x"
 
 
 @linux
-def test_xdg_says_it_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_xdg_variables_come_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/conf")
     assert data_dir({}) == Path("/data/accord")
@@ -34,28 +34,28 @@ def test_xdg_says_it_then(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @linux
-def test_else_it_is_below_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_is_below_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     assert data_dir({}) == Path.home() / ".local/share/accord"
     assert config_dir({}) == Path.home() / ".config/accord"
 
 
-def test_directories_are_those_of_the_system() -> None:
+def test_directories_follow_the_platform() -> None:
     assert data_dir({}) == platformdirs.user_data_path("accord", appauthor=False)
     expected = platformdirs.user_config_path("accord", appauthor=False, roaming=True)
     assert config_dir({}) == expected
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
-def test_nobody_else_can_look_into_a_directory_that_is_made(tmp_path: Path) -> None:
+def test_created_directory_is_private(tmp_path: Path) -> None:
     made = private_dir(tmp_path / "a" / "b")
     assert made.stat().st_mode & 0o777 == 0o700
     assert made.parent.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
-async def test_directory_that_others_share_keeps_its_mode_and_files_in_it_are_private(
+async def test_shared_directory_keeps_its_mode_and_its_new_files_are_private(
     tmp_path: Path,
 ) -> None:
     shared = tmp_path / "shared"
@@ -66,9 +66,11 @@ async def test_directory_that_others_share_keeps_its_mode_and_files_in_it_are_pr
     settings = Settings(data=shared, config=shared)
     old = os.umask(0)
     try:
-        async with coder_session(1, cwd=project, settings=settings, model=ScriptedModel()) as talk:
-            await talk.prompt("hello")
-            await talk.prompt("/permissions allow edit a.txt")
+        async with coder_session(
+            1, cwd=project, settings=settings, model=ScriptedModel()
+        ) as harness:
+            await harness.prompt("hello")
+            await harness.prompt("/permissions allow edit a.txt")
         ApiKeys(shared, {}).save(PROVIDERS[0], "secret")
     finally:
         os.umask(old)

@@ -1,4 +1,4 @@
-"""Texts: the editor's before the disk's, in their own form, and never overwritten unseen."""
+"""Text files: unsaved text of the client first, format kept, no overwrites of unread changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMS = {
 
 
 class Editor:
-    """A client's unsaved texts."""
+    """The unsaved texts of a client."""
 
     def __init__(self, **texts: str) -> None:
         self.texts = texts
@@ -47,23 +47,23 @@ def change(old: str = "two", new: str = "2") -> dict[str, str]:
 
 @BOTH
 @pytest.mark.parametrize("form", FORMS)
-async def test_form_of_a_text_is_kept(version: int, form: str, tmp_path: Path) -> None:
+async def test_format_of_a_text_is_kept(version: int, form: str, tmp_path: Path) -> None:
     before, after = FORMS[form]
     (tmp_path / "a.txt").write_bytes(before)
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        await talk.use("read", path="a.txt")
-        result = await talk.use("edit", path="a.txt", edits=[change()])
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        await harness.use("read", path="a.txt")
+        result = await harness.use("edit", path="a.txt", edits=[change()])
         assert not result.failed, result.text
         assert (tmp_path / "a.txt").read_bytes() == after
 
 
-async def test_line_ends_of_the_disk_are_found_and_whole_texts_get_them(tmp_path: Path) -> None:
+async def test_line_endings_of_the_file_apply_to_new_text(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\r\n")
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
-        assert (await talk.use("read", path="a.txt")).text == "one\ntwo\n"
-        await talk.use("edit", path="a.txt", edits=[change("one\r\ntwo", "1\n2")])
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+        assert (await harness.use("read", path="a.txt")).text == "one\ntwo\n"
+        await harness.use("edit", path="a.txt", edits=[change("one\r\ntwo", "1\n2")])
         assert (tmp_path / "a.txt").read_bytes() == b"1\r\n2\r\n"
-        await talk.use("write", path="a.txt", text="x\ny\n")
+        await harness.use("write", path="a.txt", text="x\ny\n")
         assert (tmp_path / "a.txt").read_bytes() == b"x\r\ny\r\n"
 
 
@@ -72,43 +72,41 @@ async def test_mode_and_hard_links_of_a_file_are_kept(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("echo two\n")
     (tmp_path / "run.sh").chmod(0o750)
     (tmp_path / "other").hardlink_to(tmp_path / "run.sh")
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), allow="allow") as talk:
-        await talk.use("read", path="run.sh")
-        (asked,) = talk.asked
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), allow="allow") as harness:
+        await harness.use("read", path="run.sh")
+        (asked,) = harness.asked
         assert asked.tool_call is not None
-        await talk.use("edit", path="run.sh", edits=[change()])
+        await harness.use("edit", path="run.sh", edits=[change()])
         assert stat.S_IMODE((tmp_path / "run.sh").stat().st_mode) == 0o750
         assert (tmp_path / "other").read_text() == "echo 2\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")
-async def test_file_with_a_further_name_is_not_touched_without_permission(tmp_path: Path) -> None:
+async def test_file_with_another_hard_link_requires_permission(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     (tmp_path / "secret").write_text("outside\n")
     (folder / "inside").hardlink_to(tmp_path / "secret")
-    async with coder_session(2, cwd=folder, model=ScriptedModel(), allow="reject") as talk:
+    async with coder_session(2, cwd=folder, model=ScriptedModel(), allow="reject") as harness:
         for name, more in (("read", {}), ("write", {"text": "gotcha"})):
-            result = await talk.use(name, path="inside", **more)
+            result = await harness.use(name, path="inside", **more)
             assert result.failed
             assert "outside\n" not in result.text
-        assert len(talk.asked) == 2
+        assert len(harness.asked) == 2
     assert (tmp_path / "secret").read_text() == "outside\n"
 
 
 @BOTH
 @pytest.mark.parametrize("tool", ["edit", "write"])
-async def test_file_that_was_never_read_is_not_changed(
-    version: int, tool: str, tmp_path: Path
-) -> None:
+async def test_unread_file_is_not_changed(version: int, tool: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\n")
     given = {"edits": [change()]} if tool == "edit" else {"text": "new"}
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        result = await talk.use(tool, path="a.txt", **given)
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        result = await harness.use(tool, path="a.txt", **given)
         assert result.failed
         assert "has not been read yet" in result.text
-        assert talk.call.status == "failed"
-        assert talk.asked == []
+        assert harness.call.status == "failed"
+        assert harness.asked == []
         assert (tmp_path / "a.txt").read_text() == "two\n"
 
 
@@ -117,19 +115,19 @@ async def test_file_that_changed_on_the_disk_is_not_overwritten(
     version: int, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("two\n")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        await talk.use("read", path="a.txt")
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        await harness.use("read", path="a.txt")
         (tmp_path / "a.txt").write_text("two, changed\n")
-        result = await talk.use("edit", path="a.txt", edits=[change()])
+        result = await harness.use("edit", path="a.txt", edits=[change()])
         assert "has changed since it was read" in result.text
         assert (tmp_path / "a.txt").read_text() == "two, changed\n"
-        await talk.use("read", path="a.txt")
-        assert not (await talk.use("edit", path="a.txt", edits=[change()])).failed
+        await harness.use("read", path="a.txt")
+        assert not (await harness.use("edit", path="a.txt", edits=[change()])).failed
         assert (tmp_path / "a.txt").read_text() == "2, changed\n"
 
 
 @BOTH
-async def test_change_while_the_user_is_asked_is_not_overwritten(
+async def test_change_during_the_permission_request_is_not_overwritten(
     version: int, tmp_path: Path
 ) -> None:
     def changed_meanwhile(_: object) -> str:
@@ -139,15 +137,15 @@ async def test_change_while_the_user_is_asked_is_not_overwritten(
     (tmp_path / "a.txt").write_text("two\n")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), allow=changed_meanwhile
-    ) as talk:
-        await talk.use("read", path="a.txt")
-        result = await talk.use("edit", path="a.txt", edits=[change()])
+    ) as harness:
+        await harness.use("read", path="a.txt")
+        result = await harness.use("edit", path="a.txt", edits=[change()])
         assert result.failed
         assert (tmp_path / "a.txt").read_text() == "two, of the user\n"
 
 
 @BOTH
-async def test_file_that_appears_while_the_user_is_asked_stays(
+async def test_file_created_during_the_permission_request_is_kept(
     version: int, tmp_path: Path
 ) -> None:
     def made_meanwhile(_: object) -> str:
@@ -156,84 +154,84 @@ async def test_file_that_appears_while_the_user_is_asked_stays(
 
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), allow=made_meanwhile
-    ) as talk:
-        result = await talk.use("write", path="new.txt", text="of the agent")
+    ) as harness:
+        result = await harness.use("write", path="new.txt", text="of the agent")
         assert result.failed
         assert (tmp_path / "new.txt").read_text() == "of the user"
 
 
-async def test_own_changes_are_known_and_need_no_reading(tmp_path: Path) -> None:
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
-        await talk.use("write", path="a.txt", text="two\n")
-        assert not (await talk.use("edit", path="a.txt", edits=[change()])).failed
-        assert not (await talk.use("edit", path="a.txt", edits=[change("2", "3")])).failed
-        await talk.use("move", source="a.txt", target="b.txt")
-        assert not (await talk.use("edit", path="b.txt", edits=[change("3", "4")])).failed
+async def test_own_changes_need_no_new_read(tmp_path: Path) -> None:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+        await harness.use("write", path="a.txt", text="two\n")
+        assert not (await harness.use("edit", path="a.txt", edits=[change()])).failed
+        assert not (await harness.use("edit", path="a.txt", edits=[change("2", "3")])).failed
+        await harness.use("move", source="a.txt", target="b.txt")
+        assert not (await harness.use("edit", path="b.txt", edits=[change("3", "4")])).failed
         assert (tmp_path / "b.txt").read_text() == "4\n"
 
 
-async def test_unsaved_text_of_the_editor_is_read_and_changed(tmp_path: Path) -> None:
+async def test_unsaved_text_of_the_client_is_read_and_changed(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("saved\n")
     editor = Editor(**{"a.txt": "unsaved two\n"})
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as talk:
-        assert (await talk.use("read", path="a.txt")).text == "unsaved two\n"
-        result = await talk.use("edit", path="a.txt", edits=[change()])
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as harness:
+        assert (await harness.use("read", path="a.txt")).text == "unsaved two\n"
+        result = await harness.use("edit", path="a.txt", edits=[change()])
         assert not result.failed, result.text
         assert editor.texts["a.txt"] == "unsaved 2\n"
         assert (tmp_path / "a.txt").read_text() == "saved\n"
-        assert not (await talk.use("edit", path="a.txt", edits=[change("2", "3")])).failed
-        (tmp_path / "a.txt").write_text("unsaved 3\n")  # the editor saves it
-        assert not (await talk.use("edit", path="a.txt", edits=[change("3", "4")])).failed
+        assert not (await harness.use("edit", path="a.txt", edits=[change("2", "3")])).failed
+        (tmp_path / "a.txt").write_text("unsaved 3\n")  # the client saves it
+        assert not (await harness.use("edit", path="a.txt", edits=[change("3", "4")])).failed
 
 
-async def test_what_the_user_types_after_reading_is_not_overwritten(tmp_path: Path) -> None:
+async def test_text_typed_after_the_read_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\n")
     editor = Editor(**{"a.txt": "two\n"})
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as talk:
-        await talk.use("read", path="a.txt")
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as harness:
+        await harness.use("read", path="a.txt")
         editor.texts["a.txt"] = "two and more\n"
-        result = await talk.use("edit", path="a.txt", edits=[change()])
+        result = await harness.use("edit", path="a.txt", edits=[change()])
         assert "has changed since it was read" in result.text
         assert editor.written == []
 
 
-async def test_disk_that_changes_behind_the_editor_counts_as_a_change(tmp_path: Path) -> None:
+async def test_change_on_disk_under_unsaved_text_is_detected(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\n")
     editor = Editor(**{"a.txt": "two\n"})
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as talk:
-        await talk.use("read", path="a.txt")
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as harness:
+        await harness.use("read", path="a.txt")
         (tmp_path / "a.txt").write_text("formatted\n")
-        result = await talk.use("edit", path="a.txt", edits=[change()])
+        result = await harness.use("edit", path="a.txt", edits=[change()])
         assert "has changed since it was read" in result.text
         assert editor.written == []
 
 
-async def test_file_that_only_the_editor_has_can_be_read_and_one_it_lacks_too(
+async def test_file_of_the_client_only_or_of_the_disk_only_can_be_read(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "disk.txt").write_text("on the disk")
     editor = Editor(**{"new.txt": "in the editor"})
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as talk:
-        assert (await talk.use("read", path="new.txt")).text == "in the editor"
-        assert (await talk.use("read", path="disk.txt")).text == "on the disk"
-        assert "does not exist" in (await talk.use("read", path="none.txt")).text
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as harness:
+        assert (await harness.use("read", path="new.txt")).text == "in the editor"
+        assert (await harness.use("read", path="disk.txt")).text == "on the disk"
+        assert "does not exist" in (await harness.use("read", path="none.txt")).text
 
 
-async def test_editor_that_only_shows_its_texts_is_not_written_to(tmp_path: Path) -> None:
+async def test_client_without_writes_is_not_written_to(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("two\n")
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files="ro") as talk:
-        await talk.use("read", path="a.txt")
-        assert not (await talk.use("edit", path="a.txt", edits=[change()])).failed
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files="ro") as harness:
+        await harness.use("read", path="a.txt")
+        assert not (await harness.use("edit", path="a.txt", edits=[change()])).failed
         assert (tmp_path / "a.txt").read_text() == "2\n"
 
 
-async def test_unsaved_changes_are_neither_deleted_nor_left_behind(tmp_path: Path) -> None:
+async def test_unsaved_changes_are_neither_deleted_nor_left(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("saved\n")
     editor = Editor(**{"a.txt": "unsaved\n"})
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as talk:
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as harness:
         for result in (
-            await talk.use("delete", path="a.txt"),
-            await talk.use("move", source="a.txt", target="b.txt"),
+            await harness.use("delete", path="a.txt"),
+            await harness.use("move", source="a.txt", target="b.txt"),
         ):
             assert "unsaved changes" in result.text
         assert (tmp_path / "a.txt").exists()
@@ -241,40 +239,40 @@ async def test_unsaved_changes_are_neither_deleted_nor_left_behind(tmp_path: Pat
 
 @BOTH
 @pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"caf\xe9\n"], ids=["binary", "latin-1"])
-async def test_what_is_no_utf8_is_neither_read_nor_overwritten(
+async def test_invalid_utf8_is_neither_read_nor_overwritten(
     version: int, data: bytes, tmp_path: Path
 ) -> None:
     (tmp_path / "a.bin").write_bytes(data)
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        read = await talk.use("read", path="a.bin")
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        read = await harness.use("read", path="a.bin")
         assert read.failed
         assert "binary" in read.text or "not text in UTF-8: byte 0xe9 at offset 3" in read.text
-        assert (await talk.use("write", path="a.bin", text="x")).failed
+        assert (await harness.use("write", path="a.bin", text="x")).failed
         assert (tmp_path / "a.bin").read_bytes() == data
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")
 @BOTH
 @pytest.mark.parametrize("decision", ["allow", "reject"])
-async def test_link_out_of_the_roots_is_asked_about(
+async def test_link_out_of_the_roots_requires_permission(
     version: int, decision: str, tmp_path: Path
 ) -> None:
     here = tmp_path / "here"
     here.mkdir()
     (tmp_path / "there.txt").write_text("two\n")
     (here / "link.txt").symlink_to(tmp_path / "there.txt")
-    async with coder_session(version, cwd=here, model=ScriptedModel(), allow=decision) as talk:
-        read = await talk.use("read", path="link.txt")
-        edit = await talk.use("edit", path="link.txt", edits=[change()])
+    async with coder_session(version, cwd=here, model=ScriptedModel(), allow=decision) as harness:
+        read = await harness.use("read", path="link.txt")
+        edit = await harness.use("edit", path="link.txt", edits=[change()])
         assert read.failed is edit.failed is (decision == "reject")
-        assert len(talk.asked) == 2
+        assert len(harness.asked) == 2
         written = "2\n" if decision == "allow" else "two\n"
         assert (tmp_path / "there.txt").read_text() == written
         assert (here / "link.txt").is_symlink()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")
-async def test_link_that_is_turned_around_while_the_user_is_asked_leads_nowhere(
+async def test_link_changed_during_the_permission_request_is_not_followed(
     tmp_path: Path,
 ) -> None:
     here = tmp_path / "here"
@@ -289,28 +287,28 @@ async def test_link_that_is_turned_around_while_the_user_is_asked_leads_nowhere(
         (here / "link").symlink_to(tmp_path / "private.txt")
         return "allow"
 
-    async with coder_session(2, cwd=here, model=ScriptedModel(), allow=turned) as talk:
-        result = await talk.use("read", path="link")
+    async with coder_session(2, cwd=here, model=ScriptedModel(), allow=turned) as harness:
+        result = await harness.use("read", path="link")
         assert result.failed
         assert "private" not in result.text
         assert "outside" in result.text
 
 
-async def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
-        (result,) = await talk.uses(("write", '{"path": "a.txt", "text": "\\ud800"}'))
+async def test_lone_surrogate_is_rejected(tmp_path: Path) -> None:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+        (result,) = await harness.uses(("write", '{"path": "a.txt", "text": "\\ud800"}'))
         assert result.failed
         assert not (tmp_path / "a.txt").exists()
 
 
-def test_loaded_text_of_one_line_has_no_line_ends_to_keep() -> None:
+def test_single_line_has_no_line_endings_to_keep() -> None:
     loaded = LoadedText("/a", "one line")
     assert not loaded.is_crlf
     assert loaded.raw_of("a\nb") == "a\nb"
 
 
 class Counting(Editor):
-    """An editor that answers with no text for a missing file, and counts what it is asked."""
+    """A client that answers with empty text for a missing file, and counts the requests."""
 
     def __init__(self, **texts: str) -> None:
         super().__init__(**texts)
@@ -322,32 +320,32 @@ class Counting(Editor):
 
 
 @pytest.mark.parametrize("mode", ["default", "acceptEdits"])
-async def test_new_file_can_be_written_where_an_editor_reads_it_as_empty(
+async def test_new_file_can_be_written_if_the_client_reads_it_as_empty(
     mode: str, tmp_path: Path
 ) -> None:
     editor = Counting()
     settings = Settings(mode=mode)
     async with coder_session(
         1, cwd=tmp_path, model=ScriptedModel(), files=editor, settings=settings
-    ) as talk:
-        made = await talk.use("write", path="new.txt", text="one\n")
+    ) as harness:
+        made = await harness.use("write", path="new.txt", text="one\n")
         assert not made.failed, made.text
         assert editor.texts["new.txt"] == "one\n"
-        changed = await talk.use("write", path="new.txt", text="two\n")
+        changed = await harness.use("write", path="new.txt", text="two\n")
         assert not changed.failed, changed.text
         assert (
-            await talk.use("read", path="missing.txt")
+            await harness.use("read", path="missing.txt")
         ).text == "The file missing.txt does not exist."
 
 
-async def test_a_change_reads_its_file_once(tmp_path: Path) -> None:
+async def test_change_reads_its_file_once(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     editor = Counting(**{"a.txt": "one\n"})
     settings = Settings(mode="acceptEdits")
     async with coder_session(
         1, cwd=tmp_path, model=ScriptedModel(), files=editor, settings=settings
-    ) as talk:
-        await talk.use("read", path="a.txt")
+    ) as harness:
+        await harness.use("read", path="a.txt")
         for number, (tool, arguments) in enumerate(
             (
                 ("edit", {"edits": [change("one", "two")]}),
@@ -356,15 +354,15 @@ async def test_a_change_reads_its_file_once(tmp_path: Path) -> None:
             ),
             2,
         ):
-            result = await talk.use(tool, path="a.txt", **arguments)
+            result = await harness.use(tool, path="a.txt", **arguments)
             assert not result.failed, result.text
             assert editor.reads == number
         editor.texts["a.txt"] = "changed by the user\n"
-        assert (await talk.use("write", path="a.txt", text="x\n")).failed
+        assert (await harness.use("write", path="a.txt", text="x\n")).failed
         assert editor.texts["a.txt"] == "changed by the user\n"
 
 
-async def test_text_that_changes_while_the_user_is_asked_is_not_overwritten(
+async def test_unsaved_text_changed_during_the_permission_request_is_not_overwritten(
     tmp_path: Path,
 ) -> None:
     editor = Counting(**{"a.txt": "one\n"})
@@ -375,7 +373,7 @@ async def test_text_that_changes_while_the_user_is_asked_is_not_overwritten(
 
     async with coder_session(
         1, cwd=tmp_path, model=ScriptedModel(), files=editor, allow=types_first
-    ) as talk:
-        await talk.use("read", path="a.txt")
-        assert (await talk.use("write", path="a.txt", text="x\n")).failed
+    ) as harness:
+        await harness.use("read", path="a.txt")
+        assert (await harness.use("write", path="a.txt", text="x\n")).failed
         assert editor.texts["a.txt"] == "changed in the meantime\n"

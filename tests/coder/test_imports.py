@@ -1,4 +1,4 @@
-"""The coder's imports: only public names of Accord, in one direction, at the top of the module."""
+"""Imports of the coder: only public names of Accord, no cycles, at the top of the module."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 import accord_coder
 
 ROOT = Path(accord_coder.__file__).parent
-# The packages whose modules are public, with the names in their `__all__`.
+# The packages with public modules, and their public names.
 PUBLIC_PACKAGES = ("accord.types", "accord.local", "accord.text")
 PUBLIC_MODULES = ("accord", "accord.agent", "accord.errors")
-# Where imports are delayed: what answers `initialize`, and what opens a model with its libraries.
+# Modules with imports inside functions: they answer `initialize` or load a model library.
 LAZY_SEAM = {"accord_coder.agent", "accord_coder.auth", "accord_coder.models.selection"}
 
 
@@ -28,7 +28,7 @@ MODULES = {name_of(path): ast.parse(path.read_text("utf-8")) for path in ROOT.rg
 
 
 def imports(tree: ast.AST, *, of: str) -> Iterator[tuple[str, str]]:
-    """Yield what is imported from the modules of a package: module and name."""
+    """Yield module and name of each import from a package."""
     for node in ast.walk(tree):
         match node:
             case ast.Import(names):
@@ -60,7 +60,7 @@ def test_private_attributes_of_accord_are_not_used() -> None:
                 assert own or node.attr.startswith("__"), f"{module}: {owner}.{node.attr}"
 
 
-def test_there_are_no_import_cycles_even_for_types() -> None:
+def test_no_import_cycles_exist_even_for_types() -> None:
     edges: dict[str, set[str]] = {}
     for module, tree in MODULES.items():
         edges[module] = {
@@ -80,7 +80,7 @@ def test_there_are_no_import_cycles_even_for_types() -> None:
         visit(module, ())
 
 
-def test_own_modules_are_imported_at_the_top_but_for_one_seam() -> None:
+def test_modules_import_at_the_top_except_at_one_seam() -> None:
     for module, tree in MODULES.items():
         functions = [
             node

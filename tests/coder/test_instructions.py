@@ -1,4 +1,4 @@
-"""What models are told before all else."""
+"""The instructions that models receive first."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from coder.harness import BOTH, CoderHarness, coder_session
 from coder.scripted_model import ScriptedModel
 
 
-def told(talk: CoderHarness) -> str:
-    assert isinstance(talk.model, ScriptedModel)
-    return talk.model.requests[-1].instructions
+def told(harness: CoderHarness) -> str:
+    assert isinstance(harness.model, ScriptedModel)
+    return harness.model.requests[-1].instructions
 
 
 @pytest.fixture
@@ -33,42 +33,44 @@ def project(tmp_path: Path) -> Path:
 
 
 @BOTH
-async def test_files_of_user_and_repository_are_told(version: int, project: Path) -> None:
+async def test_instruction_files_of_user_and_repository_are_included(
+    version: int, project: Path
+) -> None:
     settings = Settings(config=project.parent.parent / "config")
     async with coder_session(
         version, cwd=project, model=ScriptedModel(), settings=settings
-    ) as talk:
-        await talk.prompt("hello")
-        text = told(talk)
+    ) as harness:
+        await harness.prompt("hello")
+        text = told(harness)
         places = [text.index(f"from the {name}") for name in ("user", "root", "part")]
         assert places == sorted(places)
         assert "from above" not in text
         (project / "AGENTS.md").write_text("it has changed")
-        await talk.prompt("hello")
-        assert "it has changed" in told(talk)
+        await harness.prompt("hello")
+        assert "it has changed" in told(harness)
 
 
 @BOTH
-async def test_mode_and_place_are_told(version: int, tmp_path: Path) -> None:
+async def test_mode_and_directory_are_included(version: int, tmp_path: Path) -> None:
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=Settings(mode="plan")
-    ) as talk:
-        await talk.prompt("hello")
-        assert "plan mode" in told(talk)
-        assert str(tmp_path) in told(talk)
-        await talk.session.set_option("mode", "default")
-        await talk.prompt("hello")
-        assert "plan mode" not in told(talk)
+    ) as harness:
+        await harness.prompt("hello")
+        assert "plan mode" in told(harness)
+        assert str(tmp_path) in told(harness)
+        await harness.session.set_option("mode", "default")
+        await harness.prompt("hello")
+        assert "plan mode" not in told(harness)
 
 
-def test_without_a_repository_it_is_the_directory_alone(tmp_path: Path) -> None:
+def test_without_a_repository_only_the_directory_counts(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("above")
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "AGENTS.md").write_text("here")
     assert [text for _, text in instruction_files(str(tmp_path / "a"))] == ["here"]
 
 
-def test_long_file_is_cut(tmp_path: Path) -> None:
+def test_long_file_is_truncated(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("é" * MAX_BYTES)
     ((_, text),) = instruction_files(str(tmp_path))
     assert len(text.encode()) < MAX_BYTES + 200
@@ -76,7 +78,7 @@ def test_long_file_is_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
-def test_link_out_of_the_repository_is_not_told(tmp_path: Path) -> None:
+def test_link_out_of_the_repository_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     project = tmp_path / "project"
     project.mkdir()
@@ -90,12 +92,14 @@ def test_link_out_of_the_repository_is_not_told(tmp_path: Path) -> None:
 
 @BOTH
 @pytest.mark.parametrize("mode", ["append", "override"])
-async def test_client_may_say_more_or_all(version: int, mode: str, tmp_path: Path) -> None:
+async def test_client_can_append_or_replace_the_system_prompt(
+    version: int, mode: str, tmp_path: Path
+) -> None:
     (tmp_path / "AGENTS.md").write_text("from here")
     model = ScriptedModel()
-    async with coder_session(version, cwd=tmp_path, model=model, unstable=True) as talk:
+    async with coder_session(version, cwd=tmp_path, model=model, unstable=True) as harness:
         prompt = SystemPrompt(("Speak in rhymes.",), mode)
-        session = await talk.agent.new_session(tmp_path, system_prompt=prompt)
+        session = await harness.agent.new_session(tmp_path, system_prompt=prompt)
         async with session.prompt("hello") as turn:
             await turn.wait()
         text = model.requests[-1].instructions

@@ -1,4 +1,4 @@
-"""The rules that hold for a user: what others put into a project allows nothing."""
+"""Project rules: only rules that the user made or trusts can allow anything."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def trust(request: pytest.FixtureRequest, tmp_path: Path) -> TrustStore:
     return TrustStore(tmp_path / "data" / "rules" if request.param == "kept" else None)
 
 
-def test_file_of_others_rejects_but_does_not_allow(project: Path, trust: TrustStore) -> None:
+def test_untrusted_file_denies_but_does_not_allow(project: Path, trust: TrustStore) -> None:
     put(project, THEIRS)
     known = ProjectRules(str(project), trust).read()
     assert known.rules == (LOCK,)
     assert known.untrusted == (ANY,)
 
 
-def test_own_rule_holds_and_makes_no_others_hold(project: Path, trust: TrustStore) -> None:
+def test_own_rule_applies_without_trusting_the_others(project: Path, trust: TrustStore) -> None:
     put(project, THEIRS)
     book = ProjectRules(str(project), trust)
     assert book.add(MINE) is None
@@ -48,7 +48,9 @@ def test_own_rule_holds_and_makes_no_others_hold(project: Path, trust: TrustStor
     assert book.read().untrusted == (ANY,)
 
 
-def test_trusted_rules_hold_until_others_change_them(project: Path, trust: TrustStore) -> None:
+def test_trusted_rules_apply_until_somebody_else_changes_them(
+    project: Path, trust: TrustStore
+) -> None:
     put(project, THEIRS)
     book = ProjectRules(str(project), trust)
     assert book.trust_all() == 1
@@ -57,7 +59,7 @@ def test_trusted_rules_hold_until_others_change_them(project: Path, trust: Trust
     assert [rule.pattern for rule in book.read().untrusted] == ["* *"]
 
 
-def test_trust_is_of_one_project(project: Path, trust: TrustStore, tmp_path: Path) -> None:
+def test_trust_is_per_project(project: Path, trust: TrustStore, tmp_path: Path) -> None:
     ProjectRules(str(project), trust).add(MINE)
     other = tmp_path / "other"
     (other / ".accord").mkdir(parents=True)
@@ -65,7 +67,7 @@ def test_trust_is_of_one_project(project: Path, trust: TrustStore, tmp_path: Pat
     assert ProjectRules(str(other), trust).read().rules == ()
 
 
-def test_removed_rule_does_not_hold_when_others_put_it_back(
+def test_removed_rule_is_not_trusted_when_it_is_added_again(
     project: Path, trust: TrustStore
 ) -> None:
     book = ProjectRules(str(project), trust)
@@ -76,25 +78,25 @@ def test_removed_rule_does_not_hold_when_others_put_it_back(
     assert book.read().rules == ()
 
 
-def test_trust_outlives_the_process(project: Path, tmp_path: Path) -> None:
+def test_trust_survives_the_process(project: Path, tmp_path: Path) -> None:
     ProjectRules(str(project), TrustStore(tmp_path / "data")).add(MINE)
     assert ProjectRules(str(project), TrustStore(tmp_path / "data")).read().rules == (MINE,)
 
 
-def test_file_that_cannot_be_used_allows_nothing_and_says_why(
+def test_unreadable_trust_file_allows_nothing_and_is_reported(
     project: Path, trust: TrustStore
 ) -> None:
     put(project, "[allow")
     book = ProjectRules(str(project), trust)
     assert book.read().error
     assert book.add(MINE) is not None
-    assert book.read().rules == (MINE,)  # as long as the session goes on
+    assert book.read().rules == (MINE,)  # until the session ends
     book.remove(MINE)
     assert book.read().rules == ()
     assert (project / ".accord" / "permissions.toml").read_text() == "[allow"
 
 
-def test_data_that_cannot_be_written_holds_for_now(
+def test_rule_that_cannot_be_saved_applies_in_this_process(
     project: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -117,7 +119,7 @@ for number in range(20):
 """
 
 
-def test_processes_that_change_the_rules_at_once_lose_none(project: Path, tmp_path: Path) -> None:
+def test_concurrent_changes_of_the_rules_lose_none(project: Path, tmp_path: Path) -> None:
     data = tmp_path / "data" / "rules"
     command = [sys.executable, "-c", ADDS, str(project), str(data)]
     started = [
@@ -137,7 +139,7 @@ def test_processes_that_change_the_rules_at_once_lose_none(project: Path, tmp_pa
     assert left <= {"permissions.toml", ".lock"}
 
 
-def test_rule_holds_for_now_where_another_process_does_not_leave_the_file(
+def test_rule_applies_in_this_process_if_the_file_stays_locked(
     project: Path, trust: TrustStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("accord_coder.directories._MAX_WAIT_S", 0.02)

@@ -1,4 +1,4 @@
-"""What patterns of rules cover."""
+"""Permission rules: what their patterns cover."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def covers(effect: Effect, kind: str, pattern: str, subject: str) -> bool:
         ("src", "src/a.py", False),
     ],
 )
-def test_paths_are_compared_by_parts(pattern: str, path: str, covered: bool) -> None:
+def test_paths_are_compared_by_component(pattern: str, path: str, covered: bool) -> None:
     assert covers("allow", "edit", pattern, f"{PROJECT}/{path}") is covered
 
 
-def test_what_is_rejected_is_rejected_in_any_case() -> None:
+def test_deny_rules_ignore_case() -> None:
     assert covers("reject", "edit", "*.LOCK", f"{PROJECT}/uv.lock")
 
 
-def test_absolute_pattern_reaches_everywhere_and_relative_ones_stay() -> None:
+def test_absolute_pattern_applies_everywhere_and_relative_ones_inside() -> None:
     assert covers("allow", "read", "/etc/**", "/etc/hosts")
     assert not covers("allow", "read", "**", "/etc/hosts")
 
@@ -83,7 +83,7 @@ def test_absolute_pattern_reaches_everywhere_and_relative_ones_stay() -> None:
         ("echo 'a b'", "echo a b", False),
     ],
 )
-def test_allowed_command_is_not_fooled(pattern: str, command: str, covered: bool) -> None:
+def test_allowed_command_cannot_hide_another(pattern: str, command: str, covered: bool) -> None:
     assert covers("allow", "execute", pattern, command) is covered
 
 
@@ -101,7 +101,7 @@ def test_allowed_command_is_not_fooled(pattern: str, command: str, covered: bool
         ("*", "ls; rm x", True),
     ],
 )
-def test_rejected_command_is_found_in_others(pattern: str, command: str, covered: bool) -> None:
+def test_denied_command_is_found_inside_others(pattern: str, command: str, covered: bool) -> None:
     assert covers("reject", "execute", pattern, command) is covered
 
 
@@ -120,11 +120,11 @@ def test_rejected_command_is_found_in_others(pattern: str, command: str, covered
         ("docs.example.org", None),
     ],
 )
-def test_host_is_the_one_that_is_reached(url: str, host: str | None) -> None:
+def test_host_is_the_one_that_is_contacted(url: str, host: str | None) -> None:
     assert host_of(url) == host
 
 
-def test_hosts_are_compared_whole() -> None:
+def test_hosts_are_compared_completely() -> None:
     assert covers("allow", "fetch", "site.test", "https://site.test/x")
     assert not covers("allow", "fetch", "site.test", "https://notsite.test/")
     assert not covers("allow", "fetch", "site.test", "https://site.test:81/")
@@ -134,12 +134,12 @@ def test_hosts_are_compared_whole() -> None:
     assert covers("reject", "fetch", "*", "https://a@b/")
 
 
-def test_mcp_tools_are_named_with_their_server() -> None:
+def test_mcp_tools_have_the_name_of_their_server() -> None:
     assert covers("allow", "mcp", "github/search_*", "github/search_code")
     assert not covers("allow", "mcp", "github/*", "gitlab/x")
 
 
-# What a rule that ends in a star does not cover: it writes, or runs, or reads settings.
+# Options that a rule with a final star does not cover: they write, run or read settings.
 RISKY = """
 git log|--output=.git/config|--output=x|--outp=x|--ext-diff|--textconv|--no-index
 git log|-O x|--format=%GG|--show-signature|--unknown
@@ -246,7 +246,7 @@ def _commands(table: str) -> list[tuple[str, str]]:
         start, *rests = line.split("|")
         start = start.removesuffix(" *")
         for rest in rests:
-            # A colon is a space in a word.
+            # A colon in a word means a space.
             words = [
                 word.replace(":", " ") if start in ("sed", "awk", "gawk") else word
                 for word in rest.split(" ")
@@ -257,29 +257,29 @@ def _commands(table: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("pattern", "command"), _commands(RISKY))
-def test_star_does_not_cover_what_writes_or_runs(pattern: str, command: str) -> None:
+def test_star_excludes_options_that_write_or_run(pattern: str, command: str) -> None:
     assert not covers("allow", "execute", pattern, command)
     assert covers("reject", "execute", pattern, command)
 
 
 @pytest.mark.parametrize(("pattern", "command"), _commands(TAME))
-def test_star_covers_what_its_words_say(pattern: str, command: str) -> None:
+def test_star_covers_the_words_before_it(pattern: str, command: str) -> None:
     assert covers("allow", "execute", pattern, command)
 
 
-def test_rule_that_names_an_option_itself_covers_it() -> None:
+def test_rule_that_names_an_option_covers_it() -> None:
     assert covers("allow", "execute", "git -c core.pager=cat log *", "git -c core.pager=cat log -5")
     assert covers("allow", "execute", "git log --output=x", "git log --output=x")
     assert covers("allow", "execute", "find . -exec *", "find . -exec ls")
 
 
 @pytest.mark.parametrize(("pattern", "command"), _commands(RISKY))
-def test_what_always_offers_for_one_command_covers_no_other(pattern: str, command: str) -> None:
+def test_always_for_one_command_covers_no_other(pattern: str, command: str) -> None:
     offered = suggest_rule("allow", "execute", command, project=PROJECT)
     assert offered is None or offered.pattern == command
 
 
-def test_rule_is_about_its_kind_alone() -> None:
+def test_rule_applies_to_its_kind_only() -> None:
     rule = Rule("allow", "read", "**")
     assert not rule.covers("edit", f"{PROJECT}/a", project=PROJECT)
 
@@ -300,14 +300,14 @@ def test_rule_is_about_its_kind_alone() -> None:
         ("none", "x", None),
     ],
 )
-def test_always_covers_what_was_asked_about(kind: str, subject: str, pattern: str | None) -> None:
+def test_always_covers_the_requested_action(kind: str, subject: str, pattern: str | None) -> None:
     rule = suggest_rule("allow", kind, subject, project=PROJECT)
     assert (rule.pattern if rule is not None else None) == pattern
     if rule is not None:
         assert rule.covers(kind, subject, project=PROJECT)
 
 
-def test_rules_come_back_from_their_document() -> None:
+def test_rules_survive_a_round_trip_through_their_document() -> None:
     rules = [Rule("allow", "edit", "a"), Rule("allow", "edit", "b"), Rule("reject", "mcp", "x")]
     assert rules_from(rules_to(rules)) == rules
 
@@ -316,19 +316,19 @@ def test_rules_come_back_from_their_document() -> None:
     "document",
     [{"allow": "all"}, {"deny": {}}, {"allow": {"fly": []}}, {"allow": {"edit": "x"}}, {"x": 1}],
 )
-def test_what_is_no_rule_is_named(document: dict[str, object]) -> None:
+def test_invalid_rule_is_named(document: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"expected|there is no"):
         rules_from(document)
 
 
-def test_a_pattern_has_a_longest_length() -> None:
+def test_length_of_a_pattern_is_limited() -> None:
     with pytest.raises(ValueError, match="1001 characters"):
         rules_from({"reject": {"edit": ["*" * 1001]}})
     assert suggest_rule("allow", "edit", f"{PROJECT}/{'a' * 1001}", project=PROJECT) is None
 
 
 @pytest.mark.parametrize("kind", ["edit", "mcp"])
-def test_no_rule_is_slow(kind: str) -> None:
+def test_matching_is_fast_for_any_rule(kind: str) -> None:
     began = time.process_time()
     for pattern in ("*a" * 40 + "b", "**/*a" * 40 + "b", "**a" * 100 + "b"):
         for effect in EFFECTS:

@@ -1,4 +1,4 @@
-"""The file of rules: what a person wrote in it stays, and no link leads out of the project."""
+"""The rules file: comments of the user are kept, and links are not followed."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def test_rule_is_added_and_comments_stay() -> None:
     ],
     ids=str,
 )
-def test_rule_goes_where_it_belongs(rule: Rule) -> None:
+def test_rule_is_added_to_its_section(rule: Rule) -> None:
     changed = with_rule(HAND, rules_of(HAND), rule)
     assert set(rules_of(changed)) == {*rules_of(HAND), rule}
     assert "# What may be edited:" in changed
 
 
-def test_rule_is_removed_and_the_rest_stays() -> None:
+def test_rule_is_removed_and_the_rest_is_kept() -> None:
     for rule in rules_of(HAND):
         changed = without_rule(HAND, rules_of(HAND), rule)
         assert set(rules_of(changed)) == set(rules_of(HAND)) - {rule}
@@ -71,7 +71,7 @@ def test_rule_is_removed_and_the_rest_stays() -> None:
         assert "# never" in changed
 
 
-def test_rule_that_is_there_changes_nothing() -> None:
+def test_existing_rule_changes_nothing() -> None:
     assert with_rule(HAND, rules_of(HAND), rules_of(HAND)[0]) == HAND
 
 
@@ -99,7 +99,7 @@ some_rules = st.lists(
 
 
 @given(some_rules)
-def test_any_rules_can_be_added_and_removed_one_by_one(rules: list[Rule]) -> None:
+def test_any_rules_can_be_added_and_removed_individually(rules: list[Rule]) -> None:
     text = ""
     for rule in rules:
         text = with_rule(text, rules_of(text), rule)
@@ -109,19 +109,19 @@ def test_any_rules_can_be_added_and_removed_one_by_one(rules: list[Rule]) -> Non
     assert rules_of(text) == []
 
 
-def test_file_is_made_with_its_folder(tmp_path: Path) -> None:
+def test_file_is_created_with_its_directory(tmp_path: Path) -> None:
     write_rules_file(tmp_path, with_rule("", [], NEW))
     _, rules = read_rules(tmp_path)
     assert rules == [NEW]
     assert [path.name for path in (tmp_path / ".accord").iterdir()] == ["permissions.toml"]
 
 
-def test_no_file_is_no_rules(tmp_path: Path) -> None:
+def test_missing_file_has_no_rules(tmp_path: Path) -> None:
     assert read_rules(tmp_path) == ("", [])
 
 
 @pytest.mark.parametrize("text", ["[allow", "[deny]\n", "[allow]\nedit = 1\n", "\0", "[allow]\r["])
-def test_file_that_cannot_be_read_says_why(text: str, tmp_path: Path) -> None:
+def test_unreadable_file_is_an_error_with_the_reason(text: str, tmp_path: Path) -> None:
     (tmp_path / ".accord").mkdir()
     (tmp_path / ".accord" / "permissions.toml").write_text(text)
     with pytest.raises(InvalidRules):

@@ -1,4 +1,4 @@
-"""Carrying out what models want: in order, side by side, and whatever goes wrong is told."""
+"""Running the tools that models request: order, concurrency, and errors."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from coder.scripted_model import ScriptedModel
 
 
 @BOTH
-async def test_uses_of_one_answer_are_carried_out_in_their_order(
-    version: int, tmp_path: Path
-) -> None:
+async def test_tools_of_one_response_run_in_order(version: int, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / "b.txt").write_text("b")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        results = await talk.uses(
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        results = await harness.uses(
             ("read", {"path": "a.txt"}),
             ("read", {"path": "b.txt"}),
             ("write", {"path": "c.txt", "text": "c"}),
@@ -32,17 +30,17 @@ async def test_uses_of_one_answer_are_carried_out_in_their_order(
         )
         assert [result.text for result in results] == ["a", "b", "Created c.txt: 1 line.", "c"]
         assert [result.use_id for result in results] == ["1-0", "1-1", "1-2", "1-3"]
-        assert [call.name for call in talk.calls] == ["read", "read", "write", "read"]
+        assert [call.name for call in harness.calls] == ["read", "read", "write", "read"]
 
 
 @BOTH
-async def test_failure_of_one_does_not_end_its_neighbours(version: int, tmp_path: Path) -> None:
+async def test_failed_tool_does_not_stop_the_others(version: int, tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("b")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        first, second = await talk.uses(("read", {"path": "a"}), ("read", {"path": "b.txt"}))
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        first, second = await harness.uses(("read", {"path": "a"}), ("read", {"path": "b.txt"}))
         assert (first.failed, second.text) == (True, "b")
-        assert [call.status for call in talk.calls] == ["failed", "completed"]
-        assert talk.stop_reason == "end_turn"
+        assert [call.status for call in harness.calls] == ["failed", "completed"]
+        assert harness.stop_reason == "end_turn"
 
 
 @BOTH
@@ -60,28 +58,28 @@ async def test_failure_of_one_does_not_end_its_neighbours(version: int, tmp_path
         ("write", f'{{"path": "{"a/" * 2100}b", "text": ""}}', "longer than 4096 characters"),
     ],
 )
-async def test_use_that_makes_no_sense_is_told_and_shown(
+async def test_invalid_tool_use_is_reported_and_shown(
     version: int, name: str, arguments: str, reason: str, tmp_path: Path
 ) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        (result,) = await talk.uses((name, arguments))
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        (result,) = await harness.uses((name, arguments))
         assert result.failed
         assert reason in result.text
-        assert talk.call.status == "failed"
-        assert talk.call.raw_output == {"error": result.text}
+        assert harness.call.status == "failed"
+        assert harness.call.raw_output == {"error": result.text}
 
 
 @BOTH
-async def test_refusal_by_the_mode_is_told_and_shown(version: int, tmp_path: Path) -> None:
+async def test_rejection_by_the_mode_is_reported_and_shown(version: int, tmp_path: Path) -> None:
     settings = Settings(mode="plan")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as talk:
-        result = await talk.use("execute", command="touch made")
+    ) as harness:
+        result = await harness.use("execute", command="touch made")
         assert "Plan mode" in result.text
-        assert talk.call.status == ("failed" if version == 1 else "cancelled")
-        assert talk.call.raw_output == {"error": result.text}
-        assert talk.call.content == (result.text,)
+        assert harness.call.status == ("failed" if version == 1 else "cancelled")
+        assert harness.call.raw_output == {"error": result.text}
+        assert harness.call.content == (result.text,)
 
 
 class Nothing(Struct, frozen=True):
@@ -89,7 +87,7 @@ class Nothing(Struct, frozen=True):
 
 
 class Broken(Tool[Nothing]):
-    """Raises what it is made with."""
+    """Raises a given exception."""
 
     name = "broken"
     kind = "other"
@@ -129,26 +127,24 @@ class Broken(Tool[Nothing]):
         ),
     ],
 )
-async def test_whatever_a_tool_runs_into_the_model_is_told(
+async def test_model_receives_any_error_of_a_tool(
     version: int, error: Exception, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "TOOLS", (*registry.TOOLS, Broken(error)))
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        assert (await talk.use("broken")).text == told
-        assert talk.stop_reason == "end_turn"
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        assert (await harness.use("broken")).text == told
+        assert harness.stop_reason == "end_turn"
 
 
-async def test_lost_client_ends_the_turn_and_not_the_tool_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lost_client_ends_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Broken(TransportError("gone"))
     monkeypatch.setattr(registry, "TOOLS", (*registry.TOOLS, broken))
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
-        with pytest.raises(InternalError):  # the client is there: something else is gone
-            await talk.uses(("broken", {}), ("broken", {}))
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+        with pytest.raises(InternalError):  # the client is connected: another connection is lost
+            await harness.uses(("broken", {}), ("broken", {}))
 
 
-def test_every_tool_tells_models_what_it_takes() -> None:
+def test_every_tool_has_an_argument_schema() -> None:
     for tool in registry.TOOLS:
         spec = tool.spec
         assert spec.name == tool.name

@@ -1,4 +1,4 @@
-"""Sessions of the coder: kept, listed, opened again, and whole whatever happened to the process."""
+"""Sessions of the coder: stored, listed, reopened, and complete after a kill."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from versions import only
 PIXEL = ImageContent(b"\x89PNG\r\n", "image/png")
 
 
-def told(talk: CoderHarness) -> list[Message]:
-    """Return what the model was told last."""
-    assert isinstance(talk.model, ScriptedModel)
-    return list(talk.model.requests[-1].messages)
+def told(harness: CoderHarness) -> list[Message]:
+    """Return the last messages that the model received."""
+    assert isinstance(harness.model, ScriptedModel)
+    return list(harness.model.requests[-1].messages)
 
 
 def shown(message: Message) -> Any:
-    """Return what of a message a provider gets to see, without ids."""
+    """Return the parts of a message that a provider receives, without ids."""
     match message:
         case Prompt(content):
             return "prompt", content
@@ -51,126 +51,124 @@ def shown(message: Message) -> Any:
 
 
 @BOTH
-async def test_new_session_needs_a_directory(version: int, tmp_path: Path) -> None:
+async def test_new_session_requires_a_directory(version: int, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\n")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
         for cwd, why in (
             (tmp_path / "none", "does not exist"),
             (tmp_path / "notes.txt", "is not a directory"),
         ):
             with pytest.raises(InvalidParams, match=f"{cwd.name} {why}"):
-                await talk.agent.new_session(cwd)
-        assert list(talk.coder.sessions) == [talk.session.id]
+                await harness.agent.new_session(cwd)
+        assert list(harness.coder.sessions) == [harness.session.id]
 
 
 @BOTH
-async def test_session_whose_directory_has_gone_can_still_be_read(
-    version: int, tmp_path: Path
-) -> None:
+async def test_session_with_a_missing_directory_can_be_read(version: int, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     settings = Settings(data=tmp_path / "data")
     async with coder_session(
         version, cwd=project, model=ScriptedModel(), settings=settings
-    ) as talk:
-        await talk.prompt("Hello")
-        session_id = talk.session.id
+    ) as harness:
+        await harness.prompt("Hello")
+        session_id = harness.session.id
     project.rmdir()
     again = coder_session(
         version, cwd=project, model=ScriptedModel(), settings=settings, load=session_id
     )
-    async with again as talk:
-        assert talk.session.transcript.messages
+    async with again as harness:
+        assert harness.session.transcript.messages
 
 
 @BOTH
-async def test_loaded_session_shows_all_and_the_model_knows_it(
+async def test_loaded_session_is_replayed_and_known_to_the_model(
     version: int, tmp_path: Path
 ) -> None:
     (tmp_path / "notes.txt").write_text("eins\nzwei\n")
     settings = Settings(data=tmp_path / "data")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as talk:
-        await talk.use("read", path="notes.txt")
-        await talk.use("read", path="missing.txt")
-        await talk.use("write", path="new.txt", text="x\n")
-        await talk.prompt("look", PIXEL)
-        before = [shown(message) for message in told(talk)]
-        calls = [(call.id, call.title, call.status) for call in talk.calls]
-        session_id = talk.session.id
+    ) as harness:
+        await harness.use("read", path="notes.txt")
+        await harness.use("read", path="missing.txt")
+        await harness.use("write", path="new.txt", text="x\n")
+        await harness.prompt("look", PIXEL)
+        before = [shown(message) for message in told(harness)]
+        calls = [(call.id, call.title, call.status) for call in harness.calls]
+        session_id = harness.session.id
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings, load=session_id
-    ) as talk:
-        assert [(call.id, call.title, call.status) for call in talk.calls] == calls
-        await talk.prompt("go on")
-        after = [shown(message) for message in told(talk)]
+    ) as harness:
+        assert [(call.id, call.title, call.status) for call in harness.calls] == calls
+        await harness.prompt("go on")
+        after = [shown(message) for message in told(harness)]
     assert after[: len(before)] == before
     assert after[-1] == ("prompt", ("go on",))
 
 
 @BOTH
-async def test_image_that_was_read_is_known_again(version: int, tmp_path: Path) -> None:
+async def test_image_is_known_to_the_model_after_a_load(version: int, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(16))
     settings = Settings(data=tmp_path / "data")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as talk:
-        first = await talk.use("read", path="a.png")
-        session_id = talk.session.id
+    ) as harness:
+        first = await harness.use("read", path="a.png")
+        session_id = harness.session.id
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings, load=session_id
-    ) as talk:
-        await talk.prompt("go on")
-        results = [message for message in told(talk) if isinstance(message, Results)]
+    ) as harness:
+        await harness.prompt("go on")
+        results = [message for message in told(harness) if isinstance(message, Results)]
         assert results[0].results[0].content == first.content
 
 
 @BOTH
-async def test_commands_are_not_told_to_the_model_again(version: int, tmp_path: Path) -> None:
+async def test_slash_commands_are_not_sent_to_the_model(version: int, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as talk:
-        await talk.prompt("/help")
-        await talk.prompt("hello")
-        await talk.prompt("/mode acceptEdits")
-        session_id = talk.session.id
+    ) as harness:
+        await harness.prompt("/help")
+        await harness.prompt("hello")
+        await harness.prompt("/mode acceptEdits")
+        session_id = harness.session.id
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings, load=session_id
-    ) as talk:
-        await talk.prompt("go on")
-        said = [m.content for m in told(talk) if isinstance(m, Prompt)]
+    ) as harness:
+        await harness.prompt("go on")
+        said = [m.content for m in told(harness) if isinstance(m, Prompt)]
         assert said == [("hello",), ("go on",)]
-        assert talk.state.mode == "acceptEdits"
+        assert harness.state.mode == "acceptEdits"
 
 
 @BOTH
-async def test_mode_that_is_not_offered_any_more_is_not_taken_again(
-    version: int, tmp_path: Path
-) -> None:
+async def test_unavailable_mode_is_not_restored(version: int, tmp_path: Path) -> None:
     data = tmp_path / "data"
     bold = Settings(data=data, bypass=True)
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel(), settings=bold) as talk:
-        await talk.session.set_option("mode", "bypassPermissions")
-        await talk.prompt("hello")
-        session_id = talk.session.id
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), settings=bold
+    ) as harness:
+        await harness.session.set_option("mode", "bypassPermissions")
+        await harness.prompt("hello")
+        session_id = harness.session.id
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=Settings(data=data), load=session_id
-    ) as talk:
-        assert talk.state.mode == "default"
+    ) as harness:
+        assert harness.state.mode == "default"
 
 
 @BOTH
-async def test_title_is_what_the_user_asked_first(version: int, tmp_path: Path) -> None:
+async def test_title_is_the_first_prompt(version: int, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as talk:
-        await talk.prompt("/help")
-        await talk.prompt(f"  Mend   the build {'very ' * 20}soon\nplease")
-        await talk.prompt("And more")
-        (listed,) = [listing async for listing in talk.agent.list_sessions(tmp_path)]
+    ) as harness:
+        await harness.prompt("/help")
+        await harness.prompt(f"  Mend   the build {'very ' * 20}soon\nplease")
+        await harness.prompt("And more")
+        (listed,) = [listing async for listing in harness.agent.list_sessions(tmp_path)]
         assert listed.title is not None
         assert listed.title.startswith("Mend the build very")
         assert listed.title.endswith("very…")
@@ -184,13 +182,13 @@ async def test_sessions_are_listed_forked_archived_renamed_and_deleted(
     settings = Settings(data=tmp_path / "data")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as talk:
-        agent, first = talk.agent, talk.session.id
-        await talk.prompt("hello")
+    ) as harness:
+        agent, first = harness.agent, harness.session.id
+        await harness.prompt("hello")
         fork = await agent.fork_session(first, tmp_path)
         async with fork.prompt("and here") as turn:
             await turn.wait()
-        said = [m.content for m in told(talk) if isinstance(m, Prompt)]
+        said = [m.content for m in told(harness) if isinstance(m, Prompt)]
         assert said == [("hello",), ("and here",)]
         assert await agent.set_session_title(fork.id, "Mine") == "Mine"
 
@@ -210,20 +208,20 @@ async def test_sessions_are_listed_forked_archived_renamed_and_deleted(
 
 
 @BOTH
-async def test_long_list_comes_in_pages(version: int, tmp_path: Path) -> None:
+async def test_long_list_is_paged(version: int, tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as talk:
-        ids = {talk.session.id}
+    ) as harness:
+        ids = {harness.session.id}
         for _ in range(60):
-            ids.add((await talk.agent.new_session(tmp_path)).id)
-        assert {s.id async for s in talk.agent.list_sessions(tmp_path)} == ids
+            ids.add((await harness.agent.new_session(tmp_path)).id)
+        assert {s.id async for s in harness.agent.list_sessions(tmp_path)} == ids
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 @BOTH
-async def test_killed_in_a_turn_it_loads_with_all_that_was_sent(
+async def test_session_killed_during_a_turn_loads_all_sent_updates(
     version: int, tmp_path: Path
 ) -> None:
     (tmp_path / "notes.txt").write_text("eins\n")
@@ -236,14 +234,14 @@ async def test_killed_in_a_turn_it_loads_with_all_that_was_sent(
     await store.aclose()
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings, load=stored.id
-    ) as talk:
+    ) as harness:
         status = "failed" if version == 1 else "cancelled"
-        assert [(call.title, call.status) for call in talk.calls] == [
+        assert [(call.title, call.status) for call in harness.calls] == [
             ("Read notes.txt", "completed"),
             ("cat gate", status),
         ]
-        await talk.prompt("go on")
-        prompt, *between, last = told(talk)
+        await harness.prompt("go on")
+        prompt, *between, last = told(harness)
         assert isinstance(prompt, Prompt)
         assert isinstance(last, Prompt)
         results = [m.results[0] for m in between if isinstance(m, Results)]
@@ -254,7 +252,7 @@ async def test_killed_in_a_turn_it_loads_with_all_that_was_sent(
 
 
 async def _killed_in_a_turn(version: int, cwd: Path) -> None:
-    """Prompt an agent of its own process, and kill that while a command runs."""
+    """Prompt an agent process, and kill it while a command runs."""
     process = subprocess.Popen(  # noqa: ASYNC220  # its pipes go to a transport
         [sys.executable, "-W", "error", "-m", "coder.program", str(cwd / "data")],
         cwd=Path(__file__).parent.parent,
@@ -287,28 +285,28 @@ async def _prompt_and_kill(
         async for event in turn:
             match event:
                 case ToolCall(kind="execute", status="in_progress") if process.poll() is None:
-                    held = await asyncio.to_thread(os.open, gate, os.O_WRONLY)  # `cat` is there
+                    held = await asyncio.to_thread(os.open, gate, os.O_WRONLY)  # `cat` has started
                     process.send_signal(signal.SIGKILL)
                     await asyncio.to_thread(process.wait)
-                    os.close(held)  # it ends
+                    os.close(held)  # `cat` has ended
                 case _:
                     pass
 
 
 @BOTH
-async def test_data_that_cannot_be_kept_is_no_reason_not_to_work(
+async def test_unwritable_data_directory_does_not_stop_the_agent(
     version: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
     settings = Settings(data=tmp_path / "file")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings
-    ) as talk:
-        assert await talk.prompt("hello") == "nothing to do"
+    ) as harness:
+        assert await harness.prompt("hello") == "nothing to do"
     assert "sessions are not stored" in caplog.text
 
 
-async def test_file_is_opened_when_it_is_needed(tmp_path: Path) -> None:
+async def test_database_is_opened_on_first_use(tmp_path: Path) -> None:
     store = UserStore(tmp_path / "data")
     await store.aclose()
     assert not (tmp_path / "data").exists()

@@ -1,4 +1,4 @@
-"""Many turns in one process, cancelled at any point, leave nothing behind."""
+"""Many turns in one process, cancelled at any point, leave no tasks, files or memory."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from coder.scripted_model import ScriptedModel, tool_prompt
 
 TURNS = 250
 TURNS_OF_ONE = 50  # session
-MAX_GROWTH_BLOCKS = 20 * TURNS  # of memory; a turn that stays takes many more
+MAX_GROWTH_BLOCKS = 20 * TURNS  # blocks of memory; a leaked turn takes many more
 
-# What a turn does; the user is asked for some of it.
+# The actions of a turn; some require permission.
 DOING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("read", {"path": "notes.txt"}),
     ("list", {"path": "."}),
@@ -40,12 +40,12 @@ DOING: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-async def one_turn(talk: CoderHarness, chance: random.Random) -> str:
-    """Run a turn and cancel it after some of its events, at once or not at all."""
+async def one_turn(harness: CoderHarness, chance: random.Random) -> str:
+    """Run a turn and cancel it after a number of its events, or not at all."""
     uses = [chance.choice(DOING) for _ in range(chance.randint(1, 3))]
     waits = any(arguments.get("command", "").startswith("sleep") for _, arguments in uses)
     left = chance.randint(0, 12 if not waits else 4)
-    async with talk.session.prompt(tool_prompt(uses)) as turn:
+    async with harness.session.prompt(tool_prompt(uses)) as turn:
         if left == 0:
             await turn.cancel()
         async for event in turn:
@@ -61,7 +61,7 @@ async def one_turn(talk: CoderHarness, chance: random.Random) -> str:
 
 
 def children() -> set[str]:
-    """Return the processes that this one has started, and that are there, without the guardian."""
+    """Return the running child processes of this process, without the guardian."""
     found: set[str] = set()
     for task in Path("/proc/self/task").iterdir():
         found |= set((task / "children").read_text().split())
@@ -69,7 +69,7 @@ def children() -> set[str]:
 
 
 def _is_guardian(pid: str) -> bool:
-    """Tell whether a process is the one that ends commands when their owner is killed."""
+    """Return whether a process is the guardian, which ends commands when their owner is killed."""
     return guardian.__file__.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
 
 
@@ -81,22 +81,22 @@ def handles() -> int:
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @BOTH
-async def test_cancelled_turns_leave_nothing_behind(version: int, tmp_path: Path) -> None:
+async def test_cancelled_turns_leave_nothing(version: int, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
     (tmp_path / ".env").write_text("A=1\n")
     chance = random.Random(version)
     coder = Coder(Settings(data=tmp_path / "data"), model=Forgetful())
     stops: Counter[str] = Counter()
     before: tuple[int, int, int] | None = None
-    # What the client keeps of a session goes with its connection.
+    # The client's state of a session is freed with its connection.
     for _ in range(TURNS // TURNS_OF_ONE):
-        async with coder_session(version, cwd=tmp_path, model=coder.model, coder=coder) as talk:
+        async with coder_session(version, cwd=tmp_path, model=coder.model, coder=coder) as harness:
             for _ in range(TURNS_OF_ONE):
-                stops[await one_turn(talk, chance)] += 1
+                stops[await one_turn(harness, chance)] += 1
             assert len(coder.sessions) == 1
-        del talk  # with what it knows of the session
+        del harness  # with its state of the session
         assert children() == set()
-        if before is None:  # all that is made once is there
+        if before is None:  # everything that is created once exists
             before = await left_behind()
     after = await left_behind()
     await coder.aclose()
@@ -109,9 +109,9 @@ async def test_cancelled_turns_leave_nothing_behind(version: int, tmp_path: Path
 
 
 async def left_behind() -> tuple[int, int, int]:
-    """Return how many tasks, open files and blocks of memory there are.
+    """Return the number of tasks, open files and blocks of memory.
 
-    Blocks, since one large dictionary of the interpreter may grow at any time.
+    Blocks are counted, not bytes: one large dictionary of the interpreter can grow at any time.
     """
     await drop_cancelled_timers()
     gc.collect()
@@ -119,7 +119,7 @@ async def left_behind() -> tuple[int, int, int]:
 
 
 async def drop_cancelled_timers() -> None:
-    """Have the loop forget what it keeps until most of its timers are cancelled ones."""
+    """Make the event loop drop its cancelled timers, by cancelling more than half of all."""
     loop = asyncio.get_running_loop()
     for _ in range(1000):
         loop.call_later(60, print).cancel()
@@ -127,7 +127,7 @@ async def drop_cancelled_timers() -> None:
 
 
 class Forgetful(ScriptedModel):
-    """Does not keep what it was asked."""
+    """Does not record its requests."""
 
     async def answer(self, request: Any) -> AsyncGenerator[Any, None]:
         async for piece in super().answer(request):

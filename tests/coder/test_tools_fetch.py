@@ -1,4 +1,4 @@
-"""Fetching pages: off unless wanted, the public internet alone, each host with permission."""
+"""Fetching pages: off by default, public internet only, with permission for each host."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ a <a href="https://example.org/x">link</a>.</p><ul><li>one<li>two</ul>
 
 
 class Site:
-    """A server on this machine; `pages` are whole answers by path."""
+    """A local server; `pages` are complete responses by path."""
 
     def __init__(self) -> None:
         self.pages: dict[str, bytes] = {}
         self.asked: list[str] = []
-        self.held = asyncio.Event()  # a path that is not there is never answered
+        self.held = asyncio.Event()  # an unknown path is never answered
         self.port = 0
 
     def url(self, path: str, host: str = "127.0.0.1") -> str:
@@ -75,79 +75,79 @@ async def fetching(
         site() as one,
         coder_session(
             version, cwd=cwd, model=ScriptedModel(), settings=settings, allow=allow
-        ) as talk,
+        ) as harness,
     ):
-        yield talk, one
+        yield harness, one
 
 
-async def test_there_is_no_fetching_unless_it_was_turned_on(tmp_path: Path) -> None:
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
-        assert "Unknown tool fetch" in (await talk.use("fetch", url="http://example.org")).text
+async def test_fetching_is_off_by_default(tmp_path: Path) -> None:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+        assert "Unknown tool fetch" in (await harness.use("fetch", url="http://example.org")).text
 
 
 @BOTH
-async def test_page_comes_as_text(version: int, tmp_path: Path) -> None:
-    async with fetching(version, tmp_path) as (talk, one):
+async def test_page_is_converted_to_text(version: int, tmp_path: Path) -> None:
+    async with fetching(version, tmp_path) as (harness, one):
         one.page("/a?b=c", PAGE, "text/html; charset=utf-8")
-        result = await talk.use("fetch", url=one.url("/a?b=c#part"))
+        result = await harness.use("fetch", url=one.url("/a?b=c#part"))
         assert result.text == (
             "Notes & more\n\n# Head\n\nSome bold text, a link (https://example.org/x).\n\n"
             "- one\n- two\n\nx = 1\n  y\n"
         )
-        assert talk.call.kind == "fetch"
-        assert talk.call.raw_output["status"] == 200
-        assert len(talk.asked) == 1
+        assert harness.call.kind == "fetch"
+        assert harness.call.raw_output["status"] == 200
+        assert len(harness.asked) == 1
         assert one.asked == ["/a?b=c"]
 
 
 @BOTH
-async def test_page_that_the_user_rejects_is_not_asked_for(version: int, tmp_path: Path) -> None:
-    async with fetching(version, tmp_path, allow="reject") as (talk, one):
-        assert (await talk.use("fetch", url=one.url("/a"))).failed
+async def test_rejected_page_is_not_fetched(version: int, tmp_path: Path) -> None:
+    async with fetching(version, tmp_path, allow="reject") as (harness, one):
+        assert (await harness.use("fetch", url=one.url("/a"))).failed
         assert one.asked == []
 
 
 async def test_texts_statuses_and_charsets_are_understood(tmp_path: Path) -> None:
-    async with fetching(2, tmp_path) as (talk, one):
+    async with fetching(2, tmp_path) as (harness, one):
         one.page("/latin", b"caf\xe9", "text/plain; charset=iso-8859-1")
         one.page("/odd", b"caf\xe9", "text/plain; charset=none-such")
         one.page("/json", b"{}", "application/json")
         one.page("/gone", b"no", status=404)
         one.page("/bin", b"\0\1", "application/octet-stream")
-        assert (await talk.use("fetch", url=one.url("/latin"))).text == "café"
-        assert (await talk.use("fetch", url=one.url("/odd"))).text == "caf�"
-        assert (await talk.use("fetch", url=one.url("/json"))).text == "{}"
-        gone = await talk.use("fetch", url=one.url("/gone"))
+        assert (await harness.use("fetch", url=one.url("/latin"))).text == "café"
+        assert (await harness.use("fetch", url=one.url("/odd"))).text == "caf�"
+        assert (await harness.use("fetch", url=one.url("/json"))).text == "{}"
+        gone = await harness.use("fetch", url=one.url("/gone"))
         assert (gone.text, gone.failed) == ("no\n[status 404]", True)
-        assert "is not text but" in (await talk.use("fetch", url=one.url("/bin"))).text
+        assert "is not text but" in (await harness.use("fetch", url=one.url("/bin"))).text
 
 
-async def test_redirect_to_another_host_is_asked_about_anew(tmp_path: Path) -> None:
-    async with fetching(2, tmp_path) as (talk, one):
+async def test_redirect_to_another_host_requires_permission(tmp_path: Path) -> None:
+    async with fetching(2, tmp_path) as (harness, one):
         one.leads("/same", "/page")
         one.leads("/other", one.url("/page", host="localhost"))
         one.page("/page", b"here")
-        assert (await talk.use("fetch", url=one.url("/same"))).text == "here"
-        assert len(talk.asked) == 1
-        assert (await talk.use("fetch", url=one.url("/other"))).text == "here"
-        assert len(talk.asked) == 3
-        assert talk.asked[-1].title == f"Fetch {one.url('/page', host='localhost')}"
+        assert (await harness.use("fetch", url=one.url("/same"))).text == "here"
+        assert len(harness.asked) == 1
+        assert (await harness.use("fetch", url=one.url("/other"))).text == "here"
+        assert len(harness.asked) == 3
+        assert harness.asked[-1].title == f"Fetch {one.url('/page', host='localhost')}"
 
 
-async def test_redirects_without_end_and_to_elsewhere_are_refused(tmp_path: Path) -> None:
-    async with fetching(2, tmp_path) as (talk, one):
+async def test_endless_and_private_redirects_are_rejected(tmp_path: Path) -> None:
+    async with fetching(2, tmp_path) as (harness, one):
         one.leads("/loop", "/loop")
         one.leads("/file", "file:///etc/hostname")
-        assert "too many redirects" in (await talk.use("fetch", url=one.url("/loop"))).text
-        assert "http://" in (await talk.use("fetch", url=one.url("/file"))).text
+        assert "too many redirects" in (await harness.use("fetch", url=one.url("/loop"))).text
+        assert "http://" in (await harness.use("fetch", url=one.url("/file"))).text
 
 
 @BOTH
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "2130706433"])
-async def test_this_machine_is_not_fetched_from(version: int, host: str, tmp_path: Path) -> None:
-    async with fetching(version, tmp_path, private=False) as (talk, one):
+async def test_local_addresses_are_rejected(version: int, host: str, tmp_path: Path) -> None:
+    async with fetching(version, tmp_path, private=False) as (harness, one):
         one.page("/", b"private")
-        result = await talk.use("fetch", url=one.url("/", host=host))
+        result = await harness.use("fetch", url=one.url("/", host=host))
         assert result.failed
         assert "not on the public internet" in result.text or "no host" in result.text
         assert one.asked == []
@@ -168,42 +168,42 @@ async def test_this_machine_is_not_fetched_from(version: int, host: str, tmp_pat
         "http://example.org/✓",
     ],
 )
-async def test_what_is_no_address_is_refused_before_anybody_is_asked(
+async def test_invalid_url_is_rejected_before_the_permission_request(
     url: str, tmp_path: Path
 ) -> None:
     async with coder_session(
         2, cwd=tmp_path, model=ScriptedModel(), settings=Settings(fetch=True)
-    ) as talk:
-        assert (await talk.use("fetch", url=url)).failed
-        assert talk.asked == []
+    ) as harness:
+        assert (await harness.use("fetch", url=url)).failed
+        assert harness.asked == []
 
 
-async def test_long_pages_are_cut(tmp_path: Path) -> None:
-    async with fetching(2, tmp_path) as (talk, one):
+async def test_long_pages_are_truncated(tmp_path: Path) -> None:
+    async with fetching(2, tmp_path) as (harness, one):
         one.page("/long", b"x" * 6_000_000)
-        result = await talk.use("fetch", url=one.url("/long"))
+        result = await harness.use("fetch", url=one.url("/long"))
         assert result.text.endswith("x\n[truncated]")
         assert len(result.text) < 101_000
 
 
-async def test_server_that_does_not_answer_or_is_not_there_is_given_up(
+async def test_missing_or_silent_server_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "_MAX_SECONDS", 0.2)
-    async with fetching(2, tmp_path) as (talk, one):
-        assert "did not respond" in (await talk.use("fetch", url=one.url("/held"))).text
+    async with fetching(2, tmp_path) as (harness, one):
+        assert "did not respond" in (await harness.use("fetch", url=one.url("/held"))).text
         port, one.port = one.port, 1
-        assert "cannot be reached" in (await talk.use("fetch", url=one.url("/"))).text
+        assert "cannot be reached" in (await harness.use("fetch", url=one.url("/"))).text
         one.port = port
 
 
 @BOTH
-async def test_cancel_hangs_up(version: int, tmp_path: Path) -> None:
-    async with fetching(version, tmp_path) as (talk, one):
-        async with talk.using("fetch", url=one.url("/held")) as turn:
+async def test_cancel_closes_the_connection(version: int, tmp_path: Path) -> None:
+    async with fetching(version, tmp_path) as (harness, one):
+        async with harness.using("fetch", url=one.url("/held")) as turn:
             await one.held.wait()
             await turn.cancel()
-        assert talk.stop_reason == "cancelled"
+        assert harness.stop_reason == "cancelled"
 
 
 @pytest.mark.parametrize(
@@ -223,12 +223,12 @@ async def test_cancel_hangs_up(version: int, tmp_path: Path) -> None:
         "2002:7f00:1::",
     ],
 )
-def test_addresses_of_no_public_network_are_known(address: str) -> None:
+def test_addresses_outside_of_the_public_internet_are_recognised(address: str) -> None:
     assert private_among(["93.184.216.34", address]) == address
     assert private_among(["93.184.216.34", "2606:2800:220:1::1"]) is None
 
 
-def test_html_that_is_broken_still_gives_text() -> None:
+def test_broken_html_is_converted_to_text() -> None:
     assert text_of_html("a <b>b</a></p></ul> &lt;c <img alt='d'><br>e") == "a b\n\n<c [d]\ne\n"
 
 
@@ -249,13 +249,13 @@ def test_html_that_is_broken_still_gives_text() -> None:
         "<script>",
     ],
 )
-def test_html_of_an_attacker_is_read_in_one_pass(piece: str) -> None:
+def test_hostile_html_is_parsed_in_linear_time(piece: str) -> None:
     began = time.process_time()
     text_of_html(piece * 20_000)
-    assert time.process_time() - began < 5  # the standard library takes many minutes
+    assert time.process_time() - began < 5  # the standard library's parser takes many minutes
 
 
-def test_html_that_is_not_closed_lasts_to_the_end() -> None:
+def test_unclosed_html_is_read_to_the_end() -> None:
     assert text_of_html("a <!-- b --> c <!-- d <p> e") == "a  c\n"
     assert text_of_html("a <a href='/b>c</a> d") == "a\n"
     assert text_of_html("<a\nHREF = /b >c</A> 1 < 2 <3") == "c (/b) 1 < 2 <3\n"

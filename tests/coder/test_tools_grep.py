@@ -1,4 +1,4 @@
-"""Searching: with ripgrep and without it the same lines."""
+"""Searching: the same lines with ripgrep and without it."""
 
 from __future__ import annotations
 
@@ -76,67 +76,65 @@ sub.txt:1: two
 
 @BOTH
 @WAYS
-async def test_grep_gives_lines_with_their_places(version: int, way: str, tree: Path) -> None:
-    async with coder_session(version, cwd=tree, model=ScriptedModel()) as talk:
-        result = await talk.use("grep", pattern="two")
+async def test_grep_returns_lines_with_path_and_number(version: int, way: str, tree: Path) -> None:
+    async with coder_session(version, cwd=tree, model=ScriptedModel()) as harness:
+        result = await harness.use("grep", pattern="two")
         assert result.text == EVERYWHERE
-        assert talk.call.kind == "search"
-        assert talk.call.title == "Search for two"
-        assert talk.call.locations[1] == ToolCallLocation(str(tree / "a.py"), 2)
-        assert talk.call.raw_output["matches"] == 6
-        assert talk.asked == []
+        assert harness.call.kind == "search"
+        assert harness.call.title == "Search for two"
+        assert harness.call.locations[1] == ToolCallLocation(str(tree / "a.py"), 2)
+        assert harness.call.raw_output["matches"] == 6
+        assert harness.asked == []
 
 
 @WAYS
-async def test_grep_of_a_folder_a_file_and_a_pattern_of_names(way: str, tree: Path) -> None:
-    async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
-        folder = await talk.use("grep", pattern="^two$", path="sub", ignore_case=True)
+async def test_grep_searches_a_directory_a_file_or_a_glob(way: str, tree: Path) -> None:
+    async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
+        folder = await harness.use("grep", pattern="^two$", path="sub", ignore_case=True)
         assert folder.text == "sub/b.txt:1: Two\nsub/b.txt:3: two"
-        file = await talk.use("grep", pattern="t.o", path="a.py", limit=1)
+        file = await harness.use("grep", pattern="t.o", path="a.py", limit=1)
         assert file.text == "a.py:2: two\n[the first 1 match; there are more]"
-        names = await talk.use("grep", pattern="two", glob="*.txt")
+        names = await harness.use("grep", pattern="two", glob="*.txt")
         assert names.text == "sub/b.txt:3: two\nsub.txt:1: two"
-        paths = await talk.use("grep", pattern="two", glob="sub/*")
+        paths = await harness.use("grep", pattern="two", glob="sub/*")
         assert paths.text == "sub/b.txt:3: two"
-        assert (await talk.use("grep", pattern="none of that")).text == "[no matches]"
-        ignored = await talk.use("grep", pattern="two", path="out")
+        assert (await harness.use("grep", pattern="none of that")).text == "[no matches]"
+        ignored = await harness.use("grep", pattern="two", path="out")
         assert ignored.text == "out/c.py:1: two"
 
 
 @WAYS
-async def test_grep_shows_lines_around(way: str, tree: Path) -> None:
+async def test_grep_shows_context_lines(way: str, tree: Path) -> None:
     (tree / "c.txt").write_text("".join(f"{n}\n" for n in range(10)))
-    async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
-        result = await talk.use("grep", pattern="[27]", path="c.txt", context=1)
+    async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
+        result = await harness.use("grep", pattern="[27]", path="c.txt", context=1)
         assert result.text == (
             "c.txt-2- 1\nc.txt:3: 2\nc.txt-4- 3\n--\nc.txt-7- 6\nc.txt:8: 7\nc.txt-9- 8"
         )
 
 
 @WAYS
-async def test_secret_file_is_searched_by_its_name_once_the_user_agrees(
-    way: str, tree: Path
-) -> None:
-    async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
-        assert (await talk.use("grep", pattern="two", path=".env")).text == ".env:1: KEY=two"
-        assert len(talk.asked) == 1
+async def test_secret_file_is_searched_by_name_with_permission(way: str, tree: Path) -> None:
+    async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
+        assert (await harness.use("grep", pattern="two", path=".env")).text == ".env:1: KEY=two"
+        assert len(harness.asked) == 1
 
 
 @WAYS
-async def test_bad_expression_and_missing_path_are_refused(way: str, tree: Path) -> None:
-    async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
-        bad = await talk.use("grep", pattern="(")
+async def test_invalid_expression_and_missing_path_are_errors(way: str, tree: Path) -> None:
+    async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
+        bad = await harness.use("grep", pattern="(")
         assert bad.failed
         assert "pattern is not valid" in bad.text
-        assert (await talk.use("grep", pattern="x", path="none")).text == "none does not exist."
+        assert (await harness.use("grep", pattern="x", path="none")).text == "none does not exist."
 
 
 @WAYS
-async def test_grep_stops_when_there_is_enough(way: str, tmp_path: Path) -> None:
+async def test_grep_stops_at_its_limit(way: str, tmp_path: Path) -> None:
     for number in range(50):
         (tmp_path / f"{number:02}.txt").write_text("x\n" * 10_000)
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel()) as talk:
-        result = await talk.use("grep", pattern="x", limit=3)
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel()) as harness:
+        result = await harness.use("grep", pattern="x", limit=3)
         assert result.text.splitlines() == [
             "00.txt:1: x",
             "00.txt:2: x",
@@ -147,19 +145,21 @@ async def test_grep_stops_when_there_is_enough(way: str, tmp_path: Path) -> None
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems take UTF-8 alone")
 @WAYS
-async def test_names_that_are_not_utf8_are_shown_roughly(way: str, tmp_path: Path) -> None:
+async def test_file_names_that_are_not_utf8_are_shown_approximately(
+    way: str, tmp_path: Path
+) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("two\n")
     (tmp_path / "café").mkdir()
     (tmp_path / "café" / "b.txt").write_text("two\n")
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
-        assert (await talk.use("list")).text == "café/\ncaf\ufffd.txt"
-        found = await talk.use("grep", pattern="two")
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+        assert (await harness.use("list")).text == "café/\ncaf\ufffd.txt"
+        found = await harness.use("grep", pattern="two")
         assert found.text == "café/b.txt:1: two\ncaf\ufffd.txt:1: two"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a script stands for ripgrep")
 @BOTH
-async def test_search_without_end_is_ended_by_a_cancel(
+async def test_endless_search_is_ended_by_a_cancel(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe, program = tmp_path / "pipe", tmp_path / "bin" / "rg"
@@ -168,35 +168,35 @@ async def test_search_without_end_is_ended_by_a_cancel(
     program.write_text(f"#!/bin/sh\necho $$ > {pipe}\nexec sleep 1000\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        async with talk.using("grep", pattern="x") as turn:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        async with harness.using("grep", pattern="x") as turn:
             pid = int(await asyncio.to_thread(pipe.read_text))
             await turn.cancel()
-        assert talk.stop_reason == "cancelled"
+        assert harness.stop_reason == "cancelled"
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes")
-async def test_expression_that_takes_forever_does_not_stop_the_agent(
+async def test_slow_expression_does_not_block_the_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_ripgrep(monkeypatch)
     (tmp_path / "a.txt").write_text("a" * 60)
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
-        async with talk.using("grep", pattern="(a+)+b") as turn:
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+        async with harness.using("grep", pattern="(a+)+b") as turn:
             async for _ in turn:
-                if talk.calls and talk.call.status == "in_progress":
+                if harness.calls and harness.call.status == "in_progress":
                     break
             await turn.cancel()
-        assert talk.stop_reason == "cancelled"
+        assert harness.stop_reason == "cancelled"
 
 
 def matches(limit: int = 10) -> Matches:
     return Matches(limit, shown=str, wanted=lambda path: path != "no", on_full=lambda: None)
 
 
-def test_output_may_come_in_any_pieces() -> None:
+def test_output_can_arrive_in_any_pieces() -> None:
     found = matches()
     whole = (
         b'{"type":"begin","data":{"path":{"text":"a"}}}\n'
@@ -209,7 +209,7 @@ def test_output_may_come_in_any_pieces() -> None:
     assert found.lines == ["a:2: \ufffd"]
 
 
-def test_binary_files_unwanted_files_and_long_lines_are_left_out() -> None:
+def test_binary_files_excluded_files_and_long_lines_are_omitted() -> None:
     found = matches()
     for path, offset in (("bin", 7), ("no", None), ("yes", None)):
         named = b'"path":{"text":"%b"}' % path.encode()

@@ -1,4 +1,4 @@
-"""Turns: compactions, what is counted, what stays of a turn that breaks."""
+"""Turns: compaction, token counts, and what remains of a failed turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Answering = Callable[[Request], str | Exception]
 
 
 class Small(Model):
-    """A model with little room, which says what `answering` returns."""
+    """A model with a small context, which returns the result of `answering`."""
 
     name = "small"
 
@@ -62,13 +62,13 @@ async def test_conversation_is_summarised_when_the_context_is_nearly_full(
     version: int, tmp_path: Path
 ) -> None:
     model = Small(lambda _: "a" * 15_000)
-    async with coder_session(version, cwd=tmp_path, model=model) as talk:
-        await talk.prompt("First: " + "b" * 15_000)
+    async with coder_session(version, cwd=tmp_path, model=model) as harness:
+        await harness.prompt("First: " + "b" * 15_000)
         assert not model.summaries
         model.used = 900
-        await talk.prompt("Second")
+        await harness.prompt("Second")
         assert not model.summaries
-        await talk.prompt("Third")
+        await harness.prompt("Third")
         assert len(model.summaries) == 1
         assert "First: " in str(model.summaries[0].messages)
         told = str(model.requests[-1].messages)
@@ -78,7 +78,7 @@ async def test_conversation_is_summarised_when_the_context_is_nearly_full(
 
 
 @BOTH
-async def test_overflow_is_answered_by_a_summary_and_one_more_try(
+async def test_context_overflow_is_retried_once_after_a_summary(
     version: int, tmp_path: Path
 ) -> None:
     def answering(request: Request) -> str | Exception:
@@ -87,37 +87,37 @@ async def test_overflow_is_answered_by_a_summary_and_one_more_try(
         return "c" * 30_000
 
     model = Small(answering, context_size=100_000)
-    async with coder_session(version, cwd=tmp_path, model=model) as talk:
-        await talk.prompt("First")
-        assert (await talk.prompt("Second")).startswith("ccc")
+    async with coder_session(version, cwd=tmp_path, model=model) as harness:
+        await harness.prompt("First")
+        assert (await harness.prompt("Second")).startswith("ccc")
         assert len(model.summaries) == 1
 
 
 @BOTH
-async def test_overflow_in_spite_of_a_summary_is_an_error(version: int, tmp_path: Path) -> None:
+async def test_context_overflow_after_a_summary_is_an_error(version: int, tmp_path: Path) -> None:
     too_long = ContextOverflow("The conversation is too long for the model.")
     model = Small(lambda _: too_long)
-    async with coder_session(version, cwd=tmp_path, model=model) as talk:
+    async with coder_session(version, cwd=tmp_path, model=model) as harness:
         with pytest.raises(RequestError, match="too long"):
-            await talk.prompt("Hello")
+            await harness.prompt("Hello")
 
 
 @BOTH
-async def test_summary_is_counted_and_the_context_is_smaller_then(
-    version: int, tmp_path: Path
-) -> None:
+async def test_summary_is_counted_and_shrinks_the_context(version: int, tmp_path: Path) -> None:
     model = Small(lambda _: "a" * 30_000)
     model.used = 900
-    async with coder_session(version, cwd=tmp_path, model=model) as talk:
-        await talk.prompt("First")
-        await talk.prompt("Second")
-        usages = [event.usage for event in talk.events if isinstance(event, UsageChanged)]
+    async with coder_session(version, cwd=tmp_path, model=model) as harness:
+        await harness.prompt("First")
+        await harness.prompt("Second")
+        usages = [event.usage for event in harness.events if isinstance(event, UsageChanged)]
         assert [usage.cost and usage.cost.amount for usage in usages] == [0.25, 0.5, 0.75]
         assert usages[1].used < usages[0].used
 
 
 @BOTH
-async def test_turn_goes_on_when_the_model_gives_no_summary(version: int, tmp_path: Path) -> None:
+async def test_turn_continues_when_the_model_returns_no_summary(
+    version: int, tmp_path: Path
+) -> None:
     model = Small(lambda _: "Fine.")
     model.used = 900
 
@@ -128,43 +128,41 @@ async def test_turn_goes_on_when_the_model_gives_no_summary(version: int, tmp_pa
             yield piece
 
     model.answer = no_summary
-    async with coder_session(version, cwd=tmp_path, model=model) as talk:
-        assert await talk.prompt("One") == "Fine."
-        assert await talk.prompt("Two") == "Fine."
+    async with coder_session(version, cwd=tmp_path, model=model) as harness:
+        assert await harness.prompt("One") == "Fine."
+        assert await harness.prompt("Two") == "Fine."
 
 
 @BOTH
 async def test_compaction_is_shown_with_its_summary(version: int, tmp_path: Path) -> None:
     model = Small(lambda _: "a" * 30_000)
     model.used = 900
-    async with coder_session(version, cwd=tmp_path, model=model) as talk:
-        await talk.prompt("First")
-        await talk.prompt("Second")
-        shown = [event for event in talk.events if isinstance(event, Compaction)]
+    async with coder_session(version, cwd=tmp_path, model=model) as harness:
+        await harness.prompt("First")
+        await harness.prompt("Second")
+        shown = [event for event in harness.events if isinstance(event, Compaction)]
         assert shown[0].status == "in_progress"
         assert shown[-1].status == "completed"
         assert shown[-1].summary == ("They greeted each other.",)
 
 
 @BOTH
-async def test_session_that_is_loaded_goes_on_from_the_summary(
-    version: int, tmp_path: Path
-) -> None:
+async def test_loaded_session_continues_from_the_summary(version: int, tmp_path: Path) -> None:
     model = Small(lambda _: "a" * 30_000)
     model.used = 900
     settings = Settings(data=tmp_path / "data")
-    async with coder_session(version, cwd=tmp_path, model=model, settings=settings) as talk:
-        await talk.prompt("First")
-        await talk.prompt("Second")
-        known = talk.state.messages
-        session_id = talk.session.id
+    async with coder_session(version, cwd=tmp_path, model=model, settings=settings) as harness:
+        await harness.prompt("First")
+        await harness.prompt("Second")
+        known = harness.state.messages
+        session_id = harness.session.id
     again = Small(lambda _: "Good.", context_size=100_000)
     async with coder_session(
         version, cwd=tmp_path, model=again, settings=settings, load=session_id
-    ) as talk:
-        await talk.prompt("Third")
+    ) as harness:
+        await harness.prompt("Third")
         assert list(again.requests[-1].messages[:-1]) == known
-        assert talk.state.cost == Cost(1.0)
+        assert harness.state.cost == Cost(1.0)
 
 
 def conversation(turns: int, length: int) -> list[Message]:
@@ -182,9 +180,7 @@ def conversation(turns: int, length: int) -> list[Message]:
 
 @pytest.mark.parametrize("length", [10, 3000, 9000, 50_000])
 @pytest.mark.parametrize("kept", [1, 2, 3, 4])
-def test_what_stays_begins_with_a_prompt_and_has_results_for_every_use(
-    length: int, kept: int
-) -> None:
+def test_kept_messages_begin_with_a_prompt_and_have_all_results(length: int, kept: int) -> None:
     messages = conversation(6, length)[: 20 + kept]
     found = compact_messages(messages, "the summary")
     assert isinstance(found[0], Prompt)
@@ -199,7 +195,7 @@ def test_what_stays_begins_with_a_prompt_and_has_results_for_every_use(
     assert len(str(found)) < 60_000 + length
 
 
-async def test_what_is_summarised_fits_into_the_model() -> None:
+async def test_messages_to_summarise_fit_into_the_context() -> None:
     model = Small(lambda _: "", context_size=2000)
     summary = await summarise(conversation(20, 50_000), model, "the name of the file")
     assert summary.text == "They greeted each other."
@@ -208,7 +204,7 @@ async def test_what_is_summarised_fits_into_the_model() -> None:
     assert "the name of the file" in str(request.messages)
 
 
-def test_models_that_cannot_summarise_keep_the_last_turns() -> None:
+def test_shortened_history_has_the_last_turns() -> None:
     found = last_turns(conversation(6, 10))
     assert found[0] == Prompt(("prompt 3",))
     assert found[-1] == Answer(text="done 5")
@@ -223,9 +219,9 @@ async def test_model_that_cannot_summarise_keeps_the_last_turns(
     model = Small(lambda _: "a" * 15_000)
     model.can_summarise = False
     model.used = 900
-    async with coder_session(version, cwd=tmp_path, model=model) as talk:
+    async with coder_session(version, cwd=tmp_path, model=model) as harness:
         for at in range(5):
-            await talk.prompt(f"Prompt {at}")
+            await harness.prompt(f"Prompt {at}")
         assert not model.summaries
         told = str(model.requests[-1].messages)
         assert "Prompt 1" not in told
@@ -233,9 +229,7 @@ async def test_model_that_cannot_summarise_keeps_the_last_turns(
 
 
 @BOTH
-async def test_what_was_said_before_an_error_is_known_afterwards(
-    version: int, tmp_path: Path
-) -> None:
+async def test_messages_before_an_error_are_known_afterwards(version: int, tmp_path: Path) -> None:
     class Breaking(Small):
         async def answer(self, request: Request) -> AsyncIterator[Piece]:
             self.requests.append(request)
@@ -245,8 +239,8 @@ async def test_what_was_said_before_an_error_is_known_afterwards(
             yield Finished(reason="end")
 
     model = Breaking(lambda _: "")
-    async with coder_session(version, cwd=tmp_path, model=model) as talk:
+    async with coder_session(version, cwd=tmp_path, model=model) as harness:
         with pytest.raises(RequestError, match="The connection broke"):
-            await talk.prompt("Hello")
-        await talk.prompt("Go on")
+            await harness.prompt("Hello")
+        await harness.prompt("Go on")
         assert model.requests[1].messages[1] == Answer(text="I had begun")

@@ -1,4 +1,4 @@
-"""Patterns with wildcards: what they match, and that no pattern makes a match slow."""
+"""Wildcard patterns: what they match, and that matching is fast for all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from accord_coder.wildcards import (
     text_pattern,
 )
 
-# Each takes a backtracking matcher longer than anybody waits.
+# A backtracking matcher takes too long for each of these.
 KILLERS = [
     ("*a" * 30 + "b", "a" * 250),
     ("*a*" * 30 + "b", "a" * 250),
@@ -60,14 +60,14 @@ READERS: dict[str, Callable[[str], Callable[[str], bool]]] = {
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(("pattern", "text"), KILLERS, ids=lambda value: value[:12])
-def test_no_pattern_is_slow(reader: str, pattern: str, text: str) -> None:
+def test_matching_is_fast_for_any_pattern(reader: str, pattern: str, text: str) -> None:
     began = time.process_time()
     READERS[reader](pattern)(text)
     assert time.process_time() - began < MAX_SECONDS
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_a_pattern_has_a_longest_length(reader: str) -> None:
+def test_length_of_a_pattern_is_limited(reader: str) -> None:
     with pytest.raises(PatternTooLong, match="1001 characters"):
         READERS[reader]("a" * (MAX_CHARACTERS + 1))
 
@@ -113,16 +113,16 @@ def test_a_pattern_has_a_longest_length(reader: str) -> None:
         ("[a", "[a", False),
     ],
 )
-def test_pattern_of_git(pattern: str, text: str, matches: bool) -> None:
+def test_pattern_matches_as_in_git(pattern: str, text: str, matches: bool) -> None:
     assert git(pattern)(text) is matches
 
 
-def test_brackets_that_are_not_closed_are_characters_in_what_a_model_gives() -> None:
+def test_unclosed_brackets_of_a_model_are_literal() -> None:
     assert matcher("a[b")("a[b")
     assert matcher("{a,[}b")("[b")
 
 
-def test_names_have_no_parts() -> None:
+def test_name_pattern_ignores_separators() -> None:
     assert text_pattern("server/*").matches("server/a/b")
     assert text_pattern("s?*").matches("s//")
     assert not text_pattern("S*").matches("server")
@@ -130,7 +130,7 @@ def test_names_have_no_parts() -> None:
 
 
 def plainly(pattern: str, text: str) -> bool:
-    """Match a pattern of paths by trying everything: the meaning, without any speed."""
+    """Match a path pattern by trying everything: slow, but obviously correct."""
     if not pattern:
         return not text
     if pattern.startswith("**/"):
@@ -150,7 +150,7 @@ def plainly(pattern: str, text: str) -> bool:
     return pattern[0] == text[0] and plainly(pattern[1:], text[1:])
 
 
-def test_patterns_of_paths_mean_the_same_as_when_everything_is_tried() -> None:
+def test_path_patterns_match_as_by_brute_force() -> None:
     chance = random.Random(9)
     for _ in range(4000):
         pieces = chance.choices(["a", "b", "/", "*", "?", "/**/", "**"], k=chance.randint(1, 6))
@@ -166,7 +166,7 @@ def test_patterns_of_paths_mean_the_same_as_when_everything_is_tried() -> None:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="compares with git")
-def test_ignore_files_mean_what_they_mean_to_git(tmp_path: Path) -> None:
+def test_ignore_files_apply_as_in_git(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     chance = random.Random(7)
     for folder in ("a", "b", "a/b", "a/2", "b/a b"):
@@ -179,7 +179,7 @@ def test_ignore_files_mean_what_they_mean_to_git(tmp_path: Path) -> None:
     pieces += [".c", "\\*", "[[:upper:]", "]", "[", "#", "!", " ", "\\"]
     for _ in range(60):
         lines = ["".join(chance.choices(pieces, k=chance.randint(1, 4))) for _ in range(6)]
-        # Git leaves out what is tracked by nothing; an ignored directory is not looked into.
+        # Git omits untracked directories that are ignored, with everything in them.
         (tmp_path / ".gitignore").write_text("\n".join(lines) + "\n")
         ours = {
             entry.path
@@ -196,6 +196,6 @@ def test_ignore_files_mean_what_they_mean_to_git(tmp_path: Path) -> None:
         assert ours == theirs, lines
 
 
-def test_one_literal_is_compared_as_a_whole() -> None:
+def test_literal_pattern_is_compared_completely() -> None:
     assert Wildcards(list("abc")).matches("abc")
     assert not Wildcards(list("abc")).matches("abcd")

@@ -1,10 +1,10 @@
-"""A provider of models on this machine: real HTTP, both of the formats that the world streams.
+"""A model provider on this machine: real HTTP, in both streaming formats.
 
-    async with providing(Says("Hello"), Fails(429), …) as provider:
+    async with serve_provider(Says("Hello"), Fails(429), …) as provider:
         provider.url            # for Chat Completions; `provider.root` for Messages
-        provider.requests       # what it was asked, decoded
+        provider.requests       # the decoded requests
 
-Replies are given in this order, one for each request.
+The replies are sent in this order, one for each request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ("Asked", "Breaks", "Ends", "Fails", "Provider", "Raves", "Says", "Stalls", "providing")
+__all__ = (
+    "Breaks",
+    "Ends",
+    "Fails",
+    "Provider",
+    "ReceivedRequest",
+    "Says",
+    "SendsBytes",
+    "Stalls",
+    "serve_provider",
+)
 
 
 @dataclass
@@ -67,14 +77,14 @@ class Ends:
 
 
 @dataclass
-class Raves:
+class SendsBytes:
     """A stream of whatever these bytes are."""
 
     stream: bytes
 
 
 @dataclass
-class Asked:
+class ReceivedRequest:
     """A request as it came."""
 
     path: str
@@ -82,7 +92,7 @@ class Asked:
     body: dict[str, Any]
 
 
-Reply = Says | Fails | Stalls | Breaks | Ends | Raves
+Reply = Says | Fails | Stalls | Breaks | Ends | SendsBytes
 
 
 class Provider:
@@ -90,7 +100,7 @@ class Provider:
 
     def __init__(self, replies: Sequence[Reply]) -> None:
         self.replies = list(replies)
-        self.requests: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self.left = asyncio.Event()  # a client has hung up in the middle of an answer
         self.reached = asyncio.Event()  # an answer has come to where it stalls
         self.root = ""
@@ -132,7 +142,7 @@ class Provider:
             writer.write(listed.encode())
             await writer.drain()
             return True
-        self.requests.append(Asked(path, headers, json.loads(body or b"{}")))
+        self.requests.append(ReceivedRequest(path, headers, json.loads(body or b"{}")))
         match self.replies.pop(0) if self.replies else Fails(500, "nothing left to say"):
             case Fails() as fails:
                 await _refuse(writer, fails, path)
@@ -147,7 +157,7 @@ class Provider:
                 writer.write(b"0\r\n\r\n")
                 await writer.drain()
                 return True
-            case Raves(stream):
+            case SendsBytes(stream):
                 await self._stream(writer, [stream])
                 writer.write(b"0\r\n\r\n")
                 await writer.drain()
@@ -174,7 +184,7 @@ class Provider:
 
 
 @asynccontextmanager
-async def providing(*replies: Reply) -> AsyncGenerator[Provider, None]:
+async def serve_provider(*replies: Reply) -> AsyncGenerator[Provider, None]:
     """Run a provider; everything it was to say has been said when that ends well."""
     provider = Provider(replies)
     server = await asyncio.start_server(provider.serve, "127.0.0.1", 0)

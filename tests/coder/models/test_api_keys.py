@@ -1,4 +1,4 @@
-"""Keys: where they are found, where they are kept, and who must not see them."""
+"""API keys: where they are found and saved, and that they are not disclosed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECRET = "sk-do-not-tell-anybody"
 
 @pytest.fixture
 def no_keyring() -> Iterator[None]:
-    """A system without a keyring."""
+    """Simulate a system without a keyring."""
     keyring = pytest.importorskip("keyring", reason="the extra `coder` is not installed")
     from keyring.backends.fail import Keyring
 
@@ -35,7 +35,7 @@ def no_keyring() -> Iterator[None]:
 
 @pytest.fixture
 def keyring_of_test() -> Iterator[dict[tuple[str, str], str]]:
-    """A system whose keyring is this dictionary."""
+    """Simulate a system whose keyring is this dictionary."""
     keyring = pytest.importorskip("keyring", reason="the extra `coder` is not installed")
     from keyring.backend import KeyringBackend
     from keyring.errors import PasswordDeleteError
@@ -61,7 +61,7 @@ def keyring_of_test() -> Iterator[dict[tuple[str, str], str]]:
     keyring.set_keyring(before)
 
 
-def test_environment_comes_first(tmp_path: Path, no_keyring: None) -> None:
+def test_environment_takes_precedence(tmp_path: Path, no_keyring: None) -> None:
     ApiKeys(tmp_path, {}).save(OPENAI, "kept")
     keys = ApiKeys(tmp_path, {"OPENAI_API_KEY": "set"})
     assert keys.find(OPENAI) == "set"
@@ -69,7 +69,7 @@ def test_environment_comes_first(tmp_path: Path, no_keyring: None) -> None:
     assert not keys.in_environment(MISTRAL)
 
 
-def test_key_is_kept_in_the_keyring(
+def test_key_is_saved_in_the_keyring(
     tmp_path: Path, keyring_of_test: dict[tuple[str, str], str]
 ) -> None:
     assert ApiKeys(tmp_path, {}).save(OPENAI, SECRET) == "keyring"
@@ -81,7 +81,7 @@ def test_key_is_kept_in_the_keyring(
     assert keys.find(OPENAI) == SECRET
 
 
-def test_keyring_is_asked_for_no_key_that_was_not_put_there(
+def test_keyring_is_not_read_for_keys_that_were_not_saved(
     tmp_path: Path, keyring_of_test: dict[tuple[str, str], str]
 ) -> None:
     keyring_of_test["accord", "openai"] = SECRET
@@ -89,7 +89,7 @@ def test_keyring_is_asked_for_no_key_that_was_not_put_there(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such modes")
-def test_key_is_kept_in_a_file_of_the_users_alone(tmp_path: Path, no_keyring: None) -> None:
+def test_key_is_saved_in_a_private_file(tmp_path: Path, no_keyring: None) -> None:
     folder = tmp_path / "config"
     assert ApiKeys(folder, {}).save(OPENAI, SECRET) == "file"
     assert stat.S_IMODE((folder / "keys.json").stat().st_mode) == 0o600
@@ -101,7 +101,7 @@ def test_key_is_kept_in_a_file_of_the_users_alone(tmp_path: Path, no_keyring: No
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such modes")
-def test_file_that_others_may_read_is_not_read(
+def test_file_that_other_users_can_read_is_not_read(
     tmp_path: Path, no_keyring: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     ApiKeys(tmp_path, {}).save(OPENAI, SECRET)
@@ -112,7 +112,7 @@ def test_file_that_others_may_read_is_not_read(
     assert SECRET not in caplog.text
 
 
-def test_broken_file_is_no_key_and_is_not_quoted(
+def test_broken_file_has_no_key_and_is_not_quoted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "keys.json"
@@ -123,7 +123,7 @@ def test_broken_file_is_no_key_and_is_not_quoted(
     assert SECRET not in caplog.text
 
 
-def test_forgetting_deletes_what_was_kept(
+def test_delete_removes_the_saved_key(
     tmp_path: Path, keyring_of_test: dict[tuple[str, str], str]
 ) -> None:
     keys = ApiKeys(tmp_path, {})
@@ -132,10 +132,10 @@ def test_forgetting_deletes_what_was_kept(
     assert not keyring_of_test
     assert not list(tmp_path.iterdir())
     assert not keys.has_key(OPENAI)
-    keys.delete_all()  # and that there is nothing left is no error
+    keys.delete_all()  # deleting again is not an error
 
 
-def test_key_kept_meanwhile_is_seen_after_looking_again(tmp_path: Path, no_keyring: None) -> None:
+def test_key_saved_later_is_found_after_a_refresh(tmp_path: Path, no_keyring: None) -> None:
     keys = ApiKeys(tmp_path, {})
     assert not keys.has_key(OPENAI)
     ApiKeys(tmp_path, {}).save(OPENAI, SECRET)
@@ -143,27 +143,27 @@ def test_key_kept_meanwhile_is_seen_after_looking_again(tmp_path: Path, no_keyri
     assert keys.find(OPENAI) == SECRET
 
 
-def test_what_is_read_shows_no_key(tmp_path: Path, no_keyring: None) -> None:
+def test_repr_shows_no_key(tmp_path: Path, no_keyring: None) -> None:
     keys = ApiKeys(tmp_path, {})
     keys.save(OPENAI, SECRET)
     assert SECRET not in repr(vars(keys))
 
 
-def test_without_a_folder_the_environment_is_all(no_keyring: None) -> None:
+def test_without_a_folder_only_the_environment_is_used(no_keyring: None) -> None:
     keys = ApiKeys(None, {})
     assert keys.find(OPENAI) is None
     with pytest.raises(OSError, match="no directory"):
         keys.save(OPENAI, SECRET)
 
 
-def test_variables_with_keys_are_known() -> None:
+def test_key_variables_are_recognised() -> None:
     assert {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"} <= KEY_VARIABLES
     assert msgspec.json.encode(sorted(KEY_VARIABLES))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
 @pytest.mark.parametrize("place", ["environment", "file", "nowhere"])
-def test_keys_in_a_process_cannot_be_read_by_others(place: str, tmp_path: Path) -> None:
+def test_keys_in_memory_cannot_be_read_by_other_processes(place: str, tmp_path: Path) -> None:
     if place == "file":
         ApiKeys(tmp_path, {}).save(PROVIDERS[0], "secret")
     environ = {PROVIDERS[0].variables[0]: "secret"} if place == "environment" else {}
@@ -179,7 +179,7 @@ def test_keys_in_a_process_cannot_be_read_by_others(place: str, tmp_path: Path) 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is of Linux")
-def test_coder_conceals_its_keys_before_it_runs_anything(tmp_path: Path) -> None:
+def test_coder_protects_its_memory_before_it_runs_commands(tmp_path: Path) -> None:
     code = (
         "import asyncio, ctypes, os\n"
         "from pathlib import Path\n"

@@ -1,4 +1,4 @@
-"""The demonstration model: its commands, and what it says if it does not understand a prompt."""
+"""The demonstration model: its commands, and its reply to other prompts."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def demo(version: int, project: Path, **more: Any) -> Any:
     return coder_session(version, cwd=project, model=DemoModel(), **more)
 
 
-def kinds(talk: CoderHarness) -> list[str]:
-    return [call.kind for call in talk.calls]
+def kinds(harness: CoderHarness) -> list[str]:
+    return [call.kind for call in harness.calls]
 
 
 def test_model_has_ten_commands_with_examples_that_are_valid() -> None:
@@ -46,91 +46,91 @@ def test_model_has_ten_commands_with_examples_that_are_valid() -> None:
 
 @BOTH
 async def test_directories_and_files_are_listed(version: int, project: Path) -> None:
-    async with demo(version, project) as talk:
-        assert await talk.prompt("list") == "```\nnotes.txt\nsrc/\n```"
-        assert "src/app.py" in await talk.prompt("LIST '**/*.py'")
-        assert "app.py" in await talk.prompt("list src")
-        assert talk.asked == []
+    async with demo(version, project) as harness:
+        assert await harness.prompt("list") == "```\nnotes.txt\nsrc/\n```"
+        assert "src/app.py" in await harness.prompt("LIST '**/*.py'")
+        assert "app.py" in await harness.prompt("list src")
+        assert harness.asked == []
 
 
 @BOTH
-async def test_text_is_found_as_it_is_written(version: int, project: Path) -> None:
-    async with demo(version, project) as talk:
-        assert await talk.prompt("find 'more (*)'") == "```\nsrc/app.py:3: # TODO: more (*)\n```"
-        assert "[no matches]" in await talk.prompt("find zebra src")
+async def test_text_is_found_literally(version: int, project: Path) -> None:
+    async with demo(version, project) as harness:
+        assert await harness.prompt("find 'more (*)'") == "```\nsrc/app.py:3: # TODO: more (*)\n```"
+        assert "[no matches]" in await harness.prompt("find zebra src")
 
 
 @BOTH
 async def test_file_and_some_of_its_lines_are_read(version: int, project: Path) -> None:
     (project / "long.txt").write_text("x\n" * 5000)
-    async with demo(version, project) as talk:
-        assert await talk.prompt("read notes.txt") == "`notes.txt` has 2 lines."
-        assert "two three\n[lines 2-2 of 2]" in await talk.prompt("read notes.txt 2")
-        assert "one two\ntwo three\n" in await talk.prompt("read notes.txt 1-2")
-        assert await talk.prompt("read long.txt") == "`long.txt` has 5000 lines."
-        assert await talk.prompt("read notes.txt 2-1") == "`2-1` is not a range of lines."
-        assert "not a range" in await talk.prompt("read notes.txt all")
-        assert "none.txt" in await talk.prompt("read none.txt")
-        assert talk.call.status == "failed"
+    async with demo(version, project) as harness:
+        assert await harness.prompt("read notes.txt") == "`notes.txt` has 2 lines."
+        assert "two three\n[lines 2-2 of 2]" in await harness.prompt("read notes.txt 2")
+        assert "one two\ntwo three\n" in await harness.prompt("read notes.txt 1-2")
+        assert await harness.prompt("read long.txt") == "`long.txt` has 5000 lines."
+        assert await harness.prompt("read notes.txt 2-1") == "`2-1` is not a range of lines."
+        assert "not a range" in await harness.prompt("read notes.txt all")
+        assert "none.txt" in await harness.prompt("read none.txt")
+        assert harness.call.status == "failed"
 
 
 @BOTH
 async def test_attached_files_are_arguments(version: int, project: Path) -> None:
     path = project / "my notes.txt"
     path.write_text("x\n")
-    async with demo(version, project) as talk:
-        said = await talk.prompt("read", ResourceLink(path.as_uri(), "my notes.txt"))
+    async with demo(version, project) as harness:
+        said = await harness.prompt("read", ResourceLink(path.as_uri(), "my notes.txt"))
         assert said == f"`{path}` has 1 line."
-        said = await talk.prompt("read", EmbeddedResource(path.as_uri(), "x\n"))
+        said = await harness.prompt("read", EmbeddedResource(path.as_uri(), "x\n"))
         assert said == f"`{path}` has 1 line."
 
 
 @BOTH
 async def test_file_is_changed_with_permission(version: int, project: Path) -> None:
-    async with demo(version, project) as talk:
-        assert "2 replacements" in await talk.prompt("replace notes.txt two 'tw o'")
+    async with demo(version, project) as harness:
+        assert "2 replacements" in await harness.prompt("replace notes.txt two 'tw o'")
         assert (project / "notes.txt").read_text() == "one tw o\ntw o three\n"
-        assert "Created new/a.txt" in await talk.prompt('create new/a.txt "line one"')
-        await talk.prompt("append new/a.txt 'line \"two\"'")
+        assert "Created new/a.txt" in await harness.prompt('create new/a.txt "line one"')
+        await harness.prompt("append new/a.txt 'line \"two\"'")
         assert (project / "new" / "a.txt").read_text() == 'line one\nline "two"\n'
-        assert "Moved" in await talk.prompt("move new/a.txt b.txt")
-        assert "Deleted" in await talk.prompt("delete b.txt")
+        assert "Moved" in await harness.prompt("move new/a.txt b.txt")
+        assert "Deleted" in await harness.prompt("delete b.txt")
         assert not (project / "b.txt").exists()
-        assert len(talk.asked) == 5
-        assert all(call.content for call in talk.calls if call.kind == "edit")
+        assert len(harness.asked) == 5
+        assert all(call.content for call in harness.calls if call.kind == "edit")
 
 
 @BOTH
-async def test_command_runs_as_it_is_typed(version: int, project: Path) -> None:
-    async with demo(version, project) as talk:
-        assert await talk.prompt("run cat notes.txt | head -n 1") == "```\none two\n```"
-        assert await talk.prompt("run 'echo a; echo b'") == "```\na\nb\n```"
-        assert await talk.prompt('run echo "a  b"') == "```\na  b\n```"
-        assert "[exit status 3]" in await talk.prompt("run 'exit 3'")
-        assert [request.tool_call.kind for request in talk.asked] == ["execute"] * 4
+async def test_command_runs_as_typed(version: int, project: Path) -> None:
+    async with demo(version, project) as harness:
+        assert await harness.prompt("run cat notes.txt | head -n 1") == "```\none two\n```"
+        assert await harness.prompt("run 'echo a; echo b'") == "```\na\nb\n```"
+        assert await harness.prompt('run echo "a  b"') == "```\na  b\n```"
+        assert "[exit status 3]" in await harness.prompt("run 'exit 3'")
+        assert [request.tool_call.kind for request in harness.asked] == ["execute"] * 4
 
 
 @BOTH
 async def test_several_commands_are_a_plan(version: int, project: Path) -> None:
-    async with demo(version, project) as talk:
-        said = await talk.prompt("read notes.txt; create a.txt hello\nrun cat a.txt")
+    async with demo(version, project) as harness:
+        said = await harness.prompt("read notes.txt; create a.txt hello\nrun cat a.txt")
         assert said.startswith("`notes.txt` has 2 lines.")
         assert said.endswith("```\nhello\n```")
-        entries = talk.session.transcript.plan.entries
+        entries = harness.session.transcript.plan.entries
         assert [(entry.content, entry.status) for entry in entries] == [
             ("read notes.txt", "completed"),
             ("create a.txt hello", "completed"),
             ("run cat a.txt", "completed"),
         ]
-        assert [kind for kind in kinds(talk) if kind != "think"] == ["read", "edit", "execute"]
+        assert [kind for kind in kinds(harness) if kind != "think"] == ["read", "edit", "execute"]
 
 
 @BOTH
 async def test_plan_stops_at_the_first_failure(version: int, project: Path) -> None:
-    async with demo(version, project) as talk:
-        said = await talk.prompt("read none.txt; create a.txt; delete notes.txt")
+    async with demo(version, project) as harness:
+        said = await harness.prompt("read none.txt; create a.txt; delete notes.txt")
         assert "Stopped at step 1 of 3. Not run: create a.txt; delete notes.txt." in said
-        statuses = [entry.status for entry in talk.session.transcript.plan.entries]
+        statuses = [entry.status for entry in harness.session.transcript.plan.entries]
         assert statuses == ["pending"] * 3
     assert not (project / "a.txt").exists()
     assert (project / "notes.txt").exists()
@@ -138,8 +138,8 @@ async def test_plan_stops_at_the_first_failure(version: int, project: Path) -> N
 
 @BOTH
 async def test_rejected_change_is_reported_and_not_made(version: int, project: Path) -> None:
-    async with demo(version, project, allow="reject") as talk:
-        said = await talk.prompt("delete notes.txt; list")
+    async with demo(version, project, allow="reject") as harness:
+        said = await harness.prompt("delete notes.txt; list")
         assert "the client rejected the request" in said
         assert "Not run: list." in said
     assert (project / "notes.txt").exists()
@@ -160,21 +160,21 @@ async def test_rejected_change_is_reported_and_not_made(version: int, project: P
         ("x" * 200_001, "more than 200,000 characters"),
     ],
 )
-async def test_prompt_that_is_not_understood_explains_the_commands_and_changes_nothing(
+async def test_unknown_prompt_explains_the_commands_and_changes_nothing(
     version: int, prompt: str, reason: str, project: Path
 ) -> None:
-    async with demo(version, project) as talk:
-        said = await talk.prompt(prompt)
+    async with demo(version, project) as harness:
+        said = await harness.prompt(prompt)
         assert reason in said
         assert said.endswith(help_text())
-        assert talk.calls == []
+        assert harness.calls == []
     assert (project / "notes.txt").exists()
 
 
 @BOTH
 async def test_help_explains_how_to_use_a_language_model(version: int, project: Path) -> None:
-    async with demo(version, project) as talk:
-        said = await talk.prompt("help")
+    async with demo(version, project) as harness:
+        said = await harness.prompt("help")
     for part in (
         "ANTHROPIC_API_KEY",
         "--login PROVIDER",
@@ -187,13 +187,13 @@ async def test_help_explains_how_to_use_a_language_model(version: int, project: 
 
 @BOTH
 async def test_images_need_a_language_model(version: int, project: Path) -> None:
-    async with demo(version, project) as talk:
-        said = await talk.prompt("read notes.txt", ImageContent(b"x", "image/png"))
+    async with demo(version, project) as harness:
+        said = await harness.prompt("read notes.txt", ImageContent(b"x", "image/png"))
         assert said.startswith("Images and audio need a language model.")
 
 
 @BOTH
-async def test_changes_wait_for_approval_in_plan_mode(version: int, project: Path) -> None:
+async def test_changes_require_approval_in_plan_mode(version: int, project: Path) -> None:
     answers = iter(["plan", "default", "allow_once"])
 
     def allow(request: Any) -> Any:
@@ -201,26 +201,26 @@ async def test_changes_wait_for_approval_in_plan_mode(version: int, project: Pat
         return next(option for option in request.options if option.id == answer)
 
     settings = Settings(mode="plan")
-    async with demo(version, project, settings=settings, allow=allow) as talk:
-        assert await talk.prompt("read notes.txt") == "`notes.txt` has 2 lines."
-        said = await talk.prompt("create a.txt hello; run cat a.txt")
+    async with demo(version, project, settings=settings, allow=allow) as harness:
+        assert await harness.prompt("read notes.txt") == "`notes.txt` has 2 lines."
+        said = await harness.prompt("create a.txt hello; run cat a.txt")
         assert "did not approve the plan" in said
         assert not (project / "a.txt").exists()
-        await talk.prompt("create a.txt hello")
+        await harness.prompt("create a.txt hello")
         assert (project / "a.txt").read_text() == "hello\n"
-        assert talk.state.mode == "default"
+        assert harness.state.mode == "default"
 
 
 @BOTH
 async def test_turn_continues_where_a_cancelled_one_does_not(version: int, project: Path) -> None:
-    async with demo(version, project) as talk:
-        async with talk.session.prompt("run sleep 100; delete notes.txt") as turn:
+    async with demo(version, project) as harness:
+        async with harness.session.prompt("run sleep 100; delete notes.txt") as turn:
             async for _ in turn:
-                if talk.calls and talk.call.kind == "execute":
+                if harness.calls and harness.call.kind == "execute":
                     break
             await turn.cancel()
         assert turn.stop_reason == "cancelled"
-        assert await talk.prompt("read notes.txt") == "`notes.txt` has 2 lines."
+        assert await harness.prompt("read notes.txt") == "`notes.txt` has 2 lines."
     assert (project / "notes.txt").exists()
 
 
@@ -230,7 +230,7 @@ def test_quotes_keep_separators() -> None:
 
 
 @given(st.text(st.sampled_from("ab ;\n'\"\\|"), max_size=40))
-def test_any_text_is_parsed_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     try:
         steps = parse_prompt((f"find {text}",))
     except InvalidPrompt:
@@ -239,7 +239,7 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("piece", ["'", '"', "\\", ";", "a'", '"\\', "'\"", "\n", "read "])
-def test_no_prompt_is_slow_to_parse(piece: str) -> None:
+def test_parsing_is_fast_for_any_prompt(piece: str) -> None:
     text = "".join(itertools.islice(itertools.cycle(piece), 200_000))
     began = time.process_time()
     with contextlib.suppress(InvalidPrompt):

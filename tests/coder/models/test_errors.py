@@ -1,4 +1,4 @@
-"""What users are told of a provider's failure: where, why, and nothing secret."""
+"""Errors of providers, as shown to users: where and why, without secrets."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def test_failed_connection_names_the_address_and_the_reason() -> None:
 
 
 @pytest.mark.parametrize("address", ["", "http://[", "nothing", "http://host:x/"])
-def test_address_that_cannot_be_read_is_left_out(address: str) -> None:
+def test_address_that_cannot_be_parsed_is_omitted(address: str) -> None:
     assert unreachable(None, address).endswith("cannot be reached.")
 
 
-def test_reason_holds_no_secret_and_is_bounded() -> None:
+def test_reason_has_no_secret_and_is_limited() -> None:
     said = unreachable(OSError(5, f"{SECRET} " + "x" * 1000), "http://host/")
     assert SECRET not in said
     assert len(said) < 500

@@ -1,4 +1,4 @@
-"""`--model local`: model servers of this machine, spoken to over HTTP."""
+"""`--model local`: model servers on this machine, over HTTP."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from accord_coder.models.local_servers import (
 )
 from accord_coder.settings import Settings
 from coder.harness import BOTH, coder_session
-from coder.models.provider import Says, providing
+from coder.models.provider import Says, serve_provider
 
 
 @asynccontextmanager
 async def serving(body: bytes, status: str = "200 OK") -> AsyncGenerator[str, None]:
-    """Answer every request with a body; give the base URL."""
+    """Answer every request with a body; yield the base URL."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -56,7 +56,7 @@ def silent() -> LocalServer:
         return LocalServer("Silent", f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
 
 
-def test_servers_are_asked_at_their_default_ports_on_this_machine_only() -> None:
+def test_servers_are_queried_at_their_default_ports_on_this_machine() -> None:
     assert [(server.name, server.base_url) for server in SERVERS] == [
         ("Ollama", "http://127.0.0.1:11434/v1"),
         ("llama.cpp", "http://127.0.0.1:8080/v1"),
@@ -104,12 +104,12 @@ async def test_missing_server_is_explained(silent: LocalServer) -> None:
     ],
     ids=["html", "shape", "404", "redirect", "large"],
 )
-async def test_other_programs_on_the_port_are_left_out(body: bytes, status: str) -> None:
+async def test_other_programs_on_the_port_are_skipped(body: bytes, status: str) -> None:
     async with serving(body, status) as url:
         assert await find_local_models([LocalServer("Other", url)]) == []
 
 
-async def test_server_that_does_not_respond_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_server_that_does_not_respond_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_servers, "_TIMEOUT_S", 0.1)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -125,22 +125,24 @@ async def test_turn_runs_with_a_model_of_a_local_server(
     (tmp_path / "a.txt").write_text("x\n")
     answers = (Says(uses=[("read", {"path": "a.txt"})]), Says("Done."))
     async with AsyncExitStack() as stack:
-        provider = await stack.enter_async_context(providing(*answers))
+        provider = await stack.enter_async_context(serve_provider(*answers))
         provider.models = ("zeta", "alpha")
         monkeypatch.setattr(
             "accord_coder.models.selection.SERVERS", (LocalServer("Mine", provider.url),)
         )
-        talk = await stack.enter_async_context(
+        harness = await stack.enter_async_context(
             coder_session(version, cwd=tmp_path, settings=Settings(model="local"))
         )
-        (option,) = (option for option in talk.session.transcript.options if option.id == "model")
+        (option,) = (
+            option for option in harness.session.transcript.options if option.id == "model"
+        )
         assert isinstance(option, accord.SelectOption)
         assert option.value == "local"
         offered = [choice.value for choice in option.choices]
         assert offered[0] == "local"
         assert {"local:alpha", "local:zeta", "demo"} <= set(offered)
-        assert (await talk.prompt("Read it")).endswith("Done.")
-        assert talk.call.title == "Read a.txt"
+        assert (await harness.prompt("Read it")).endswith("Done.")
+        assert harness.call.title == "Read a.txt"
         assert provider.requests[0].body["model"] == "alpha"
 
 
@@ -149,13 +151,13 @@ async def test_prompt_without_a_local_server_says_how_to_start_one(
     version: int, silent: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("accord_coder.models.selection.SERVERS", (silent,))
-    async with coder_session(version, cwd=tmp_path, settings=Settings(model="local")) as talk:
+    async with coder_session(version, cwd=tmp_path, settings=Settings(model="local")) as harness:
         with pytest.raises(accord.RequestError, match="No local model server responded"):
-            await talk.prompt("Hello")
+            await harness.prompt("Hello")
 
 
 async def test_command_line_uses_the_server_at_base_url(tmp_path: Path) -> None:
-    async with providing(Says("Good morning.")) as provider:
+    async with serve_provider(Says("Good morning.")) as provider:
         provider.models = ("tiny",)
         agent = [sys.executable, "-m", "accord", "agent", "--model", "local"]
         async with (

@@ -1,4 +1,4 @@
-"""Language models of providers, from the client through pipes to HTTP on this machine."""
+"""Models of providers, from the client through pipes to HTTP on this machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,16 @@ from accord_coder.agent import Coder
 from accord_coder.models.retry import RetryPolicy
 from accord_coder.settings import Settings
 from coder.harness import BOTH, coder_session
-from coder.models.provider import Breaks, Ends, Fails, Provider, Raves, Says, Stalls, providing
+from coder.models.provider import (
+    Breaks,
+    Ends,
+    Fails,
+    Provider,
+    Says,
+    SendsBytes,
+    Stalls,
+    serve_provider,
+)
 
 Make = Callable[..., Any]
 SECRET = "sk-do-not-tell-anybody"
@@ -36,7 +45,7 @@ SECRET = "sk-do-not-tell-anybody"
 
 @pytest.fixture(params=["chat", "messages"])
 def coder_for(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """Make a coder that asks a provider in one of the two formats."""
+    """Create a coder that uses a provider in one of the two formats."""
     for name in ("ACCORD_API_KEY", "ANTHROPIC_API_KEY", "ACCORD_MODEL"):
         monkeypatch.delenv(name, raising=False)
     chat = request.param == "chat"
@@ -58,7 +67,7 @@ async def _no_time(_seconds: float) -> None:
 
 
 class Waits:
-    """Waits that take no time, and how long they would have been."""
+    """Records the delays and returns immediately."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -67,12 +76,12 @@ class Waits:
         self.seconds.append(seconds)
 
 
-def notices(talk: Any) -> str:
-    return "".join(event.title for event in talk.events if isinstance(event, Notice))
+def notices(harness: Any) -> str:
+    return "".join(event.title for event in harness.events if isinstance(event, Notice))
 
 
-def thoughts(talk: Any) -> str:
-    return "".join(event.text for event in talk.events if isinstance(event, Thought))
+def thoughts(harness: Any) -> str:
+    return "".join(event.text for event in harness.events if isinstance(event, Thought))
 
 
 @BOTH
@@ -80,37 +89,37 @@ async def test_answer_and_thinking_are_streamed(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     async with (
-        providing(Says("Good morning.", thinking="A greeting.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(Says("Good morning.", thinking="A greeting.")) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        assert await talk.prompt("Hello") == "Good morning."
-        assert talk.stop_reason == "end_turn"
-        assert thoughts(talk) == "A greeting."
-        pieces = [event for event in talk.events if type(event).__name__ == "Text"]
+        assert await harness.prompt("Hello") == "Good morning."
+        assert harness.stop_reason == "end_turn"
+        assert thoughts(harness) == "A greeting."
+        pieces = [event for event in harness.events if type(event).__name__ == "Text"]
         assert len(pieces) == 2
 
 
 @BOTH
-async def test_tools_used_at_once_are_carried_out_and_answered_together(
+async def test_parallel_tool_calls_run_and_are_answered_together(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     (tmp_path / "a.txt").write_text("eins\n")
     (tmp_path / "b.txt").write_text("zwei\n")
     uses = [("read", {"path": "a.txt"}), ("read", {"path": "b.txt"})]
     async with (
-        providing(Says("I look.", uses=uses), Says("Done.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(Says("I look.", uses=uses), Says("Done.")) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        assert (await talk.prompt("Read both")).endswith("Done.")
-        assert [call.status for call in talk.calls] == ["completed", "completed"]
-        assert [call.raw_input for call in talk.calls] == [given for _, given in uses]
+        assert (await harness.prompt("Read both")).endswith("Done.")
+        assert [call.status for call in harness.calls] == ["completed", "completed"]
+        assert [call.raw_input for call in harness.calls] == [given for _, given in uses]
         told = str(provider.requests[1].body["messages"])
         assert "eins" in told
         assert "zwei" in told
 
 
 @BOTH
-async def test_thinking_goes_back_signed_as_it_came(
+async def test_thinking_is_returned_with_its_signature(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     if coder_for.chat:  # type: ignore[attr-defined]
@@ -118,28 +127,30 @@ async def test_thinking_goes_back_signed_as_it_came(
     (tmp_path / "a.txt").write_text("eins\n")
     says = Says(thinking="I must read.", uses=[("read", {"path": "a.txt"})])
     async with (
-        providing(says, Says("Done.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(says, Says("Done.")) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        await talk.prompt("Read")
+        await harness.prompt("Read")
         first = provider.requests[1].body["messages"][1]["content"][0]
         assert (first["thinking"], first["signature"]) == ("I must read.", "signed")
 
 
 @BOTH
-async def test_usage_context_and_cost_are_told(
+async def test_usage_context_and_cost_are_reported(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     async with (
-        providing(Says("One.", tokens=(1000, 10)), Says("Two.", tokens=(2000, 20))) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(
+            Says("One.", tokens=(1000, 10)), Says("Two.", tokens=(2000, 20))
+        ) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        await talk.prompt("one")
-        await talk.prompt("two")
-        told = [event.usage for event in talk.events if isinstance(event, UsageChanged)]
+        await harness.prompt("one")
+        await harness.prompt("two")
+        told = [event.usage for event in harness.events if isinstance(event, UsageChanged)]
         assert [usage.used for usage in told] == [1010, 2020]
         if coder_for.chat:  # type: ignore[attr-defined]
-            assert told[-1].size == 128_000  # nobody knows `m`
+            assert told[-1].size == 128_000  # the price of `m` is unknown
             assert told[-1].cost is None
         else:
             assert told[-1].size == 1_000_000
@@ -154,199 +165,197 @@ STOPS = {
 
 @BOTH
 @pytest.mark.parametrize("reason", STOPS)
-async def test_reason_why_the_model_stops_is_the_turns(
+async def test_turn_has_the_stop_reason_of_the_model(
     version: int, tmp_path: Path, coder_for: Make, reason: str
 ) -> None:
     stop = STOPS[reason][0 if coder_for.chat else 1]  # type: ignore[attr-defined]
     async with (
-        providing(Says("I will n", stop=stop)) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(Says("I will n", stop=stop)) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        await talk.prompt("Go")
-        assert talk.stop_reason == reason
+        await harness.prompt("Go")
+        assert harness.stop_reason == reason
 
 
 @BOTH
-async def test_refused_prompt_is_not_told_again(
+async def test_refused_prompt_is_not_sent_again(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     stop = STOPS["refusal"][0 if coder_for.chat else 1]  # type: ignore[attr-defined]
     async with (
-        providing(Says("No.", stop=stop), Says("Yes.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(Says("No.", stop=stop), Says("Yes.")) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        await talk.prompt("Something bad")
-        await talk.prompt("Something good")
+        await harness.prompt("Something bad")
+        await harness.prompt("Something good")
         assert "bad" not in str(provider.requests[1].body["messages"])
 
 
 @BOTH
-async def test_call_cut_off_by_the_limit_is_not_carried_out(
+async def test_tool_call_truncated_by_the_limit_does_not_run(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     stop = STOPS["max_tokens"][0 if coder_for.chat else 1]  # type: ignore[attr-defined]
     says = Says("Now", uses=[("read", {"path": "a.txt"})], stop=stop)
     async with (
-        providing(says, Says("Well.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(says, Says("Well.")) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        await talk.prompt("Go")
-        assert talk.stop_reason == "max_tokens"
-        assert not [event for event in talk.events if isinstance(event, ToolCall)]
-        assert await talk.prompt("Go on") == "Well."
+        await harness.prompt("Go")
+        assert harness.stop_reason == "max_tokens"
+        assert not [event for event in harness.events if isinstance(event, ToolCall)]
+        assert await harness.prompt("Go on") == "Well."
 
 
 @BOTH
-async def test_turn_ends_after_as_many_requests_as_are_allowed(
+async def test_turn_ends_after_the_maximum_number_of_requests(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     (tmp_path / "a.txt").write_text("eins\n")
     says = Says(uses=[("read", {"path": "a.txt"})])
     async with (
-        providing(says, says) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider, max_requests=2)) as talk,
+        serve_provider(says, says) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider, max_requests=2)) as harness,
     ):
-        await talk.prompt("Read on and on")
-        assert talk.stop_reason == "max_turn_requests"
+        await harness.prompt("Read on and on")
+        assert harness.stop_reason == "max_turn_requests"
 
 
 @BOTH
 @pytest.mark.parametrize("status", [429, 500, 529, 503])
-async def test_what_passes_is_tried_again_and_the_user_is_told(
+async def test_temporary_error_is_retried_and_reported(
     version: int, tmp_path: Path, coder_for: Make, status: int
 ) -> None:
     waits = Waits()
     async with (
-        providing(Fails(status), Fails(status), Says("At last.")) as provider,
+        serve_provider(Fails(status), Fails(status), Says("At last.")) as provider,
         coder_session(
             version, cwd=tmp_path, coder=coder_for(provider, RetryPolicy(sleep=waits))
-        ) as talk,
+        ) as harness,
     ):
-        assert await talk.prompt("Hello") == "At last."
+        assert await harness.prompt("Hello") == "At last."
         assert len(waits.seconds) == 2
         assert waits.seconds[0] < waits.seconds[1]
-        told = [event for event in talk.events if isinstance(event, Notice)]
+        told = [event for event in harness.events if isinstance(event, Notice)]
         assert [event.severity for event in told] == ["warning"] * 2
         assert all("Trying again" in event.title for event in told)
 
 
 @BOTH
-async def test_wait_is_as_long_as_the_provider_asks(
+async def test_retry_waits_as_long_as_the_provider_asks(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     waits = Waits()
     async with (
-        providing(Fails(429, headers={"Retry-After": "7"}), Says("Now.")) as provider,
+        serve_provider(Fails(429, headers={"Retry-After": "7"}), Says("Now.")) as provider,
         coder_session(
             version, cwd=tmp_path, coder=coder_for(provider, RetryPolicy(sleep=waits))
-        ) as talk,
+        ) as harness,
     ):
-        assert await talk.prompt("Hello") == "Now."
+        assert await harness.prompt("Hello") == "Now."
         assert waits.seconds == [7.0]
-        assert "in 7 s" in notices(talk)
+        assert "in 7 s" in notices(harness)
 
 
 @BOTH
-async def test_provider_that_asks_for_too_long_a_wait_is_given_up(
-    version: int, tmp_path: Path, coder_for: Make
-) -> None:
+async def test_too_long_wait_is_an_error(version: int, tmp_path: Path, coder_for: Make) -> None:
     async with (
-        providing(Fails(429, headers={"Retry-After": "3600"})) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(Fails(429, headers={"Retry-After": "3600"})) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         with pytest.raises(RequestError, match="limits the rate"):
-            await talk.prompt("Hello")
+            await harness.prompt("Hello")
 
 
 @BOTH
-async def test_tries_end(version: int, tmp_path: Path, coder_for: Make) -> None:
+async def test_number_of_retries_is_limited(version: int, tmp_path: Path, coder_for: Make) -> None:
     patience = RetryPolicy(max_attempts=3, sleep=_no_time)
     async with (
-        providing(*[Fails(500)] * 3) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider, patience)) as talk,
+        serve_provider(*[Fails(500)] * 3) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider, patience)) as harness,
     ):
         with pytest.raises(RequestError, match="not available"):
-            await talk.prompt("Hello")
+            await harness.prompt("Hello")
 
 
 @BOTH
-async def test_connection_that_is_lost_before_the_answer_is_tried_again(
+async def test_connection_lost_before_the_response_is_retried(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     async with (
-        providing(Breaks(Says("x")), Says("Here.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(Breaks(Says("x")), Says("Here.")) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        assert await talk.prompt("Hello") == "Here."
+        assert await harness.prompt("Hello") == "Here."
 
 
 @BOTH
-async def test_connection_that_breaks_in_the_answer_is_an_error_and_the_session_goes_on(
+async def test_connection_lost_during_the_response_is_an_error_and_the_session_continues(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     uses = [("read", {"path": "a.txt"})]
     async with (
-        providing(Breaks(Says("Half of it", uses=uses), 6), Says("Whole.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(Breaks(Says("Half of it", uses=uses), 6), Says("Whole.")) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         with pytest.raises(RequestError, match="lost during the answer"):
-            await talk.prompt("Hello")
-        assert await talk.prompt("Again") == "Whole."
+            await harness.prompt("Hello")
+        assert await harness.prompt("Again") == "Whole."
         assert "Half of" in str(provider.requests[1].body["messages"])
 
 
 @pytest.mark.parametrize("uses", [(), [("read", {"path": "a.txt"})]], ids=["text", "tools"])
 @pytest.mark.parametrize("events", range(1, 9))
-async def test_stream_that_ends_too_early_is_an_error(
+async def test_stream_that_ends_early_is_an_error(
     events: int, uses: Any, tmp_path: Path, coder_for: Make
 ) -> None:
     says = Says("Half of it", uses=uses)
     chat = coder_for.chat  # type: ignore[attr-defined]
-    # Up to the event that says why the model stopped.
+    # The events before the stop reason.
     whole = (6 if uses else 4) if chat else (11 if uses else 7)
     if events >= whole:
         pytest.skip("the answer is whole")
     async with (
-        providing(Ends(says, events), Says("Whole.")) as provider,
-        coder_session(1, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(Ends(says, events), Says("Whole.")) as provider,
+        coder_session(1, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         with pytest.raises(RequestError, match=r"incomplete|malformed|lost"):
-            await talk.prompt("Hello")
-        assert await talk.prompt("Again") == "Whole."
+            await harness.prompt("Hello")
+        assert await harness.prompt("Again") == "Whole."
 
 
 @BOTH
 async def test_model_that_stalls_is_an_error(version: int, tmp_path: Path, coder_for: Make) -> None:
     patience = RetryPolicy(stall_timeout_s=0.1, sleep=_no_time)
     async with (
-        providing(Stalls(Says("Half of it"), 5), Says("Whole.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider, patience)) as talk,
+        serve_provider(Stalls(Says("Half of it"), 5), Says("Whole.")) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider, patience)) as harness,
     ):
         with pytest.raises(RequestError, match="stopped responding"):
-            await talk.prompt("Hello")
-        assert await talk.prompt("Again") == "Whole."
+            await harness.prompt("Hello")
+        assert await harness.prompt("Again") == "Whole."
 
 
 @BOTH
-async def test_cancel_closes_the_stream_at_once(
+async def test_cancel_closes_the_stream_immediately(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     async with (
-        providing(Stalls(Says("Half of it"), 5), Says("Whole.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(Stalls(Says("Half of it"), 5), Says("Whole.")) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        async with talk.session.prompt("Hello") as turn:
+        async with harness.session.prompt("Hello") as turn:
             await provider.reached.wait()
             await turn.cancel()
             async for _ in turn:
                 pass
         assert turn.stop_reason == "cancelled"
         await provider.left.wait()
-        assert await talk.prompt("Again") == "Whole."
+        assert await harness.prompt("Again") == "Whole."
 
 
 @BOTH
-async def test_cancel_ends_the_wait_before_the_next_try(
+async def test_cancel_ends_the_wait_before_a_retry(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     waiting = asyncio.Event()
@@ -356,31 +365,31 @@ async def test_cancel_ends_the_wait_before_the_next_try(
         await asyncio.Event().wait()
 
     async with (
-        providing(Fails(429), Says("Fine.")) as provider,
+        serve_provider(Fails(429), Says("Fine.")) as provider,
         coder_session(
             version, cwd=tmp_path, coder=coder_for(provider, RetryPolicy(sleep=wait))
-        ) as talk,
+        ) as harness,
     ):
-        async with talk.session.prompt("Hello") as turn:
+        async with harness.session.prompt("Hello") as turn:
             await waiting.wait()
             await turn.cancel()
             async for _ in turn:
                 pass
         assert turn.stop_reason == "cancelled"
-        assert await talk.prompt("Again") == "Fine."
+        assert await harness.prompt("Again") == "Fine."
 
 
 @BOTH
-async def test_key_that_is_refused_asks_for_a_login_and_is_not_told(
+async def test_rejected_key_requires_a_login_and_is_not_shown(
     version: int, tmp_path: Path, coder_for: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     refuses = Fails(401, f"Incorrect key {SECRET}", "authentication_error", "invalid_api_key")
     async with (
-        providing(refuses) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(refuses) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         with pytest.raises(AuthRequired) as caught:
-            await talk.prompt("Hello")
+            await harness.prompt("Hello")
         assert "rejected the API key" in caught.value.message
         assert SECRET not in str(vars(caught.value))
         assert SECRET not in caplog.text
@@ -396,60 +405,60 @@ async def test_key_that_is_refused_asks_for_a_login_and_is_not_told(
         ("forbidden", "Authentication is required", True),
     ],
 )
-async def test_forbidden_asks_for_a_login_only_where_the_provider_says_so(
+async def test_forbidden_requires_a_login_only_if_the_provider_says_so(
     version: int, kind: str, said: str, is_login: bool, tmp_path: Path, coder_for: Make
 ) -> None:
     async with (
-        providing(Fails(403, said, kind)) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(Fails(403, said, kind)) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         with pytest.raises(RequestError) as caught:
-            await talk.prompt("Hello")
+            await harness.prompt("Hello")
         assert isinstance(caught.value, AuthRequired) is is_login
         assert (said in caught.value.message) is not is_login
 
 
 @BOTH
-async def test_key_that_no_header_takes_is_refused_at_once_and_not_told(
+async def test_key_that_is_not_a_valid_header_is_rejected_and_not_shown(
     version: int, tmp_path: Path, coder_for: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("ACCORD_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(name, "sk-two\nlines")
     async with (
-        providing() as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider() as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         with pytest.raises(AuthRequired, match="invalid characters") as caught:
-            await talk.prompt("Hello")
+            await harness.prompt("Hello")
         assert "sk-two" not in str(caught.value)
 
 
 @BOTH
-async def test_line_end_behind_a_key_does_not_matter(
+async def test_newline_after_a_key_is_ignored(
     version: int, tmp_path: Path, coder_for: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("ACCORD_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(name, f"{SECRET}\n")
     async with (
-        providing(Says("Here.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(Says("Here.")) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        assert await talk.prompt("Hello") == "Here."
+        assert await harness.prompt("Hello") == "Here."
         headers = provider.requests[0].headers
         assert SECRET in (headers.get("x-api-key"), headers.get("authorization", "")[7:])
 
 
 @BOTH
-async def test_words_of_the_provider_are_told_without_the_key(
+async def test_error_text_of_the_provider_is_shown_without_the_key(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     refuses = Fails(400, f"Bad request of {SECRET}", "invalid_request_error")
     async with (
-        providing(refuses) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(refuses) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         with pytest.raises(RequestError, match="Bad request of …"):
-            await talk.prompt("Hello")
+            await harness.prompt("Hello")
 
 
 @BOTH
@@ -463,29 +472,29 @@ async def test_words_of_the_provider_are_told_without_the_key(
         b"\n\n",
     ],
 )
-async def test_answer_in_no_format_is_an_error_and_the_session_goes_on(
+async def test_malformed_response_is_an_error_and_the_session_continues(
     version: int, tmp_path: Path, coder_for: Make, stream: bytes
 ) -> None:
     async with (
-        providing(Raves(stream), Says("Here.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(SendsBytes(stream), Says("Here.")) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         with pytest.raises(RequestError, match="malformed response"):
-            await talk.prompt("Hello")
-        assert await talk.prompt("Still there?") == "Here."
+            await harness.prompt("Hello")
+        assert await harness.prompt("Still there?") == "Here."
 
 
 @BOTH
-async def test_text_with_half_a_surrogate_pair_does_not_stop_the_session(
+async def test_lone_surrogate_does_not_stop_the_session(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
-    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("an old name\n")  # no UTF-8
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("an old name\n")  # not valid UTF-8
     uses = [("list", {"path": "."})]
     async with (
-        providing(Says("Half: \ud83d", "Or \ud83d", uses), Says("Done.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(Says("Half: \ud83d", "Or \ud83d", uses), Says("Done.")) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        assert (await talk.prompt("What is \ud83d?")).endswith("Done.")
+        assert (await harness.prompt("What is \ud83d?")).endswith("Done.")
         asked = str(provider.requests[1].body["messages"])
         assert "What is \N{REPLACEMENT CHARACTER}?" in asked
         assert "Half: \N{REPLACEMENT CHARACTER}" in asked
@@ -493,36 +502,36 @@ async def test_text_with_half_a_surrogate_pair_does_not_stop_the_session(
 
 
 @BOTH
-async def test_image_goes_to_the_model_as_an_image(
+async def test_image_is_sent_to_the_model_as_an_image(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     async with (
-        providing(Says("A dot.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(Says("A dot.")) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
         resource = EmbeddedResource("file:///notes.txt", "the notes")
-        await talk.prompt("What is this?", ImageContent(b"\x89PNG", "image/png"), resource)
+        await harness.prompt("What is this?", ImageContent(b"\x89PNG", "image/png"), resource)
         asked = str(provider.requests[0].body["messages"])
         assert "iVBORw" in asked  # in base64
         assert "the notes" in asked
 
 
 @BOTH
-async def test_sound_that_the_model_does_not_take_is_told_as_text(
+async def test_audio_is_sent_as_text_to_models_without_audio(
     version: int, tmp_path: Path, coder_for: Make
 ) -> None:
     if coder_for.chat:  # type: ignore[attr-defined]
         pytest.skip("compatible models may take sounds")
     async with (
-        providing(Says("I cannot hear it.")) as provider,
-        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as talk,
+        serve_provider(Says("I cannot hear it.")) as provider,
+        coder_session(version, cwd=tmp_path, coder=coder_for(provider)) as harness,
     ):
-        await talk.prompt("Listen", AudioContent(b"RIFF", "audio/wav"))
+        await harness.prompt("Listen", AudioContent(b"RIFF", "audio/wav"))
         assert "cannot hear" in str(provider.requests[0].body["messages"])
 
 
 @pytest.mark.slow
-async def test_many_turns_that_break_stall_and_are_cancelled_leave_nothing_behind(
+async def test_many_failed_and_cancelled_turns_leave_nothing(
     tmp_path: Path, coder_for: Make
 ) -> None:
     chance = random.Random(3)
@@ -531,8 +540,8 @@ async def test_many_turns_that_break_stall_and_are_cancelled_leave_nothing_behin
     kinds = (Fails(429), Breaks(half, 3), Stalls(half, 4), Breaks(half), Says("Whole."))
     replies = [chance.choice(kinds) for _ in range(60)]
 
-    async def turn_of(talk: Any, provider: Provider) -> None:
-        async with talk.session.prompt("Go") as turn:
+    async def turn_of(harness: Any, provider: Provider) -> None:
+        async with harness.session.prompt("Go") as turn:
             if chance.random() < 0.5:
                 for _ in range(chance.randrange(200)):
                     await asyncio.sleep(0)
@@ -542,12 +551,12 @@ async def test_many_turns_that_break_stall_and_are_cancelled_leave_nothing_behin
                     pass
 
     before = {task.get_name() for task in asyncio.all_tasks()}
-    async with providing(*replies) as provider:
+    async with serve_provider(*replies) as provider:
         coder = coder_for(provider, RetryPolicy(stall_timeout_s=0.05, sleep=_no_time))
-        async with coder_session(2, cwd=tmp_path, coder=coder) as talk:
+        async with coder_session(2, cwd=tmp_path, coder=coder) as harness:
             while provider.replies:
                 with suppress(RequestError):
-                    await turn_of(talk, provider)
-            ended = {call.status for call in talk.calls}
+                    await turn_of(harness, provider)
+            ended = {call.status for call in harness.calls}
             assert ended <= {"completed", "failed", "cancelled"}
     assert {task.get_name() for task in asyncio.all_tasks()} <= before

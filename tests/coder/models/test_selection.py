@@ -1,4 +1,4 @@
-"""Which model answers by default, what else is offered, and what is said where a key is missing."""
+"""Selection of the model: the default, the available models, and errors for missing keys."""
 
 from __future__ import annotations
 
@@ -25,21 +25,19 @@ def keys(**environ: str) -> ApiKeys:
     return ApiKeys(None, environ)
 
 
-def test_default_is_what_the_user_names() -> None:
+def test_default_is_the_model_that_the_user_names() -> None:
     named = Settings(model="openai:gpt-9")
     assert default_model(named, NO_KEYS, {"ACCORD_MODEL": "mistral:x"}) == "openai:gpt-9"
     assert default_model(Settings(), NO_KEYS, {"ACCORD_MODEL": "mistral:x"}) == "mistral:x"
 
 
-def test_default_is_what_the_configuration_names(tmp_path: Path) -> None:
+def test_default_is_the_model_in_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('model = "ollama:qwen"\n')
     settings = Settings(config=tmp_path)
     assert default_model(settings, keys(OPENAI_API_KEY="k"), {}) == "ollama:qwen"
 
 
-def test_configuration_that_is_broken_is_left_alone(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_broken_configuration_is_ignored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "config.toml").write_text("model = \n")
     assert default_model(Settings(config=tmp_path), NO_KEYS, {}) == "demo"
     assert "config.toml" in caplog.text
@@ -51,11 +49,11 @@ def test_default_is_the_first_provider_with_a_key() -> None:
     assert default_model(Settings(), keys(GEMINI_API_KEY="k"), {}).startswith("google:")
 
 
-def test_default_without_keys_is_the_demonstration_model() -> None:
+def test_default_without_keys_is_the_demo_model() -> None:
     assert default_model(Settings(), NO_KEYS, {}) == "demo"
 
 
-def test_models_are_offered_where_there_is_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_with_a_key_are_available(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ACCORD_MODEL", raising=False)
     offered = [choice.value for choice in model_choices(Settings(), keys(MISTRAL_API_KEY="k"))]
     assert offered[-1] == "demo"
@@ -64,23 +62,23 @@ def test_models_are_offered_where_there_is_a_key(monkeypatch: pytest.MonkeyPatch
     assert [choice.value for choice in model_choices(Settings(), NO_KEYS)] == ["demo"]
 
 
-def test_model_that_is_named_is_offered_first() -> None:
+def test_named_model_is_listed_first() -> None:
     option = model_option(Settings(model="compatible:mine", base_url="http://x"), NO_KEYS)
     assert option.value == "compatible:mine"
     assert option.category == "model"
     assert [choice.value for choice in option.choices] == ["compatible:mine", "demo"]
 
 
-def test_address_of_ones_own_needs_no_key() -> None:
+def test_custom_url_needs_no_key() -> None:
     own = Settings(model="openai:mine", base_url="http://127.0.0.1:1")
     assert needs_key("openai:mine", own, NO_KEYS) is None
-    # And is not that of other providers.
+    # The URL is not used for other providers.
     assert needs_key("mistral:x", own, NO_KEYS) is not None
     assert needs_key("ollama:qwen", Settings(), NO_KEYS) is None
     assert needs_key("demo", Settings(), NO_KEYS) is None
 
 
-async def test_missing_key_says_what_to_set() -> None:
+async def test_missing_key_explains_what_to_set() -> None:
     with pytest.raises(AuthRequired) as caught:
         await open_model("google:gemini", Settings(), NO_KEYS)
     assert "GOOGLE_API_KEY or GEMINI_API_KEY" in caught.value.message
@@ -88,12 +86,12 @@ async def test_missing_key_says_what_to_set() -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt", "nobody:x", "openai:"])
-async def test_model_that_there_is_not_names_those_there_are(name: str) -> None:
+async def test_unknown_model_lists_the_known_ones(name: str) -> None:
     with pytest.raises(InvalidParams, match="PROVIDER:NAME"):
         await open_model(name, Settings(), NO_KEYS)
 
 
-async def test_model_without_the_library_says_what_to_install(
+async def test_missing_library_explains_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "accord_coder.models.remote", None)
@@ -101,7 +99,7 @@ async def test_model_without_the_library_says_what_to_install(
         await open_model("ollama:qwen", Settings(), NO_KEYS)
 
 
-async def test_compatible_model_needs_an_address() -> None:
+async def test_compatible_model_needs_a_url() -> None:
     with pytest.raises(InvalidParams, match="--base-url"):
         await open_model("compatible:x", Settings(), NO_KEYS)
 

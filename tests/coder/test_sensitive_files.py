@@ -1,4 +1,4 @@
-"""Which files are asked about always."""
+"""Files that always require permission."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from accord_coder.permissions.sensitive_files import is_guarded, is_secret, sens
         "/p/secrets.yaml",
     ],
 )
-def test_secrets_are_known_by_their_path(path: str) -> None:
+def test_secrets_are_recognised_by_path(path: str) -> None:
     assert is_secret(path)
 
 
@@ -58,11 +58,11 @@ def test_secrets_are_known_by_their_path(path: str) -> None:
         "",
     ],
 )
-def test_other_files_are_not(path: str) -> None:
+def test_other_files_are_not_secrets(path: str) -> None:
     assert not is_secret(path)
 
 
-# Files that some program runs or obeys when nobody told it to.
+# Files that some program runs or obeys unasked.
 RUN = """
 .accord/permissions.toml .accord/commands/x.md .git/hooks/pre-commit .git/config
 .git/info/attributes .git .gitattributes .gitmodules .gitconfig .config/git/config .hg/hgrc
@@ -104,9 +104,9 @@ nuget.config Directory.Build.props Directory.Build.targets .config/dotnet-tools.
 
 
 @pytest.mark.parametrize("name", RUN)
-def test_a_file_that_some_program_runs_is_guarded(name: str) -> None:
+def test_file_that_a_program_runs_is_guarded(name: str) -> None:
     assert is_guarded(f"/p/{name}")
-    assert is_guarded(f"/p/{name.upper()}")  # as file systems of macOS and Windows have it
+    assert is_guarded(f"/p/{name.upper()}")  # as on file systems of macOS and Windows
 
 
 @pytest.mark.parametrize(
@@ -117,25 +117,25 @@ def test_a_file_that_some_program_runs_is_guarded(name: str) -> None:
     mise/readme.md .gitignore .editorconfig Cargo.toml build.rs fish/config.fish
     """.split(),  # noqa: SIM905  # a list of words
 )
-def test_a_file_of_the_project_itself_is_not_guarded(path: str) -> None:
+def test_file_of_the_project_itself_is_not_guarded(path: str) -> None:
     assert not is_guarded(f"/p/{path}")
 
 
 @pytest.mark.parametrize(
     "name", [".env ", ".env.", ".ENV::$DATA", ".e\u200cnv", ".\u017f\u017fh/x", "a.\u212aey"]
 )
-def test_other_spellings_of_a_secret_are_the_same_file_somewhere(name: str) -> None:
+def test_case_variants_of_a_secret_are_secrets(name: str) -> None:
     assert is_secret(f"/p/{name}")
 
 
 @pytest.mark.parametrize(
     "name", [".git /config", ".g\u200cit/hooks/x", ".git::$INDEX_ALLOCATION/config", ".z\u017fhrc"]
 )
-def test_other_spellings_of_a_guarded_file_are_the_same_file_somewhere(name: str) -> None:
+def test_case_variants_of_a_guarded_file_are_guarded(name: str) -> None:
     assert is_guarded(f"/p/{name}")
 
 
-def test_each_row_of_the_table_is_found_and_has_its_source() -> None:
+def test_each_row_of_the_table_matches_and_has_a_source() -> None:
     for row, source in GUARDED.items():
         program, colon, page = source.partition(": ")
         assert program, row
@@ -170,17 +170,17 @@ def test_each_row_of_the_table_is_found_and_has_its_source() -> None:
         "sh -c \"cat .e'n'v\"",
     ],
 )
-def test_secret_is_seen_in_a_command(command: str) -> None:
+def test_secret_is_found_in_a_command(command: str) -> None:
     assert named(command).secret is not None
 
 
 @pytest.mark.parametrize("command", ["git status", "ls *", "pytest tests/*.py", "grep -r env ."])
-def test_usual_commands_name_none(command: str) -> None:
+def test_usual_commands_name_no_secrets(command: str) -> None:
     assert named(command) == NamedFiles()
 
 
 def named(command: str, cwd: Path = Path("/p")) -> NamedFiles:
-    """Return what a command names, of which nothing exists."""
+    """Return the paths that a command names; none of them exists."""
     return files_named(command, str(cwd), lambda real: f"{real}/".startswith(f"{cwd}/"))
 
 
@@ -202,13 +202,13 @@ def named(command: str, cwd: Path = Path("/p")) -> NamedFiles:
         ("git commit -m 'improve AGENTS.md'", None),
     ],
 )
-def test_guarded_file_is_seen_in_a_command_that_may_change_it(
+def test_guarded_file_is_found_in_a_command_that_can_change_it(
     command: str, found: str | None
 ) -> None:
     assert named(command).guarded == found
 
 
-def test_directory_of_a_command_is_named_too() -> None:
+def test_directory_in_a_command_is_found() -> None:
     assert named("unzip ../x.zip", Path("/p/.git/hooks")).guarded == "/p/.git/hooks"
     assert named("git status", Path("/p/.github/workflows")).guarded is None
     assert named("rg word", Path("/p/.ssh")).secret == "/p/.ssh"
@@ -241,7 +241,7 @@ def test_directory_of_a_command_is_named_too() -> None:
         ("/usr/bin/ls x", False),
     ],
 )
-def test_path_outside_is_seen_in_a_command(command: str, outside: bool) -> None:
+def test_outside_path_is_found_in_a_command(command: str, outside: bool) -> None:
     assert named(command).outside is outside
 
 
@@ -272,14 +272,14 @@ def test_links_in_a_command_are_resolved(tmp_path: Path) -> None:
         "cat > x <<E\n" + "".join(f"word{number} = b/c:d\n" for number in range(1_700)) + "E",
     ],
 )
-def test_long_commands_are_judged_in_no_time(command: str) -> None:
+def test_long_commands_are_checked_fast(command: str) -> None:
     files_named("x", "/p", lambda _: True)  # reads the table
     begin = time.process_time()
     files_named(command, "/p", lambda _: True)
     assert time.process_time() - begin < 2.0
 
 
-def test_directory_holds_what_is_anywhere_below_it(tmp_path: Path) -> None:
+def test_directory_contains_everything_below_it(tmp_path: Path) -> None:
     deep = tmp_path / "app" / "deep"
     deep.mkdir(parents=True)
     (deep / "main.py").touch()
@@ -290,7 +290,7 @@ def test_directory_holds_what_is_anywhere_below_it(tmp_path: Path) -> None:
     assert sensitive_below(str(tmp_path / "app")) == str(Path("deep", ".env"))
 
 
-def test_directory_too_large_to_be_looked_through_counts(tmp_path: Path) -> None:
+def test_directory_that_is_too_large_to_search_counts_as_sensitive(tmp_path: Path) -> None:
     for number in range(4):
         (tmp_path / f"{number}.txt").touch()
     assert sensitive_below(str(tmp_path), max_entries=4) is None

@@ -1,4 +1,4 @@
-"""Running commands: on this machine or in the client's terminals, and nothing left behind."""
+"""Running commands on this machine or in the client's terminals; none is left running."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from coder.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="commands of POSIX")
 
-# v1 with and without terminals of the client, v2 with those of the agent.
+# v1 with and without terminals of the client, and v2.
 EVERYWHERE = pytest.mark.parametrize(
     ("version", "terminals"), [(1, False), (1, True), (2, False)], ids=["v1", "terminals", "v2"]
 )
@@ -30,23 +30,23 @@ def python(code: str) -> str:
 
 
 @EVERYWHERE
-async def test_output_and_exit_status_are_told(
+async def test_output_and_exit_status_are_returned(
     version: int, terminals: bool, tmp_path: Path
 ) -> None:
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
-    ) as talk:
-        ran = await talk.use("execute", command="echo hello")
+    ) as harness:
+        ran = await harness.use("execute", command="echo hello")
         assert (ran.text, ran.failed) == ("hello\n", False)
-        assert talk.call.kind == "execute"
-        assert talk.call.title == "echo hello"
-        assert talk.call.status == "completed"
-        shows = [type(part) for part in talk.call.content]
+        assert harness.call.kind == "execute"
+        assert harness.call.title == "echo hello"
+        assert harness.call.status == "completed"
+        shows = [type(part) for part in harness.call.content]
         assert shows == ([TerminalView] if terminals or version == 2 else [str])
-        failed = await talk.use("execute", command=python("print('x', end=''); exit(3)"))
+        failed = await harness.use("execute", command=python("print('x', end=''); exit(3)"))
         assert (failed.text, failed.failed) == ("x\n[exit status 3]", True)
-        assert talk.call.status == "failed"
-        assert talk.call.raw_output == {
+        assert harness.call.status == "failed"
+        assert harness.call.raw_output == {
             "output": "x\n[exit status 3]",
             "exit_code": 3,
             "signal": None,
@@ -55,46 +55,40 @@ async def test_output_and_exit_status_are_told(
 
 
 @EVERYWHERE
-async def test_command_that_the_user_rejects_is_not_run(
-    version: int, terminals: bool, tmp_path: Path
-) -> None:
+async def test_rejected_command_does_not_run(version: int, terminals: bool, tmp_path: Path) -> None:
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals, allow="reject"
-    ) as talk:
-        assert (await talk.use("execute", command="touch made")).failed
+    ) as harness:
+        assert (await harness.use("execute", command="touch made")).failed
         assert os.listdir(tmp_path) == []  # noqa: PTH208  # of an async function
-        assert talk.call.status == ("failed" if version == 1 else "cancelled")
+        assert harness.call.status == ("failed" if version == 1 else "cancelled")
 
 
 @EVERYWHERE
-async def test_shell_is_there_for_those_who_write_for_it(
-    version: int, terminals: bool, tmp_path: Path
-) -> None:
+async def test_shell_syntax_runs_in_a_shell(version: int, terminals: bool, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("b\na\n")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
-    ) as talk:
-        assert (await talk.use("execute", command="sort < a.txt | head -1")).text == "a\n"
-        assert (await talk.use("execute", command="cd .. && pwd")).text == f"{tmp_path.parent}\n"
-        assert (await talk.use("execute", command="exit 4")).text == "[exit status 4]"
-        assert (await talk.use("execute", command="echo '$HOME | x'")).text == "$HOME | x\n"
+    ) as harness:
+        assert (await harness.use("execute", command="sort < a.txt | head -1")).text == "a\n"
+        assert (await harness.use("execute", command="cd .. && pwd")).text == f"{tmp_path.parent}\n"
+        assert (await harness.use("execute", command="exit 4")).text == "[exit status 4]"
+        assert (await harness.use("execute", command="echo '$HOME | x'")).text == "$HOME | x\n"
 
 
 @EVERYWHERE
-async def test_command_is_ended_when_its_time_is_over(
-    version: int, terminals: bool, tmp_path: Path
-) -> None:
+async def test_command_is_ended_on_timeout(version: int, terminals: bool, tmp_path: Path) -> None:
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
-    ) as talk:
+    ) as harness:
         command = "echo begun; sleep 1000"
-        ran = await talk.use("execute", command=command, timeout_s=1)
+        ran = await harness.use("execute", command=command, timeout_s=1)
         assert ran.text == "begun\n[timed out after 1 s]"
-        assert talk.call.status == "failed"
+        assert harness.call.status == "failed"
 
 
 @EVERYWHERE
-async def test_cancel_ends_the_command_and_all_it_has_started(
+async def test_cancel_ends_the_command_and_its_children(
     version: int, terminals: bool, tmp_path: Path
 ) -> None:
     pipe = tmp_path / "pipe"
@@ -102,26 +96,26 @@ async def test_cancel_ends_the_command_and_all_it_has_started(
     command = "sleep 1000 & echo $! $$ > pipe; wait"
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
-    ) as talk:
-        async with talk.using("execute", command=command) as turn:
+    ) as harness:
+        async with harness.using("execute", command=command) as turn:
             pids = [int(pid) for pid in (await asyncio.to_thread(pipe.read_text)).split()]
             await turn.cancel()
-        assert talk.stop_reason == "cancelled"
-        assert talk.call.status in ("cancelled", "failed")
+        assert harness.stop_reason == "cancelled"
+        assert harness.call.status in ("cancelled", "failed")
     for pid in pids:
         await gone(pid)
 
 
-async def test_command_is_stopped_alone_and_the_turn_goes_on(tmp_path: Path) -> None:
+async def test_command_is_stopped_individually_and_the_turn_continues(tmp_path: Path) -> None:
     pipe, model = tmp_path / "pipe", ScriptedModel()
     os.mkfifo(pipe)
-    async with coder_session(2, cwd=tmp_path, model=model) as talk:
-        async with talk.using("execute", command="echo $$ > pipe; sleep 1000"):
+    async with coder_session(2, cwd=tmp_path, model=model) as harness:
+        async with harness.using("execute", command="echo $$ > pipe; sleep 1000"):
             pid = int(await asyncio.to_thread(pipe.read_text))
-            assert talk.call.cancellable
-            await talk.session.cancel_tool_call(talk.call.id)
-        assert talk.stop_reason == "end_turn"
-        assert talk.call.status == "cancelled"
+            assert harness.call.cancellable
+            await harness.session.cancel_tool_call(harness.call.id)
+        assert harness.stop_reason == "end_turn"
+        assert harness.call.status == "cancelled"
         assert model.results[0].text == "The user cancelled it."
         assert model.results[0].failed
     await gone(pid)
@@ -146,14 +140,14 @@ async def gone(pid: int) -> None:
 
 
 @BOTH
-async def test_keys_of_models_are_not_handed_to_commands(
+async def test_commands_do_not_receive_api_keys(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     monkeypatch.setenv("HARMLESS", "yes")
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        ran = await talk.use("execute", command="env")
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        ran = await harness.use("execute", command="env")
         assert "secret" not in ran.text
         assert "HARMLESS=yes" in ran.text
 
@@ -164,23 +158,23 @@ async def test_long_output_is_cut_between_characters(
 ) -> None:
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
-    ) as talk:
-        ran = await talk.use("execute", command=python("print('✓' * 200_000 + 'end')"))
+    ) as harness:
+        ran = await harness.use("execute", command=python("print('✓' * 200_000 + 'end')"))
         assert ran.text.startswith("[… the beginning is left out …]\n✓")
         assert ran.text.endswith("✓end\n")
         assert "�" not in ran.text
         assert len(ran.text) < 31_000
 
 
-async def test_directory_is_one_of_the_session(tmp_path: Path) -> None:
+async def test_directory_must_be_in_the_session(tmp_path: Path) -> None:
     (tmp_path / "here" / "sub").mkdir(parents=True)
-    async with coder_session(2, cwd=tmp_path / "here", model=ScriptedModel()) as talk:
-        assert (await talk.use("execute", command="pwd", cwd="sub")).text.endswith("/here/sub\n")
-        outside = await talk.use("execute", command="pwd", cwd="..")
+    async with coder_session(2, cwd=tmp_path / "here", model=ScriptedModel()) as harness:
+        assert (await harness.use("execute", command="pwd", cwd="sub")).text.endswith("/here/sub\n")
+        outside = await harness.use("execute", command="pwd", cwd="..")
         assert outside.failed
         assert "outside" in outside.text
-        assert len(talk.asked) == 1  # for what can be done alone
-        missing = await talk.use("execute", command="pwd", cwd="none")
+        assert len(harness.asked) == 1  # for what can be done alone
+        missing = await harness.use("execute", command="pwd", cwd="none")
         assert "does not exist" in missing.text
 
 
@@ -190,12 +184,14 @@ async def test_directory_is_one_of_the_session(tmp_path: Path) -> None:
     [f"echo {'a' * 200}; touch bad", "echo 1 # harmless\ntouch bad", "echo \x1b[8m; touch bad"],
     ids=["long", "lines", "escape"],
 )
-async def test_command_is_shown_whole_before_anybody_is_asked(
+async def test_permission_request_shows_the_complete_command(
     version: int, tmp_path: Path, command: str
 ) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel(), allow="reject") as talk:
-        await talk.use("execute", command=command)
-        (asked,) = talk.asked
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), allow="reject"
+    ) as harness:
+        await harness.use("execute", command=command)
+        (asked,) = harness.asked
         assert asked.tool_call is not None
         assert len(asked.title) <= 120
         shown = str(asked.tool_call.content)
@@ -204,15 +200,15 @@ async def test_command_is_shown_whole_before_anybody_is_asked(
 
 
 @BOTH
-async def test_program_that_is_not_there_is_named(version: int, tmp_path: Path) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        ran = await talk.use("execute", command="no-such-program --x")
+async def test_missing_program_is_named(version: int, tmp_path: Path) -> None:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        ran = await harness.use("execute", command="no-such-program --x")
         assert ran.text.startswith("Cannot start no-such-program: not found")
-        assert talk.call.status == "failed"
-        assert (await talk.use("execute", command="  ")).text == "The command is empty."
+        assert harness.call.status == "failed"
+        assert (await harness.use("execute", command="  ")).text == "The command is empty."
 
 
-def test_middle_of_a_long_text_is_left_out() -> None:
+def test_middle_of_a_long_text_is_omitted() -> None:
     assert cut_middle("abc", 3) == "abc"
     assert cut_middle("a" * 10 + "z" * 90, 30) == (
         f"{'a' * 10}\n[… 70 characters left out …]\n{'z' * 20}"
@@ -230,7 +226,7 @@ def git(folder: Path, *words: str) -> None:
 
 @GIT
 @EVERYWHERE
-async def test_repository_in_a_repository_runs_nothing(
+async def test_nested_repository_runs_nothing(
     version: int, terminals: bool, tmp_path: Path
 ) -> None:
     git(tmp_path, "init", "-q")
@@ -245,11 +241,11 @@ async def test_repository_in_a_repository_runs_nothing(
     git(bare, "config", "core.fsmonitor", str(tmp_path / "evil.sh"))
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
-    ) as talk:
+    ) as harness:
         for command in ("git status", "git diff", "git ls-files -m"):
-            ran = await talk.use("execute", command=command, cwd="docs")
+            ran = await harness.use("execute", command=command, cwd="docs")
             assert ran.failed
-            await talk.use("execute", command=f"git -C docs {command[4:]}")
+            await harness.use("execute", command=f"git -C docs {command[4:]}")
         assert not made.exists()
 
 
@@ -273,18 +269,20 @@ async def test_git_runs_no_hooks_monitors_or_pagers(
     (tmp_path / "a.txt").write_text("a\n")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), terminals=terminals
-    ) as talk:
+    ) as harness:
         for command in ("git add a.txt", "git commit -qm x", "git --paginate log", "git st"):
-            ran = await talk.use("execute", command=command)
+            ran = await harness.use("execute", command=command)
             assert not ran.failed, ran.text
         assert not made.exists()
 
 
 @BOTH
-async def test_command_that_no_user_was_asked_about_is_not_said_to_be_rejected_by_one(
+async def test_command_rejected_by_a_rule_is_not_reported_as_rejected_by_the_user(
     version: int, tmp_path: Path
 ) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel(), allow="reject") as talk:
-        ran = await talk.use("execute", command="touch made")
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), allow="reject"
+    ) as harness:
+        ran = await harness.use("execute", command="touch made")
         assert ran.text == "Permission was not given: the client rejected the request."
         assert not (tmp_path / "made").exists()

@@ -1,4 +1,4 @@
-"""Listing, finding, moving and deleting."""
+"""Listing, finding, moving and deleting files."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def below(top: Path, *, ignored: bool = False) -> list[str]:
 
 @BOTH
 async def test_list_gives_a_path_per_line(version: int, tree: Path) -> None:
-    async with coder_session(version, cwd=tree, model=ScriptedModel()) as talk:
-        result = await talk.use("list")
+    async with coder_session(version, cwd=tree, model=ScriptedModel()) as harness:
+        result = await harness.use("list")
         assert result.text == ".gitignore\n.x.py\nb.py\nout/\nsrc/"
-        assert talk.call.kind == "search"
-        assert talk.call.locations == (ToolCallLocation(str(tree)),)
-        deep = await talk.use("list", path="src", depth=2)
+        assert harness.call.kind == "search"
+        assert harness.call.locations == (ToolCallLocation(str(tree)),)
+        deep = await harness.use("list", path="src", depth=2)
         assert deep.text == "src/a.py\nsrc/a.ts\nsrc/deep/\nsrc/deep/c.py"
-        assert talk.asked == []
+        assert harness.asked == []
 
 
 @BOTH
@@ -58,20 +58,20 @@ async def test_name_with_line_ends_or_escapes_is_shown_as_one_and_can_be_named_b
     name = "a\nREADME.md\x1b[2J.txt"
     (tmp_path / name).write_text("here\n")
     shown = '"a\\nREADME.md\\u001b[2J.txt"'
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        assert (await talk.use("list")).text == shown
-        assert (await talk.use("glob", pattern="*.txt")).text == shown
-        assert (await talk.use("grep", pattern="here")).text == f"{shown}:1: here"
-        assert (await talk.use("read", path=name)).text == "here\n"
-        assert talk.call.title == f"Read {shown}"
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        assert (await harness.use("list")).text == shown
+        assert (await harness.use("glob", pattern="*.txt")).text == shown
+        assert (await harness.use("grep", pattern="here")).text == f"{shown}:1: here"
+        assert (await harness.use("read", path=name)).text == "here\n"
+        assert harness.call.title == f"Read {shown}"
 
 
 async def test_list_of_what_is_no_directory_or_empty_says_so(tree: Path) -> None:
     (tree / "empty").mkdir()
-    async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
-        assert (await talk.use("list", path="b.py")).text == "b.py is a file."
-        assert (await talk.use("list", path="none")).text == "The directory none does not exist."
-        assert (await talk.use("list", path="empty")).text == "[The directory is empty.]"
+    async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
+        assert (await harness.use("list", path="b.py")).text == "b.py is a file."
+        assert (await harness.use("list", path="none")).text == "The directory none does not exist."
+        assert (await harness.use("list", path="empty")).text == "[The directory is empty.]"
 
 
 @pytest.mark.parametrize(
@@ -88,15 +88,15 @@ async def test_list_of_what_is_no_directory_or_empty_says_so(tree: Path) -> None
     ],
 )
 async def test_glob_finds_by_pattern(pattern: str, found: str, tree: Path) -> None:
-    async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
-        assert (await talk.use("glob", pattern=pattern)).text == found
+    async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
+        assert (await harness.use("glob", pattern=pattern)).text == found
 
 
 async def test_glob_is_bounded(tmp_path: Path) -> None:
     for number in range(1005):
         (tmp_path / f"{number}.txt").touch()
-    async with coder_session(1, cwd=tmp_path, model=ScriptedModel()) as talk:
-        result = await talk.use("glob", pattern="*.txt")
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel()) as harness:
+        result = await harness.use("glob", pattern="*.txt")
         assert result.text.splitlines()[1000:] == ["[1000 of 1005 paths]"]
 
 
@@ -149,30 +149,30 @@ def test_braces_without_end_are_taken_as_they_are() -> None:
 
 @BOTH
 async def test_move_renames_and_makes_directories(version: int, tree: Path) -> None:
-    async with coder_session(version, cwd=tree, model=ScriptedModel()) as talk:
-        result = await talk.use("move", source="b.py", target="new/c.py")
+    async with coder_session(version, cwd=tree, model=ScriptedModel()) as harness:
+        result = await harness.use("move", source="b.py", target="new/c.py")
         assert result.text == "Moved b.py to new/c.py."
         assert (tree / "new" / "c.py").exists()
         assert not (tree / "b.py").exists()
-        assert talk.call.kind == "move"
-        assert talk.call.locations == (
+        assert harness.call.kind == "move"
+        assert harness.call.locations == (
             ToolCallLocation(str(tree / "b.py")),
             ToolCallLocation(str(tree / "new" / "c.py")),
         )
-        assert len(talk.asked) == 1
+        assert len(harness.asked) == 1
 
 
 @BOTH
 async def test_move_that_cannot_be_leaves_everything_in_place(version: int, tree: Path) -> None:
     (tree / "b.py").write_text("b")
-    async with coder_session(version, cwd=tree, model=ScriptedModel()) as talk:
+    async with coder_session(version, cwd=tree, model=ScriptedModel()) as harness:
         for source, target, reason in (
             ("b.py", "src/a.py", "already exists"),
             ("none", "new", "does not exist"),
             ("src", "src/deep/src", "into itself"),
             (".", "new", "one of the session's directories itself"),
         ):
-            result = await talk.use("move", source=source, target=target)
+            result = await harness.use("move", source=source, target=target)
             assert result.failed
             assert reason in result.text
         assert (tree / "b.py").read_text() == "b"
@@ -182,32 +182,32 @@ async def test_move_that_cannot_be_leaves_everything_in_place(version: int, tree
 @BOTH
 async def test_delete_shows_what_will_be_gone(version: int, tree: Path) -> None:
     (tree / "b.py").write_text("old\n")
-    async with coder_session(version, cwd=tree, model=ScriptedModel()) as talk:
-        result = await talk.use("delete", path="b.py")
+    async with coder_session(version, cwd=tree, model=ScriptedModel()) as harness:
+        result = await harness.use("delete", path="b.py")
         assert result.text == "Deleted b.py."
         assert not (tree / "b.py").exists()
-        assert talk.call.kind == "delete"
-        (request,) = talk.asked
+        assert harness.call.kind == "delete"
+        (request,) = harness.asked
         assert request.tool_call is not None
         assert [type(part) for part in request.tool_call.content] == [Diff]
 
 
 @BOTH
 async def test_delete_that_the_user_rejects_deletes_nothing(version: int, tree: Path) -> None:
-    async with coder_session(version, cwd=tree, model=ScriptedModel(), allow="reject") as talk:
-        assert (await talk.use("delete", path="b.py")).failed
-        assert (await talk.use("move", source="b.py", target="c.py")).failed
+    async with coder_session(version, cwd=tree, model=ScriptedModel(), allow="reject") as harness:
+        assert (await harness.use("delete", path="b.py")).failed
+        assert (await harness.use("move", source="b.py", target="c.py")).failed
         assert (tree / "b.py").exists()
 
 
 async def test_delete_takes_empty_directories_and_no_full_ones(tree: Path) -> None:
     (tree / "empty").mkdir()
-    async with coder_session(2, cwd=tree, model=ScriptedModel()) as talk:
-        assert not (await talk.use("delete", path="empty")).failed
-        full = await talk.use("delete", path="src")
+    async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
+        assert not (await harness.use("delete", path="empty")).failed
+        full = await harness.use("delete", path="src")
         assert "not empty" in full.text
         assert (tree / "src" / "a.py").exists()
-        assert "does not exist" in (await talk.use("delete", path="none")).text
+        assert "does not exist" in (await harness.use("delete", path="none")).text
 
 
 @LINKS
@@ -216,8 +216,8 @@ async def test_delete_of_a_link_leaves_what_it_leads_to(tmp_path: Path) -> None:
     here.mkdir()
     (tmp_path / "a.txt").write_text("a")
     (here / "link").symlink_to(tmp_path / "a.txt")
-    async with coder_session(2, cwd=here, model=ScriptedModel()) as talk:
-        result = await talk.use("delete", path="link")
+    async with coder_session(2, cwd=here, model=ScriptedModel()) as harness:
+        result = await harness.use("delete", path="link")
         assert not result.failed, result.text
         assert not (here / "link").is_symlink()
         assert (tmp_path / "a.txt").exists()
@@ -246,11 +246,11 @@ async def test_delete_of_a_link_leaves_what_it_leads_to(tmp_path: Path) -> None:
 async def test_nobody_is_asked_about_what_is_not_there(
     name: str, arguments: dict[str, Any], why: str, version: int, tree: Path
 ) -> None:
-    async with coder_session(version, cwd=tree, model=ScriptedModel(), allow="reject") as talk:
-        result = await talk.use(name, **arguments)
-        assert talk.asked == []
+    async with coder_session(version, cwd=tree, model=ScriptedModel(), allow="reject") as harness:
+        result = await harness.use(name, **arguments)
+        assert harness.asked == []
         assert result.text == why
-        assert talk.call.status == "failed"
+        assert harness.call.status == "failed"
 
 
 @BOTH
@@ -258,14 +258,14 @@ async def test_whether_something_is_outside_is_told_to_nobody_who_is_not_let_the
     version: int, tree: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    async with coder_session(version, cwd=tree, model=ScriptedModel(), allow="reject") as talk:
-        result = await talk.use("delete", path=str(elsewhere / "nothing.txt"))
-        assert len(talk.asked) == 1
+    async with coder_session(version, cwd=tree, model=ScriptedModel(), allow="reject") as harness:
+        result = await harness.use("delete", path=str(elsewhere / "nothing.txt"))
+        assert len(harness.asked) == 1
         assert result.text == "Permission was not given: the client rejected the request."
 
 
 @LINKS
 async def test_link_that_leads_nowhere_is_there_to_be_deleted(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "gone")
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
-        assert (await talk.use("delete", path="link")).text == "Deleted link."
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+        assert (await harness.use("delete", path="link")).text == "Deleted link."

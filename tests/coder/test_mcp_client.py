@@ -1,4 +1,4 @@
-"""MCP servers that the client gives, real ones, as a session of the coder uses them."""
+"""MCP servers of the client, as real processes, used by a session of the coder."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.slow  # each starts a server that imports a lot
 
 SERVER = Path(__file__).with_name("mcp_server.py")
 
-# Each test starts a server. The versions differ only in how a session is given its servers, and
-# in how calls are shown: `test_tools_of_a_server_are_used_as_the_coders` proves both.
+# Each test starts a server. The versions differ only in how a session receives its servers and how
+# calls are shown: `test_mcp_tools_are_used_like_built_in_tools` covers both.
 V1 = pytest.mark.parametrize("version", [1], ids=["v1"])
 V2 = pytest.mark.parametrize("version", [2], ids=["v2"])
 
@@ -33,15 +33,15 @@ def stdio(name: str = "test", **env: str) -> McpServerStdio:
     return McpServerStdio(name, sys.executable, (str(SERVER),), env)
 
 
-def requests_of(talk: CoderHarness) -> list[Any]:
-    """Return what the model was asked."""
-    assert isinstance(talk.model, ScriptedModel)
-    return talk.model.requests
+def requests_of(harness: CoderHarness) -> list[Any]:
+    """Return the requests that the model received."""
+    assert isinstance(harness.model, ScriptedModel)
+    return harness.model.requests
 
 
 @asynccontextmanager
 async def over_http(kind: str) -> AsyncGenerator[Any, None]:
-    """Serve the server at an address; give how a client names it."""
+    """Serve the server over HTTP; yield its entry in `mcp_servers`."""
     import uvicorn
 
     from coder import mcp_server
@@ -84,43 +84,47 @@ async def given(kind: str) -> AsyncGenerator[Any, None]:
 
 @BOTH
 @pytest.mark.parametrize("kind", ["stdio", "http", "sse"])
-async def test_tools_of_a_server_are_used_as_the_coders(
+async def test_mcp_tools_are_used_like_built_in_tools(
     version: int, tmp_path: Path, kind: str
 ) -> None:
     if (version, kind) == (2, "sse"):
-        return  # version 2 has no word for it
+        return  # version 2 does not define it
     async with (
         given(kind) as server,
-        coder_session(version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[server]) as talk,
+        coder_session(
+            version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[server]
+        ) as harness,
     ):
-        result = await talk.use("mcp__test__add", a=2, b=3)
+        result = await harness.use("mcp__test__add", a=2, b=3)
         assert "5" in result.text
-        assert talk.call.status == "completed"
-        assert talk.call.kind == "read"
-        assert talk.call.title == "Add numbers (test)"
-        assert talk.asked  # what a server says of its tools is no permission
-        spec = next(s for s in requests_of(talk)[0].tools if s.name == "mcp__test__add")
+        assert harness.call.status == "completed"
+        assert harness.call.kind == "read"
+        assert harness.call.title == "Add numbers (test)"
+        assert harness.asked  # the hints of a server are not permissions
+        spec = next(s for s in requests_of(harness)[0].tools if s.name == "mcp__test__add")
         assert spec.description == "Add two numbers."
         assert set(spec.parameters["properties"]) == {"a", "b"}
 
 
 @V1
-async def test_images_and_resources_come_as_such(version: int, tmp_path: Path) -> None:
+async def test_images_and_resources_keep_their_types(version: int, tmp_path: Path) -> None:
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
-    ) as talk:
-        picture, document = await talk.uses(("mcp__test__picture", {}), ("mcp__test__document", {}))
+    ) as harness:
+        picture, document = await harness.uses(
+            ("mcp__test__picture", {}), ("mcp__test__document", {})
+        )
         assert picture.content == (ImageContent(b"\x89PNG", "image/png"),)
         assert isinstance(document.content[0], EmbeddedResource)
         assert document.content[0].content == "the notes"
 
 
 @V2
-async def test_tool_that_fails_says_why(version: int, tmp_path: Path) -> None:
+async def test_failed_tool_reports_the_reason(version: int, tmp_path: Path) -> None:
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
-    ) as talk:
-        failed, wrong = await talk.uses(
+    ) as harness:
+        failed, wrong = await harness.uses(
             ("mcp__test__fail", {}), ("mcp__test__add", {"a": "no number"})
         )
         assert failed.failed
@@ -129,7 +133,7 @@ async def test_tool_that_fails_says_why(version: int, tmp_path: Path) -> None:
 
 
 @BOTH
-async def test_server_that_does_not_start_is_told_and_the_others_work(
+async def test_failed_start_is_reported_and_other_servers_work(
     version: int, tmp_path: Path
 ) -> None:
     missing = McpServerStdio("missing", str(tmp_path / "no-such-program"))
@@ -137,16 +141,16 @@ async def test_server_that_does_not_start_is_told_and_the_others_work(
     servers = [missing, stdio(), dies]
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=servers
-    ) as talk:
-        result = await talk.use("mcp__test__add", a=1, b=1)
+    ) as harness:
+        result = await harness.use("mcp__test__add", a=1, b=1)
         assert "2" in result.text
-        told = "".join(event.title for event in talk.events if isinstance(event, Notice))
+        told = "".join(event.title for event in harness.events if isinstance(event, Notice))
         assert "missing cannot be used: the command does not exist" in told
         assert "dies cannot be used" in told
 
 
 @V1
-async def test_cancel_is_passed_on_and_progress_is_shown(version: int, tmp_path: Path) -> None:
+async def test_cancel_is_forwarded_and_progress_is_shown(version: int, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     os.mkfifo(mark)
     reading = os.open(mark, os.O_RDONLY | os.O_NONBLOCK)
@@ -155,10 +159,10 @@ async def test_cancel_is_passed_on_and_progress_is_shown(version: int, tmp_path:
     server = stdio(CANCELLED=str(mark))
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[server]
-    ) as talk:
-        async with talk.using("mcp__test__slow") as turn:
+    ) as harness:
+        async with harness.using("mcp__test__slow") as turn:
             async for _ in turn:
-                if talk.calls and "one of four (1/4)" in talk.call.title:
+                if harness.calls and "one of four (1/4)" in harness.call.title:
                     await turn.cancel()
         assert turn.stop_reason == "cancelled"
         async with asyncio.timeout(20):
@@ -166,46 +170,46 @@ async def test_cancel_is_passed_on_and_progress_is_shown(version: int, tmp_path:
         asyncio.get_running_loop().remove_reader(reading)
         assert os.read(reading, 100) == b"cancelled"
         os.close(reading)
-        assert "2" in (await talk.use("mcp__test__add", a=1, b=1)).text
+        assert "2" in (await harness.use("mcp__test__add", a=1, b=1)).text
 
 
 @pytest.mark.parametrize(
     ("version", "kind"), [(1, "http"), (2, "stdio")], ids=["v1-http", "v2-stdio"]
 )
-async def test_tools_that_come_later_are_offered(version: int, tmp_path: Path, kind: str) -> None:
+async def test_tools_added_later_are_available(version: int, tmp_path: Path, kind: str) -> None:
     async with (
         given(kind) as server,
-        coder_session(version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[server]) as talk,
+        coder_session(
+            version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[server]
+        ) as harness,
     ):
-        await talk.use("mcp__test__grow")
+        await harness.use("mcp__test__grow")
         async with asyncio.timeout(20):
-            while "mcp__test__grown" not in {s.name for s in requests_of(talk)[-1].tools}:
-                await talk.prompt("look again")
-        assert (await talk.use("mcp__test__grown")).text == "grown"
+            while "mcp__test__grown" not in {s.name for s in requests_of(harness)[-1].tools}:
+                await harness.prompt("look again")
+        assert (await harness.use("mcp__test__grown")).text == "grown"
 
 
 @V2
-async def test_server_that_dies_is_an_error_and_is_started_again(
-    version: int, tmp_path: Path
-) -> None:
+async def test_server_that_exits_is_an_error_and_is_restarted(version: int, tmp_path: Path) -> None:
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
-    ) as talk:
-        died = await talk.use("mcp__test__leave")
+    ) as harness:
+        died = await harness.use("mcp__test__leave")
         assert died.failed
-        assert "2" in (await talk.use("mcp__test__add", a=1, b=1)).text
+        assert "2" in (await harness.use("mcp__test__add", a=1, b=1)).text
 
 
 @V1
-async def test_server_has_no_key_of_ours_in_its_environment(
+async def test_server_receives_no_api_keys_in_its_environment(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     server = stdio(OF_THE_CLIENT="1")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[server]
-    ) as talk:
-        names = (await talk.use("mcp__test__environment")).text.split()
+    ) as harness:
+        names = (await harness.use("mcp__test__environment")).text.split()
         assert "OF_THE_CLIENT" in names
         assert "OPENAI_API_KEY" not in names
 
@@ -214,10 +218,10 @@ async def test_server_has_no_key_of_ours_in_its_environment(
 async def test_servers_end_with_the_session(version: int, tmp_path: Path) -> None:
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), mcp_servers=[stdio()]
-    ) as talk:
-        await talk.use("mcp__test__add", a=1, b=1)
-        state = talk.state
-        await talk.session.close()
+    ) as harness:
+        await harness.use("mcp__test__add", a=1, b=1)
+        state = harness.state
+        await harness.session.close()
         assert state.mcp is not None
         assert not state.mcp.connections
     left = [task for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")]

@@ -1,4 +1,4 @@
-"""What the coding agent has imported when it answers `initialize`."""
+"""The modules that the coding agent has imported when it answers `initialize`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(*sorted(sys.modules), file=sys.stderr)
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_initialize_is_answered_without_what_comes_later(version: int) -> None:
+def test_initialize_imports_nothing_that_it_does_not_need(version: int) -> None:
     params = {"protocolVersion": version, "capabilities": {}, "info": {"name": "t", "version": "1"}}
     if version == 1:
         params = {"protocolVersion": 1, "clientCapabilities": {}}

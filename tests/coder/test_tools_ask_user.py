@@ -1,4 +1,4 @@
-"""Plans, questions, and the end of plan mode."""
+"""The tools for plans, questions, and the end of plan mode."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from coder.scripted_model import ScriptedModel
 
 
 @BOTH
-async def test_plan_is_shown_whole(version: int, tmp_path: Path) -> None:
+async def test_complete_plan_is_shown(version: int, tmp_path: Path) -> None:
     entries = [
         {"content": "Look", "status": "completed", "priority": "high"},
         {"content": "Change", "status": "in_progress"},
         {"content": "Test"},
     ]
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        result = await talk.use("plan", entries=entries)
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        result = await harness.use("plan", entries=entries)
         assert not result.failed
-        plan = talk.session.transcript.plan
+        plan = harness.session.transcript.plan
         assert plan is not None
         assert plan.entries == (
             PlanEntry("Look", "completed", "high"),
             PlanEntry("Change", "in_progress", "medium"),
             PlanEntry("Test", "pending", "medium"),
         )
-        assert talk.call.title == "Plan: 1 of 3 steps done"
-        assert talk.asked == []
+        assert harness.call.title == "Plan: 1 of 3 steps done"
+        assert harness.asked == []
 
 
 # Questions.
 
 
 def answering(*answers: Any) -> Any:
-    """Return what fills in the forms that come, and keeps them."""
+    """Return a callback that fills in forms and records them."""
     waiting = list(answers)
 
     class Fills:
@@ -52,40 +52,40 @@ def answering(*answers: Any) -> Any:
 
 
 @BOTH
-async def test_question_is_answered_in_a_form(version: int, tmp_path: Path) -> None:
+async def test_question_is_asked_in_a_form(version: int, tmp_path: Path) -> None:
     on_elicit_form = answering({"answer": "blue"}, {"answer": "a"}, {"answer": ["a", "b"]})
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), on_elicit_form=on_elicit_form
-    ) as talk:
-        assert (await talk.use("ask", question="Which colour?")).text == "blue"
-        one = await talk.use("ask", question="Which?", choices=["a", "b", "a"])
+    ) as harness:
+        assert (await harness.use("ask", question="Which colour?")).text == "blue"
+        one = await harness.use("ask", question="Which?", choices=["a", "b", "a"])
         assert one.text == "a"
-        several = await talk.use("ask", question="Which?", choices=["a", "b"], multiple=True)
+        several = await harness.use("ask", question="Which?", choices=["a", "b"], multiple=True)
         assert several.text == "a\nb"
         assert [form.message for form in on_elicit_form.forms] == [
             "Which colour?",
             "Which?",
             "Which?",
         ]
-        assert talk.call.status == "completed"
+        assert harness.call.status == "completed"
 
 
 @BOTH
-async def test_question_without_forms_is_to_be_asked_in_the_text(
+async def test_client_without_forms_makes_the_model_ask_in_text(
     version: int, tmp_path: Path
 ) -> None:
-    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as talk:
-        result = await talk.use("ask", question="Which?")
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
+        result = await harness.use("ask", question="Which?")
         assert result.failed
         assert "ask in the text of your answer" in result.text
 
 
 @BOTH
-async def test_question_that_is_not_answered_is_told(version: int, tmp_path: Path) -> None:
+async def test_unanswered_question_is_reported(version: int, tmp_path: Path) -> None:
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), on_elicit_form=answering(None)
-    ) as talk:
-        assert "did not answer" in (await talk.use("ask", question="Which?")).text
+    ) as harness:
+        assert "did not answer" in (await harness.use("ask", question="Which?")).text
 
 
 # The end of plan mode.
@@ -100,35 +100,33 @@ def choosing(option_id: str) -> Any:
 
 @BOTH
 @pytest.mark.parametrize("mode", ["default", "acceptEdits"])
-async def test_plan_that_is_approved_ends_plan_mode(
-    version: int, mode: str, tmp_path: Path
-) -> None:
+async def test_approved_plan_ends_plan_mode(version: int, mode: str, tmp_path: Path) -> None:
     settings = Settings(mode="plan")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings, allow=choosing(mode)
-    ) as talk:
-        result = await talk.use("exit_plan", plan="# Plan\n\n1. Do it")
+    ) as harness:
+        result = await harness.use("exit_plan", plan="# Plan\n\n1. Do it")
         assert not result.failed
-        assert talk.session.transcript.mode == mode
-        assert talk.state.mode == mode
-        assert talk.call.kind == "switch_mode"
-        assert talk.call.content == ("# Plan\n\n1. Do it",)
+        assert harness.session.transcript.mode == mode
+        assert harness.state.mode == mode
+        assert harness.call.kind == "switch_mode"
+        assert harness.call.content == ("# Plan\n\n1. Do it",)
 
 
 @BOTH
-async def test_plan_that_is_not_approved_leaves_plan_mode_on(version: int, tmp_path: Path) -> None:
+async def test_rejected_plan_keeps_plan_mode(version: int, tmp_path: Path) -> None:
     settings = Settings(mode="plan")
     async with coder_session(
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings, allow="reject"
-    ) as talk:
-        result = await talk.use("exit_plan", plan="1. Do it")
+    ) as harness:
+        result = await harness.use("exit_plan", plan="1. Do it")
         assert result.failed
         assert "did not approve" in result.text
-        assert talk.state.mode == "plan"
-        assert talk.call.status == ("failed" if version == 1 else "cancelled")
+        assert harness.state.mode == "plan"
+        assert harness.call.status == ("failed" if version == 1 else "cancelled")
 
 
 async def test_plan_mode_cannot_be_left_twice(tmp_path: Path) -> None:
-    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as talk:
-        assert "not plan: continue" in (await talk.use("exit_plan", plan="x")).text
-        assert talk.asked == []
+    async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
+        assert "not plan: continue" in (await harness.use("exit_plan", plan="x")).text
+        assert harness.asked == []
