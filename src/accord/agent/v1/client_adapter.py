@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from accord import v1
 from accord.agent.client_adapter import PermissionQuestion, mode_of
@@ -32,13 +32,19 @@ from accord.agent.updates import (
     Update,
 )
 from accord.agent.v1.tool_content import ToolContentBuffers
+from accord.agent.v1.updates import (
+    commands_to_wire,
+    permission_kind,
+    plan_entry_to_wire,
+    tool_call_fields,
+)
 from accord.errors import FrameTooLarge, TransportError
 from accord.types.content import ContentBlock
-from accord.types.convert_v1 import content_to_wire, location_to_wire
+from accord.types.convert_v1 import content_to_wire
 from accord.types.session import Implementation, PlanEntry, SessionOption, StopReason
 from accord.version import ProtocolVersion
 
-__all__ = ("ClientAdapterV1", "modes_to_wire")
+__all__ = ("ClientAdapterV1",)
 
 log: logging.Logger = logging.getLogger("accord.agent")
 
@@ -47,11 +53,6 @@ _CHUNKS = {
     "agent": v1.AgentMessageChunk,
     "thought": v1.AgentThoughtChunk,
 }
-_STATUSES = {"paused": "in_progress", "cancelled": "failed"}
-_KNOWN_STATUSES = frozenset({"pending", "in_progress", "completed", "failed"})
-_KINDS = frozenset(
-    {"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"}
-)
 _STOP_REASONS = frozenset({"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"})
 
 
@@ -174,17 +175,8 @@ class ClientAdapterV1(SharedClientAdapter):
                     v1.ConfigOptionUpdate(config_options=self.options_to_wire(options)),
                 ]
             case CommandsUpdate(commands):
-                found = [
-                    v1.AvailableCommand(
-                        name=command.name,
-                        description=command.description,
-                        input=None
-                        if command.hint is None
-                        else v1.UnstructuredCommandInput(hint=command.hint),
-                    )
-                    for command in commands
-                ]
-                return [v1.AvailableCommandsUpdate(available_commands=found)]
+                wire = commands_to_wire(commands)
+                return [v1.AvailableCommandsUpdate(available_commands=wire)]
             case TitleUpdate(title):
                 return [v1.SessionInfoUpdate(title=title)]
             case ContextUsageUpdate(usage):
@@ -201,7 +193,7 @@ class ClientAdapterV1(SharedClientAdapter):
     ) -> v1.SessionUpdate:
         match update:
             case PlanUpdate(plan_id, entries):
-                found = [_entry(entry) for entry in entries]
+                found = [plan_entry_to_wire(entry) for entry in entries]
                 if self._shows_plans:
                     return v1.PlanUpdate(plan=v1.PlanItems(plan_id=plan_id, entries=found))
                 return v1.Plan(entries=found)
@@ -210,14 +202,16 @@ class ClientAdapterV1(SharedClientAdapter):
             case PlanRemoved():
                 return v1.Plan(entries=[])
             case _:
-                return v1.Plan(entries=[_entry(PlanEntry(line)) for line in plan_lines(update)])
+                return v1.Plan(
+                    entries=[plan_entry_to_wire(PlanEntry(line)) for line in plan_lines(update)]
+                )
 
     def _content(self, session_id: str, tool_id: str) -> v1.ToolCallUpdate:
         shown = self._tool_content.take_content(session_id, tool_id)
         return v1.ToolCallUpdate(tool_call_id=tool_id, content=shown)
 
     def _tool(self, session_id: str, update: ToolCallUpdate) -> v1.SessionUpdate:
-        fields = _tool_fields(update)
+        fields = tool_call_fields(update)
         if update.content is not UNSET:
             self._tool_content.buffer(session_id, update.id).replace(update.content)
             fields["content"] = self._tool_content.take_content(session_id, update.id)
@@ -232,7 +226,7 @@ class ClientAdapterV1(SharedClientAdapter):
     async def request_permission(self, session_id: str, question: PermissionQuestion) -> str | None:
         await self.flush_tool_content(session_id)
         tool = question.tool
-        fields = _tool_fields(tool)
+        fields = tool_call_fields(tool)
         fields["title"] = question.title
         if question.description is not None:
             shown = self._tool_content.buffer(session_id, tool.id).content()
@@ -243,7 +237,7 @@ class ClientAdapterV1(SharedClientAdapter):
                 session_id=session_id,
                 tool_call=v1.ToolCallDetails(tool_call_id=tool.id, **fields),
                 options=[
-                    v1.PermissionOption(option_id=o.id, name=o.name, kind=_option_kind(o.kind))
+                    v1.PermissionOption(option_id=o.id, name=o.name, kind=permission_kind(o.kind))
                     for o in question.options
                 ],
             )
@@ -332,50 +326,3 @@ class ClientAdapterV1(SharedClientAdapter):
             option_to_wire(v1, option, id_field="id", group_field="group")
             for option in self.displayable_options(options)
         ]
-
-
-def _tool_fields(update: ToolCallUpdate) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "title": update.title,
-        "name": update.name,
-        "kind": _known(update.kind, _KINDS, "other"),
-        "status": _known(_STATUSES.get(str(update.status), update.status), _KNOWN_STATUSES),
-        "raw_input": update.raw_input,
-        "raw_output": update.raw_output,
-    }
-    if update.locations is not UNSET:
-        fields["locations"] = location_to_wire(update.locations)
-    return {name: value for name, value in fields.items() if value is not UNSET}
-
-
-def _known(
-    value: str | UnsetType, known: frozenset[str], other: str = "in_progress"
-) -> str | UnsetType:
-    return value if value is UNSET or value in known else other
-
-
-def _option_kind(kind: str) -> Any:
-    known = ("allow_once", "allow_always", "reject_once", "reject_always")
-    return kind if kind in known else "reject_once"  # which decides only how it looks
-
-
-def _entry(entry: PlanEntry) -> v1.PlanEntry:
-    status: Any = "completed" if entry.status == "cancelled" else entry.status
-    if status not in ("pending", "in_progress", "completed"):
-        status = "pending"
-    priority: Any = entry.priority if entry.priority in ("high", "medium", "low") else "medium"
-    return v1.PlanEntry(content=entry.content, status=status, priority=priority)
-
-
-def modes_to_wire(options: tuple[SessionOption, ...]) -> v1.SessionModeState | None:
-    """Return the modes of version 1, from the option of category `mode`."""
-    mode = mode_of(options)
-    if mode is None:
-        return None
-    return v1.SessionModeState(
-        current_mode_id=mode.value,
-        available_modes=[
-            v1.SessionMode(id=choice.value, name=choice.name, description=choice.description)
-            for choice in mode.choices
-        ],
-    )

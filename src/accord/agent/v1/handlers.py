@@ -13,7 +13,8 @@ from accord.agent.session_core import SessionCore
 from accord.agent.session_manager import SessionManager
 from accord.agent.shared_updates import usage_to_wire
 from accord.agent.updates import OptionsUpdate
-from accord.agent.v1.client_adapter import ClientAdapterV1, modes_to_wire
+from accord.agent.v1.client_adapter import ClientAdapterV1
+from accord.agent.v1.updates import modes_to_wire
 from accord.errors import InvalidParams, InvalidRequest, RequestError
 from accord.types.convert_v1 import content_from_wire
 

@@ -2,68 +2,34 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Coroutine
 from typing import Any
-
-from msgspec import UNSET
 
 from accord import v2
 from accord.agent.background import Background
 from accord.agent.client_adapter import PermissionQuestion
 from accord.agent.shared_client_adapter import SharedClientAdapter
-from accord.agent.shared_updates import (
-    background_to_wire,
-    cost_to_wire,
-    option_to_wire,
-    plan_lines,
-    to_update,
-    usage_to_wire,
-)
+from accord.agent.shared_updates import background_to_wire, usage_to_wire
 from accord.agent.text_stream import TextStream
-from accord.agent.updates import (
-    CommandsUpdate,
-    ContextUsageUpdate,
-    MessageRole,
-    MessageUpdate,
-    OptionsUpdate,
-    PlanFileUpdate,
-    PlanMarkdownUpdate,
-    PlanRemoved,
-    PlanUpdate,
-    TerminalExited,
-    TerminalOutputUpdate,
-    TerminalStarted,
-    TitleUpdate,
-    ToolCallUpdate,
-    ToolContentUpdate,
-    TurnEnded,
-    TurnError,
-    Update,
+from accord.agent.updates import MessageRole, MessageUpdate, TurnEnded, Update
+from accord.agent.v2.updates import (
+    error_to_wire,
+    in_stable_protocol,
+    tool_call_fields,
+    update_to_wire,
 )
 from accord.types.content import ContentBlock
-from accord.types.convert_v2 import (
-    content_to_wire,
-    location_to_wire,
-    tool_content_to_wire,
-)
-from accord.types.session import (
-    AvailableCommand,
-    Implementation,
-    PlanEntry,
-    SessionOption,
-)
+from accord.types.convert_v2 import content_to_wire
+from accord.types.session import Implementation, SessionOption
 from accord.version import ProtocolVersion
 
-__all__ = ("ClientAdapterV2", "commands_to_wire", "options_to_wire")
+__all__ = ("ClientAdapterV2",)
 
 _CHUNKS = {
     "user": v2.UserMessageChunk,
     "agent": v2.AgentMessageChunk,
     "thought": v2.AgentThoughtChunk,
 }
-_TOOL_CANCEL = v2.ToolCallCapabilities(cancel=v2.ToolCallCancelCapabilities())
-_TERMINAL_CANCEL = v2.TerminalCapabilities(cancel=v2.TerminalCancelCapabilities())
 
 
 class ClientAdapterV2(SharedClientAdapter):
@@ -115,11 +81,11 @@ class ClientAdapterV2(SharedClientAdapter):
                 await self.send_message_chunk(session_id, update.role, update.message_id, part)
             return
         if not self._unstable:
-            update = _stable(update)
-        await self._send(session_id, _update(update))
+            update = in_stable_protocol(update)
+        await self._send(session_id, update_to_wire(update))
 
     async def request_permission(self, session_id: str, question: PermissionQuestion) -> str | None:
-        tool = v2.ToolCallDetails(tool_call_id=question.tool.id, **_tool_fields(question.tool))
+        tool = v2.ToolCallDetails(tool_call_id=question.tool.id, **tool_call_fields(question.tool))
         answer = await self._client.request_permission(
             v2.RequestPermissionRequest(
                 session_id=session_id,
@@ -160,7 +126,7 @@ class ClientAdapterV2(SharedClientAdapter):
             session_id,
             v2.IdleStateUpdate(
                 stop_reason=ended.stop_reason,
-                error=None if ended.failure is None else _error(ended.failure),
+                error=None if ended.failure is None else error_to_wire(ended.failure),
                 usage=None if ended.tokens is None else usage_to_wire(v2, ended.tokens),
                 background=background_to_wire(v2, background.snapshot()),
                 meta=meta,
@@ -169,100 +135,3 @@ class ClientAdapterV2(SharedClientAdapter):
 
     def displayable_options(self, options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...]:
         return options
-
-
-def _update(update: Update) -> v2.SessionUpdate:
-    match update:
-        case MessageUpdate(_, message_id, content):
-            blocks = [content_to_wire(part) for part in content]
-            return v2.UserMessage(message_id=message_id, content=blocks)
-        case ToolCallUpdate():
-            return v2.ToolCallUpdate(tool_call_id=update.id, **_tool_fields(update))
-        case ToolContentUpdate(id, content, _):
-            return v2.ToolCallContentChunk(tool_call_id=id, content=tool_content_to_wire(content))
-        case PlanUpdate(id, entries):
-            found = [
-                v2.PlanEntry(content=e.content, status=e.status, priority=e.priority)
-                for e in entries
-            ]
-            return v2.PlanUpdate(plan=v2.PlanItems(plan_id=id, entries=found))
-        case OptionsUpdate(options, _):
-            return v2.ConfigOptionUpdate(config_options=options_to_wire(options))
-        case CommandsUpdate(commands):
-            return v2.AvailableCommandsUpdate(available_commands=commands_to_wire(commands))
-        case TitleUpdate(title):
-            return v2.SessionInfoUpdate(title=title)
-        case ContextUsageUpdate(usage):
-            cost = cost_to_wire(v2, usage.cost)
-            return v2.UsageUpdate(used=usage.used, size=usage.size, cost=cost)
-        case TerminalStarted(id, command, cwd, cancellable):
-            return v2.TerminalUpdate(
-                terminal_id=id,
-                command=command,
-                cwd=cwd,
-                capabilities=_TERMINAL_CANCEL if cancellable else UNSET,
-            )
-        case TerminalOutputUpdate(id, data):
-            return v2.TerminalOutputChunk(terminal_id=id, data=b64encode(data).decode("ascii"))
-        case TerminalExited(id, exit_code, signal):
-            status = v2.TerminalExitStatus(exit_code=exit_code, signal=signal)
-            # An ended command cannot be cancelled (R-TCAN-03).
-            return v2.TerminalUpdate(terminal_id=id, exit_status=status, capabilities=None)
-        case TurnEnded():
-            raise TypeError("The end of a turn is a state, which `send_turn_end` sends")
-        case _:
-            return to_update(v2, content_to_wire, update)
-
-
-def _stable(update: Update) -> Update:
-    """Return an update in terms of the stable protocol."""
-    match update:
-        case PlanMarkdownUpdate(id) | PlanFileUpdate(id):
-            return PlanUpdate(id, tuple(map(PlanEntry, plan_lines(update))))
-        case PlanRemoved(id):
-            return PlanUpdate(id, ())
-        case _:
-            return update
-
-
-def _error(failure: TurnError) -> v2.Error:
-    data = None if failure.data is UNSET else failure.data
-    return v2.Error(code=failure.code, message=failure.message, data=data)
-
-
-def _tool_fields(update: ToolCallUpdate) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "title": update.title,
-        "name": update.name,
-        "kind": update.kind,
-        "status": update.status,
-        "raw_input": update.raw_input,
-        "raw_output": update.raw_output,
-    }
-    if update.locations is not UNSET:
-        fields["locations"] = location_to_wire(update.locations)
-    if update.content is not UNSET:
-        fields["content"] = [tool_content_to_wire(item) for item in update.content]
-    if update.cancellable is not UNSET:
-        fields["capabilities"] = _TOOL_CANCEL if update.cancellable else None
-    return fields
-
-
-def commands_to_wire(commands: tuple[AvailableCommand, ...]) -> list[v2.AvailableCommand]:
-    """Return commands in the types of version 2."""
-    return [
-        v2.Command(
-            name=command.name,
-            description=command.description,
-            input=None if command.hint is None else v2.TextCommandInput(hint=command.hint),
-        )
-        for command in commands
-    ]
-
-
-def options_to_wire(options: tuple[SessionOption, ...]) -> list[v2.SessionConfigOption]:
-    """Return config options in the types of version 2."""
-    return [
-        option_to_wire(v2, option, id_field="config_id", group_field="group_id")
-        for option in options
-    ]

@@ -14,7 +14,8 @@ from accord.agent.session_manager import SessionManager
 from accord.agent.shared_updates import background_to_wire
 from accord.agent.turn_runner import TurnRunner
 from accord.agent.updates import MessageUpdate, TurnEnded, TurnError
-from accord.agent.v2.client_adapter import ClientAdapterV2, commands_to_wire, options_to_wire
+from accord.agent.v2.client_adapter import ClientAdapterV2
+from accord.agent.v2.updates import commands_to_wire, options_to_wire
 from accord.connection.routes import Context
 from accord.connection.tasks import ends_process, is_dropped
 from accord.errors import InternalError, InvalidParams, TransportError
