@@ -41,7 +41,7 @@ class Module:
 
     def imports(self, *, for_types: bool = True) -> Iterator[str]:
         """Yield the dotted name of everything imported, in functions and, if wanted, for types."""
-        for node in self._nodes(self.tree, for_types):
+        for node in statements(self.tree.body, for_types=for_types):
             match node:
                 case ast.Import(names=names):
                     yield from (alias.name for alias in names)
@@ -56,25 +56,32 @@ class Module:
     def lazy(self) -> Iterator[ast.stmt]:
         """Yield every import inside a function."""
         functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-        outer = [node for node in ast.walk(self.tree) if isinstance(node, functions)]
+        outer = [node for node in statements(self.tree.body) if isinstance(node, functions)]
         found = {
             id(node): node
             for function in outer
-            for node in ast.walk(function)
+            for node in statements(function.body)
             if isinstance(node, ast.Import | ast.ImportFrom)
         }
         yield from found.values()
 
-    def _nodes(self, node: ast.AST, for_types: bool) -> Iterator[ast.AST]:
-        for child in ast.iter_child_nodes(node):
-            match child:
-                case ast.If(test=ast.Name(id="TYPE_CHECKING"), orelse=rest) if not for_types:
-                    for statement in rest:
-                        yield statement
-                        yield from self._nodes(statement, for_types)
-                case _:
-                    yield child
-                    yield from self._nodes(child, for_types)
+
+def statements(body: Iterable[ast.stmt], *, for_types: bool = True) -> Iterator[ast.stmt]:
+    """Yield statements and what they contain, in functions and, if wanted, for types."""
+    for node in body:
+        if (
+            not for_types
+            and isinstance(node, ast.If)
+            and isinstance(node.test, ast.Name)
+            and node.test.id == "TYPE_CHECKING"
+        ):
+            yield from statements(node.orelse, for_types=for_types)
+            continue
+        yield node
+        for field in ("body", "orelse", "finalbody"):
+            yield from statements(getattr(node, field, ()), for_types=for_types)
+        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            yield from statements(part.body, for_types=for_types)
 
 
 def read(root: Path = SOURCE, package: str = "accord") -> dict[str, Module]:
@@ -135,7 +142,7 @@ def _only_passed_through(module: Module, modules: dict[str, Module]) -> set[str]
     """`from accord import v1` names the package `accord` only on the way to `accord.v1`."""
     packages: set[str] = set()
     used: set[str] = set()
-    for node in ast.walk(module.tree):
+    for node in statements(module.tree.body):
         if isinstance(node, ast.ImportFrom) and node.module in modules:
             targets = {f"{node.module}.{alias.name}" for alias in node.names}
             (packages if targets <= modules.keys() else used).add(node.module)

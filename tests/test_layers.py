@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,12 @@ MODULES = {
     for package in ("accord", "accord_coder", "accord_conformance", "accord_pytest")
     for name, module in read(SOURCE, package).items()
 }
-ARROWS = arrows(MODULES)
+
+
+@cache
+def every_arrow() -> dict[str, set[str]]:
+    """Return what each module imports; only the tests that ask pay for reading it."""
+    return arrows(MODULES)
 
 
 def EVERY(test: Callable[[Module], None]) -> Callable[[], None]:  # noqa: N802  # reads as a mark
@@ -132,7 +138,7 @@ def test_module_is_in_the_table_of_layers(module: Module) -> None:
 def test_imports_point_downward() -> None:
     upward = {
         (name, target)
-        for name, targets in ARROWS.items()
+        for name, targets in every_arrow().items()
         for target in targets
         if not may_import(name, target)
     }
@@ -144,7 +150,7 @@ def test_no_cycle_of_imports_at_run_time() -> None:
 
 
 def test_no_cycle_of_imports_for_types() -> None:
-    assert cycles(ARROWS) == []
+    assert cycles(every_arrow()) == []
 
 
 def test_top_level_of_accord_contains_only_these() -> None:
@@ -156,7 +162,7 @@ def test_accord_does_not_import_the_packages_built_on_it() -> None:
     # `accord check` is found through the entry points `accord.commands`.
     above = {
         (name, package(target))
-        for name, targets in ARROWS.items()
+        for name, targets in every_arrow().items()
         for target in targets
         if name.partition(".")[0] == "accord" != target.partition(".")[0]
     }
@@ -169,7 +175,7 @@ def test_accord_does_not_import_the_packages_built_on_it() -> None:
 def test_nothing_imports_the_folder_of_nes() -> None:
     importers = {
         name
-        for name, targets in ARROWS.items()
+        for name, targets in every_arrow().items()
         for target in targets
         if target.startswith("accord.nes") and not name.startswith("accord.nes")
     }
