@@ -45,8 +45,8 @@ def _version(name: str) -> Unit:
 
 
 def _version_roles(name: str) -> Unit:
-    parts = (f"accord.{name}.{part}" for part in ("spec", "remote", "roles"))
-    return Unit(f"accord/{name}/{{spec,remote,roles}}.py", (f"=accord.{name}", *parts))
+    parts = (f"accord.{name}.{part}" for part in ("spec", "remote", "roles", "stdio"))
+    return Unit(f"accord/{name}/{{spec,remote,roles,stdio}}.py", (f"=accord.{name}", *parts))
 
 
 def _modules(*names: str) -> Iterator[Unit]:
@@ -112,6 +112,28 @@ LAYERS = (
     ),
     Layer((_folder("accord_pytest"),), "the entry point of the pytest plugin"),
 )
+# The only modules that import inside functions, and what each imports only when it is used.
+SEAMS = {
+    "accord": "the public names: a program uses few of them",
+    "accord.agent": "the public names of the agent's side",
+    "accord.agent.lazy_imports": "one version, and the sessions, which `initialize` does not need",
+    "accord.cli.agent": "the agent that is served",
+    "accord.cli.ask.command": "what runs the command: `--help` and completion do not need it",
+    "accord.cli.ask.views.lazy_view": "the view, after the agent has been started",
+    "accord.cli.main": "the command that is called",
+    "accord.client.connect": "the version that the agent speaks",
+    "accord.errors": "the search in the data of an error: it needs `json`",
+    "accord.schema": "the version that is printed",
+    "accord.script_agent.agent": "the commands, which `initialize` does not need",
+    "accord.transports.registry": "the transport for a URL",
+    "accord.types.git_patch": "`difflib`, for text that has changed",
+    "accord.v1": "the roles: the types need no event loop",
+    "accord.v2": "the roles: the types need no event loop",
+    "accord_coder.agent": "what sessions need, which `initialize` does not",
+    "accord_conformance.cli": "the command that is called",
+    "accord_conformance.rules.extensions": "the packages that extend the kit",
+    "accord_pytest": "the fixtures, which most runs of pytest do not use",
+}
 # These layers contain values and decisions: nothing in them does I/O.
 PURE = LAYERS[:5]
 

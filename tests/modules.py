@@ -53,15 +53,15 @@ class Module:
                 case _:
                     pass
 
-    def lazy(self) -> Iterator[ast.stmt]:
-        """Yield every import inside a function."""
+    def lazy(self) -> Iterator[ast.AST]:
+        """Yield every import inside a function, by name or by a table of names."""
         functions = (ast.FunctionDef, ast.AsyncFunctionDef)
         outer = [node for node in statements(self.tree.body) if isinstance(node, functions)]
         found = {
             id(node): node
             for function in outer
-            for node in statements(function.body)
-            if isinstance(node, ast.Import | ast.ImportFrom)
+            for node in ast.walk(function)
+            if isinstance(node, ast.Import | ast.ImportFrom) or _imports_by_name(node)
         }
         yield from found.values()
 
@@ -149,6 +149,14 @@ def _only_passed_through(module: Module, modules: dict[str, Module]) -> set[str]
         elif isinstance(node, ast.Import):
             used.update(alias.name for alias in node.names)
     return packages - used
+
+
+def _imports_by_name(node: ast.AST) -> bool:
+    """Return whether a node calls `import_module` or loads an entry point."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+    return name in ("import_module", "__import__", "entry_points")
 
 
 def bound(body: Iterable[ast.stmt]) -> Iterator[str]:

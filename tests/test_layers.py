@@ -7,7 +7,6 @@ import importlib
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import layers
-from layers import PAGES, PURE, may_import, page_with_table, unit
+from layers import PAGES, PURE, SEAMS, may_import, page_with_table, unit
 from modules import SOURCE, Module, arrows, bound, cycles, read
 
 MODULES = {
@@ -50,21 +49,32 @@ def EVERY(test: Callable[[Module], None]) -> Callable[[], None]:  # noqa: N802  
 # Imports that point upward, and packages with cycles of imports for types. Remove what is fixed;
 # add nothing.
 STILL_UPWARD: set[tuple[str, str]] = set()
-# How many imports inside functions each package has at most. Remove what is fixed; add nothing.
-LAZY_IMPORTS = {
-    "accord": 1,
-    "accord.agent": 12,
-    "accord.cli": 42,
-    "accord.client": 4,
-    "accord.errors": 1,
-    "accord.jsonrpc": 1,
-    "accord.rules": 3,
-    "accord.script_agent": 2,
-    "accord.transports": 1,
-    "accord.types": 1,
-    "accord.v1": 2,
-    "accord.v2": 2,
-    "accord_coder": 53,
+# Modules with imports inside functions that are no seam. Remove what is fixed; add nothing.
+STILL_LAZY = {
+    "accord.cli.agent_names",
+    "accord.cli.ask.attachments",
+    "accord.cli.ask.latest_session",
+    "accord.cli.ask.questions.forms",
+    "accord.cli.ask.questions.keyboard",
+    "accord.cli.ask.run",
+    "accord.cli.ask.screen.diff_rows",
+    "accord.cli.ask.screen.terminal_output",
+    "accord.cli.click_group",
+    "accord.cli.settings",
+    "accord_coder.auth",
+    "accord_coder.directories",
+    "accord_coder.loop.run_tools",
+    "accord_coder.mcp_client",
+    "accord_coder.models.api_keys",
+    "accord_coder.models.local_servers",
+    "accord_coder.models.remote",
+    "accord_coder.models.selection",
+    "accord_coder.permissions.rules_file",
+    "accord_coder.permissions.sensitive_files",
+    "accord_coder.process_memory",
+    "accord_coder.store",
+    "accord_coder.tools.fetch",
+    "accord_coder.tools.mcp_tool",
 }
 # The kit loads this by name; the rest of `accord.nes` does not import it.
 NES_RULES = "accord.nes.conformance"
@@ -182,10 +192,9 @@ def test_nothing_imports_the_folder_of_nes() -> None:
     assert not importers
 
 
-def test_imports_inside_functions_do_not_become_more() -> None:
-    count = Counter(package(module.name) for module in MODULES.values() for _ in module.lazy())
-    more = {name: n for name, n in count.items() if n > LAZY_IMPORTS.get(name, 0)}
-    assert not more, f"import at the top of the module; allowed are {LAZY_IMPORTS}"
+def test_imports_inside_functions_are_in_the_seams() -> None:
+    lazy = {module.name for module in MODULES.values() if any(module.lazy())}
+    assert lazy == SEAMS.keys() | STILL_LAZY, "import at the top of the module, or in a seam"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -293,6 +302,20 @@ def test_only_the_text_between_the_marks_is_generated() -> None:
     assert "old" not in new
     with pytest.raises(ValueError, match="exactly once"):
         page_with_table("no marks")
+
+
+def test_every_import_inside_a_function_is_found(tmp_path: Path) -> None:
+    package = tmp_path / "accord"
+    package.mkdir()
+    (package / "some.py").write_text(
+        "import importlib, json\n"
+        "class A:\n    import os\n    def a(self):\n        import re\n"
+        "async def b():\n    def c():\n        from json import dumps\n"
+        "def d(name):\n    return importlib.import_module(name)\n"
+        "def f():\n    return json.loads('1')\n"
+    )
+    some = read(tmp_path)["accord.some"]
+    assert len(list(some.lazy())) == 3
 
 
 def test_imports_in_functions_and_for_types_count(tmp_path: Path) -> None:

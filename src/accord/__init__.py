@@ -6,6 +6,7 @@ of the protocol. `accord.v1` and `accord.v2` have the complete typed values of e
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from accord import errors as _errors
@@ -136,8 +137,6 @@ else:
     def __getattr__(name: str) -> Any:
         if name not in _LAZY:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
         value = getattr(import_module(_LAZY[name]), name)
         globals()[name] = value
         return value

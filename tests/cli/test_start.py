@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from cli.screen import at_a_terminal
-from modules import SOURCE, read
 
 AGENTS = Path(__file__).parent / "agents.py"
 HEAVY = ("rich", "accord.client.connect", "accord.v1", "accord.v2", "mimetypes")
@@ -72,16 +70,6 @@ VIEWS = {
         "accord.cli.ask.screen.terminal_output",
     },
 }
-# The only modules that import from Accord inside functions.
-SEAMS = {
-    "accord.cli.agent",  # the bundled agent that is served
-    "accord.cli.ask.command",  # runs the command; `--help` and completion do not need it
-    "accord.cli.ask.run",  # everything else, after the agent has been started
-    "accord.cli.ask.views.lazy_view",  # the view, after the agent has been started
-    "accord.cli.click_group",  # the command that is called
-    "accord.cli.main",  # click, or the agent, which starts without it
-    "accord.script_agent.agent",  # the commands, which `initialize` does not need
-}
 # Other packages, with what they import themselves.
 PACKAGES = {"accord", "click", "msgspec", "platformdirs", "typing_extensions"}
 FOR_TERMINALS = {"markdown_it", "mdurl", "pygments", "rich"}
@@ -103,19 +91,6 @@ UNUSED = {
     "tomllib",
     "webbrowser",
 }
-
-
-def test_programs_import_lazily_in_few_modules() -> None:
-    lazy = {
-        module.name
-        for module in read(SOURCE, "accord").values()
-        if f"{module.name}.".startswith(("accord.cli.", "accord.script_agent."))
-        for function in ast.walk(module.tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-        for node in ast.walk(function)
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("accord")
-    }
-    assert lazy == SEAMS
 
 
 def imported(

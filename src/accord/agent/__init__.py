@@ -5,6 +5,7 @@ The handles of what a turn shows, the mix-ins for auth methods and providers, an
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 
@@ -74,8 +75,6 @@ else:
     def __getattr__(name: str) -> Any:
         if name not in _LAZY:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
         value = getattr(import_module(_LAZY[name]), name)
         globals()[name] = value
         return value

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from accord.agent.agent_connection import connections_of
 from accord.agent.hooks import check_hooks
-from accord.agent.registry import registry_of
+from accord.agent.registry import connections_of, registry_of
+from accord.agent.serve import serve
 from accord.connection.routes import not_served
 from accord.errors import MethodNotFound
+from accord.local.run import run_program
+from accord.transports.stdio import stdio
 
 if TYPE_CHECKING:
     from accord import v1, v2
@@ -127,12 +129,7 @@ class Agent:
 
         The default transport is stdin and stdout. A function is called on the event loop.
         """
-        from accord.agent.serve import serve
-        from accord.local.run import run_program
-
         if transport is None:
-            from accord.transports.stdio import stdio
-
             transport = stdio(restore=False)
 
         async def serve_it() -> None:

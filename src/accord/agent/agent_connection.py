@@ -1,17 +1,22 @@
-"""One connection of an agent; what only sessions need is imported with the first of them."""
+"""One connection of an agent, which gets its sessions with the first request for one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from accord.agent import lazy_imports
 
 if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
+    from accord.agent.handlers import SharedHandlers
     from accord.agent.hooks import AgentHooks
     from accord.agent.session import ConnectedClient
     from accord.agent.session_manager import SessionManager
+    from accord.types.auth import AuthAccount, AuthState
+    from accord.version import ProtocolVersion
 
-__all__ = ("AgentConnection", "connections_of")
+__all__ = ("AgentConnection",)
 
 
 class AgentConnection:
@@ -23,8 +28,14 @@ class AgentConnection:
         self._manager: SessionManager | None = None
         self._make_adapter: Callable[[], ClientAdapter] | None = None
 
-    def set_client(self, make_adapter: Callable[[], ClientAdapter]) -> None:
+    def set_client(self, version: ProtocolVersion, params: Any, context: Any) -> None:
         """Complete `initialize`, which version 1 allows to repeat."""
+
+        def make_adapter() -> ClientAdapter:
+            return lazy_imports.client_adapter(
+                version, params, context, unstable=self.agent.unstable
+            )
+
         self._make_adapter = make_adapter
         if self._manager is not None:
             self._manager.set_client_adapter(make_adapter())
@@ -38,24 +49,20 @@ class AgentConnection:
     def manager(self) -> SessionManager:
         """The sessions of the connection."""
         if self._manager is None:
-            # The lazy seam: an editor starts agents often, and `initialize` needs none of this.
-            from accord.agent.session_manager import SessionManager
-
-            stored_log = None
-            if self.agent.store is not None:
-                from accord.agent.store.session_log import SessionLog
-
-                stored_log = SessionLog(self.agent.store)
             assert self._make_adapter is not None, "initialize has been handled"
-            self._manager = SessionManager(
-                self.agent, self._make_adapter(), stored_log, max_sessions=self.max_sessions
+            self._manager = lazy_imports.session_manager(
+                self.agent, self._make_adapter(), max_sessions=self.max_sessions
             )
         return self._manager
 
-    @property
-    def has_manager(self) -> bool:
-        """Whether the client has sent anything but `initialize`."""
-        return self._manager is not None
+    def load_handlers(self, version: ProtocolVersion) -> SharedHandlers:
+        """Return what handles all requests but `initialize`."""
+        return lazy_imports.handlers(version, self.manager)
+
+    async def send_auth_status(self, state: AuthState, accounts: tuple[AuthAccount, ...]) -> None:
+        """Send the auth status to the client, if it has asked for it and the status changed."""
+        if self._manager is not None:
+            await self._manager.send_auth_status(state, accounts)
 
     @property
     def client(self) -> ConnectedClient:
@@ -66,8 +73,3 @@ class AgentConnection:
         """Close all sessions; the client has disconnected."""
         if self._manager is not None:
             await self._manager.aclose()
-
-
-def connections_of(agent: object) -> set[AgentConnection]:
-    """Return the connections of an agent."""
-    return vars(agent).setdefault("_connections", set())

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from accord.agent.agent_connection import connections_of
+from accord.agent.registry import connections_of
 from accord.errors import AuthRequired, InvalidParams, TransportError
 from accord.types.auth import AuthAccount, AuthState, ProviderInfo
 
@@ -76,9 +76,8 @@ class AuthenticationMixin(ABC):
         """
         state, accounts = await self.auth_status()
         for connection in tuple(connections_of(self)):
-            if connection.has_manager:
-                with suppress(TransportError):  # the client has just disconnected
-                    await connection.manager.send_auth_status(state, tuple(accounts))
+            with suppress(TransportError):  # the client has just disconnected
+                await connection.send_auth_status(state, tuple(accounts))
 
     def check_auth(self) -> None:
         """Raise `AuthRequired` unless the user is logged in."""

@@ -1,4 +1,4 @@
-"""The sessions of an agent that are open, on all its connections."""
+"""The connections of an agent, and the sessions that are open on them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,29 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
-    from accord.agent.session import Session
+    from accord.agent.session import ConnectedClient, Session
     from accord.agent.session_core import SessionCore
+    from accord.types.auth import AuthAccount, AuthState
 
-__all__ = ("Registry", "SessionOwner", "registry_of")
+__all__ = ("OpenConnection", "Registry", "SessionOwner", "connections_of", "registry_of")
+
+
+class OpenConnection(Protocol):
+    """A connection of an agent; see `AgentConnection`."""
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether `initialize` has been handled."""
+        ...
+
+    @property
+    def client(self) -> ConnectedClient:
+        """The client."""
+        ...
+
+    async def send_auth_status(self, state: AuthState, accounts: tuple[AuthAccount, ...]) -> None:
+        """Send the auth status to the client, if it has asked for it and the status changed."""
+        ...
 
 
 class SessionOwner(Protocol):
@@ -59,3 +78,8 @@ def registry_of(agent: object) -> Registry:
     if registry is None:
         registry = state["_registry"] = Registry()
     return registry
+
+
+def connections_of(agent: object) -> set[OpenConnection]:
+    """Return the connections of an agent."""
+    return vars(agent).setdefault("_connections", set())

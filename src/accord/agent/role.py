@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from accord.agent.mixins import (
     AgentAuthMethod,
@@ -15,14 +14,16 @@ from accord.agent.mixins import (
 )
 
 if TYPE_CHECKING:
-    from accord.agent.agent_connection import AgentConnection
     from accord.agent.handlers import SharedHandlers
     from accord.agent.hooks import AgentHooks
+    from accord.agent.session import ConnectedClient
     from accord.agent.version_types import VersionTypes
+    from accord.version import ProtocolVersion
 
 __all__ = (
     "PROVIDER_CALLS",
     "STORE_CALLS",
+    "RoleConnection",
     "SharedRole",
     "auth_methods_for",
     "implementation_to_wire",
@@ -45,21 +46,30 @@ STORE_CALLS = frozenset(
 PROVIDER_CALLS = frozenset({"list_providers", "set_provider", "disable_provider"})
 
 
-class SharedRole(ABC):
+class RoleConnection(Protocol):
+    """What a role uses of its connection; see `AgentConnection`."""
+
+    agent: AgentHooks
+
+    def set_client(self, version: ProtocolVersion, params: Any, context: Any) -> None: ...
+    def load_handlers(self, version: ProtocolVersion) -> SharedHandlers: ...
+    @property
+    def client(self) -> ConnectedClient: ...
+
+
+class SharedRole:
     """What the roles of both versions do alike: they hand all but `initialize` to handlers."""
 
-    def __init__(self, connection: AgentConnection) -> None:
+    version: ClassVar[ProtocolVersion]
+
+    def __init__(self, connection: RoleConnection) -> None:
         self._connection = connection
         self._agent = connection.agent
         self._more: Mapping[str, Callable[[Any], Any]] = {}  # handlers that the agent adds
 
-    @abstractmethod
-    def load_handlers(self) -> SharedHandlers:
-        """Import the handlers of the version and return them: the lazy seam."""
-
     @cached_property
     def _handlers(self) -> SharedHandlers:
-        return self.load_handlers()
+        return self._connection.load_handlers(self.version)
 
     def handler(self, call: str) -> Callable[[Any, Any], Any]:
         """Return what serves a call; it loads the handlers with the first request."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from accord import roles
-from accord.agent.agent_connection import AgentConnection, connections_of
+from accord.agent import lazy_imports
+from accord.agent.agent_connection import AgentConnection
+from accord.agent.registry import connections_of
 from accord.connection.connection import Observer
 from accord.connection.limits import Limits
 from accord.transports.base import Transport, TransportFactory
@@ -29,18 +32,10 @@ async def serve(
     connections_of(agent).add(connection)
 
     # Only the version that the client speaks is imported.
-
-    def make_v1() -> Any:
-        from accord.agent.v1.role import AgentRoleV1
-
-        return AgentRoleV1(connection)
-
-    def make_v2() -> Any:
-        from accord.agent.v2.role import AgentRoleV2
-
-        return AgentRoleV2(connection)
-
-    versions = roles.LazyRole(1, make_v1), roles.LazyRole(2, make_v2)
+    versions = (
+        roles.LazyRole(1, partial(lazy_imports.role, 1, connection)),
+        roles.LazyRole(2, partial(lazy_imports.role, 2, connection)),
+    )
     try:
         await roles.serve(transport, *versions, limits=limits, observers=observers)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -37,8 +38,6 @@ def read_head(text: bytes) -> Head:
 
 def _read(text: str, keys: set[str], found: dict[str, Any]) -> None:
     """Collect the keys of the outermost object, and its complete values."""
-    import json  # imported here because it is rarely needed
-
     decode = json.JSONDecoder().raw_decode
     at = _skip(text, 0, "{")
     while True:

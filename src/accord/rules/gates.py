@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from msgspec.structs import fields
 
@@ -72,16 +72,12 @@ def _field(cls: type[Any], name: str) -> tuple[str, type[Any] | None]:
 @cache
 def _hints(cls: type[Any]) -> dict[str, Any]:
     """Return the types of the fields; cached, because each gate needs them."""
-    from typing import get_type_hints
-
     return get_type_hints(cls)
 
 
 @cache
 def _minimal(cls: type[Any]) -> dict[str, Any]:
     """Return a marker with only its required fields, each with its first possible value."""
-    from typing import Literal, get_args, get_origin
-
     hints = _hints(cls)
     return {
         field.encode_name: get_args(hints[field.name])[0]
@@ -93,7 +89,5 @@ def _minimal(cls: type[Any]) -> dict[str, Any]:
 def _struct_in(tp: Any) -> type[Any] | None:
     if hasattr(tp, "__struct_fields__"):
         return tp
-    from typing import get_args
-
     found = (_struct_in(part) for part in get_args(tp))
     return next((inner for inner in found if inner is not None), None)

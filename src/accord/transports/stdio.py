@@ -12,6 +12,9 @@ from accord.errors import TransportError
 from accord.transports.base import FRAME_BYTES, Transport
 from accord.transports.pipes import PipeTransport
 
+if sys.platform == "win32":
+    import msvcrt
+
 __all__ = ("stdio",)
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
@@ -141,8 +144,6 @@ def _fill(fd: int) -> bool:
 
 def _copy(fd: int) -> int:
     if sys.platform == "win32":
-        import msvcrt
-
         msvcrt.setmode(fd, os.O_BINARY)
     return os.dup(fd)
 

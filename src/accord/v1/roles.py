@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import ClassVar, TypeAlias, TypeVar
 
@@ -11,14 +10,13 @@ from accord.connection.routes import Context
 from accord.errors import MethodNotFound
 from accord.jsonrpc.message import RequestId
 from accord.roles.binding import ContextFactory, Role, check_offered_methods, derived_capabilities
-from accord.roles.handshake import serve
 from accord.roles.remote import Remote
 from accord.v1 import types as t
 from accord.v1.remote import RemoteAgent, RemoteClient
 from accord.v1.spec import SPEC
 from accord.wire.method import Side
 
-__all__ = ("AgentContext", "AgentRole", "ClientContext", "ClientRole", "MaybeAwaitable", "run")
+__all__ = ("AgentContext", "AgentRole", "ClientContext", "ClientRole", "MaybeAwaitable")
 
 T = TypeVar("T")
 MaybeAwaitable: TypeAlias = T | Awaitable[T]
@@ -324,10 +322,3 @@ class ClientRole(Role):
     ) -> MaybeAwaitable[t.MessageMcpResponse]:
         """Pass a request to an MCP server that the client provides."""
         raise MethodNotFound
-
-
-def run(agent: AgentRole) -> None:
-    """Serve one client on stdin and stdout until it disconnects."""
-    from accord.transports.stdio import stdio
-
-    asyncio.run(serve(stdio(restore=False), agent))

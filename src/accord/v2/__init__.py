@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from accord.v2 import methods, types
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
         ClientContext,
         ClientRole,
         MaybeAwaitable,
-        run,
     )
+    from accord.v2.stdio import run
 
 __all__: tuple[str, ...] = (
     "AgentContext",
@@ -36,17 +37,16 @@ __all__ += types.__all__
 _LAZY = {
     **dict.fromkeys(("RemoteAgent", "RemoteClient"), "remote"),
     **dict.fromkeys(
-        ("AgentContext", "AgentRole", "ClientContext", "ClientRole", "MaybeAwaitable", "run"),
+        ("AgentContext", "AgentRole", "ClientContext", "ClientRole", "MaybeAwaitable"),
         "roles",
     ),
+    "run": "stdio",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
     value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     globals()[name] = value
     return value

@@ -18,14 +18,7 @@ from accord.agent.v1.updates import modes_to_wire
 from accord.errors import InvalidParams, InvalidRequest, RequestError
 from accord.types.convert_v1 import content_from_wire
 
-__all__ = ("HandlersV1", "client_adapter")
-
-
-def client_adapter(
-    params: v1.InitializeRequest, context: v1.AgentContext, *, unstable: bool
-) -> ClientAdapterV1:
-    """Return the adapter for a client that has sent `initialize`."""
-    return ClientAdapterV1(params, context, unstable=unstable)
+__all__ = ("HandlersV1",)
 
 
 class HandlersV1(SharedHandlers):

@@ -8,6 +8,7 @@ from accord import v1
 from accord.agent.mixins import AgentAuthMethod, AuthenticationMixin, overrides_auth_status
 from accord.agent.role import (
     STORE_CALLS,
+    RoleConnection,
     SharedRole,
     auth_methods_for,
     implementation_to_wire,
@@ -18,9 +19,6 @@ from accord.roles.spec import ProtocolSpec
 from accord.wire.base import replace
 
 if TYPE_CHECKING:
-    from accord.agent.agent_connection import AgentConnection
-    from accord.agent.client_adapter import ClientAdapter
-    from accord.agent.handlers import SharedHandlers
     from accord.agent.mixins import TerminalAuthMethod
 
 __all__ = ("AgentRoleV1",)
@@ -42,7 +40,9 @@ _AUTH = frozenset({"authenticate", "logout", "auth_status"})
 class AgentRoleV1(SharedRole, v1.AgentRole):
     """Serves version 1 on a connection of an agent."""
 
-    def __init__(self, connection: AgentConnection) -> None:
+    version = 1
+
+    def __init__(self, connection: RoleConnection) -> None:
         super().__init__(connection)
         self._more = self._agent.handlers_v1()
         if self._agent.spec_v1 is not None:
@@ -53,12 +53,7 @@ class AgentRoleV1(SharedRole, v1.AgentRole):
     def initialize(
         self, params: v1.InitializeRequest, context: v1.AgentContext
     ) -> v1.InitializeResponse:
-        def make_adapter() -> ClientAdapter:
-            from accord.agent.v1.handlers import client_adapter  # the lazy seam
-
-            return client_adapter(params, context, unstable=self._agent.unstable)
-
-        self._connection.set_client(make_adapter)
+        self._connection.set_client(1, params, context)
         terminals = params.client_capabilities.auth.terminal
         return v1.InitializeResponse(
             protocol_version=1,
@@ -106,11 +101,6 @@ class AgentRoleV1(SharedRole, v1.AgentRole):
             derived.session_capabilities, fork=None, archive=None, status=None, title=None
         )
         return replace(derived, session_capabilities=stable)
-
-    def load_handlers(self) -> SharedHandlers:
-        from accord.agent.v1.handlers import HandlersV1
-
-        return HandlersV1(self._connection.manager)
 
 
 def _auth_method(method: AgentAuthMethod | TerminalAuthMethod) -> v1.AuthMethod:

@@ -14,23 +14,15 @@ from accord.agent.session_manager import SessionManager
 from accord.agent.shared_updates import background_to_wire
 from accord.agent.turn_runner import TurnRunner
 from accord.agent.updates import MessageUpdate, TurnEnded, TurnError
-from accord.agent.v2.client_adapter import ClientAdapterV2
 from accord.agent.v2.updates import commands_to_wire, options_to_wire
 from accord.connection.routes import Context
 from accord.connection.tasks import ends_process, is_dropped
 from accord.errors import InternalError, InvalidParams, TransportError
 from accord.types.convert_v2 import content_from_wire
 
-__all__ = ("HandlersV2", "client_adapter")
+__all__ = ("HandlersV2",)
 
 log: logging.Logger = logging.getLogger("accord.agent")
-
-
-def client_adapter(
-    params: v2.InitializeRequest, context: v2.AgentContext, *, unstable: bool
-) -> ClientAdapterV2:
-    """Return the adapter for a client that has sent `initialize`."""
-    return ClientAdapterV2(params, context, unstable=unstable)
 
 
 class HandlersV2(SharedHandlers):

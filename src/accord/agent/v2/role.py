@@ -8,6 +8,7 @@ from accord import v2
 from accord.agent.mixins import AgentAuthMethod, AuthenticationMixin, overrides_auth_status
 from accord.agent.role import (
     STORE_CALLS,
+    RoleConnection,
     SharedRole,
     auth_methods_for,
     implementation_to_wire,
@@ -17,9 +18,6 @@ from accord.agent.role import (
 from accord.wire.base import replace
 
 if TYPE_CHECKING:
-    from accord.agent.agent_connection import AgentConnection
-    from accord.agent.client_adapter import ClientAdapter
-    from accord.agent.handlers import SharedHandlers
     from accord.agent.mixins import TerminalAuthMethod
 
 __all__ = ("AgentRoleV2",)
@@ -43,19 +41,16 @@ _AUTH = frozenset({"login", "logout", "auth_status"})
 class AgentRoleV2(SharedRole, v2.AgentRole):
     """Serves version 2 on a connection of an agent."""
 
-    def __init__(self, connection: AgentConnection) -> None:
+    version = 2
+
+    def __init__(self, connection: RoleConnection) -> None:
         super().__init__(connection)
         self.served: frozenset[str] | None = served_calls(self._agent, _ALWAYS, STORE_CALLS, _AUTH)
 
     def initialize(
         self, params: v2.InitializeRequest, context: v2.AgentContext
     ) -> v2.InitializeResponse:
-        def make_adapter() -> ClientAdapter:
-            from accord.agent.v2.handlers import client_adapter  # the lazy seam
-
-            return client_adapter(params, context, unstable=self._agent.unstable)
-
-        self._connection.set_client(make_adapter)
+        self._connection.set_client(2, params, context)
         auth = params.capabilities.auth
         terminals = auth is not None and auth.terminal is not None
         return v2.InitializeResponse(
@@ -103,11 +98,6 @@ class AgentRoleV2(SharedRole, v2.AgentRole):
             return derived
         stable = replace(derived.session, fork=None, archive=None, status=None, title=None)
         return replace(derived, session=stable)
-
-    def load_handlers(self) -> SharedHandlers:
-        from accord.agent.v2.handlers import HandlersV2
-
-        return HandlersV2(self._connection.manager)
 
 
 def _auth_method(method: AgentAuthMethod | TerminalAuthMethod) -> v2.AuthMethod:
