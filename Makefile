@@ -37,6 +37,9 @@ lint: $(VENV)/.dev  ## Check format, lint, language, spelling and types
 	$(BIN)/python tools/check_language.py
 	$(BIN)/codespell src tests docs tools examples benchmarks changelog.d README.md CONTRIBUTING.md CHANGELOG.md
 	$(BIN)/pyright --threads
+	@echo 'pyright --verifytypes accord'  # finds the package with the first Python of PATH
+	@PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes accord --ignoreexternal >$(VENV)/types.txt || \
+		{ sed -n '/^Symbols used/,$$p' $(VENV)/types.txt; exit 1; }
 
 format: $(VENV)/.dev  ## Format, and fix what can be fixed
 	$(BIN)/ruff format
