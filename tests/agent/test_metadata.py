@@ -27,7 +27,7 @@ from accord import (
     v1,
     v2,
 )
-from accord.agent.store.records import decode_update, encode_update
+from accord.agent.store.encoding import decode_update, encode_update
 from accord.agent.updates import MessageUpdate
 from accord.cli.ask.views.json_lines import event_line
 from accord.script_agent.agent import ScriptAgent

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from accord.agent.store.base import MemoryStore, SessionStore, StoredSession
-from accord.agent.store.records import decode_update, encode_update
+from accord.agent.store.encoding import decode_update, encode_update
 from accord.agent.store.replay import collapse
 from accord.agent.store.sqlite import SqliteStore
 from accord.agent.updates import (

@@ -15,10 +15,10 @@ import pytest
 
 from accord import Agent, MemoryStore, SessionStore, SqliteStore, Turn
 from accord.agent import FallbackStore
-from accord.agent.store import fallback, session_log
+from accord.agent.store import fallback, stored_sessions
 from accord.agent.store.base import PAGE_ENTRIES, StoredSession
-from accord.agent.store.records import encode_update
-from accord.agent.store.session_log import SessionLog
+from accord.agent.store.encoding import encode_update
+from accord.agent.store.stored_sessions import StoredSessions
 from accord.agent.updates import MessageUpdate, ToolCallUpdate, ToolContentUpdate, Update
 from accord.testing import StoreContract
 from agent.harness import BOTH, V1, connect_client
@@ -129,9 +129,9 @@ async def test_file_that_stays_locked_is_an_error(
 # Long sessions.
 
 
-async def _filled(store: SessionStore, entries: Sequence[Update]) -> SessionLog:
+async def _filled(store: SessionStore, entries: Sequence[Update]) -> StoredSessions:
     await store.create(_session(), [encode_update(report) for report in entries])
-    return SessionLog(store)
+    return StoredSessions(store)
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
@@ -148,14 +148,14 @@ async def test_other_sessions_run_while_a_long_session_is_loaded(
         ]
     sessions = await _filled(store, entries)
     read = shown = 0
-    real = session_log.decode_update
+    real = stored_sessions.decode_update
 
     def counted(entry: bytes) -> Update | None:
         nonlocal read
         read += 1
         return real(entry)
 
-    monkeypatch.setattr(session_log, "decode_update", counted)
+    monkeypatch.setattr(stored_sessions, "decode_update", counted)
     most = before = 0
 
     async def others() -> None:

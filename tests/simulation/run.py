@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 import accord
-import accord.agent.store.session_log
+import accord.agent.store.stored_sessions
 import accord.agent.terminals
 import accord.client.v1.role
 import accord.client.v2.role  # what is patched has to be imported before

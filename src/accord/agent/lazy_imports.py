@@ -49,12 +49,12 @@ def session_manager(
     """Return the manager of the sessions of one connection."""
     from accord.agent.session_manager import SessionManager
 
-    stored_log = None
+    stored_sessions = None
     if agent.store is not None:
-        from accord.agent.store.session_log import SessionLog
+        from accord.agent.store.stored_sessions import StoredSessions
 
-        stored_log = SessionLog(agent.store)
-    return SessionManager(agent, adapter, stored_log, max_sessions=max_sessions)
+        stored_sessions = StoredSessions(agent.store)
+    return SessionManager(agent, adapter, stored_sessions, max_sessions=max_sessions)
 
 
 def handlers(version: ProtocolVersion, manager: SessionManager) -> SharedHandlers:

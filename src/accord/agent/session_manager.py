@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from accord.agent.hooks import AgentHooks
     from accord.agent.session_setup import SessionSetup
     from accord.agent.store.base import SessionPage
-    from accord.agent.store.session_log import LoadedSession, SessionLog
+    from accord.agent.store.stored_sessions import LoadedSession, StoredSessions
     from accord.types.auth import AuthAccount, AuthState
     from accord.types.content import ContentBlock
     from accord.types.session import SessionOption
@@ -44,13 +44,13 @@ class SessionManager:
         self,
         agent: AgentHooks,
         adapter: ClientAdapter,
-        stored_log: SessionLog | None,
+        stored_sessions: StoredSessions | None,
         *,
         max_sessions: int = _MAX_SESSIONS,
     ) -> None:
         self.agent = agent
         self.client_adapter = adapter
-        self.log = stored_log
+        self.stored_sessions = stored_sessions
         self.cores: dict[str, SessionCore] = {}
         self.sessions: dict[str, Session] = {}
         self.subagents: dict[str, SessionCore] = {}
@@ -97,13 +97,13 @@ class SessionManager:
         setup.check()
         session_id = f"session-{os.urandom(12).hex()}"
         with self._reserve_slot():
-            if self.log is None:
+            if self.stored_sessions is None:
                 return await self._open(self._make_core(session_id, setup))
-            await self.log.create(session_id, setup.cwd, setup.additional_directories)
+            await self.stored_sessions.create(session_id, setup.cwd, setup.additional_directories)
             try:
                 return await self._open(self._make_core(session_id, setup))
             except BaseException:
-                await self.log.delete(session_id)
+                await self.stored_sessions.delete(session_id)
                 raise
 
     @contextmanager
@@ -135,8 +135,10 @@ class SessionManager:
             mcp_servers=setup.mcp_servers,
             system_prompt=setup.system_prompt,
             first_number=first_number,
-            write=None if self.log is None else self.log.writer(session_id),
-            read_history=None if self.log is None else partial(self.log.history, session_id),
+            write=None if self.stored_sessions is None else self.stored_sessions.writer(session_id),
+            read_history=None
+            if self.stored_sessions is None
+            else partial(self.stored_sessions.history, session_id),
         )
 
     async def _open(
@@ -155,15 +157,15 @@ class SessionManager:
         """Open a stored session, after sending its history if `replay`."""
         self.agent.check_auth()
         setup.check()
-        if self.log is None:
+        if self.stored_sessions is None:
             return self.session(session_id)  # only open ones exist
         async with self._registry.lock(session_id):
-            return await self._resume(self.log, session_id, setup, replay=replay)
+            return await self._resume(self.stored_sessions, session_id, setup, replay=replay)
 
     async def _resume(
-        self, stored_log: SessionLog, session_id: str, setup: SessionSetup, *, replay: bool
+        self, stored_sessions: StoredSessions, session_id: str, setup: SessionSetup, *, replay: bool
     ) -> SessionCore:
-        stored = await stored_log.find(session_id)
+        stored = await stored_sessions.find(session_id)
         if not setup.is_in(stored.cwd):
             # R-SESS-05, R-SESS-35: a session does not move to another directory
             raise InvalidParams("The session works elsewhere", data={"cwd": stored.cwd})
@@ -171,7 +173,7 @@ class SessionManager:
         if core is None:
             await self._close_elsewhere(session_id)
             with self._reserve_slot():
-                loaded = await stored_log.load(session_id)
+                loaded = await stored_sessions.load(session_id)
                 core = self._make_core(session_id, setup, first_number=loaded.count)
                 core.title, core.title_set_by_user = stored.title, stored.title_is_users
                 await self._open(core, loaded.options)
@@ -183,7 +185,7 @@ class SessionManager:
             core.system_prompt = setup.system_prompt
         if replay:
             async with core.hold_updates():  # each update is sent once: as history or as news
-                await self._replay(core, await stored_log.load(session_id))
+                await self._replay(core, await stored_sessions.load(session_id))
         return core
 
     async def _replay(self, core: SessionCore, loaded: LoadedSession) -> None:
@@ -196,47 +198,47 @@ class SessionManager:
         """Open a new session that starts as a copy of another."""
         self.agent.check_auth()
         setup.check()
-        stored_log = self._required_log
+        stored_sessions = self._required_sessions
         copy_id = f"session-{os.urandom(12).hex()}"
         with self._reserve_slot():
-            stored = await stored_log.fork(
+            stored = await stored_sessions.fork(
                 session_id, copy_id, setup.cwd, setup.additional_directories
             )
             try:
-                loaded = await stored_log.load(copy_id)
+                loaded = await stored_sessions.load(copy_id)
                 core = self._make_core(copy_id, setup, first_number=loaded.count)
                 core.title = stored.title
                 return await self._open(core, loaded.options)
             except BaseException:
-                await stored_log.delete(copy_id)
+                await stored_sessions.delete(copy_id)
                 raise
 
     # Stored sessions.
 
     @property
-    def _required_log(self) -> SessionLog:
-        assert self.log is not None, "advertised only with a store"
-        return self.log
+    def _required_sessions(self) -> StoredSessions:
+        assert self.stored_sessions is not None, "advertised only with a store"
+        return self.stored_sessions
 
     async def delete(self, session_id: str) -> None:
         """Delete a session; do nothing if it does not exist (R-LIST-14: not an error)."""
         async with self._registry.lock(session_id):
             await self._close_elsewhere(session_id)
-            await self._required_log.delete(session_id)
+            await self._required_sessions.delete(session_id)
 
     async def archive(self, session_id: str, *, archived: bool) -> None:
         """Archive or unarchive a session."""
         async with self._registry.lock(session_id):
-            await self._required_log.find(session_id)
+            await self._required_sessions.find(session_id)
             if archived:
                 await self._close_elsewhere(session_id)  # R-ARCH-04: an archived one is closed
-            await self._required_log.archive(session_id, archived=archived)
+            await self._required_sessions.archive(session_id, archived=archived)
 
     async def status(self, session_id: str) -> Literal["open", "saved"]:
         """Return whether a session is open, on any connection (R-STATUS-03)."""
         if session_id in self._registry.sessions:
             return "open"
-        await self._required_log.find(session_id)
+        await self._required_sessions.find(session_id)
         return "saved"
 
     async def set_title(self, session_id: str, title: str) -> str:
@@ -244,7 +246,7 @@ class SessionManager:
         title = " ".join(title.split())
         if not title:
             raise InvalidParams("A title must not be empty")  # R-TITLE-03
-        await self._required_log.set_title(session_id, title)
+        await self._required_sessions.set_title(session_id, title)
         if (owner := self._registry.owners.get(session_id)) is not None:
             owner.set_users_title(session_id, title)
         return title
@@ -258,7 +260,7 @@ class SessionManager:
         self, *, cwd: str | None, archived: str | None, cursor: str | None
     ) -> SessionPage:
         """Return a page of the stored sessions; raise `InvalidParams` for an invalid filter."""
-        return await self._required_log.list(cwd=cwd, archived=archived, cursor=cursor)
+        return await self._required_sessions.list(cwd=cwd, archived=archived, cursor=cursor)
 
     # Using.
 

@@ -60,7 +60,7 @@ class HandlersV2(SharedHandlers):
         self, params: v2.ListSessionsRequest, context: Context
     ) -> v2.ListSessionsResponse:
         """List the stored sessions; without a store, the open ones."""
-        if self.manager.log is not None:
+        if self.manager.stored_sessions is not None:
             return await super().list_sessions(params, context)
         sessions = [
             v2.SessionInfo(

@@ -1,31 +1,23 @@
-"""Sessions in a store: every update is stored before it is sent."""
+"""The sessions in a store: creates, finds, loads, forks, archives, deletes and lists them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from accord.agent.store.base import SessionPage, SessionStore, StoredSession
-from accord.agent.store.records import decode_update, encode_update
+from accord.agent.store.encoding import decode_update
 from accord.agent.store.replay import Collapser
-from accord.agent.updates import (
-    CommandsUpdate,
-    MessageUpdate,
-    NoticeUpdate,
-    OptionsUpdate,
-    TitleUpdate,
-    TurnEnded,
-    Update,
-)
-from accord.errors import InvalidParams, ResourceNotFound
+from accord.agent.store.session_writer import SessionWriter, find_session, timestamp
+from accord.agent.updates import OptionsUpdate, Update
+from accord.errors import InvalidParams
 from accord.types.session import SessionOption
 
-__all__ = ("LoadedSession", "SessionLog")
+__all__ = ("LoadedSession", "StoredSessions")
 
 _UPDATES_PER_STEP = 128  # of a replay, before other tasks run
 
@@ -45,7 +37,7 @@ class LoadedSession(Struct):
                 await asyncio.sleep(0)
 
 
-class SessionLog:
+class StoredSessions:
     """The operations of sessions on a store."""
 
     def __init__(self, store: SessionStore) -> None:
@@ -55,16 +47,16 @@ class SessionLog:
         """Store a new session."""
         await self._store.create(
             StoredSession(
-                id=session_id, cwd=cwd, additional_directories=tuple(additional), updated_at=_now()
+                id=session_id,
+                cwd=cwd,
+                additional_directories=tuple(additional),
+                updated_at=timestamp(),
             )
         )
 
     async def find(self, session_id: str) -> StoredSession:
         """Return a session; raise `ResourceNotFound`."""
-        stored = await self._store.get(session_id)
-        if stored is None:
-            raise ResourceNotFound(data={"sessionId": session_id})
-        return stored
+        return await find_session(self._store, session_id)
 
     async def fork(
         self, session_id: str, copy: str, cwd: str, additional: Sequence[str]
@@ -77,27 +69,14 @@ class SessionLog:
             additional_directories=tuple(additional),
             title=source.title,
             title_is_users=source.title_is_users,
-            updated_at=_now(),
+            updated_at=timestamp(),
         )
         await self._store.copy(session_id, stored)
         return stored
 
     def writer(self, session_id: str) -> Callable[[Update], Awaitable[None]]:
         """Return the function that stores the updates of a session."""
-        store = self._store
-
-        async def record(update: Update) -> None:
-            if isinstance(update, CommandsUpdate | NoticeUpdate):
-                return  # sent when a session is opened, or only once (R-SESS-18)
-            await store.append(session_id, encode_update(update))
-            if isinstance(update, TurnEnded | TitleUpdate) or (
-                isinstance(update, MessageUpdate) and update.role == "user"
-            ):
-                stored = await self.find(session_id)
-                title = update.title if isinstance(update, TitleUpdate) else stored.title
-                await store.update(replace(stored, title=title, updated_at=_now()))
-
-        return record
+        return SessionWriter(self._store, session_id).write
 
     async def load(self, session_id: str) -> LoadedSession:
         """Return a stored session; other tasks run while it is read."""
@@ -147,7 +126,3 @@ class SessionLog:
             return await self._store.list(cwd=cwd, archived=wanted, cursor=cursor)
         except ValueError:
             raise InvalidParams("Invalid cursor") from None  # R-LIST-06
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
