@@ -151,7 +151,7 @@ async def test_lines_that_are_not_json_are_noise() -> None:
         "\xef\xbb\xbf".encode("latin-1").decode() + '{"d":4}',
     ]
     code = f"import sys; sys.stdout.buffer.write({os.linesep.join(lines).encode()!r})"
-    async with python(code, on_noise=noise.append) as (transport, heard):
+    async with python(code, on_stdout_noise=noise.append) as (transport, heard):
         await heard.until(lambda: heard.ended)
         assert [frame.strip(b"\xef\xbb\xbf ") for frame in heard.frames] == [
             b'{"a":1}',
@@ -169,7 +169,7 @@ async def test_observer_that_fails_does_no_harm(caplog: pytest.LogCaptureFixture
         raise RuntimeError
 
     script = "echo noise; echo error >&2; echo '{}'"
-    async with shell(script, on_noise=fail, on_stderr=fail) as (transport, heard):
+    async with shell(script, on_stdout_noise=fail, on_stderr=fail) as (transport, heard):
         await heard.until(lambda: heard.ended)
         await transport.exit_error()
         assert heard.frames == [b"{}"]

@@ -120,7 +120,7 @@ async def connect(
     it does not respond within `initialize_timeout_s`.
     """
     transport = _transport_for(
-        command, cwd=cwd, env=env, on_stderr=on_stderr, on_noise=on_stdout_noise
+        command, cwd=cwd, env=env, on_stderr=on_stderr, on_stdout_noise=on_stdout_noise
     )
     services = ClientServices(
         permissions,

@@ -43,14 +43,15 @@ def process(
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str | None] | None = None,
     frame_bytes: int = FRAME_BYTES,
-    on_noise: Callable[[str], None] | None = None,
+    on_stdout_noise: Callable[[str], None] | None = None,
     on_stderr: Callable[[str], None] | None = None,
     stop_times_s: StopTimes = (2.0, 2.0, 2.0),
 ) -> Callable[[], ProcessTransport]:
     """Return a factory that starts this command for each connection; see `argv_of` for strings.
 
     `env` changes the inherited environment; the value None removes a variable. Lines on the
-    agent's stdout that are not JSON go to `on_noise`, the lines of its stderr to `on_stderr`.
+    agent's stdout that are not JSON go to `on_stdout_noise`, the lines of its stderr to
+    `on_stderr`.
     `stop_times_s` is the time for it to exit after its stdin is closed, after SIGTERM, and after
     SIGKILL.
     """
@@ -62,7 +63,7 @@ def process(
             cwd=None if cwd is None else os.fspath(cwd),
             env=env,
             frame_bytes=frame_bytes,
-            on_noise=on_noise,
+            on_stdout_noise=on_stdout_noise,
             on_stderr=on_stderr,
             stop_times_s=stop_times_s,
         )
@@ -80,7 +81,7 @@ class ProcessTransport(PipeTransport):
         cwd: str | None,
         env: Mapping[str, str | None] | None,
         frame_bytes: int,
-        on_noise: Callable[[str], None] | None,
+        on_stdout_noise: Callable[[str], None] | None,
         on_stderr: Callable[[str], None] | None,
         stop_times_s: StopTimes,
     ) -> None:
@@ -91,7 +92,7 @@ class ProcessTransport(PipeTransport):
         self._argv = argv
         self._cwd = cwd
         self._env = env
-        self._on_noise = on_noise
+        self._on_stdout_noise = on_stdout_noise
         self._stderr = _Stderr(on_stderr)
         self.stop_times_s = stop_times_s  # read by `aclose`
         self._group: ProcessGroup | None = None
@@ -224,8 +225,8 @@ class ProcessTransport(PipeTransport):
     def _noise(self, line: Frame) -> None:
         self.noise_lines += 1
         log.debug("! not JSON on stdout of process %s", self.pid)
-        if self._on_noise is not None:
-            _show(self._on_noise, bytes(line[:_SHOWN_BYTES]))
+        if self._on_stdout_noise is not None:
+            _show(self._on_stdout_noise, bytes(line[:_SHOWN_BYTES]))
 
 
 @tolerates("noise-on-stdout")

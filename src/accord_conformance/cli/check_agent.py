@@ -186,7 +186,7 @@ def _run(
         raise click.UsageError(str(unknown)) from None
 
     def connect(noise: Callable[[str], None]) -> ProcessTransport:
-        return process(*settings.command, env=settings.env, on_noise=noise)()
+        return process(*settings.command, env=settings.env, on_stdout_noise=noise)()
 
     def closed(name: str, connection: RawConnection) -> None:
         if trace is None or faults:

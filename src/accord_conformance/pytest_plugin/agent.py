@@ -103,7 +103,7 @@ class _ObservedTransport:
     def __init__(self, options: dict[str, Any]) -> None:
         self._observer = Observer(only="agent")
         self._began = time.monotonic()
-        self._on_noise: Callable[[str], None] | None = options.get("on_stdout_noise")
+        self._on_stdout_noise: Callable[[str], None] | None = options.get("on_stdout_noise")
         observers = (*options.get("observers", ()), self._frame)
         self.options: dict[str, Any] = {
             **options,
@@ -122,8 +122,8 @@ class _ObservedTransport:
 
     def _noise(self, text: str) -> None:
         self._observer.receive("agent", text.encode(), time.monotonic() - self._began)
-        if self._on_noise is not None:
-            self._on_noise(text)
+        if self._on_stdout_noise is not None:
+            self._on_stdout_noise(text)
 
 
 def agent_command(request: pytest.FixtureRequest) -> tuple[list[str], bool]:

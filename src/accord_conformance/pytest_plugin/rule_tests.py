@@ -89,7 +89,7 @@ class Check(pytest.Collector):
         settings = self.settings
 
         def connect(noise: Callable[[str], None]) -> ProcessTransport:
-            return process(*settings.command, env=settings.env, on_noise=noise)()
+            return process(*settings.command, env=settings.env, on_stdout_noise=noise)()
 
         subject = " ".join(settings.command)
         run = AgentRun(

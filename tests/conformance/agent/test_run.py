@@ -52,7 +52,7 @@ async def test_what_an_agent_writes_instead_of_an_answer_is_told() -> None:
     chatty = [sys.executable, "-c", "import sys; print('Welcome!', flush=True); sys.stdin.read()"]
 
     def connect(noise: Callable[[str], None]) -> Transport:
-        return process(*chatty, on_noise=noise)()
+        return process(*chatty, on_stdout_noise=noise)()
 
     result = await AgentRun(connect, (), Settings(timeout=1.0, answer=1.0)).run((1,))
     assert (
@@ -92,7 +92,7 @@ async def start(code: str, *names: str, settings: Settings | None = None) -> Run
     def connect(noise: Callable[[str], None]) -> Transport:
         stops = (2.0, 0.5, 2.0)
         argv = (sys.executable, "-c", code)
-        return process(*argv, env=settings.env, on_noise=noise, stop_times_s=stops)()
+        return process(*argv, env=settings.env, on_stdout_noise=noise, stop_times_s=stops)()
 
     return await AgentRun(connect, chosen, settings).run((1,))
 
@@ -297,7 +297,7 @@ Crashes().run()
 
 async def test_agent_that_goes_away_is_told_of_with_its_last_words() -> None:
     def connect(noise: Callable[[str], None]) -> Transport:
-        return process(sys.executable, "-c", CRASHES, on_noise=noise)()
+        return process(sys.executable, "-c", CRASHES, on_stdout_noise=noise)()
 
     chosen = [one for one in agent_scenarios() if one.name == "prompts/text"]
     result = await AgentRun(connect, chosen, Settings(timeout=20.0)).run((1,))
@@ -392,7 +392,7 @@ async def test_scenario_that_is_to_be_skipped_is_not_played() -> None:
 
 async def test_agent_that_cannot_be_started_ends_the_run() -> None:
     def connect(noise: Callable[[str], None]) -> object:
-        return process("accord-no-such-program", on_noise=noise)()
+        return process("accord-no-such-program", on_stdout_noise=noise)()
 
     with pytest.raises(StartError):
         await AgentRun(connect, (), Settings()).run((1,))  # type: ignore[arg-type]  # enough

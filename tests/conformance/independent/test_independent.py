@@ -45,7 +45,7 @@ async def check(
         settings = msgspec.structs.replace(settings, timeout=2.0, answer=1.0)
 
     def connect(noise: Callable[[str], None]) -> Transport:
-        return process(*AGENT, env={"BREAK": breaks, "VARY": vary}, on_noise=noise)()
+        return process(*AGENT, env={"BREAK": breaks, "VARY": vary}, on_stdout_noise=noise)()
 
     async with asyncio.timeout(PATIENCE_S):
         return await AgentRun(connect, scenarios, settings).run(versions)

@@ -36,7 +36,7 @@ class AskProgram:
             *options.argv,
             env=options.env,
             on_stderr=self._agent_output.add_stderr,
-            on_noise=self._agent_output.add_noise,
+            on_stdout_noise=self._agent_output.add_noise,
             stop_times_s=STOP_TIMES_S,
         )
 
