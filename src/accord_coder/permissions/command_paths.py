@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from accord_coder.permissions.command_line import MAX_CHARACTERS, argv_of, commands_in, words_in
-from accord_coder.permissions.command_rules import is_read_only
+from accord_coder.permissions.command_rules import only_reads
 from accord_coder.permissions.sensitive_files import is_guarded, is_secret, matches_secret
 
 __all__ = ("NamedFiles", "files_named")
@@ -67,15 +67,15 @@ def files_named(command: str, cwd: str, is_inside: Callable[[str], bool]) -> Nam
                 outside = _leads_out(part, real, cwd, is_inside)
     if len(command) > MAX_CHARACTERS:
         found_secret = found_secret or "A part of this long command"
-    if found_guarded is not None and _is_read_only(command, argv):
+    if found_guarded is not None and _only_reads(command, argv):
         found_guarded = None
     return NamedFiles(secret=found_secret, guarded=found_guarded, outside=outside)
 
 
-def _is_read_only(command: str, argv: tuple[str, ...] | None) -> bool:
+def _only_reads(command: str, argv: tuple[str, ...] | None) -> bool:
     if argv is not None:
-        return is_read_only(argv)
-    return ">" not in command and all(map(is_read_only, commands_in(command)))
+        return only_reads(argv)
+    return ">" not in command and all(map(only_reads, commands_in(command)))
 
 
 def _parts(word: str) -> Iterator[tuple[str, bool]]:

@@ -10,12 +10,18 @@ import os
 from collections.abc import Iterator, Sequence
 
 from accord_coder.permissions.command_line import argv_of
-from accord_coder.permissions.known_commands import COMMANDS, READ_ONLY, RISKY, KnownCommand, Risks
+from accord_coder.permissions.command_options import (
+    KNOWN_COMMANDS,
+    READING_PROGRAMS,
+    RISKY_OPTIONS,
+    KnownCommand,
+    RiskyOptions,
+)
 
-__all__ = ("covers_rest", "is_read_only", "suggest_pattern")
+__all__ = ("covers_rest", "only_reads", "suggest_pattern")
 
 _BY_PROGRAM: dict[str, list[KnownCommand]] = {}
-for _command in COMMANDS:
+for _command in KNOWN_COMMANDS:
     _BY_PROGRAM.setdefault(_command.words[0], []).append(_command)
 
 # In awk programs: these run commands or write files.
@@ -28,7 +34,7 @@ def covers_rest(rule: Sequence[str], words: Sequence[str]) -> bool:
     known = _known(words)
     if known is not None and len(known.words) <= len(rule):
         return _is_listed(known, rest)
-    risks = RISKY.get(os.path.basename(words[0]))  # noqa: PTH119  # a text
+    risks = RISKY_OPTIONS.get(os.path.basename(words[0]))  # noqa: PTH119  # a text
     if risks is None:
         return True
     if any(_is_risky(risks, word) for word in rest):
@@ -36,14 +42,14 @@ def covers_rest(rule: Sequence[str], words: Sequence[str]) -> bool:
     return _has_safe_scripts(words)
 
 
-def is_read_only(words: Sequence[str]) -> bool:
+def only_reads(words: Sequence[str]) -> bool:
     """Return whether a command changes nothing and runs nothing else, by the table."""
     known = _known(words)
     if known is not None:
-        return known.read_only and _is_listed(known, words[len(known.words) :])
-    if words[0] not in READ_ONLY:
+        return known.only_reads and _is_listed(known, words[len(known.words) :])
+    if words[0] not in READING_PROGRAMS:
         return False
-    risks = RISKY.get(words[0])
+    risks = RISKY_OPTIONS.get(words[0])
     return risks is None or not any(_is_risky(risks, word) for word in words[1:])
 
 
@@ -96,7 +102,7 @@ def _is_listed_option(known: KnownCommand, word: str) -> bool:
     return True
 
 
-def _is_risky(risks: Risks, word: str) -> bool:
+def _is_risky(risks: RiskyOptions, word: str) -> bool:
     if word in risks.words:
         return True
     if not word.startswith("-") or word in ("-", "--"):
@@ -120,7 +126,7 @@ def _has_safe_scripts(words: Sequence[str]) -> bool:
     if program in ("sed", "gsed"):
         return bool(operands) and all(map(_is_safe_sed, _sed_commands(operands[0])))
     if program in ("tar", "bsdtar") and operands and operands[0] == words[1]:
-        return not set(operands[0]) & set(RISKY["tar"].letters)  # tar xf
+        return not set(operands[0]) & set(RISKY_OPTIONS["tar"].letters)  # tar xf
     return True
 
 

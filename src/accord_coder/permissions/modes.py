@@ -1,4 +1,8 @@
-"""The permission modes: what each allows, refuses, or asks the user about."""
+"""The permission modes: what each allows, refuses, or asks the user about.
+
+Only `bypassPermissions` allows commands. In `acceptEdits`, as in `default`, the user is asked about
+each command that no rule of the project allows (`rules`).
+"""
 
 from __future__ import annotations
 

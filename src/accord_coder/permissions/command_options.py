@@ -1,25 +1,29 @@
-"""What options of well-known commands do: the table that rules for commands are judged by.
+"""The options of well-known commands: the table that a rule ending in a star is judged by.
 
-`COMMANDS` has the commands for which "always allow" offers a rule that ends in a star, each with
-all the options that such a rule covers. An option that is not listed is asked about: options that
-write a file, run a program, or read a file of settings are not listed for that reason.
+No command is allowed by this table: rules allow commands (`rules`), and no mode does but
+`bypassPermissions` (`modes`).
 
-`RISKY` has the options of other programs, for rules that a person wrote (`find *`): a command with
-one of them is covered only if the rule itself names it.
+`KNOWN_COMMANDS` has the commands for which "always allow" offers such a rule, each with all the
+options that the rule covers. The user is asked about an option that is not listed: it may write a
+file, run a program, or read a file of settings.
+
+`RISKY_OPTIONS` has the options of other programs, for rules that a person wrote (`find *`): a
+command with one of them is covered only if the rule itself names it.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ("COMMANDS", "READ_ONLY", "RISKY", "KnownCommand", "Risks")
+__all__ = ("KNOWN_COMMANDS", "READING_PROGRAMS", "RISKY_OPTIONS", "KnownCommand", "RiskyOptions")
 
 
 class KnownCommand(Struct, frozen=True, kw_only=True):
     """A command and what follows it in a rule that is offered.
 
-    `flags` are letters of options that take no value, `values` those that take one. `read_only` is
-    for commands that change nothing: they may name files that other commands may not.
+    `flags` are letters of options that take no value, `values` those that take one.
+    `only_reads` is for commands that change nothing: they may name files that other commands may
+    not.
     """
 
     words: tuple[str, ...]
@@ -28,10 +32,10 @@ class KnownCommand(Struct, frozen=True, kw_only=True):
     values: str = ""
     numbers: bool = False  # -5
     operands: bool = True
-    read_only: bool = True
+    only_reads: bool = True
 
 
-class Risks(Struct, frozen=True, kw_only=True):
+class RiskyOptions(Struct, frozen=True, kw_only=True):
     """Options of a program that write, run or read settings; a shorter spelling counts, too.
 
     `letters` are those of short options, also in the middle of others (`-xec`). `words` are words
@@ -77,7 +81,7 @@ _GO = _names("""
     -json -list -n -p -parallel -race -run -short -shuffle -skip -tags -timeout -trimpath -v -x
 """)
 
-COMMANDS: tuple[KnownCommand, ...] = (
+KNOWN_COMMANDS: tuple[KnownCommand, ...] = (
     KnownCommand(
         words=("git", "status"),
         options=_names("""
@@ -185,7 +189,7 @@ COMMANDS: tuple[KnownCommand, ...] = (
         words=("git", "add"),
         options=_names("--all --update --verbose --dry-run --intent-to-add --refresh"),
         flags="AuvnN",
-        read_only=False,
+        only_reads=False,
     ),
     KnownCommand(
         words=("git", "commit"),
@@ -194,19 +198,19 @@ COMMANDS: tuple[KnownCommand, ...] = (
         ),
         flags="asq",
         values="m",
-        read_only=False,
+        only_reads=False,
     ),
     KnownCommand(
-        words=("cargo", "build"), options=_CARGO, flags="vqr", values="pjF", read_only=False
+        words=("cargo", "build"), options=_CARGO, flags="vqr", values="pjF", only_reads=False
     ),
     KnownCommand(
-        words=("cargo", "check"), options=_CARGO, flags="vqr", values="pjF", read_only=False
+        words=("cargo", "check"), options=_CARGO, flags="vqr", values="pjF", only_reads=False
     ),
     KnownCommand(
-        words=("cargo", "test"), options=_CARGO, flags="vqr", values="pjF", read_only=False
+        words=("cargo", "test"), options=_CARGO, flags="vqr", values="pjF", only_reads=False
     ),
     KnownCommand(
-        words=("cargo", "clippy"), options=_CARGO, flags="vqr", values="pjF", read_only=False
+        words=("cargo", "clippy"), options=_CARGO, flags="vqr", values="pjF", only_reads=False
     ),
     KnownCommand(
         words=("cargo", "fmt"),
@@ -214,7 +218,7 @@ COMMANDS: tuple[KnownCommand, ...] = (
         flags="vq",
         values="p",
         operands=False,
-        read_only=False,
+        only_reads=False,
     ),
     KnownCommand(
         words=("cargo", "tree"),
@@ -222,10 +226,10 @@ COMMANDS: tuple[KnownCommand, ...] = (
         flags="d",
         values="pie",
     ),
-    KnownCommand(words=("go", "build"), options=_GO, read_only=False),
-    KnownCommand(words=("go", "test"), options=_GO, read_only=False),
-    KnownCommand(words=("go", "vet"), options=_GO, read_only=False),
-    KnownCommand(words=("go", "list"), options=_GO | _names("-m -u -deps -test"), read_only=True),
+    KnownCommand(words=("go", "build"), options=_GO, only_reads=False),
+    KnownCommand(words=("go", "test"), options=_GO, only_reads=False),
+    KnownCommand(words=("go", "vet"), options=_GO, only_reads=False),
+    KnownCommand(words=("go", "list"), options=_GO | _names("-m -u -deps -test"), only_reads=True),
     KnownCommand(
         words=("npm", "ls"),
         options=_names("--all --depth --json --long --parseable --omit --include"),
@@ -276,8 +280,9 @@ COMMANDS: tuple[KnownCommand, ...] = (
     ),
 )
 
-# Programs that change nothing, but for the options in `RISKY`.
-READ_ONLY = frozenset(
+# Programs that change nothing, except with an option in `RISKY_OPTIONS`: a rule for them also covers
+# guarded files.
+READING_PROGRAMS = frozenset(
     """
     basename cat cmp comm cut df diff dirname du echo egrep fgrep file find grep head jq ls md5sum
     nl od pwd readlink realpath rg sha256sum sort stat tail tree wc which
@@ -285,19 +290,21 @@ READ_ONLY = frozenset(
 )
 
 # By the name of the program.
-RISKY: dict[str, Risks] = {
-    "awk": Risks(
+RISKY_OPTIONS: dict[str, RiskyOptions] = {
+    "awk": RiskyOptions(
         options=_names(
             "--file --include --load --exec --in-place --pretty-print --profile --dump-variables"
             " --debug --source"
         ),
         letters="fileEopdDW",
     ),
-    "ack": Risks(options=_names("--pager --ackrc --files-from")),
-    "ag": Risks(options=_names("--pager --path-to-ignore"), letters="p"),
-    "bat": Risks(options=_names("--pager --config-file --config-dir --cache-dir")),
-    "cargo": Risks(options=_names("--config --manifest-path --target-dir --out-dir"), letters="ZC"),
-    "curl": Risks(
+    "ack": RiskyOptions(options=_names("--pager --ackrc --files-from")),
+    "ag": RiskyOptions(options=_names("--pager --path-to-ignore"), letters="p"),
+    "bat": RiskyOptions(options=_names("--pager --config-file --config-dir --cache-dir")),
+    "cargo": RiskyOptions(
+        options=_names("--config --manifest-path --target-dir --out-dir"), letters="ZC"
+    ),
+    "curl": RiskyOptions(
         options=_names(
             "--output --remote-name --config --upload-file --dump-header --cookie-jar"
             " --trace --trace-ascii --trace-config --output-dir --libcurl --stderr --etag-save"
@@ -305,18 +312,18 @@ RISKY: dict[str, Risks] = {
         ),
         letters="oOJKTDcw",
     ),
-    "docker": Risks(
+    "docker": RiskyOptions(
         options=_names("--config --volume --mount --privileged --env-file --entrypoint --output"),
         letters="v",
     ),
-    "fd": Risks(options=_names("--exec --exec-batch"), letters="xX"),
-    "file": Risks(options=_names("--compile --magic-file"), letters="Cm"),
-    "find": Risks(
+    "fd": RiskyOptions(options=_names("--exec --exec-batch"), letters="xX"),
+    "file": RiskyOptions(options=_names("--compile --magic-file"), letters="Cm"),
+    "find": RiskyOptions(
         words=_names(
             "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls -files0-from"
         )
     ),
-    "git": Risks(
+    "git": RiskyOptions(
         options=_names("""
             --output --output-directory --ext-diff --textconv --no-index --exec --exec-path
             --upload-pack --receive-pack --config --config-env --open-files-in-pager --extcmd
@@ -331,7 +338,7 @@ RISKY: dict[str, Risks] = {
             cvsserver svn p4 fast-import sparse-checkout worktree clone init maintenance help
         """),
     ),
-    "go": Risks(
+    "go": RiskyOptions(
         words=_names("run generate install tool get env mod work"),
         options=_names("""
             -exec -toolexec -vettool -o -overlay -modfile -C -coverprofile -cpuprofile -memprofile
@@ -339,29 +346,31 @@ RISKY: dict[str, Risks] = {
             -compiler -gccgoflags -pkgdir -buildmode
         """),
     ),
-    "grep": Risks(letters="f", options=_names("--file --exclude-from --include-from")),
-    "jq": Risks(
+    "grep": RiskyOptions(letters="f", options=_names("--file --exclude-from --include-from")),
+    "jq": RiskyOptions(
         letters="fL", options=_names("--from-file --slurpfile --rawfile --argfile --library-path")
     ),
-    "kubectl": Risks(
+    "kubectl": RiskyOptions(
         options=_names("--kubeconfig --exec --filename --editor --cache-dir --profile-output"),
         letters="f",
         words=_names(
             "exec cp edit apply delete create patch replace run attach debug plugin proxy"
         ),
     ),
-    "less": Risks(
+    "less": RiskyOptions(
         letters="oOkL",
         options=_names("""
             --log-file --LOG-FILE --lesskey-file --lesskey-src --lesskey-content --cmd
         """),
     ),
-    "make": Risks(
+    "make": RiskyOptions(
         options=_names("--file --makefile --eval --directory --include-dir --old-file"),
         letters="fCIEo",
     ),
-    "man": Risks(options=_names("--pager --html --config-file --preprocessor"), letters="PHCp"),
-    "npm": Risks(
+    "man": RiskyOptions(
+        options=_names("--pager --html --config-file --preprocessor"), letters="PHCp"
+    ),
+    "npm": RiskyOptions(
         options=_names("""
             --script-shell --prefix --userconfig --globalconfig --global --cache --node-options
             --git --editor --shell --call --viewer --ignore-scripts --init-module --location
@@ -369,7 +378,7 @@ RISKY: dict[str, Risks] = {
         letters="Cgc",
         words=_names("config set exec x explore edit run-script start-script init create link"),
     ),
-    "pip": Risks(
+    "pip": RiskyOptions(
         options=_names("""
             --target --prefix --root --python --log --log-file --cache-dir --report --src --config
             --index-url --extra-index-url --find-links --editable --requirement --constraint
@@ -378,27 +387,27 @@ RISKY: dict[str, Risks] = {
         letters="ticrefC",
         words=_names("config download wheel"),
     ),
-    "rg": Risks(options=_names("--pre --hostname-bin --file --ignore-file"), letters="f"),
-    "rsync": Risks(
+    "rg": RiskyOptions(options=_names("--pre --hostname-bin --file --ignore-file"), letters="f"),
+    "rsync": RiskyOptions(
         options=_names("""
             --rsh --rsync-path --log-file --write-batch --only-write-batch --password-file
             --files-from --temp-dir --backup-dir --daemon --config
         """),
         letters="eT",
     ),
-    "scp": Risks(letters="FSoJ"),
+    "scp": RiskyOptions(letters="FSoJ"),
     # Scripts in options, and numbers before them, are not told apart from files.
-    "sed": Risks(
+    "sed": RiskyOptions(
         options=_names("--in-place --file --expression --follow-symlinks --line-length"),
         letters="ifel",
     ),
-    "split": Risks(options=_names("--filter")),
-    "ssh": Risks(letters="oFEIJDLRwO"),
-    "sort": Risks(
+    "split": RiskyOptions(options=_names("--filter")),
+    "ssh": RiskyOptions(letters="oFEIJDLRwO"),
+    "sort": RiskyOptions(
         options=_names("--output --compress-program --files0-from --temporary-directory"),
         letters="oT",
     ),
-    "tar": Risks(
+    "tar": RiskyOptions(
         options=_names("""
             --to-command --checkpoint-action --use-compress-program --info-script --rsh-command
             --new-volume-script --rmt-command --directory --absolute-names --files-from --extract
@@ -407,10 +416,12 @@ RISKY: dict[str, Risks] = {
         """),
         letters="xcruAICFTPKg",
     ),
-    "time": Risks(options=_names("--output"), letters="o"),
-    "tree": Risks(letters="oR", options=_names("--output --fromfile --infofile --gitfile")),
-    "uv": Risks(options=_names("--config-file --directory --project --python --with-editable")),
-    "wget": Risks(
+    "time": RiskyOptions(options=_names("--output"), letters="o"),
+    "tree": RiskyOptions(letters="oR", options=_names("--output --fromfile --infofile --gitfile")),
+    "uv": RiskyOptions(
+        options=_names("--config-file --directory --project --python --with-editable")
+    ),
+    "wget": RiskyOptions(
         options=_names(
             "--output-document --output-file --append-output --execute --config"
             " --use-askpass --directory-prefix --post-file --body-file --input-file"
@@ -418,11 +429,13 @@ RISKY: dict[str, Risks] = {
         ),
         letters="OoaePi",
     ),
-    "yarn": Risks(
+    "yarn": RiskyOptions(
         options=_names("--cwd --use-yarnrc --script-shell --modules-folder"),
         words=_names("config exec node dlx set plugin"),
     ),
-    "zip": Risks(options=_names("--unzip-command --out --logfile-path --move"), letters="TOm"),
+    "zip": RiskyOptions(
+        options=_names("--unzip-command --out --logfile-path --move"), letters="TOm"
+    ),
 }
 for _other, _program in (
     ("gawk", "awk"),
@@ -438,4 +451,4 @@ for _other, _program in (
     ("pnpm", "npm"),
     ("podman", "docker"),
 ):
-    RISKY[_other] = RISKY[_program]
+    RISKY_OPTIONS[_other] = RISKY_OPTIONS[_program]
