@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ("KNOWN_COMMANDS", "READING_PROGRAMS", "RISKY_OPTIONS", "KnownCommand", "RiskyOptions")
+__all__ = ("KNOWN_COMMANDS", "READING_PROGRAMS", "RISKY_OPTIONS", "KnownCommand", "Risks")
 
 
 class KnownCommand(Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class KnownCommand(Struct, frozen=True, kw_only=True):
     only_reads: bool = True
 
 
-class RiskyOptions(Struct, frozen=True, kw_only=True):
+class Risks(Struct, frozen=True, kw_only=True):
     """Options of a program that write, run or read settings; a shorter spelling counts, too.
 
     `letters` are those of short options, also in the middle of others (`-xec`). `words` are words
@@ -280,8 +280,8 @@ KNOWN_COMMANDS: tuple[KnownCommand, ...] = (
     ),
 )
 
-# Programs that change nothing, except with an option in `RISKY_OPTIONS`: a rule for them also covers
-# guarded files.
+# Programs that change nothing, except with an option in `RISKY_OPTIONS`. A command of them may name
+# a file that other commands may not.
 READING_PROGRAMS = frozenset(
     """
     basename cat cmp comm cut df diff dirname du echo egrep fgrep file find grep head jq ls md5sum
@@ -290,21 +290,19 @@ READING_PROGRAMS = frozenset(
 )
 
 # By the name of the program.
-RISKY_OPTIONS: dict[str, RiskyOptions] = {
-    "awk": RiskyOptions(
+RISKY_OPTIONS: dict[str, Risks] = {
+    "awk": Risks(
         options=_names(
             "--file --include --load --exec --in-place --pretty-print --profile --dump-variables"
             " --debug --source"
         ),
         letters="fileEopdDW",
     ),
-    "ack": RiskyOptions(options=_names("--pager --ackrc --files-from")),
-    "ag": RiskyOptions(options=_names("--pager --path-to-ignore"), letters="p"),
-    "bat": RiskyOptions(options=_names("--pager --config-file --config-dir --cache-dir")),
-    "cargo": RiskyOptions(
-        options=_names("--config --manifest-path --target-dir --out-dir"), letters="ZC"
-    ),
-    "curl": RiskyOptions(
+    "ack": Risks(options=_names("--pager --ackrc --files-from")),
+    "ag": Risks(options=_names("--pager --path-to-ignore"), letters="p"),
+    "bat": Risks(options=_names("--pager --config-file --config-dir --cache-dir")),
+    "cargo": Risks(options=_names("--config --manifest-path --target-dir --out-dir"), letters="ZC"),
+    "curl": Risks(
         options=_names(
             "--output --remote-name --config --upload-file --dump-header --cookie-jar"
             " --trace --trace-ascii --trace-config --output-dir --libcurl --stderr --etag-save"
@@ -312,18 +310,18 @@ RISKY_OPTIONS: dict[str, RiskyOptions] = {
         ),
         letters="oOJKTDcw",
     ),
-    "docker": RiskyOptions(
+    "docker": Risks(
         options=_names("--config --volume --mount --privileged --env-file --entrypoint --output"),
         letters="v",
     ),
-    "fd": RiskyOptions(options=_names("--exec --exec-batch"), letters="xX"),
-    "file": RiskyOptions(options=_names("--compile --magic-file"), letters="Cm"),
-    "find": RiskyOptions(
+    "fd": Risks(options=_names("--exec --exec-batch"), letters="xX"),
+    "file": Risks(options=_names("--compile --magic-file"), letters="Cm"),
+    "find": Risks(
         words=_names(
             "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls -files0-from"
         )
     ),
-    "git": RiskyOptions(
+    "git": Risks(
         options=_names("""
             --output --output-directory --ext-diff --textconv --no-index --exec --exec-path
             --upload-pack --receive-pack --config --config-env --open-files-in-pager --extcmd
@@ -338,7 +336,7 @@ RISKY_OPTIONS: dict[str, RiskyOptions] = {
             cvsserver svn p4 fast-import sparse-checkout worktree clone init maintenance help
         """),
     ),
-    "go": RiskyOptions(
+    "go": Risks(
         words=_names("run generate install tool get env mod work"),
         options=_names("""
             -exec -toolexec -vettool -o -overlay -modfile -C -coverprofile -cpuprofile -memprofile
@@ -346,31 +344,29 @@ RISKY_OPTIONS: dict[str, RiskyOptions] = {
             -compiler -gccgoflags -pkgdir -buildmode
         """),
     ),
-    "grep": RiskyOptions(letters="f", options=_names("--file --exclude-from --include-from")),
-    "jq": RiskyOptions(
+    "grep": Risks(letters="f", options=_names("--file --exclude-from --include-from")),
+    "jq": Risks(
         letters="fL", options=_names("--from-file --slurpfile --rawfile --argfile --library-path")
     ),
-    "kubectl": RiskyOptions(
+    "kubectl": Risks(
         options=_names("--kubeconfig --exec --filename --editor --cache-dir --profile-output"),
         letters="f",
         words=_names(
             "exec cp edit apply delete create patch replace run attach debug plugin proxy"
         ),
     ),
-    "less": RiskyOptions(
+    "less": Risks(
         letters="oOkL",
         options=_names("""
             --log-file --LOG-FILE --lesskey-file --lesskey-src --lesskey-content --cmd
         """),
     ),
-    "make": RiskyOptions(
+    "make": Risks(
         options=_names("--file --makefile --eval --directory --include-dir --old-file"),
         letters="fCIEo",
     ),
-    "man": RiskyOptions(
-        options=_names("--pager --html --config-file --preprocessor"), letters="PHCp"
-    ),
-    "npm": RiskyOptions(
+    "man": Risks(options=_names("--pager --html --config-file --preprocessor"), letters="PHCp"),
+    "npm": Risks(
         options=_names("""
             --script-shell --prefix --userconfig --globalconfig --global --cache --node-options
             --git --editor --shell --call --viewer --ignore-scripts --init-module --location
@@ -378,7 +374,7 @@ RISKY_OPTIONS: dict[str, RiskyOptions] = {
         letters="Cgc",
         words=_names("config set exec x explore edit run-script start-script init create link"),
     ),
-    "pip": RiskyOptions(
+    "pip": Risks(
         options=_names("""
             --target --prefix --root --python --log --log-file --cache-dir --report --src --config
             --index-url --extra-index-url --find-links --editable --requirement --constraint
@@ -387,27 +383,27 @@ RISKY_OPTIONS: dict[str, RiskyOptions] = {
         letters="ticrefC",
         words=_names("config download wheel"),
     ),
-    "rg": RiskyOptions(options=_names("--pre --hostname-bin --file --ignore-file"), letters="f"),
-    "rsync": RiskyOptions(
+    "rg": Risks(options=_names("--pre --hostname-bin --file --ignore-file"), letters="f"),
+    "rsync": Risks(
         options=_names("""
             --rsh --rsync-path --log-file --write-batch --only-write-batch --password-file
             --files-from --temp-dir --backup-dir --daemon --config
         """),
         letters="eT",
     ),
-    "scp": RiskyOptions(letters="FSoJ"),
+    "scp": Risks(letters="FSoJ"),
     # Scripts in options, and numbers before them, are not told apart from files.
-    "sed": RiskyOptions(
+    "sed": Risks(
         options=_names("--in-place --file --expression --follow-symlinks --line-length"),
         letters="ifel",
     ),
-    "split": RiskyOptions(options=_names("--filter")),
-    "ssh": RiskyOptions(letters="oFEIJDLRwO"),
-    "sort": RiskyOptions(
+    "split": Risks(options=_names("--filter")),
+    "ssh": Risks(letters="oFEIJDLRwO"),
+    "sort": Risks(
         options=_names("--output --compress-program --files0-from --temporary-directory"),
         letters="oT",
     ),
-    "tar": RiskyOptions(
+    "tar": Risks(
         options=_names("""
             --to-command --checkpoint-action --use-compress-program --info-script --rsh-command
             --new-volume-script --rmt-command --directory --absolute-names --files-from --extract
@@ -416,12 +412,10 @@ RISKY_OPTIONS: dict[str, RiskyOptions] = {
         """),
         letters="xcruAICFTPKg",
     ),
-    "time": RiskyOptions(options=_names("--output"), letters="o"),
-    "tree": RiskyOptions(letters="oR", options=_names("--output --fromfile --infofile --gitfile")),
-    "uv": RiskyOptions(
-        options=_names("--config-file --directory --project --python --with-editable")
-    ),
-    "wget": RiskyOptions(
+    "time": Risks(options=_names("--output"), letters="o"),
+    "tree": Risks(letters="oR", options=_names("--output --fromfile --infofile --gitfile")),
+    "uv": Risks(options=_names("--config-file --directory --project --python --with-editable")),
+    "wget": Risks(
         options=_names(
             "--output-document --output-file --append-output --execute --config"
             " --use-askpass --directory-prefix --post-file --body-file --input-file"
@@ -429,13 +423,11 @@ RISKY_OPTIONS: dict[str, RiskyOptions] = {
         ),
         letters="OoaePi",
     ),
-    "yarn": RiskyOptions(
+    "yarn": Risks(
         options=_names("--cwd --use-yarnrc --script-shell --modules-folder"),
         words=_names("config exec node dlx set plugin"),
     ),
-    "zip": RiskyOptions(
-        options=_names("--unzip-command --out --logfile-path --move"), letters="TOm"
-    ),
+    "zip": Risks(options=_names("--unzip-command --out --logfile-path --move"), letters="TOm"),
 }
 for _other, _program in (
     ("gawk", "awk"),

@@ -15,7 +15,7 @@ from accord_coder.permissions.command_options import (
     READING_PROGRAMS,
     RISKY_OPTIONS,
     KnownCommand,
-    RiskyOptions,
+    Risks,
 )
 
 __all__ = ("covers_rest", "only_reads", "suggest_pattern")
@@ -102,7 +102,7 @@ def _is_listed_option(known: KnownCommand, word: str) -> bool:
     return True
 
 
-def _is_risky(risks: RiskyOptions, word: str) -> bool:
+def _is_risky(risks: Risks, word: str) -> bool:
     if word in risks.words:
         return True
     if not word.startswith("-") or word in ("-", "--"):
