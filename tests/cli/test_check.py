@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from accord.cli.click_group import main
-from accord.cli.main import COMMANDS
+from accord.cli.main import COMMANDS, load_command
 from accord_conformance.traffic.recording import write, write_judged_side
 from conformance.doubles.talking import Talker
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    status = main(["check", *words], COMMANDS)
+    status = main(["check", *words], COMMANDS, load_command)
     shown = capsys.readouterr()
     return status, shown.out, shown.err
 

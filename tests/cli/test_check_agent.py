@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from accord.cli.click_group import main
-from accord.cli.main import COMMANDS
+from accord.cli.main import COMMANDS, load_command
 from accord_conformance.agent.settings import template
 
 SCRIPT = (sys.executable, "-W", "error", "-m", "accord", "agent", "script")
@@ -37,7 +37,7 @@ for line in sys.stdin:
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    status = main(["check", *words], COMMANDS)
+    status = main(["check", *words], COMMANDS, load_command)
     shown = capsys.readouterr()
     return status, shown.out, shown.err
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from typing import Literal
 
@@ -42,8 +43,6 @@ class NamedAgent(Struct, frozen=True, kw_only=True):
     @property
     def is_installed(self) -> bool:
         """Whether its program exists on this machine."""
-        import shutil  # slow to import, and only needed for `accord agents`
-
         return shutil.which(self.argv[0]) is not None
 
 

@@ -1,10 +1,9 @@
-"""The click commands of `accord`, each imported when it is called."""
+"""The group of the click commands of `accord`."""
 
 from __future__ import annotations
 
-import importlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import click
 from click.shell_completion import CompletionItem
@@ -13,19 +12,20 @@ from accord.version import __version__
 
 __all__ = ("LazyGroup", "main")
 
-OWN = ("agents", "ask")  # commands of this package
-
 
 class LazyGroup(click.Group):
     """A group of commands in their own modules; it only has their summaries."""
 
-    def __init__(self, summaries: Mapping[str, str]) -> None:
+    def __init__(
+        self, summaries: Mapping[str, str], load: Callable[[str], click.Command | None]
+    ) -> None:
         super().__init__(
             name="accord",
             help="Use, serve and test agents that speak the Agent Client Protocol.",
             context_settings={"help_option_names": ["-h", "--help"]},
         )
         self.summaries = summaries
+        self._load = load
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -35,9 +35,10 @@ class LazyGroup(click.Group):
         """Import a command."""
         if cmd_name not in self.summaries:
             return None
-        if cmd_name == "agent":
-            return _agent()
-        return _command(cmd_name)
+        command = self._load(cmd_name)
+        if command is None:
+            raise click.UsageError(f"`accord {cmd_name}` is not installed")
+        return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of a command without importing any."""
@@ -54,38 +55,17 @@ class LazyGroup(click.Group):
             formatter.write_dl(sorted(self.summaries.items()))
 
 
-def _command(name: str) -> click.Command:
-    """Import a command: one of this package, or one that another package adds."""
-    if name in OWN:
-        return importlib.import_module(f"accord.cli.{name}").command
-    from importlib.metadata import entry_points  # slow to import
+def main(
+    arguments: Sequence[str],
+    summaries: Mapping[str, str],
+    load: Callable[[str], click.Command | None],
+) -> int:
+    """Run or complete a command; return the exit status, which is 2 for a usage error.
 
-    for entry in entry_points(group="accord.commands", name=name):
-        return entry.load()
-    raise click.UsageError(f"`accord {name}` is not installed")
-
-
-def _agent() -> click.Command:
-    """Return `accord agent` for completion only: the command itself runs without click."""
-    from accord.cli.agent import AGENTS, FLAGS, OPTIONS
-
-    params: list[click.Parameter] = [
-        click.Argument(["name"], type=click.Choice(AGENTS), required=False),
-        *(
-            click.Option(
-                [f"--{name}"],
-                is_flag=name in FLAGS,
-                type=click.Choice(choices) if choices else None,
-            )
-            for name, choices in OPTIONS.items()
-        ),
-    ]
-    return click.Command("agent", params=params)
-
-
-def main(arguments: Sequence[str], summaries: Mapping[str, str]) -> int:
-    """Run or complete a command; return the exit status, which is 2 for a usage error."""
-    group = click.version_option(__version__, message="accord %(version)s")(LazyGroup(summaries))
+    `load` imports a command, or returns None if it is not installed.
+    """
+    version = click.version_option(__version__, message="accord %(version)s")
+    group = version(LazyGroup(summaries, load))
     try:
         status = group.main(list(arguments), prog_name="accord", standalone_mode=False)
     except click.ClickException as error:

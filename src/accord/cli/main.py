@@ -5,15 +5,27 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ("COMMANDS", "main")
+from accord.version import __version__
 
-# Each command has its own module. All but `agent` are click commands named `command`.
+if TYPE_CHECKING:
+    import click
+
+__all__ = ("COMMANDS", "load_command", "main")
+
 COMMANDS = {
     "agent": "Serve a bundled agent on stdin and stdout.",
     "agents": "List the named agents.",
     "ask": "Send one prompt to an agent and show the result.",
     "check": "Test agents and clients against the protocol.",
+}
+# The modules of the click commands, each with a `command`. Other packages add the rest.
+_MODULES = {
+    "agent": "accord.cli.agent_completion",
+    "agents": "accord.cli.agents",
+    "ask": "accord.cli.ask",
 }
 _COMPLETION = "_ACCORD_COMPLETE"  # click's name; a shell sets it when it completes a line
 _EXTRA = {"click", "markdown_it", "platformdirs", "rich"}  # what the extra `cli` installs
@@ -28,8 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(_help(), end="")
             return 0
         if words[:1] == ["--version"]:
-            from accord.version import __version__
-
             print(f"accord {__version__}")
             return 0
         if words[:1] == ["agent"]:
@@ -47,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from accord.cli import click_group
 
-        return click_group.main(words, COMMANDS)
+        return click_group.main(words, COMMANDS, load_command)
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA:
             raise
@@ -58,6 +68,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
+
+
+def load_command(name: str) -> click.Command | None:
+    """Import a click command; return None if it is not installed."""
+    if name in _MODULES:
+        return import_module(_MODULES[name]).command
+    from importlib.metadata import entry_points  # slow to import
+
+    for entry in entry_points(group="accord.commands", name=name):
+        return entry.load()
+    return None
 
 
 def _help() -> str:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
+from platformdirs import user_config_path
 
 from accord.errors import AccordError
 from accord.transports.command_line import argv_of
@@ -55,8 +56,6 @@ def path() -> Path:
     named = os.environ.get("ACCORD_CONFIG")
     if named:
         return Path(named).expanduser().absolute() / FILE
-    from platformdirs import user_config_path
-
     return user_config_path("accord", appauthor=False, roaming=True) / FILE
 
 
@@ -69,11 +68,9 @@ def load() -> Settings:
         return Settings()
     except (OSError, UnicodeDecodeError) as exc:
         raise SettingsError(f"Cannot read the settings file {where}: {exc}") from None
-    import tomllib  # slow to import, and most users have no settings file
-
     try:
-        settings = msgspec.convert(tomllib.loads(text), Settings)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as exc:
+        settings = msgspec.toml.decode(text, type=Settings)
+    except msgspec.DecodeError as exc:
         raise SettingsError(f"The settings file {where} is invalid: {exc}") from None
     timeout_s = settings.ask.timeout
     if timeout_s is not None and not (math.isfinite(timeout_s) and timeout_s > 0):

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct
 
-from accord.cli import settings
-from accord.cli.agent_names import NamedAgent, find_agent, named_agents
 from accord.cli.ask.options import AskOptions
-from accord.cli.settings import Settings, SettingsError
 from accord.version import ProtocolVersion
 
 if TYPE_CHECKING:
+    from accord.cli.agent_names import NamedAgent
+    from accord.cli.settings import Settings
     from accord.types.mcp import McpServer
 
 __all__ = ("command",)
+
+# Imports inside functions keep `--help` and completion fast.
 
 PROTOCOLS: dict[str, ProtocolVersion] = {"1": 1, "2": 2}
 
@@ -94,6 +95,8 @@ class _CommandLine(Struct, kw_only=True):
     def _mcp_servers(self, default: str | None) -> tuple[McpServer, ...]:
         files = self.mcp_files
         if default is not None and not files:
+            from accord.cli import settings
+
             files = (settings.path().parent / default,)
         if not files:
             return ()
@@ -143,10 +146,13 @@ def _check_assignments(
 def _complete_agent(
     _context: click.Context, _option: click.Parameter, incomplete: str
 ) -> list[str]:
+    from accord.cli import settings
+    from accord.cli.agent_names import named_agents
+
     try:
         known = settings.load()
-    except SettingsError:  # reported when the command runs
-        known = Settings()
+    except settings.SettingsError:  # reported when the command runs
+        known = settings.Settings()
     return [name for name in named_agents(known) if name.startswith(incomplete)]
 
 
@@ -255,10 +261,13 @@ def command(**given: Any) -> int:
 
 def _find_agent(name: str | None) -> tuple[Settings, NamedAgent]:
     """Return the settings, and the agent that --agent names."""
+    from accord.cli import settings
+    from accord.cli.agent_names import find_agent
+
     try:
         known = settings.load()
         agent = find_agent(name, known)
-    except SettingsError as error:
+    except settings.SettingsError as error:
         raise click.UsageError(str(error)) from None
     except ValueError as error:
         raise click.BadParameter(

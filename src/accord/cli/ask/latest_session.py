@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from platformdirs import user_state_path
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
@@ -41,8 +43,6 @@ def remember_session(agent: ConnectedAgent, cwd: Path, session_id: str) -> None:
 
 
 def _path() -> Path:
-    from platformdirs import user_state_path
-
     return user_state_path("accord", appauthor=False) / _FILE
 
 
@@ -55,8 +55,6 @@ def _read() -> list[_Entry]:
 
 def _write(entries: list[_Entry]) -> None:
     path = _path()
-    import tempfile  # slow to import, and rarely needed
-
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, made = tempfile.mkstemp(dir=path.parent, prefix=f".{_FILE}.")  # mode 0600
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import webbrowser
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -74,8 +75,6 @@ async def offer_url(page: UrlElicitationRequest, agent: str, show: Show, ask: As
 
 def _open_page(url: str) -> bool:
     """Open a URL, but not in a browser that would run in this terminal."""
-    import webbrowser
-
     if not url.lower().startswith(("https://", "http://")):
         return False
     try:

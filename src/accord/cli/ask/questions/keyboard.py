@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 import threading
+
+if sys.platform != "win32":
+    import termios
 
 __all__ = ("discard_typed", "read_line")
 
@@ -53,9 +57,7 @@ async def read_line() -> str:
 
 def discard_typed() -> None:
     """Discard what was typed before a question was shown."""
-    try:
-        import termios
-    except ModuleNotFoundError:  # on Windows
+    if sys.platform == "win32":
         return
     with contextlib.suppress(termios.error):  # not a terminal
         termios.tcflush(0, termios.TCIFLUSH)

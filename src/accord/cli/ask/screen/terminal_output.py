@@ -20,6 +20,9 @@ from rich.text import Text
 from accord.cli.ask.screen.folding import fold, fold_row, fold_words
 from accord.cli.ask.screen.rows import Row
 
+if sys.platform != "win32":
+    import termios
+
 __all__ = ("TerminalWriter",)
 
 _MIN_COLUMNS = 12  # a narrower terminal has no live region
@@ -159,8 +162,6 @@ class _TerminalEcho:
     def off(self) -> None:
         if sys.platform == "win32":
             return
-        import termios
-
         try:
             fd = self._stream.fileno()
             if os.tcgetpgrp(fd) != os.getpgrp():  # a background process would be stopped
@@ -175,8 +176,6 @@ class _TerminalEcho:
     def on(self) -> None:
         if sys.platform == "win32" or self._saved_mode is None:
             return
-        import termios
-
         before, self._saved_mode = self._saved_mode, None
         try:
             fd = self._stream.fileno()
