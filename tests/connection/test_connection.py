@@ -1,4 +1,4 @@
-"""A connection: calls, writes, bounds, what observers see, and the end that always comes."""
+"""Connections: calls, writes, limits, observers, and the end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def forever(params: Params, context: Any) -> None:
 
 
 async def error_of(waiting: Any) -> BaseException:
-    """Return what an awaitable raises."""
+    """Return the exception of an awaitable."""
     (error,) = await asyncio.gather(waiting, return_exceptions=True)
     assert isinstance(error, BaseException), error
     return error
@@ -61,18 +61,18 @@ async def error_of(waiting: Any) -> BaseException:
 # Calls.
 
 
-async def test_a_call_returns_the_result_as_it_is_decoded() -> None:
+async def test_call_returns_the_decoded_result() -> None:
     async with both_ours(serving(), serving(ask_it=lambda p, c: Params(n=p.n + 1))) as (left, _):
         assert await left.call("it", Params(n=1), decoder(Params)) == Params(n=2)
 
 
-async def test_many_calls_get_each_their_own_answer() -> None:
+async def test_concurrent_calls_receive_their_own_results() -> None:
     async with both_ours(serving(), serving(ask_it=lambda p, c: p.n)) as (left, _):
         answers = await asyncio.gather(*(ask(left, n=n) for n in range(500)))
         assert answers == list(range(500))
 
 
-async def test_an_error_answer_is_raised_as_the_class_of_its_code() -> None:
+async def test_error_response_is_raised_as_the_class_of_its_code() -> None:
     async with beside_raw(serving()) as sides:
         call = asyncio.create_task(ask(sides.ours))
         await sides.other.get()
@@ -83,7 +83,7 @@ async def test_an_error_answer_is_raised_as_the_class_of_its_code() -> None:
         assert caught.value.data == {"sessionId": "s"}
 
 
-async def test_a_call_that_failed_keeps_nothing_alive() -> None:
+async def test_failed_call_keeps_no_references() -> None:
     class Reader:
         def read(self, text: Any) -> Any:
             return any_json(text)
@@ -104,7 +104,7 @@ async def test_a_call_that_failed_keeps_nothing_alive() -> None:
 
 @requirement("R-ERR-04")
 @pytest.mark.parametrize("answer", [{"result": "no object"}, {"result": {"n": "x"}}])
-async def test_a_result_that_does_not_fit_is_an_error_of_the_peer(answer: Any) -> None:
+async def test_result_of_the_wrong_type_is_an_error_of_the_peer(answer: Any) -> None:
     async with beside_raw(serving()) as sides:
         call = asyncio.create_task(sides.ours.call("it", {}, decoder(Params)))
         await sides.other.get()
@@ -113,7 +113,7 @@ async def test_a_result_that_does_not_fit_is_an_error_of_the_peer(answer: Any) -
             await call
 
 
-async def test_a_malformed_answer_fails_the_call_and_the_connection_lives_on() -> None:
+async def test_malformed_response_fails_the_call_and_the_connection_continues() -> None:
     async with beside_raw(serving(ask_ping=lambda p, c: 1)) as sides:
         call = asyncio.create_task(ask(sides.ours))
         await sides.other.get()
@@ -122,7 +122,7 @@ async def test_a_malformed_answer_fails_the_call_and_the_connection_lives_on() -
         assert await sides.other.result_of(1, "ping") == 1
 
 
-async def test_params_that_cannot_be_written_raise_where_they_are_sent() -> None:
+async def test_params_that_cannot_be_encoded_raise_at_the_sender() -> None:
     async with beside_raw(serving()) as sides:
         with pytest.raises(TypeError):
             await sides.ours.call("it", object(), any_json)
@@ -133,7 +133,7 @@ async def test_params_that_cannot_be_written_raise_where_they_are_sent() -> None
 
 
 @requirement("R-REQCAN-02", "R-REQCAN-12")
-async def test_cancelling_who_waits_for_a_call_cancels_the_request() -> None:
+async def test_cancelling_a_caller_cancels_its_request() -> None:
     async with beside_raw(serving(ask_ping=lambda p, c: 1)) as sides:
         call = asyncio.create_task(ask(sides.ours))
         asked = await sides.other.get()
@@ -146,7 +146,7 @@ async def test_cancelling_who_waits_for_a_call_cancels_the_request() -> None:
         assert await sides.other.result_of(1, "ping") == 1
 
 
-async def test_a_call_that_is_over_is_not_cancelled_at_the_peer() -> None:
+async def test_finished_call_is_not_cancelled_at_the_peer() -> None:
     async with beside_raw(serving()) as sides:
         call = asyncio.create_task(ask(sides.ours))
         asked = await sides.other.get()
@@ -158,7 +158,7 @@ async def test_a_call_that_is_over_is_not_cancelled_at_the_peer() -> None:
 
 
 @requirement("R-REQCAN-09")
-async def test_a_cancel_is_passed_on_to_the_requests_that_the_handler_waits_for() -> None:
+async def test_cancel_is_forwarded_to_requests_that_the_handler_awaits() -> None:
     async def middle(params: Params, context: Any) -> Any:
         return await ask(sides.ours, "inner")
 
@@ -171,7 +171,7 @@ async def test_a_cancel_is_passed_on_to_the_requests_that_the_handler_waits_for(
         assert [m["error"]["code"] for m in came if "error" in m] == [-32800]
 
 
-async def test_an_error_of_the_peer_is_not_sent_back_to_it_as_the_answer_of_a_handler() -> None:
+async def test_error_of_the_peer_is_not_returned_to_it_by_a_handler() -> None:
     async def relay(params: Params, context: Any) -> Any:
         return await ask(there, "missing")
 
@@ -188,10 +188,10 @@ async def test_an_error_of_the_peer_is_not_sent_back_to_it_as_the_answer_of_a_ha
         assert (error.code, error.message) == (-32603, "Internal error")
         error = await error_of(ask(here, "other"))
         assert isinstance(error, RequestError)
-        assert error.code == -32601  # a proxy passes it on
+        assert error.code == -32601  # a proxy forwards it
 
 
-async def test_a_handler_of_notifications_may_return_anything(
+async def test_notification_handler_can_return_anything(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with beside_raw(serving(tell_it=lambda p, c: {"a": 1}, ask_it=lambda p, c: 1)) as sides:
@@ -201,7 +201,7 @@ async def test_a_handler_of_notifications_may_return_anything(
 
 
 @pytest.mark.parametrize("later", [False, True])
-async def test_a_flood_that_a_handler_fails_at_takes_one_line_of_the_log(
+async def test_flood_of_failing_messages_is_logged_in_one_line(
     later: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(params: Params, context: Any) -> None:
@@ -220,10 +220,10 @@ async def test_a_flood_that_a_handler_fails_at_takes_one_line_of_the_log(
         assert caplog.records[0].exc_info is not None
 
 
-# What is written together.
+# Batched writes.
 
 
-async def test_all_frames_of_one_loop_turn_leave_in_one_write() -> None:
+async def test_frames_of_one_loop_iteration_are_written_together() -> None:
     async with beside_raw(serving()) as sides:
         calls = [asyncio.ensure_future(ask(sides.ours)) for _ in range(3)]
         for n in range(10):
@@ -235,7 +235,7 @@ async def test_all_frames_of_one_loop_turn_leave_in_one_write() -> None:
         await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def test_requests_of_one_loop_turn_leave_in_one_write() -> None:
+async def test_requests_of_one_loop_iteration_are_written_together() -> None:
     async with beside_raw(serving()) as sides:
         calls = [asyncio.ensure_future(ask(sides.ours)) for _ in range(4)]
         await drain_event_loop()
@@ -245,14 +245,14 @@ async def test_requests_of_one_loop_turn_leave_in_one_write() -> None:
         await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def test_answers_to_what_was_read_together_leave_together() -> None:
+async def test_responses_to_one_read_are_written_together() -> None:
     async with beside_raw(serving(ask_it=lambda p, c: p.n)) as sides:
         sides.other.send(*(request(n, "it", {"n": n}) for n in range(20)))
         await drain_event_loop()
         assert sides.other.reads == [20]
 
 
-async def test_frames_leave_in_the_order_they_were_made() -> None:
+async def test_frames_are_written_in_the_order_of_creation() -> None:
     async def handle(params: Params, context: Any) -> str:
         for n in range(3):
             await sides.ours.notify("told", Params(n=n))
@@ -268,7 +268,7 @@ async def test_frames_leave_in_the_order_they_were_made() -> None:
 # Back-pressure.
 
 
-async def test_who_notifies_waits_while_the_peer_does_not_read() -> None:
+async def test_notify_waits_while_the_peer_does_not_read() -> None:
     async with beside_raw(serving(), limit_bytes=10_000) as sides:
         sides.other.transport.pause_reading()
         sent: list[int] = []
@@ -304,7 +304,7 @@ async def test_calls_wait_while_the_peer_does_not_read() -> None:
         assert await call == 1
 
 
-async def test_who_waits_for_room_is_told_of_the_close() -> None:
+async def test_waiting_sender_raises_when_the_connection_closes() -> None:
     async with beside_raw(serving(), limit_bytes=100) as sides:
         sides.other.transport.pause_reading()
 
@@ -318,7 +318,7 @@ async def test_who_waits_for_room_is_told_of_the_close() -> None:
         assert isinstance(await error_of(streaming), ConnectionClosed)
 
 
-async def test_a_slow_handler_slows_the_peer_down_and_all_is_handled_in_order() -> None:
+async def test_slow_handler_slows_the_peer_and_messages_stay_in_order() -> None:
     gate = asyncio.Event()
     handled: list[int] = []
 
@@ -342,7 +342,7 @@ async def test_a_slow_handler_slows_the_peer_down_and_all_is_handled_in_order() 
         assert handled == list(range(40))
 
 
-async def test_reading_goes_on_while_a_handler_waits_for_an_answer() -> None:
+async def test_reading_continues_while_a_handler_awaits_a_response() -> None:
     handled: list[Any] = []
 
     async def handle(params: Params, context: Any) -> None:
@@ -363,7 +363,7 @@ async def test_reading_goes_on_while_a_handler_waits_for_an_answer() -> None:
 @pytest.mark.parametrize(
     "limit", [{"max_waiting": 10}, {"max_waiting_bytes": 10_000}, {"all_waiting_bytes": 10_000}]
 )
-async def test_a_session_that_goes_beyond_all_bounds_fails_alone(limit: dict[str, int]) -> None:
+async def test_session_over_its_limits_fails_alone(limit: dict[str, int]) -> None:
     failed: list[BaseException] = []
     told: list[Any] = []
 
@@ -386,7 +386,7 @@ async def test_a_session_that_goes_beyond_all_bounds_fails_alone(limit: dict[str
         assert error.limit == next(iter(limit))
         assert told == [("s", error)]
         await drain_event_loop()
-        assert failed[0] is error  # the handler that held up the session
+        assert failed[0] is error  # the handler that blocked the session
         sides.other.answer(asked["t"], "fine")
         assert await other == "fine"
         cancelled = [(await sides.other.get())["method"] for _ in range(2)]
@@ -397,7 +397,7 @@ async def call_of(connection: Connection, session: str) -> Any:
     return await connection.call("it", Params(session_id=session), any_json, session=session)
 
 
-async def test_requests_beyond_the_bound_of_their_session_are_answered() -> None:
+async def test_requests_over_the_message_limit_of_a_session_are_answered() -> None:
     gate = asyncio.Event()
 
     async def handle(params: Params, context: Any) -> None:
@@ -416,7 +416,7 @@ async def test_requests_beyond_the_bound_of_their_session_are_answered() -> None
         assert [(await sides.other.get())["id"] for _ in range(6)] == list(range(6))
 
 
-async def test_requests_beyond_the_bound_of_bytes_are_answered() -> None:
+async def test_requests_over_the_byte_limit_are_answered() -> None:
     gate = asyncio.Event()
 
     async def handle(params: Params, context: Any) -> None:
@@ -424,7 +424,7 @@ async def test_requests_beyond_the_bound_of_bytes_are_answered() -> None:
 
     limits = structs.replace(QUICK, all_waiting_bytes=1000)
     async with beside_raw(serving(ask_it=handle), limits=limits) as sides:
-        for again in range(2):  # what was handled does not count any more
+        for again in range(2):  # handled messages no longer count
             for n in range(4):
                 sides.other.ask(f"{again} {n}", "it", {"sessionId": "s" * 400})
             for n in (2, 3):
@@ -441,7 +441,7 @@ async def test_requests_beyond_the_bound_of_bytes_are_answered() -> None:
         assert "result" in await sides.other.get()
 
 
-async def test_sessions_that_a_peer_makes_up_take_a_bounded_number_of_tasks() -> None:
+async def test_invented_sessions_take_a_limited_number_of_tasks() -> None:
     gate = asyncio.Event()
     handled: list[str | None] = []
 
@@ -468,7 +468,7 @@ async def test_sessions_that_a_peer_makes_up_take_a_bounded_number_of_tasks() ->
         assert len(set(handled)) == count
 
 
-async def test_a_slow_handler_does_not_hold_up_what_others_wait_for() -> None:
+async def test_slow_handler_does_not_delay_responses_to_others() -> None:
     gate = asyncio.Event()
 
     async def slow(params: Params, context: Any) -> None:
@@ -477,14 +477,14 @@ async def test_a_slow_handler_does_not_hold_up_what_others_wait_for() -> None:
     limits = structs.replace(QUICK, waiting=10)
     async with beside_raw(serving(tell_update=slow), limits=limits, limit_bytes=1000) as sides:
         await congest(sides)
-        call = asyncio.create_task(ask(sides.ours))  # to no session
+        call = asyncio.create_task(ask(sides.ours))  # for no session
         await sides.other.get()
         await drain_event_loop()
         assert not sides.other.transport.congested
         sides.other.answer(0, "read")
         assert await call == "read"
         await congest(sides)
-        call = asyncio.create_task(call_of(sides.ours, "s"))  # waits for the handler anyway
+        call = asyncio.create_task(call_of(sides.ours, "s"))  # it waits for the handler in any case
         await sides.other.get()
         await drain_event_loop()
         assert sides.other.transport.congested
@@ -494,7 +494,7 @@ async def test_a_slow_handler_does_not_hold_up_what_others_wait_for() -> None:
         assert not sides.other.transport.congested
         other.cancel()
         await drain_event_loop()
-        for _ in range(40):  # now there is another session, which may ask something
+        for _ in range(40):  # a second session exists now, and it could send a request
             sides.other.tell("update", {"sessionId": "s"})
             await drain_event_loop()
         assert not sides.other.transport.congested
@@ -502,14 +502,14 @@ async def test_a_slow_handler_does_not_hold_up_what_others_wait_for() -> None:
 
 
 async def congest(sides: Any) -> None:
-    """Send updates of a session until they are not read."""
+    """Send updates of a session until they are no longer read."""
     while not sides.other.transport.congested:
         sides.other.tell("update", {"sessionId": "s"})
         await drain_event_loop()
 
 
 async def test_sides_that_wait_for_each_other_to_read_do_not_deadlock() -> None:
-    """Each notifies from a handler while its own handlers are behind."""
+    """Both sides notify from a handler while their own handlers lag."""
     count = 200
     seen: dict[str, int] = {"left": 0, "right": 0}
 
@@ -537,7 +537,7 @@ async def test_sides_that_wait_for_each_other_to_read_do_not_deadlock() -> None:
             await asyncio.sleep(0)
 
 
-async def test_responses_are_read_while_the_peer_reads_none() -> None:
+async def test_responses_are_read_while_the_peer_does_not_read() -> None:
     limits = structs.replace(QUICK, unread_responses_bytes=1000, all_waiting_bytes=100_000)
     routes = serving(ask_it=lambda p, c: "x" * 500)
     async with beside_raw(routes, limits=limits, limit_bytes=1000) as sides:
@@ -549,7 +549,7 @@ async def test_responses_are_read_while_the_peer_reads_none() -> None:
             await drain_event_loop()
         sides.other.answer(asked["id"], "read")
         assert await call == "read"
-        ending = asyncio.create_task(ask(sides.ours))  # waits, as more and more is not read
+        ending = asyncio.create_task(ask(sides.ours))  # waits, because the backlog is not read
         await drain_event_loop()
         for n in range(50, 400):
             sides.other.ask(n, "it")
@@ -560,7 +560,7 @@ async def test_responses_are_read_while_the_peer_reads_none() -> None:
 # Observers.
 
 
-async def test_observers_see_every_frame_both_ways() -> None:
+async def test_observers_see_every_frame_in_both_directions() -> None:
     seen: list[tuple[str, Any]] = []
 
     def observe(direction: str, frame: bytes | bytearray) -> None:
@@ -584,7 +584,7 @@ async def test_observers_see_every_frame_both_ways() -> None:
 # Bad frames.
 
 
-async def test_a_frame_over_the_limit_is_answered_and_skipped() -> None:
+async def test_frame_over_the_limit_is_answered_and_skipped() -> None:
     here, there = pair(frame_bytes=200)
     async with both_started(here, there) as (ours, other):
         other.send(request(1, "it", {"x": "x" * 300}), request(2, "it"))
@@ -593,7 +593,7 @@ async def test_a_frame_over_the_limit_is_answered_and_skipped() -> None:
         assert ours.transport is here
 
 
-async def test_a_frame_over_the_limit_whose_id_cannot_be_read_is_answered_with_null() -> None:
+async def test_frame_over_the_limit_without_a_readable_id_is_answered_with_null() -> None:
     here, there = pair(frame_bytes=200)
     async with both_started(here, there) as (ours, other):
         other.send(b'{"jsonrpc":"2.0","method":"it","params":{"x":"%b"},"id":1}' % (b"x" * 9000))
@@ -601,7 +601,7 @@ async def test_a_frame_over_the_limit_whose_id_cannot_be_read_is_answered_with_n
         assert not ours.has_ended
 
 
-async def test_the_call_whose_response_is_over_the_limit_fails() -> None:
+async def test_call_fails_if_its_response_is_over_the_limit() -> None:
     here, there = pair(frame_bytes=200)
     async with both_started(here, there) as (ours, other):
         call = asyncio.create_task(ask(ours))
@@ -612,7 +612,7 @@ async def test_the_call_whose_response_is_over_the_limit_fails() -> None:
         assert ours.transport is here
 
 
-async def test_what_is_over_the_limit_raises_where_it_is_sent() -> None:
+async def test_frame_over_the_limit_raises_at_the_sender() -> None:
     here, there = pair(frame_bytes=200)
     async with both_started(here, there) as (ours, other):
         for sending in (ask_with(ours, "x" * 300), ours.notify("told", {"x": "x" * 300})):
@@ -632,7 +632,7 @@ async def ask_with(connection: Connection, text: str) -> Any:
 
 
 @pytest.mark.parametrize("later", [False, True])
-async def test_a_result_over_the_limit_is_answered_with_an_error_that_says_so(later: bool) -> None:
+async def test_result_over_the_limit_is_answered_with_an_error(later: bool) -> None:
     async def in_a_task(params: Params, context: Any) -> str:
         await asyncio.sleep(0)
         return "x" * 300
@@ -648,7 +648,7 @@ async def test_a_result_over_the_limit_is_answered_with_an_error_that_says_so(la
 
 @requirement("R-GEN-06")
 @pytest.mark.parametrize("wrong", ["0", 0.0])
-async def test_a_call_whose_response_has_the_id_in_another_type_fails(wrong: Any) -> None:
+async def test_call_fails_if_its_response_has_the_id_in_another_type(wrong: Any) -> None:
     async with beside_raw(serving()) as sides:
         call, other = asyncio.create_task(ask(sides.ours)), asyncio.create_task(ask(sides.ours))
         await sides.other.get()
@@ -665,7 +665,7 @@ async def test_a_call_whose_response_has_the_id_in_another_type_fails(wrong: Any
 @pytest.mark.parametrize(
     "wrong", ["00", " 0", "x", 5, 0.5, True, None, [0], {"0": 0}, 10**30, 1e300]
 )
-async def test_responses_that_match_no_request_are_logged_once(
+async def test_responses_without_a_request_are_logged_once(
     wrong: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with beside_raw(serving()) as sides:
@@ -719,7 +719,7 @@ def both_started(here: Any, there: Any, routes: Any = None) -> Any:
     return run()
 
 
-async def test_closing_fails_pending_and_later_calls() -> None:
+async def test_close_fails_pending_and_later_calls() -> None:
     async with beside_raw(serving()) as sides:
         call = asyncio.create_task(ask(sides.ours))
         await sides.other.get()
@@ -732,7 +732,7 @@ async def test_closing_fails_pending_and_later_calls() -> None:
         await sides.ours.wait_ended()
 
 
-async def test_closing_ends_the_other_side_after_what_was_sent() -> None:
+async def test_close_ends_the_peer_after_all_sent_frames() -> None:
     async with beside_raw(serving()) as sides:
         await sides.ours.notify("told", {})
         await sides.ours.aclose()
@@ -741,7 +741,7 @@ async def test_closing_ends_the_other_side_after_what_was_sent() -> None:
 
 
 @requirement("R-REQCAN-13", "R-REQCAN-08")
-async def test_closing_cancels_handlers_and_answers_their_requests() -> None:
+async def test_close_cancels_handlers_and_answers_their_requests() -> None:
     ended: list[int] = []
 
     async def handle(params: Params, context: Any) -> None:
@@ -758,7 +758,7 @@ async def test_closing_cancels_handlers_and_answers_their_requests() -> None:
         assert (await sides.other.get())["error"]["code"] == -32800
 
 
-async def test_closing_again_or_before_the_start_is_fine() -> None:
+async def test_close_works_twice_and_before_the_start() -> None:
     here, there = pair()
     connection = Connection(here, limits=QUICK)
     await asyncio.gather(connection.aclose(), connection.aclose())
@@ -769,7 +769,7 @@ async def test_closing_again_or_before_the_start_is_fine() -> None:
     await there.aclose()
 
 
-async def test_a_handler_may_close_the_connection() -> None:
+async def test_handler_can_close_the_connection() -> None:
     closed: list[str] = []
 
     async def handle(params: Params, context: Any) -> None:
@@ -783,7 +783,7 @@ async def test_a_handler_may_close_the_connection() -> None:
         await sides.other.ended.wait()
 
 
-async def test_a_handler_that_does_not_stop_does_not_stop_the_close(
+async def test_handler_that_does_not_stop_does_not_block_the_close(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     release = asyncio.Event()
@@ -805,7 +805,7 @@ async def test_a_handler_that_does_not_stop_does_not_stop_the_close(
         await drain_event_loop()
 
 
-async def test_what_comes_while_closing_is_not_handled_any_more() -> None:
+async def test_messages_received_during_the_close_are_not_handled() -> None:
     handled: list[str] = []
     gate = asyncio.Event()
 
@@ -834,7 +834,7 @@ async def test_what_comes_while_closing_is_not_handled_any_more() -> None:
         assert asyncio.all_tasks() == before
 
 
-async def test_a_peer_that_hangs_up_fails_pending_calls() -> None:
+async def test_disconnected_peer_fails_pending_calls() -> None:
     async with beside_raw(serving()) as sides:
         call = asyncio.create_task(ask(sides.ours))
         await sides.other.get()
@@ -845,7 +845,7 @@ async def test_a_peer_that_hangs_up_fails_pending_calls() -> None:
         await sides.ours.wait_ended()
 
 
-async def test_a_request_that_came_before_the_peer_hung_up_has_time_to_finish() -> None:
+async def test_request_received_before_the_disconnect_has_time_to_finish() -> None:
     gate = asyncio.Event()
     ended: list[str] = []
 
@@ -864,7 +864,7 @@ async def test_a_request_that_came_before_the_peer_hung_up_has_time_to_finish() 
         assert ended == ["done"]
 
 
-async def test_work_that_a_request_left_behind_has_time_to_finish_too() -> None:
+async def test_task_started_by_a_request_has_time_to_finish_too() -> None:
     gate = asyncio.Event()
     ended: list[str] = []
 
@@ -890,8 +890,8 @@ async def test_work_that_a_request_left_behind_has_time_to_finish_too() -> None:
         assert ended == ["done"]
 
 
-async def test_many_requests_that_outlast_the_peer_take_no_longer_than_one() -> None:
-    """10,000 took 18 s, as each that ended waited for all the others again."""
+async def test_many_requests_after_a_disconnect_take_no_longer_than_one() -> None:
+    """With 10,000 requests it took 18 s: each that ended waited for all others again."""
     count = 10_000
     ended = 0
     gates = [asyncio.Event() for _ in range(2_000)]
@@ -909,14 +909,14 @@ async def test_many_requests_that_outlast_the_peer_take_no_longer_than_one() -> 
         await drain_event_loop()
         await sides.other.hang_up()
         async with asyncio.timeout(5):
-            for gate in gates:  # one after another, while the connection waits for them
+            for gate in gates:  # one by one, while the connection waits for them
                 gate.set()
                 await asyncio.sleep(0)
             await sides.ours.wait_ended()
     assert ended == count
 
 
-async def test_work_that_outlasts_its_time_after_the_peer_hung_up_is_cancelled() -> None:
+async def test_task_that_exceeds_its_time_after_the_disconnect_is_cancelled() -> None:
     ended: list[str] = []
 
     async def work() -> None:
@@ -934,7 +934,7 @@ async def test_work_that_outlasts_its_time_after_the_peer_hung_up_is_cancelled()
         assert ended == ["cancelled"]
 
 
-async def test_a_request_that_outlasts_its_time_after_the_peer_hung_up_is_cancelled() -> None:
+async def test_request_that_exceeds_its_time_after_the_disconnect_is_cancelled() -> None:
     ended: list[str] = []
 
     async def handle(params: Params, context: Any) -> None:
@@ -965,7 +965,7 @@ async def test_a_request_that_outlasts_its_time_after_the_peer_hung_up_is_cancel
 )
 @pytest.mark.parametrize("hang_up", [False, True])
 @pytest.mark.parametrize("turns", range(6))
-async def test_closing_in_any_state_ends(
+async def test_close_ends_in_any_state(
     prepare: Callable[[Any], None], hang_up: bool, turns: int
 ) -> None:
     async with beside_raw(serving(ask_it=forever, tell_it=forever)) as sides:
@@ -982,7 +982,7 @@ async def test_closing_in_any_state_ends(
         assert asyncio.all_tasks() == before
 
 
-async def test_a_mistake_of_ours_costs_the_peer_one_message_only(
+async def test_internal_error_affects_one_message_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def decode(_text: object) -> object:
@@ -1001,7 +1001,7 @@ async def test_a_mistake_of_ours_costs_the_peer_one_message_only(
     assert "could not handle" in caplog.text
 
 
-async def test_work_that_is_cancelled_before_it_begins_is_discarded() -> None:
+async def test_task_cancelled_before_its_first_step_is_discarded() -> None:
     async def work() -> None:
         raise AssertionError("it does not begin")
 
@@ -1009,6 +1009,6 @@ async def test_work_that_is_cancelled_before_it_begins_is_discarded() -> None:
         begun = work()
         closing = asyncio.ensure_future(sides.ours.aclose())
         await asyncio.sleep(0)
-        sides.ours.spawn(begun)  # closing cancels it in the next turn of the loop
+        sides.ours.spawn(begun)  # close cancels it in the next iteration of the loop
         await closing
     assert inspect.getcoroutinestate(begun) == inspect.CORO_CLOSED

@@ -1,4 +1,4 @@
-"""A flood of one kind of mistake takes one line of the log."""
+"""A flood of equal errors is logged in one line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records]
 
 
-def test_a_flood_takes_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_flood_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     log = FloodLog(LOG, clock)
     for _ in range(1000):
@@ -37,7 +37,7 @@ def test_a_flood_takes_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> No
     assert lines(caplog)[2:] == ["! other"]
 
 
-def test_each_type_of_exception_is_logged_with_its_traceback(
+def test_each_exception_type_is_logged_with_its_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     log = FloodLog(LOG)
@@ -51,7 +51,9 @@ def test_each_type_of_exception_is_logged_with_its_traceback(
     ]
 
 
-def test_kinds_without_end_take_a_bounded_number_of_lines(caplog: pytest.LogCaptureFixture) -> None:
+def test_number_of_lines_is_limited_for_any_number_of_kinds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     log = FloodLog(LOG)
     for n in range(10_000):
         log.log(logging.WARNING, "! refused", kind=n)

@@ -1,4 +1,4 @@
-"""The promise of order: what comes for one session is handled in the order it came."""
+"""Order: the messages of one session are handled in the order in which they arrive."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def ask(connection: Connection, method: str, session: str | None = "s", n:
 
 
 class Handled:
-    """An async handler that notes beginnings and ends and waits where it is told to."""
+    """An async handler that records its starts and ends, and waits where the test says so."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -51,7 +51,7 @@ class Handled:
 
 
 @requirement("R-GEN-17")
-async def test_updates_of_a_session_are_handled_one_after_the_other_in_order() -> None:
+async def test_updates_of_a_session_are_handled_one_by_one_in_order() -> None:
     handled = Handled()
     gate = handled.hold(0)
     async with beside_raw(serving(tell_update=handled)) as sides:
@@ -63,7 +63,7 @@ async def test_updates_of_a_session_are_handled_one_after_the_other_in_order() -
         assert handled.log == ["+0", "-0", "+1", "-1", "+2", "-2"]
 
 
-async def test_plain_handlers_are_called_at_once_and_without_a_task() -> None:
+async def test_sync_handlers_are_called_directly_without_a_task() -> None:
     tasks: list[Any] = []
 
     def handle(params: Params, context: Any) -> None:
@@ -77,7 +77,7 @@ async def test_plain_handlers_are_called_at_once_and_without_a_task() -> None:
         assert asyncio.all_tasks() == before
 
 
-async def test_plain_handlers_wait_for_the_coroutine_before_them() -> None:
+async def test_sync_handlers_wait_for_an_earlier_coroutine() -> None:
     log: list[int] = []
     gate = asyncio.Event()
 
@@ -99,7 +99,7 @@ async def test_plain_handlers_wait_for_the_coroutine_before_them() -> None:
 
 @pytest.mark.parametrize("delayed", [False, True])
 @pytest.mark.parametrize("error", [GeneratorExit(), BaseExceptionGroup("odd", [SystemExit()])])
-async def test_whatever_a_handler_raises_the_next_of_its_session_has_its_turn(
+async def test_next_message_is_handled_whatever_a_handler_raises(
     error: BaseException, delayed: bool
 ) -> None:
     log: list[int] = []
@@ -131,7 +131,7 @@ async def test_sessions_do_not_wait_for_each_other() -> None:
         assert handled.log[3:] == ["-0", "+2", "-2"]
 
 
-async def test_requests_of_a_session_begin_after_the_updates_before_them() -> None:
+async def test_requests_of_a_session_start_after_earlier_updates() -> None:
     handled = Handled()
     gate = handled.hold(0)
 
@@ -161,7 +161,7 @@ async def test_requests_of_a_session_do_not_wait_for_each_other() -> None:
         gate.set()
 
 
-async def test_a_call_returns_after_the_handlers_of_all_earlier_updates() -> None:
+async def test_call_returns_after_the_handlers_of_all_earlier_updates() -> None:
     handled = Handled()
     gate = handled.hold(1)
     async with beside_raw(serving(tell_update=handled)) as sides:
@@ -175,7 +175,7 @@ async def test_a_call_returns_after_the_handlers_of_all_earlier_updates() -> Non
         assert handled.log[:6] == ["+0", "-0", "+1", "-1", "+2", "-2"]
 
 
-async def test_a_call_of_another_session_does_not_wait() -> None:
+async def test_call_of_another_session_does_not_wait() -> None:
     handled = Handled()
     handled.hold(0)
     async with beside_raw(serving(tell_update=handled)) as sides:
@@ -187,7 +187,7 @@ async def test_a_call_of_another_session_does_not_wait() -> None:
         assert handled.log == ["+0"]
 
 
-async def test_a_handler_gets_the_answer_to_its_own_call_at_once() -> None:
+async def test_handler_receives_the_response_to_its_own_call_immediately() -> None:
     log: list[Any] = []
 
     async def on_update(params: Params, context: Any) -> None:
@@ -203,7 +203,7 @@ async def test_a_handler_gets_the_answer_to_its_own_call_at_once() -> None:
         assert log == ["text", 0, 1, 2]
 
 
-async def test_a_task_begun_by_a_handler_gets_its_answers_at_once_too() -> None:
+async def test_task_started_by_a_handler_receives_its_responses_immediately() -> None:
     log: list[Any] = []
 
     async def on_update(params: Params, context: Any) -> None:
@@ -219,7 +219,7 @@ async def test_a_task_begun_by_a_handler_gets_its_answers_at_once_too() -> None:
         assert log == [1, 2]
 
 
-async def test_a_request_that_comes_while_a_handler_waits_for_the_peer_is_served() -> None:
+async def test_request_during_a_call_of_a_handler_is_served() -> None:
     log: list[Any] = []
 
     async def on_update(params: Params, context: Any) -> None:
@@ -235,7 +235,7 @@ async def test_a_request_that_comes_while_a_handler_waits_for_the_peer_is_served
         assert log == ["allowed"]
 
 
-async def test_a_request_that_waits_already_is_served_once_a_handler_waits_for_the_peer() -> None:
+async def test_queued_request_is_served_when_a_handler_calls_the_peer() -> None:
     log: list[Any] = []
     gate = asyncio.Event()
 
@@ -285,7 +285,7 @@ async def test_two_sessions_whose_handlers_call_each_other_do_not_deadlock() -> 
 
 
 @requirement("R-ERR-05", "R-GEN-05")
-async def test_a_failing_handler_is_logged_and_the_next_update_is_handled(
+async def test_failed_handler_is_logged_and_the_next_update_is_handled(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     handled: list[int] = []
@@ -309,7 +309,7 @@ async def test_a_failing_handler_is_logged_and_the_next_update_is_handled(
     ]
 
 
-async def test_a_handler_that_awaits_a_cancelled_task_fails_alone() -> None:
+async def test_handler_that_awaits_a_cancelled_task_fails_alone() -> None:
     handled: list[int] = []
 
     async def on_update(params: Params, context: Any) -> None:
@@ -328,9 +328,7 @@ async def test_a_handler_that_awaits_a_cancelled_task_fails_alone() -> None:
 
 
 @requirement("R-REQCAN-05")
-async def test_a_request_cancelled_while_it_waits_for_its_turn_is_answered_and_not_handled() -> (
-    None
-):
+async def test_request_cancelled_in_the_queue_is_answered_and_not_handled() -> None:
     handled = Handled()
     gate = handled.hold(0)
     routes = serving(tell_update=handled, ask_permission=lambda p, c: handled.log.append("asked"))
@@ -343,7 +341,7 @@ async def test_a_request_cancelled_while_it_waits_for_its_turn_is_answered_and_n
         assert sides.other.inbox.empty()
 
 
-async def test_closing_fails_a_call_whose_answer_waits_behind_a_handler() -> None:
+async def test_close_fails_a_call_whose_response_waits_for_a_handler() -> None:
     handled = Handled()
     handled.hold(0)
     async with beside_raw(serving(tell_update=handled)) as sides:
@@ -352,11 +350,11 @@ async def test_closing_fails_a_call_whose_answer_waits_behind_a_handler() -> Non
         sides.other.send(update(0), success(asked["id"], "end_turn"))
         await drain_event_loop()
         await sides.ours.aclose()
-        with pytest.raises(ConnectionClosed):  # the update before it was not handled
+        with pytest.raises(ConnectionClosed):  # the earlier update was not handled
             await prompt
 
 
-async def test_what_came_before_the_peer_hung_up_is_handled() -> None:
+async def test_messages_received_before_the_disconnect_are_handled() -> None:
     handled = Handled()
     gate = handled.hold(0)
     async with beside_raw(serving(tell_update=handled)) as sides:
@@ -370,7 +368,7 @@ async def test_what_came_before_the_peer_hung_up_is_handled() -> None:
         assert handled.log == ["+0", "-0", "+1", "-1", "+2", "-2"]
 
 
-async def test_what_waits_behind_a_handler_that_cancels_itself_is_answered() -> None:
+async def test_messages_after_a_handler_that_cancels_itself_are_answered() -> None:
     current: list[Any] = []
 
     async def handle(params: Params, context: Any) -> None:

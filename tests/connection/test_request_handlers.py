@@ -1,4 +1,4 @@
-"""Requests of the peer: each is answered exactly once, whatever its handler does."""
+"""Request handlers: each request is answered exactly once, whatever its handler does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def forever(params: Params, context: Any) -> None:
 
 
 @requirement("R-EXT-05")
-async def test_results_are_sent_plain_or_awaited() -> None:
+async def test_results_can_be_returned_or_awaited() -> None:
     async def later(params: Params, context: Any) -> Any:
         return {"n": params.n}
 
@@ -31,14 +31,14 @@ async def test_results_are_sent_plain_or_awaited() -> None:
 
 @requirement("R-GEN-09")
 @pytest.mark.parametrize("params", [{}, {"params": None}, {"params": {}}])
-async def test_absent_and_null_params_are_empty_ones(params: Any) -> None:
+async def test_absent_and_null_params_are_empty(params: Any) -> None:
     async with beside_raw(serving(ask_now=lambda p, c: p.n)) as sides:
         sides.other.send({"jsonrpc": "2.0", "id": 1, "method": "now", **params})
         assert (await sides.other.get())["result"] == 0
 
 
 @requirement("R-GEN-11", "R-ERR-05")
-async def test_params_that_do_not_fit_are_refused_with_the_place() -> None:
+async def test_invalid_params_are_rejected_with_the_path() -> None:
     async with beside_raw(serving(ask_now=lambda p, c: p.n)) as sides:
         error = await sides.other.error_of(1, "now", {"n": "three"})
         assert error["code"] == -32602
@@ -47,13 +47,13 @@ async def test_params_that_do_not_fit_are_refused_with_the_place() -> None:
 
 
 @requirement("R-EXT-06")
-async def test_an_unknown_method_is_not_found() -> None:
+async def test_unknown_method_is_not_found() -> None:
     async with beside_raw(serving()) as sides:
         error = await sides.other.error_of(1, "nothing", {"a": 1})
         assert (error["code"], error["data"]) == (-32601, {"method": "nothing"})
 
 
-async def test_a_method_of_any_length_is_told_again_in_short() -> None:
+async def test_long_method_name_is_shortened_in_the_error() -> None:
     async with beside_raw(serving()) as sides:
         error = await sides.other.error_of(1, "x" * 100_000)
         assert error["data"]["method"] == "x" * 199 + "…"
@@ -61,7 +61,7 @@ async def test_a_method_of_any_length_is_told_again_in_short() -> None:
 
 
 @requirement("R-GEN-05", "R-EXT-07", "R-REQCAN-10")
-async def test_nothing_is_answered_to_a_notification() -> None:
+async def test_notification_is_never_answered() -> None:
     def fails(params: Params, context: Any) -> None:
         raise RequestError("not even this")
 
@@ -76,9 +76,7 @@ async def test_nothing_is_answered_to_a_notification() -> None:
 @pytest.mark.parametrize(
     "error", [AuthRequired(), InvalidParams("Bad", data=[1]), RequestError("Odd", code=77)]
 )
-async def test_a_request_error_reaches_the_peer_as_it_is(
-    error: RequestError, delayed: bool
-) -> None:
+async def test_request_error_is_sent_unchanged(error: RequestError, delayed: bool) -> None:
     async def later(params: Params, context: Any) -> None:
         raise error
 
@@ -96,7 +94,7 @@ async def test_a_request_error_reaches_the_peer_as_it_is(
 
 @requirement("R-ERR-05")
 @pytest.mark.parametrize("delayed", [False, True])
-async def test_of_another_exception_the_peer_learns_nothing(
+async def test_other_exceptions_are_not_revealed_to_the_peer(
     delayed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def later(params: Params, context: Any) -> None:
@@ -112,7 +110,7 @@ async def test_of_another_exception_the_peer_learns_nothing(
 
 
 class Odd(BaseException):
-    """No `Exception`, nor an end of the program."""
+    """Derives from neither `Exception` nor the exceptions that end a program."""
 
 
 @requirement("R-ERR-05")
@@ -120,7 +118,7 @@ class Odd(BaseException):
 @pytest.mark.parametrize(
     "error", [Odd(), GeneratorExit(), BaseExceptionGroup("of tasks", [Odd()])], ids=repr
 )
-async def test_what_is_no_exception_is_answered_too(error: BaseException, delayed: bool) -> None:
+async def test_base_exception_is_answered_too(error: BaseException, delayed: bool) -> None:
     async def later(params: Params, context: Any) -> None:
         raise error
 
@@ -135,7 +133,7 @@ async def test_what_is_no_exception_is_answered_too(error: BaseException, delaye
 
 @pytest.mark.parametrize("delayed", [False, True])
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=repr)
-def test_what_ends_the_program_ends_it_once_it_is_answered(
+def test_exception_that_ends_the_program_is_answered_first(
     error: BaseException, delayed: bool
 ) -> None:
     async def later(params: Params, context: Any) -> None:
@@ -161,7 +159,7 @@ def test_what_ends_the_program_ends_it_once_it_is_answered(
     assert [json.loads(frame)["error"]["code"] for frame in sent] == [-32603]
 
 
-async def test_handler_that_is_thrown_away_is_not_answered() -> None:
+async def test_discarded_handler_is_not_answered() -> None:
     async def forever_here(params: Params, context: Any) -> None:
         await asyncio.Event().wait()
 
@@ -174,12 +172,12 @@ async def test_handler_that_is_thrown_away_is_not_answered() -> None:
         assert sides.other.inbox.empty()
 
 
-async def test_a_result_that_cannot_be_written_is_an_internal_error() -> None:
+async def test_result_that_cannot_be_encoded_is_an_internal_error() -> None:
     async with beside_raw(serving(ask_it=lambda p, c: object())) as sides:
         assert (await sides.other.error_of(1, "it"))["code"] == -32603
 
 
-async def test_data_of_an_error_that_cannot_be_written_is_left_out() -> None:
+async def test_error_data_that_cannot_be_encoded_is_omitted() -> None:
     def fails(params: Params, context: Any) -> None:
         raise RequestError("Odd", code=77, data=object())
 
@@ -187,7 +185,7 @@ async def test_data_of_an_error_that_cannot_be_written_is_left_out() -> None:
         assert await sides.other.error_of(1, "it") == {"code": 77, "message": "Odd"}
 
 
-async def test_requests_begin_in_order_and_are_answered_when_done() -> None:
+async def test_requests_start_in_order_and_are_answered_when_done() -> None:
     begun: list[int] = []
     gates = [asyncio.Event() for _ in range(3)]
 
@@ -205,7 +203,7 @@ async def test_requests_begin_in_order_and_are_answered_when_done() -> None:
             assert (await sides.other.get())["result"] == n
 
 
-async def test_more_requests_than_the_limit_are_refused_until_one_is_done() -> None:
+async def test_requests_over_the_limit_are_rejected_until_one_is_done() -> None:
     gate = asyncio.Event()
 
     async def handle(params: Params, context: Any) -> None:
@@ -225,7 +223,7 @@ async def test_more_requests_than_the_limit_are_refused_until_one_is_done() -> N
 
 
 @requirement("R-REQCAN-03", "R-REQCAN-05", "R-REQCAN-13")
-async def test_a_cancelled_request_is_answered_so() -> None:
+async def test_cancelled_request_is_answered_with_an_error() -> None:
     ended: list[str] = []
 
     async def handle(params: Params, context: Any) -> None:
@@ -244,7 +242,7 @@ async def test_a_cancelled_request_is_answered_so() -> None:
 
 
 @requirement("R-REQCAN-05")
-async def test_a_request_cancelled_before_its_first_step_is_answered() -> None:
+async def test_request_cancelled_before_its_first_step_is_answered() -> None:
     async with beside_raw(serving(ask_it=forever)) as sides:
         sides.other.send(request(1, "it"), cancel(1))
         assert (await sides.other.get())["error"]["code"] == -32800
@@ -254,7 +252,9 @@ async def test_a_request_cancelled_before_its_first_step_is_answered() -> None:
 
 @requirement("R-REQCAN-05")
 @pytest.mark.parametrize("together", [False, True])
-async def test_a_method_with_a_result_for_it_is_answered_with_that(together: bool) -> None:
+async def test_cancelled_request_is_answered_with_the_cancelled_result_of_its_method(
+    together: bool,
+) -> None:
     async with beside_raw(serving(ask_it=forever, cancelled=lambda: {"gone": True})) as sides:
         if together:
             sides.other.send(request(1, "it"), cancel(1))
@@ -266,7 +266,7 @@ async def test_a_method_with_a_result_for_it_is_answered_with_that(together: boo
 
 
 @requirement("R-REQCAN-13")
-async def test_a_handler_that_finishes_all_the_same_is_answered_with_its_result() -> None:
+async def test_handler_that_finishes_despite_a_cancel_is_answered_with_its_result() -> None:
     async def stubborn(params: Params, context: Any) -> str:
         try:
             await asyncio.Event().wait()
@@ -282,9 +282,7 @@ async def test_a_handler_that_finishes_all_the_same_is_answered_with_its_result(
 
 
 @requirement("R-CANCEL-06")
-async def test_what_an_aborted_operation_raises_is_no_error_where_there_is_a_result_for_it() -> (
-    None
-):
+async def test_exception_after_a_cancel_is_answered_with_the_cancelled_result() -> None:
     async def breaks(params: Params, context: Any) -> None:
         try:
             await asyncio.Event().wait()
@@ -299,14 +297,14 @@ async def test_what_an_aborted_operation_raises_is_no_error_where_there_is_a_res
 
 
 @requirement("R-REQCAN-06")
-async def test_a_cancel_that_comes_too_late_or_for_nothing_is_ignored() -> None:
+async def test_late_or_unknown_cancel_is_ignored() -> None:
     async with beside_raw(serving(ask_it=lambda p, c: 1)) as sides:
         assert await sides.other.result_of(1, "it") == 1
         sides.other.send(cancel(1), cancel(99), cancel(None))
         assert await sides.other.result_of(2, "it") == 1
 
 
-async def test_only_the_requests_that_match_are_cancelled() -> None:
+async def test_only_matching_requests_are_cancelled() -> None:
     async with beside_raw(serving(ask_it=forever)) as sides:
         sides.other.send(*(request(n, "it", {"n": n}) for n in range(3)))
         await drain_event_loop()
@@ -316,7 +314,7 @@ async def test_only_the_requests_that_match_are_cancelled() -> None:
         assert sides.other.inbox.empty()
 
 
-async def test_a_handler_that_asks_a_peer_that_hangs_up_is_no_error_of_ours(
+async def test_handler_whose_call_fails_by_a_disconnect_is_not_an_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def ask(params: Params, context: Any) -> Any:

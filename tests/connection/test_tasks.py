@@ -1,4 +1,4 @@
-"""Tasks have an owner that ends them."""
+"""Every task has an owner that ends it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ async def forever() -> None:
     await asyncio.Event().wait()
 
 
-async def test_a_task_is_owned_until_it_is_done() -> None:
+async def test_task_is_owned_until_it_is_done() -> None:
     tasks, gate = Tasks(), asyncio.Event()
 
     async def wait() -> None:
@@ -26,7 +26,7 @@ async def test_a_task_is_owned_until_it_is_done() -> None:
     assert task not in tasks
 
 
-async def test_cancelling_waits_for_the_tasks_to_end() -> None:
+async def test_cancel_waits_for_the_tasks_to_end() -> None:
     tasks, cleaned = Tasks(), list[int]()
 
     async def clean(n: int) -> None:
@@ -43,7 +43,7 @@ async def test_cancelling_waits_for_the_tasks_to_end() -> None:
     assert sorted(cleaned) == [0, 1, 2]
 
 
-async def test_a_task_that_cancels_all_is_not_cancelled_itself() -> None:
+async def test_task_that_cancels_all_is_not_cancelled_itself() -> None:
     tasks, log = Tasks(), list[str]()
 
     async def end_all() -> None:
@@ -55,7 +55,7 @@ async def test_a_task_that_cancels_all_is_not_cancelled_itself() -> None:
     assert log == ["still here"]
 
 
-async def test_a_task_that_does_not_stop_is_named_and_left(
+async def test_task_that_does_not_stop_is_logged_by_name(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     tasks, gate = Tasks(), asyncio.Event()
@@ -75,6 +75,6 @@ async def test_a_task_that_does_not_stop_is_named_and_left(
     await task
 
 
-async def test_a_coroutine_is_discarded_without_a_warning() -> None:
+async def test_coroutine_is_discarded_without_a_warning() -> None:
     discard(forever())
     discard(object())

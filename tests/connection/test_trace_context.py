@@ -1,4 +1,4 @@
-"""The trace of a request goes on in all that its handler sends."""
+"""The trace of a request is continued in all messages that its handler sends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRACE = {"traceparent": PARENT, "tracestate": "a=b", "baggage": "k=v"}
 
 @requirement("R-EXT-02")
 @pytest.mark.parametrize("delayed", [False, True])
-async def test_a_handler_knows_the_trace_of_its_request(delayed: bool) -> None:
+async def test_handler_has_the_trace_of_its_request(delayed: bool) -> None:
     def now(params: Params, context: Any) -> Any:
         return current_trace()
 
@@ -49,7 +49,7 @@ async def test_a_handler_knows_the_trace_of_its_request(delayed: bool) -> None:
     ],
     ids=str,
 )
-async def test_what_a_handler_sends_carries_the_trace(params: Any, sent: Any) -> None:
+async def test_messages_of_a_handler_have_the_trace(params: Any, sent: Any) -> None:
     async def handle(_params: Params, context: Any) -> None:
         await sides.ours.notify("told", params)
         await sides.ours.call("asked", params, any_json)
@@ -74,11 +74,11 @@ async def test_traces_of_requests_do_not_mix() -> None:
         assert [a["result"] for a in answers] == [{"traceparent": f"{n}"} for n in range(3)]
 
 
-async def test_without_a_trace_params_are_sent_as_they_are() -> None:
+async def test_params_without_a_trace_are_sent_unchanged() -> None:
     async with beside_raw(serving()) as sides:
         await sides.ours.notify("told", Params(n=1))
         assert (await sides.other.get())["params"] == {"n": 1}
 
 
-def test_the_keys_are_those_of_w3c() -> None:
+def test_keys_are_those_of_w3c() -> None:
     assert TRACE_KEYS == ("traceparent", "tracestate", "baggage")

@@ -1,4 +1,4 @@
-"""What can be read of a frame that is too large."""
+"""The head of a frame that is too large: what can be read of it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ JSON = st.recursive(
 
 
 @given(st.integers() | st.text(), JSON, st.data())
-def test_what_a_head_says_is_what_the_frame_says(
+def test_head_agrees_with_the_complete_frame(
     request_id: int | str, params: object, data: st.DataObject
 ) -> None:
     text = json.dumps({"jsonrpc": "2.0", "id": request_id, "method": "m", "params": params})

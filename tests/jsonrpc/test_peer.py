@@ -1,4 +1,4 @@
-"""JSON-RPC without I/O: what frames become, what is answered, and that nothing raises."""
+"""JSON-RPC without I/O: decoded frames, responses, and that receiving never raises."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from requirement import requirement
 
 
 def frame(value: Any = None, **fields: Any) -> bytes:
-    """Return a frame: of any JSON value, or of a message with these fields."""
+    """Return a frame with any JSON value, or a message with these fields."""
     return json.dumps({"jsonrpc": "2.0", **fields} if value is None else value).encode()
 
 
@@ -27,27 +27,27 @@ def receive(peer: Peer, *frames: bytes) -> list[Any]:
 
 
 def sent(peer: Peer) -> list[Any]:
-    """Return what the peer wants sent, decoded."""
+    """Return the frames that the peer sends, decoded."""
     return [json.loads(text) for text in peer.frames_to_send()]
 
 
 def asked(peer: Peer, call: Any = "call", params: Any = ABSENT) -> Any:
-    """Let the peer ask something; return the id it used."""
+    """Send a request from the peer and return its id."""
     peer.request("ask", params, call)
     return sent(peer)[0]["id"]
 
 
 def error_of(peer: Peer) -> tuple[Any, int]:
-    """Return the id and the code of the one error that the peer wants sent."""
+    """Return the id and the code of the only error that the peer sends."""
     (answer,) = sent(peer)
     assert answer["jsonrpc"] == "2.0"
     return answer["id"], answer["error"]["code"]
 
 
-# Messages of the other side.
+# Messages of the remote peer.
 
 
-def test_a_message_with_an_id_is_a_request_and_one_without_a_notification() -> None:
+def test_message_with_an_id_is_a_request_and_without_one_a_notification() -> None:
     request, notification = receive(Peer(), frame(id=1, method="a"), frame(method="b"))
     assert (request.id, request.method) == (1, "a")
     assert (notification.id, notification.method) == (ABSENT, "b")
@@ -55,14 +55,14 @@ def test_a_message_with_an_id_is_a_request_and_one_without_a_notification() -> N
 
 @requirement("R-GEN-03")
 @pytest.mark.parametrize("version", ["1.0", 2.0, None, ABSENT])
-def test_what_is_not_json_rpc_2_is_refused(version: Any) -> None:
+def test_message_of_another_jsonrpc_version_is_rejected(version: Any) -> None:
     peer = Peer()
     fields = {} if version is ABSENT else {"jsonrpc": version}
     assert receive(peer, frame({**fields, "id": 1, "method": "a"})) == []
     assert error_of(peer) == (None, -32600)
 
 
-def test_absent_null_and_present_params_are_three_things() -> None:
+def test_params_can_be_absent_null_or_a_value() -> None:
     absent, null, there = receive(
         Peer(),
         frame(method="a"),
@@ -82,7 +82,7 @@ def test_unknown_keys_of_a_message_are_ignored() -> None:
 
 @requirement("R-GEN-06")
 @pytest.mark.parametrize("request_id", [0, -1, 2**63 - 1, -(2**63), "", "1", "ü\n", "\ud800", None])
-def test_an_answer_repeats_the_id_with_its_type(request_id: Any) -> None:
+def test_response_repeats_the_id_with_its_type(request_id: Any) -> None:
     peer = Peer()
     (request,) = receive(peer, frame(id=request_id, method="a"))
     peer.respond(request.id, {})
@@ -92,14 +92,14 @@ def test_an_answer_repeats_the_id_with_its_type(request_id: Any) -> None:
 
 
 @pytest.mark.parametrize("request_id", [1.5, 2**63, -(2**63) - 1, 1e300, True, [], {}])
-def test_a_request_whose_id_is_no_id_is_refused_under_null(request_id: Any) -> None:
+def test_request_with_an_invalid_id_is_rejected_with_a_null_id(request_id: Any) -> None:
     peer = Peer()
     assert receive(peer, frame(id=request_id, method="a")) == []
     assert error_of(peer) == (None, -32600)
 
 
 @requirement("R-GEN-14")
-def test_null_ids_can_be_refused() -> None:
+def test_null_ids_can_be_rejected() -> None:
     peer = Peer()
     peer.null_ids = False
     assert receive(peer, frame(id=None, method="a")) == []
@@ -107,7 +107,7 @@ def test_null_ids_can_be_refused() -> None:
 
 
 @requirement("R-GEN-13")
-def test_a_request_under_the_id_of_an_unanswered_one_is_refused_and_the_first_is_answered() -> None:
+def test_request_with_a_used_id_is_rejected_and_the_first_is_answered() -> None:
     peer = Peer()
     events = receive(peer, frame(id=1, method="a"), frame(id=1, method="b"))
     assert [event.method for event in events] == ["a"]
@@ -116,7 +116,7 @@ def test_a_request_under_the_id_of_an_unanswered_one_is_refused_and_the_first_is
     assert sent(peer) == [{"jsonrpc": "2.0", "id": 1, "result": "of a"}]
 
 
-def test_an_id_can_be_used_again_once_it_is_answered() -> None:
+def test_id_can_be_reused_after_its_response() -> None:
     peer = Peer()
     for _ in range(2):
         assert receive(peer, frame(id="x", method="a")) != []
@@ -125,7 +125,7 @@ def test_an_id_can_be_used_again_once_it_is_answered() -> None:
 
 
 @requirement("R-GEN-06")
-def test_the_ids_1_and_text_1_are_two() -> None:
+def test_number_1_and_string_1_are_different_ids() -> None:
     peer = Peer()
     assert len(receive(peer, frame(id=1, method="a"), frame(id="1", method="b"))) == 2
     peer.respond("1", "of b")
@@ -133,7 +133,7 @@ def test_the_ids_1_and_text_1_are_two() -> None:
     assert [(a["id"], a["result"]) for a in sent(peer)] == [("1", "of b"), (1, "of a")]
 
 
-def test_a_request_is_answered_once() -> None:
+def test_request_is_answered_once() -> None:
     peer = Peer()
     receive(peer, frame(id=1, method="a"))
     assert peer.respond(1, "first") > 0
@@ -144,7 +144,7 @@ def test_a_request_is_answered_once() -> None:
 
 
 @requirement("R-GEN-04", "R-ERR-02")
-def test_an_error_answer_has_code_and_message_and_data_if_there_is_some() -> None:
+def test_error_response_has_code_message_and_optional_data() -> None:
     peer = Peer()
     receive(peer, frame(id=1, method="a"), frame(id=2, method="a"))
     peer.fail(1, InvalidParams("No", data={"path": "$"}))
@@ -159,7 +159,7 @@ def test_an_error_answer_has_code_and_message_and_data_if_there_is_some() -> Non
     ]
 
 
-def test_a_result_that_cannot_be_written_leaves_the_request_unanswered() -> None:
+def test_result_that_cannot_be_encoded_leaves_the_request_unanswered() -> None:
     peer = Peer()
     receive(peer, frame(id=1, method="a"))
     with pytest.raises(TypeError):
@@ -168,12 +168,12 @@ def test_a_result_that_cannot_be_written_leaves_the_request_unanswered() -> None
     assert peer.fail(1, RequestError()) > 0
 
 
-# What is no message.
+# Invalid messages.
 
 
 @requirement("R-ERR-03")
 @pytest.mark.parametrize("text", [b"{", b"nul", b"NaN", b'{"a":Infinity}', b"{}{}", b"\xff", b"'"])
-def test_what_is_no_json_gets_one_parse_error_under_null(text: bytes) -> None:
+def test_invalid_json_is_answered_with_one_parse_error(text: bytes) -> None:
     peer = Peer()
     assert receive(peer, text) == []
     assert error_of(peer) == (None, -32700)
@@ -185,13 +185,13 @@ def test_what_is_no_json_gets_one_parse_error_under_null(text: bytes) -> None:
     [0, "text", True, {}, {"jsonrpc": "2.0"}, {"jsonrpc": "2.0", "params": {}}],
     ids=json.dumps,
 )
-def test_json_that_is_no_request_gets_one_invalid_request_under_null(value: Any) -> None:
+def test_json_that_is_not_a_request_is_answered_with_one_invalid_request(value: Any) -> None:
     peer = Peer()
     assert receive(peer, frame(value)) == []
     assert error_of(peer) == (None, -32600)
 
 
-def test_null_is_no_request() -> None:
+def test_null_is_not_a_request() -> None:
     peer = Peer()
     assert receive(peer, b"null") == []
     assert error_of(peer) == (None, -32600)
@@ -199,7 +199,7 @@ def test_null_is_no_request() -> None:
 
 @requirement("R-ERR-03")
 @pytest.mark.parametrize("method", [None, 1, ["a"], {}])
-def test_a_method_that_is_no_string_is_refused(method: Any) -> None:
+def test_method_that_is_not_a_string_is_rejected(method: Any) -> None:
     peer = Peer()
     assert receive(peer, frame(id=1, method=method)) == []
     assert error_of(peer) == (None, -32600)
@@ -207,7 +207,7 @@ def test_a_method_that_is_no_string_is_refused(method: Any) -> None:
 
 @requirement("R-BATCH-10", "R-STDIO-08")
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_an_array_gets_one_invalid_request_and_none_of_it_is_processed(count: int) -> None:
+def test_array_is_answered_with_one_invalid_request_and_not_processed(count: int) -> None:
     peer = Peer()
     entry = {"jsonrpc": "2.0", "id": 1, "method": "a"}
     assert receive(peer, frame([entry] * count)) == []
@@ -216,13 +216,13 @@ def test_an_array_gets_one_invalid_request_and_none_of_it_is_processed(count: in
 
 @requirement("R-STDIO-11")
 @pytest.mark.parametrize("text", [b"", b" ", b"\r", b"\t \r"])
-def test_blank_frames_mean_nothing(text: bytes) -> None:
+def test_blank_frames_are_ignored(text: bytes) -> None:
     peer = Peer()
     assert receive(peer, text) == []
     assert sent(peer) == []
 
 
-def test_a_carriage_return_behind_a_message_is_white_space() -> None:
+def test_carriage_return_after_a_message_is_white_space() -> None:
     (message,) = receive(Peer(), frame(method="a") + b"\r")
     assert message.method == "a"
 
@@ -233,14 +233,14 @@ def test_invalid_utf_8_is_replaced() -> None:
     assert lenient_json.loads(bytes(message.params)) == {"t": "\ufffd"}
 
 
-def test_a_lone_surrogate_is_kept() -> None:
+def test_lone_surrogate_is_kept() -> None:
     text = b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"t":"\\ud800"}}'
     (message,) = receive(Peer(), text)
     assert json.loads(bytes(message.params)) == {"t": "\ud800"}
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "1" * 40])
-def test_a_huge_number_beside_a_lone_surrogate_is_no_reason_to_fail(number: str) -> None:
+def test_huge_number_next_to_a_lone_surrogate_is_decoded(number: str) -> None:
     text = f'{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"n":{number},"t":"\\ud800"}}}}'
     peer = Peer()
     events = receive(peer, text.encode())
@@ -248,7 +248,7 @@ def test_a_huge_number_beside_a_lone_surrogate_is_no_reason_to_fail(number: str)
 
 
 @pytest.mark.parametrize("depth", [*range(300, 1100, 50), 100_000])
-def test_any_depth_is_taken_or_refused(depth: int) -> None:
+def test_json_of_any_depth_is_accepted_or_rejected(depth: int) -> None:
     peer = Peer()
     params = b"[" * depth + b"]" * depth
     events = receive(peer, b'{"jsonrpc":"2.0","id":1,"method":"a","params":%b}' % params)
@@ -257,14 +257,14 @@ def test_any_depth_is_taken_or_refused(depth: int) -> None:
     assert [answer["error"]["code"] for answer in answers] in ([], [-32700])
 
 
-def test_a_bad_frame_does_not_spoil_its_neighbours() -> None:
+def test_bad_frame_does_not_affect_other_frames() -> None:
     peer = Peer()
     events = receive(peer, frame(method="a"), b"{", frame(method="b"))
     assert [event.method for event in events] == ["a", "b"]
     assert len(sent(peer)) == 1
 
 
-# Our own requests.
+# Requests of this side.
 
 
 def test_requests_are_numbered_from_0() -> None:
@@ -272,7 +272,7 @@ def test_requests_are_numbered_from_0() -> None:
     assert [asked(peer), asked(peer), asked(peer)] == [0, 1, 2]
 
 
-def test_params_are_sent_absent_null_or_as_they_are() -> None:
+def test_params_are_sent_absent_null_or_unchanged() -> None:
     peer = Peer()
     peer.request("a", ABSENT, None)
     peer.request("a", None, None)
@@ -286,7 +286,7 @@ def test_params_are_sent_absent_null_or_as_they_are() -> None:
     ]
 
 
-def test_what_cannot_be_written_is_not_asked() -> None:
+def test_request_that_cannot_be_encoded_is_not_sent() -> None:
     peer = Peer()
     with pytest.raises(TypeError):
         peer.request("a", object(), "lost")
@@ -294,7 +294,7 @@ def test_what_cannot_be_written_is_not_asked() -> None:
     assert asked(peer) == 0
 
 
-def test_an_answer_carries_what_was_attached_to_the_request() -> None:
+def test_response_has_the_object_attached_to_the_request() -> None:
     peer = Peer()
     asked(peer, call="first")
     asked(peer, call="second")
@@ -306,7 +306,7 @@ def test_an_answer_carries_what_was_attached_to_the_request() -> None:
 
 @requirement("R-ERR-01")
 @pytest.mark.parametrize("code", [-32000, 0, 42, 2**31 - 1])
-def test_an_error_answer_keeps_code_message_and_data(code: int) -> None:
+def test_error_response_keeps_code_message_and_data(code: int) -> None:
     peer = Peer()
     asked(peer)
     error = {"code": code, "message": "No", "data": [1]}
@@ -314,7 +314,7 @@ def test_an_error_answer_keeps_code_message_and_data(code: int) -> None:
     assert (answer.code, answer.message, answer.data) == (code, "No", [1])
 
 
-def test_the_answer_with_a_result_and_a_null_error_succeeds() -> None:
+def test_response_with_a_result_and_a_null_error_succeeds() -> None:
     peer = Peer()
     asked(peer)
     (answer,) = receive(peer, frame(id=0, result=1, error=None))
@@ -323,7 +323,7 @@ def test_the_answer_with_a_result_and_a_null_error_succeeds() -> None:
 
 @requirement("R-GEN-06", "R-ERR-04")
 @pytest.mark.parametrize("request_id", [1, "x", "00", 0.5, None, False, [0]])
-def test_an_answer_under_another_id_is_ignored(request_id: Any) -> None:
+def test_response_with_an_unknown_id_is_ignored(request_id: Any) -> None:
     peer = Peer()
     asked(peer)
     (event,) = receive(peer, frame(id=request_id, result=1))
@@ -334,7 +334,7 @@ def test_an_answer_under_another_id_is_ignored(request_id: Any) -> None:
 
 @requirement("R-GEN-06", "R-ERR-04")
 @pytest.mark.parametrize("request_id", ["0", 0.0])
-def test_an_answer_under_the_id_in_another_type_fails_the_call(request_id: Any) -> None:
+def test_response_with_the_id_in_another_type_fails_the_call(request_id: Any) -> None:
     peer = Peer()
     asked(peer)
     (event,) = receive(peer, frame(id=request_id, result=1))
@@ -344,7 +344,7 @@ def test_an_answer_under_the_id_in_another_type_fails_the_call(request_id: Any) 
 
 
 @requirement("R-ERR-04")
-def test_a_second_answer_is_ignored() -> None:
+def test_second_response_is_ignored() -> None:
     peer = Peer()
     asked(peer)
     first, second = receive(peer, frame(id=0, result=1), frame(id=0, result=2))
@@ -368,7 +368,7 @@ def test_a_second_answer_is_ignored() -> None:
     ],
     ids=str,
 )
-def test_a_malformed_answer_fails_the_request_and_is_not_answered(fields: Any) -> None:
+def test_malformed_response_fails_the_request_and_is_not_answered(fields: Any) -> None:
     peer = Peer()
     asked(peer)
     (answer,) = receive(peer, frame({"jsonrpc": "2.0", "id": 0, **fields}))
@@ -379,7 +379,7 @@ def test_a_malformed_answer_fails_the_request_and_is_not_answered(fields: Any) -
 
 @requirement("R-ERR-04")
 @pytest.mark.parametrize("fields", [{"result": 1}, {"error": {"code": 1, "message": "m"}}])
-def test_what_looks_like_an_answer_without_an_id_is_never_answered(fields: Any) -> None:
+def test_response_without_an_id_is_never_answered(fields: Any) -> None:
     peer = Peer()
     (event,) = receive(peer, frame({"jsonrpc": "2.0", **fields}))
     assert type(event) is UnexpectedMessage
@@ -387,7 +387,7 @@ def test_what_looks_like_an_answer_without_an_id_is_never_answered(fields: Any) 
 
 
 @requirement("R-GEN-13")
-def test_the_two_directions_have_separate_ids() -> None:
+def test_both_directions_have_separate_ids() -> None:
     peer = Peer()
     asked(peer, call="ours")
     request, answer = receive(peer, frame(id=0, method="theirs"), frame(id=0, result="theirs"))
@@ -395,7 +395,7 @@ def test_the_two_directions_have_separate_ids() -> None:
     assert answer.call == "ours"
 
 
-def test_the_end_of_input_gives_back_what_will_never_be_answered() -> None:
+def test_end_of_input_returns_the_unanswered_requests() -> None:
     peer = Peer()
     for call in "abc":
         asked(peer, call=call)
@@ -404,7 +404,7 @@ def test_the_end_of_input_gives_back_what_will_never_be_answered() -> None:
     assert peer.receive_eof() == []
 
 
-def test_frames_are_handed_out_once_and_in_order() -> None:
+def test_frames_are_taken_once_and_in_order() -> None:
     peer = Peer()
     receive(peer, frame(id="x", method="a"))
     peer.notify("one", ABSENT)
@@ -418,7 +418,7 @@ def test_frames_are_handed_out_once_and_in_order() -> None:
 
 
 @requirement("R-REQCAN-02")
-def test_cancelling_names_the_id_of_our_request() -> None:
+def test_cancel_request_has_the_id_of_the_request() -> None:
     peer = Peer()
     asked(peer)
     peer.cancel(0)
@@ -427,7 +427,7 @@ def test_cancelling_names_the_id_of_our_request() -> None:
     ]
 
 
-def test_what_is_answered_or_was_never_asked_is_not_cancelled() -> None:
+def test_answered_or_unknown_request_is_not_cancelled() -> None:
     peer = Peer()
     asked(peer)
     receive(peer, frame(id=0, result=1))
@@ -437,7 +437,7 @@ def test_what_is_answered_or_was_never_asked_is_not_cancelled() -> None:
 
 
 @requirement("R-REQCAN-12", "R-PROMPT-36")
-def test_the_late_answer_of_a_request_given_up_is_dropped() -> None:
+def test_late_response_to_an_abandoned_request_is_dropped() -> None:
     peer = Peer()
     asked(peer)
     peer.forget(0)
@@ -448,7 +448,7 @@ def test_the_late_answer_of_a_request_given_up_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("request_id", [3, "three", None])
-def test_a_cancel_of_an_unanswered_request_is_an_event(request_id: Any) -> None:
+def test_cancel_of_an_unanswered_request_is_an_event(request_id: Any) -> None:
     peer = Peer()
     cancel = frame(method="$/cancel_request", params={"requestId": request_id})
     _, event = receive(peer, frame(id=request_id, method="a"), cancel)
@@ -458,7 +458,7 @@ def test_a_cancel_of_an_unanswered_request_is_an_event(request_id: Any) -> None:
 
 @requirement("R-REQCAN-02", "R-REQCAN-06")
 @pytest.mark.parametrize("request_id", [4, "3", None])
-def test_a_cancel_of_what_the_sender_did_not_ask_is_ignored(request_id: Any) -> None:
+def test_cancel_of_an_unknown_request_is_ignored(request_id: Any) -> None:
     peer = Peer()
     for _ in range(5):
         asked(peer)
@@ -468,7 +468,7 @@ def test_a_cancel_of_what_the_sender_did_not_ask_is_ignored(request_id: Any) -> 
 
 
 @requirement("R-REQCAN-06")
-def test_a_cancel_of_an_answered_request_is_ignored() -> None:
+def test_cancel_of_an_answered_request_is_ignored() -> None:
     peer = Peer()
     receive(peer, frame(id=3, method="a"))
     peer.respond(3, {})
@@ -477,14 +477,14 @@ def test_a_cancel_of_an_answered_request_is_ignored() -> None:
 
 @requirement("R-GEN-05")
 @pytest.mark.parametrize("params", [ABSENT, None, {}, [], {"requestId": 1.5}, {"requestId": []}])
-def test_a_malformed_cancel_is_ignored(params: Any) -> None:
+def test_malformed_cancel_is_ignored(params: Any) -> None:
     peer = Peer()
     fields = {} if params is ABSENT else {"params": params}
     assert receive(peer, frame(id=3, method="a"), frame(method="$/cancel_request", **fields)) != []
     assert sent(peer) == []
 
 
-# Whatever comes.
+# Arbitrary input.
 
 SCALARS = (
     st.none()
@@ -500,7 +500,7 @@ JSON = st.recursive(
 )
 IDS = st.integers(0, 3) | st.sampled_from(["0", "1", "\ud800"]) | st.none()
 METHODS = st.sampled_from(["a", "$/cancel_request", "\ud800"])
-# Near misses: messages of which any part may be wrong or missing.
+# Almost valid messages: any part can be wrong or missing.
 NEARLY = st.fixed_dictionaries(
     {},
     optional={
@@ -522,7 +522,7 @@ FRAMES = st.lists(
 
 
 @given(FRAMES)
-def test_receiving_never_raises_and_what_goes_out_is_json(frames: list[bytes]) -> None:
+def test_receiving_never_raises_and_all_output_is_json(frames: list[bytes]) -> None:
     peer = Peer()
     for call in range(3):
         peer.request("ask", ABSENT, call)
@@ -548,7 +548,7 @@ def test_receiving_never_raises_and_what_goes_out_is_json(frames: list[bytes]) -
     ),
     st.randoms(use_true_random=False),
 )
-def test_every_request_gets_exactly_one_answer_under_its_id(
+def test_every_request_is_answered_exactly_once(
     messages: list[tuple[str, Any, Any]], random: Any
 ) -> None:
     peer = Peer()
@@ -574,7 +574,7 @@ def test_every_request_gets_exactly_one_answer_under_its_id(
     assert peer.unanswered == 0
 
 
-def test_a_byte_order_mark_is_left_out() -> None:
+def test_byte_order_mark_is_skipped() -> None:
     peer = Peer()
     (event,) = peer.receive([b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"method":"m"}'])
     assert isinstance(event, Message)
@@ -582,14 +582,14 @@ def test_a_byte_order_mark_is_left_out() -> None:
 
 
 @requirement("R-ERR-03")
-def test_it_is_said_loudly_that_the_peer_could_not_read_us() -> None:
+def test_parse_error_of_the_peer_is_logged_as_an_error() -> None:
     error = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}'
     (event,) = Peer().receive([error])
     assert isinstance(event, UnexpectedMessage)
     assert event.level == logging.WARNING
 
 
-def test_code_of_an_error_may_be_written_with_a_point() -> None:
+def test_error_code_can_be_written_with_a_point() -> None:
     peer = Peer()
     request = asked(peer)
     error = b'{"code":-32000.0,"message":"Log in"}'
@@ -598,7 +598,7 @@ def test_code_of_an_error_may_be_written_with_a_point() -> None:
 
 
 @pytest.mark.parametrize("text", ["1.0", "1e0", "0.1e1"])
-def test_id_to_cancel_may_be_written_with_a_point(text: str) -> None:
+def test_id_to_cancel_can_be_written_with_a_point(text: str) -> None:
     peer = Peer()
     receive(peer, frame(id=1, method="a"))
     cancel = f'{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{text}}}}}'
@@ -608,7 +608,7 @@ def test_id_to_cancel_may_be_written_with_a_point(text: str) -> None:
 @pytest.mark.parametrize(
     "params", ['{"requestId":1.5}', '{"requestId":[]}', "[]", "{", '{"requestId":1e400}']
 )
-def test_cancel_of_nothing_is_nothing(params: str) -> None:
+def test_cancel_without_an_id_is_ignored(params: str) -> None:
     peer = Peer()
     receive(peer, frame(id=1, method="a"))
     text = f'{{"jsonrpc":"2.0","method":"$/cancel_request","params":{params}}}'

@@ -22,7 +22,7 @@ from requirement import requirement
 from schema import model_of_types as types
 from schema.compare import Comparison
 from schema.model_of_schema import SchemaModel
-from wire.test_two_paths import check, values
+from wire.test_codec import check, values
 
 FAMILY = [method for method in METHODS if method.name != "initialize"]
 TYPES = [

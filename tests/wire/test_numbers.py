@@ -1,4 +1,4 @@
-"""Numbers and keys as other languages write them: no integer, key or digit is lost on the way."""
+"""Numbers and keys in unusual but valid JSON: no integer, key or digit is lost."""
 
 from __future__ import annotations
 
@@ -36,28 +36,26 @@ INTEGERS = [
     ("tp", "kind", "key"),
     [pytest.param(tp, kind, key, id=f"{name}.{key}") for name, tp, kind, key in INTEGERS],
 )
-def test_integer_that_is_written_with_a_point_is_that_integer(
-    tp: Any, kind: Object, key: str
-) -> None:
+def test_integer_written_with_a_point_is_an_integer(tp: Any, kind: Object, key: str) -> None:
     whole = minimal(kind) | {key: 3}
     read = decode(json.dumps(whole).encode(), tp)
     for text in ("3.0", "3e0", "0.3e1"):
         written = json.dumps(whole | {key: "NUMBER"}).replace('"NUMBER"', text)
         found = decode(written.encode(), tp)
         assert found == read
-        if not isinstance(found, Unknown):  # kept as it came
-            assert encode(found) == encode(read)  # 3.0 is equal to 3, and not an integer
+        if not isinstance(found, Unknown):  # kept unchanged
+            assert encode(found) == encode(read)  # 3.0 is equal to 3, but not an integer
     assert convert(whole | {key: 3.0}, tp) == read
 
 
-def test_there_are_integers_to_look_at() -> None:
+def test_types_with_integers_are_found() -> None:
     names = {f"{name}.{key}" for name, _, _, key in INTEGERS}
     assert {"v1.TerminalExitStatus.exitCode", "v1.ReadTextFileRequest.line"} <= names
     assert len(names) > 40
 
 
 @pytest.mark.parametrize("text", ["7.5", "1e400", "-1e400", "1e30", "NaN"])
-def test_number_that_is_no_integer_is_refused(text: str) -> None:
+def test_number_that_is_not_an_integer_is_rejected(text: str) -> None:
     with pytest.raises(DecodeError):
         decode(f'{{"sessionId":"s","path":"/a","line":{text}}}'.encode(), v1.ReadTextFileRequest)
 
@@ -72,7 +70,7 @@ KEEPS = [
     ("tp", "kind"),
     [pytest.param(tp, kind, id=f"{name}-{n}") for n, (name, tp, kind) in enumerate(KEEPS)],
 )
-def test_keys_that_the_schema_keeps_come_and_go(tp: Any, kind: Object) -> None:
+def test_extra_keys_allowed_by_the_schema_are_decoded_and_encoded(tp: Any, kind: Object) -> None:
     more = {"xKey": {"deep": [1, None]}, "more_0": True, "not a name": None, "self": "x"}
     message = minimal(kind) | more
     if "stopReason" in kind.fields:
@@ -87,7 +85,7 @@ def test_keys_that_the_schema_keeps_come_and_go(tp: Any, kind: Object) -> None:
     assert changed.more == more
 
 
-def test_types_keep_their_keys_that_the_schema_says_so_of() -> None:
+def test_types_with_extra_keys_are_those_of_the_schema() -> None:
     names = {name for name, _, _ in KEEPS}
     assert names >= {
         "v1.IdleState",
@@ -98,7 +96,7 @@ def test_types_keep_their_keys_that_the_schema_says_so_of() -> None:
     }
 
 
-def test_idle_state_of_an_unknown_reason_is_idle() -> None:
+def test_idle_state_with_an_unknown_reason_is_idle() -> None:
     state: Any = decode(b'{"state":"idle","stopReason":"_paused","until":"noon"}', v2.SessionState)
     match state:
         case v2.IdleState(stop_reason=reason):
@@ -107,7 +105,7 @@ def test_idle_state_of_an_unknown_reason_is_idle() -> None:
             raise AssertionError(state)
 
 
-def test_flood_of_keys_is_bounded() -> None:
+def test_number_of_extra_keys_is_limited() -> None:
     message = {"state": "idle", **{f"x{number}": number for number in range(1000)}}
     read = decode(json.dumps(message).encode(), v2.IdleState)
     assert len(read.more) == 64
@@ -123,10 +121,10 @@ def test_number_that_is_too_large_keeps_its_text(number: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["title", "kind", "toolCallId"])
-def test_number_that_is_too_large_is_no_string(key: str) -> None:
+def test_number_that_is_too_large_is_not_a_string(key: str) -> None:
     call = {"toolCallId": "c", "title": "t", key: "NUMBER"}
     text = json.dumps(call).replace('"NUMBER"', "1e400").encode()
-    if key == "kind":  # lenient: what is no kind is the default
+    if key == "kind":  # lenient: a value that is not a kind becomes the default
         read = decode(text, v1.ToolCall)
         assert read == decode(b'{"toolCallId":"c","title":"t"}', v1.ToolCall)
     else:

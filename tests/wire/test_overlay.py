@@ -1,4 +1,4 @@
-"""Editing a message keeps what the types do not carry."""
+"""Editing a message keeps the keys that the types do not have."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def update(**more: Any) -> dict[str, Any]:
     }
 
 
-def test_no_change_gives_the_raw_value_itself():
+def test_unchanged_value_is_the_raw_value():
     raw = update()
     typed = convert(raw, v1.SessionNotification)
     assert overlay(raw, typed, typed) is raw
 
 
-def test_a_changed_field_changes_nothing_else():
+def test_changed_field_changes_nothing_else():
     raw = update(kind="bogus")
     before: Any = convert(raw, v1.SessionNotification)
     after = replace(before, update=replace(before.update, title="New"))
     assert overlay(raw, before, after) == update(kind="bogus", title="New")
 
 
-def test_an_edited_item_keeps_the_items_that_were_skipped():
+def test_edited_item_keeps_the_skipped_items():
     raw = update(
         content=[{"type": "bogus"}, {"type": "diff", "path": "/a", "newText": "n", "h": 1}]
     )
@@ -59,7 +59,7 @@ def test_an_edited_item_keeps_the_items_that_were_skipped():
     ]
 
 
-def test_a_removed_item_goes_and_the_others_keep_their_raw_form():
+def test_removed_item_is_removed_and_the_others_keep_their_raw_form():
     raw = update(
         locations=[{"path": "/a", "odd": 1}, {"path": "/b", "odd": 2}, {"path": "/c", "odd": 3}]
     )
@@ -72,14 +72,14 @@ def test_a_removed_item_goes_and_the_others_keep_their_raw_form():
     ]
 
 
-def test_an_unknown_variant_survives_a_change_around_it():
+def test_unknown_variant_survives_a_change_around_it():
     raw = {"sessionId": "s", "update": {"sessionUpdate": "_vendor", "q": 1.50}}
     before = convert(raw, v2.UpdateSessionNotification)
     after = replace(before, session_id="other")
     assert overlay(raw, before, after) == {**raw, "sessionId": "other"}
 
 
-def test_a_cleared_three_state_field_is_written_as_null():
+def test_cleared_three_state_field_is_encoded_as_null():
     raw = {"sessionId": "s", "update": {"sessionUpdate": "session_info_update", "title": "T"}}
     before = convert(raw, v2.UpdateSessionNotification)
     after = replace(before, update=replace(before.update, title=None))
@@ -87,7 +87,7 @@ def test_a_cleared_three_state_field_is_written_as_null():
 
 
 @given(extra=st.dictionaries(st.sampled_from(["_x", "_y"]), JSON), title=st.text(max_size=3))
-def test_decoding_the_overlay_gives_the_edited_value(extra: dict[str, Any], title: str):
+def test_decoding_the_overlay_returns_the_edited_value(extra: dict[str, Any], title: str):
     raw = update(**extra)
     before: Any = convert(raw, v1.SessionNotification)
     after = replace(before, update=replace(before.update, title=title))

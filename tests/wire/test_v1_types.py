@@ -1,4 +1,4 @@
-"""What the types of version 1 read, refuse, put right and write."""
+"""The types of version 1: what they decode, reject, correct and encode."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from requirement import requirement
 
 
 def read(value: Any, tp: Any) -> Any:
-    """Return a value decoded as the codec would, which the converter must agree with."""
+    """Decode a value and check that the converter agrees."""
     decoded = decode(json.dumps(value).encode(), tp)
     assert convert(value, tp) == decoded
     return decoded
 
 
 def refused(value: Any, tp: Any) -> str:
-    """Return what is wrong with a value, and where."""
+    """Return the error for a value, and its place."""
     with pytest.raises(DecodeError) as caught:
         read(value, tp)
     return str(caught.value)
 
 
 def update(name: str, **fields: Any) -> Any:
-    """Return a session update as decoded."""
+    """Decode a session update."""
     return read(
         {"sessionId": "s", "update": {"sessionUpdate": name, **fields}}, v1.SessionNotification
     ).update
 
 
-# Three states.
+# Absent, null and value are three states.
 
 
-def test_absent_null_and_a_value_of_a_title_are_three_things() -> None:
+def test_title_can_be_absent_null_or_a_value() -> None:
     assert update("session_info_update") == v1.SessionInfoUpdate()
     assert update("session_info_update").title is UNSET
     assert update("session_info_update", title=None).title is None
     assert update("session_info_update", title="T").title == "T"
 
 
-def test_a_malformed_field_of_three_states_keeps_what_was_said_before() -> None:
+def test_malformed_three_state_field_is_absent() -> None:
     seen = update("compaction_update", compactionId="c", status="completed", summary=7, error=7)
     assert (seen.summary, seen.error) == (UNSET, UNSET)
 
 
-def test_three_states_are_written_as_they_are() -> None:
+def test_three_states_are_encoded_as_they_are() -> None:
     patch = v1.SubagentUpdate(session_id="c", title=None, cwd="/x", meta=None)
     assert to_builtins(patch) == {
         "sessionUpdate": "subagent_update",
@@ -63,7 +63,7 @@ def test_three_states_are_written_as_they_are() -> None:
 
 
 @requirement("R-SUBAG-09")
-def test_the_paths_of_a_subagent_are_strict() -> None:
+def test_paths_of_a_subagent_are_strict() -> None:
     value = {
         "sessionId": "s",
         "update": {"sessionUpdate": "subagent_update", "sessionId": "c", "cwd": 1},
@@ -71,12 +71,12 @@ def test_the_paths_of_a_subagent_are_strict() -> None:
     assert refused(value, v1.SessionNotification).endswith("at $.update.cwd")
 
 
-def test_an_unknown_state_of_a_subagent_is_kept() -> None:
+def test_unknown_state_of_a_subagent_is_kept() -> None:
     raw = {"state": "dreaming", "depth": 3}
     assert update("subagent_update", sessionId="c", state=raw).state == Unknown("dreaming", raw)
 
 
-def test_an_idle_state_without_a_readable_stop_reason_is_idle() -> None:
+def test_idle_state_with_an_invalid_stop_reason_is_idle() -> None:
     seen = update("subagent_update", sessionId="c", state={"state": "idle", "stopReason": 3})
     assert seen.state == v1.IdleState()
 
@@ -89,10 +89,10 @@ def test_null_and_absent_data_of_an_mcp_error_differ() -> None:
     )
 
 
-# Leniency.
+# Lenient fields.
 
 
-def test_malformed_capabilities_are_none() -> None:
+def test_malformed_capabilities_are_absent() -> None:
     seen = read(
         {
             "protocolVersion": 1,
@@ -109,31 +109,31 @@ def test_malformed_capabilities_are_none() -> None:
     )
 
 
-def test_an_unknown_kind_of_tool_is_other() -> None:
+def test_unknown_tool_kind_is_other() -> None:
     seen = update("tool_call", toolCallId="t", title="T", kind="dance", status=None)
     assert (seen.kind, seen.status) == ("other", "pending")
 
 
-def test_malformed_items_of_a_plan_are_left_out() -> None:
+def test_malformed_plan_entries_are_skipped() -> None:
     good = {"content": "a", "priority": "high", "status": "pending"}
     seen = update("plan", entries=[good, good | {"status": "cancelled"}])
     assert seen.entries == [v1.PlanEntry(content="a", priority="high", status="pending")]
 
 
 @requirement("R-PLAN-14")
-def test_a_required_list_that_is_no_list_is_empty_but_must_be_there() -> None:
+def test_required_list_of_the_wrong_type_is_empty_but_must_be_present() -> None:
     assert update("plan", entries=None).entries == []
     missing = {"sessionId": "s", "update": {"sessionUpdate": "plan"}}
     assert "entries" in refused(missing, v1.SessionNotification)
 
 
 @requirement("R-MCP-11")
-def test_null_servers_are_none_and_missing_servers_are_an_error() -> None:
+def test_null_servers_are_empty_and_missing_servers_are_an_error() -> None:
     assert read({"cwd": "/", "mcpServers": None}, v1.NewSessionRequest).mcp_servers == []
     assert "mcpServers" in refused({"cwd": "/"}, v1.NewSessionRequest)
 
 
-def test_one_malformed_server_fails_the_session() -> None:
+def test_malformed_server_fails_the_session() -> None:
     servers = [
         {"type": "http", "name": "a", "url": "u", "headers": []},
         {"type": "http", "name": "b"},
@@ -143,13 +143,13 @@ def test_one_malformed_server_fails_the_session() -> None:
 
 
 @requirement("R-FS-09")
-def test_a_line_number_out_of_bounds_is_an_error_in_a_request_and_passed_over_in_a_place() -> None:
+def test_invalid_line_number_is_an_error_in_a_request_and_ignored_in_a_location() -> None:
     request = {"sessionId": "s", "path": "/f", "line": -1}
     assert refused(request, v1.ReadTextFileRequest).endswith("at $.line")
     assert read({"path": "/f", "line": 2**32}, v1.ToolCallLocation).line is None
 
 
-def test_an_error_names_the_item_of_a_list_of_strings() -> None:
+def test_error_names_the_item_of_a_list_of_strings() -> None:
     request = {"sessionId": "s", "command": "c", "args": ["a", 1]}
     assert refused(request, v1.CreateTerminalRequest) == ("Expected `str`, got `int` at $.args[1]")
 
@@ -157,14 +157,14 @@ def test_an_error_names_the_item_of_a_list_of_strings() -> None:
 # Closed unions and enums.
 
 
-def test_an_unknown_update_is_an_error() -> None:
+def test_unknown_update_is_an_error() -> None:
     value = {"sessionId": "s", "update": {"sessionUpdate": "dream", "_meta": {}}}
     assert refused(value, v1.SessionNotification) == (
         "Invalid value 'dream' at $.update.sessionUpdate"
     )
 
 
-def test_an_unknown_block_fails_a_prompt_and_is_left_out_of_a_tool_call() -> None:
+def test_unknown_content_block_fails_a_prompt_and_is_skipped_in_a_tool_call() -> None:
     block = {"type": "smell"}
     assert refused({"sessionId": "s", "prompt": [block]}, v1.PromptRequest).endswith(
         "at $.prompt[0].type"
@@ -175,15 +175,15 @@ def test_an_unknown_block_fails_a_prompt_and_is_left_out_of_a_tool_call() -> Non
     assert seen.content == []
 
 
-def test_an_unknown_stop_reason_is_an_error() -> None:
+def test_unknown_stop_reason_is_an_error() -> None:
     assert refused({"stopReason": "error"}, v1.PromptResponse).endswith("at $.stopReason")
 
 
-def test_an_unknown_permission_outcome_is_an_error() -> None:
+def test_unknown_permission_outcome_is_an_error() -> None:
     assert "outcome" in refused({"outcome": {"outcome": "yes"}}, v1.RequestPermissionResponse)
 
 
-def test_a_permission_request_shows_a_tool_call_without_the_tag_of_an_update() -> None:
+def test_tool_call_of_a_permission_request_has_no_update_tag() -> None:
     request = v1.RequestPermissionRequest(
         session_id="s",
         tool_call=v1.ToolCallDetails(tool_call_id="t", title="T"),
@@ -193,11 +193,11 @@ def test_a_permission_request_shows_a_tool_call_without_the_tag_of_an_update() -
     assert read(to_builtins(request), v1.RequestPermissionRequest) == request
 
 
-# Unions with a member without a tag.
+# Unions with one untagged member.
 
 
 @requirement("R-AUTH-02", "R-AUTH-24")
-def test_a_login_without_a_known_type_is_the_agents() -> None:
+def test_auth_method_without_a_known_type_is_an_agent_method() -> None:
     plain = {"id": "a", "name": "A"}
     for more in ({}, {"type": "agent"}, {"type": "env_var"}, {"type": None}):
         seen = read({"protocolVersion": 1, "authMethods": [plain | more]}, v1.InitializeResponse)
@@ -205,18 +205,18 @@ def test_a_login_without_a_known_type_is_the_agents() -> None:
 
 
 @requirement("R-AUTH-30")
-def test_a_malformed_terminal_login_is_no_login_of_the_agents() -> None:
+def test_malformed_terminal_auth_method_is_not_an_agent_method() -> None:
     entry = {"type": "terminal", "id": "a", "name": "A", "args": "--login"}
     seen = read({"protocolVersion": 1, "authMethods": [entry]}, v1.InitializeResponse)
     assert seen.auth_methods == []
 
 
-def test_null_args_of_a_terminal_login_are_none() -> None:
+def test_null_args_of_a_terminal_auth_method_are_empty() -> None:
     entry = {"type": "terminal", "id": "a", "name": "A", "args": None, "env": None}
     assert read(entry, v1.AuthMethod) == v1.AuthMethodTerminal(id="a", name="A")
 
 
-def test_a_server_without_a_known_type_is_one_to_start() -> None:
+def test_mcp_server_without_a_known_type_is_stdio() -> None:
     stdio = {"name": "n", "command": "/bin/x", "args": [], "env": [{"name": "A", "value": "1"}]}
     server = v1.McpServerStdio(
         name="n", command="/bin/x", args=[], env=[v1.EnvVariable(name="A", value="1")]
@@ -226,12 +226,12 @@ def test_a_server_without_a_known_type_is_one_to_start() -> None:
     assert to_builtins(server) == stdio
 
 
-def test_lists_that_a_server_needs_are_written_when_empty() -> None:
+def test_required_lists_of_a_server_are_encoded_when_empty() -> None:
     server = v1.McpServerHttp(name="n", url="u", headers=[])
     assert to_builtins(server) == {"type": "http", "name": "n", "url": "u", "headers": []}
 
 
-def test_a_boolean_value_needs_its_type_and_its_type_a_boolean() -> None:
+def test_boolean_value_needs_the_type_boolean() -> None:
     option = {"sessionId": "s", "configId": "c"}
     tp = v1.SetSessionConfigOptionRequest
     assert read(option | {"type": "boolean", "value": True}, tp) == (
@@ -242,14 +242,14 @@ def test_a_boolean_value_needs_its_type_and_its_type_a_boolean() -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"type": "id"}, {"type": "later"}])
-def test_a_string_value_of_any_other_type_chooses(more: dict[str, str]) -> None:
+def test_string_value_of_any_other_type_is_a_choice(more: dict[str, str]) -> None:
     value = {"sessionId": "s", "configId": "c", "value": "v"} | more
     assert read(value, v1.SetSessionConfigOptionRequest) == (
         v1.SetSessionConfigOptionId(session_id="s", config_id="c", value="v")
     )
 
 
-def test_values_to_choose_come_plain_or_in_groups() -> None:
+def test_choices_are_plain_or_in_groups() -> None:
     plain = {"value": "a", "name": "A"}
     group = {"group": "g", "name": "G", "options": [plain, 1]}
     option = {"type": "select", "id": "m", "name": "M", "currentValue": "a"}
@@ -263,7 +263,7 @@ def test_values_to_choose_come_plain_or_in_groups() -> None:
     )
 
 
-def test_a_result_of_an_mcp_server_wins_over_its_error() -> None:
+def test_result_of_an_mcp_response_takes_precedence_over_its_error() -> None:
     error = {"code": 1, "message": "m"}
     tp = v1.MessageMcpResponse
     assert read({"result": None, "error": error}, tp) == v1.MessageMcpResult(result=None)
@@ -286,27 +286,27 @@ FORM = {"mode": "form", "message": "m", "requestedSchema": {}}
         ({"sessionId": None, "requestId": 1}, UNSET, 1),
     ],
 )
-def test_an_elicitation_names_a_session_or_a_request(
+def test_elicitation_has_a_session_or_a_request(
     ids: dict[str, Any], session_id: str | UnsetType, request_id: int | UnsetType | None
 ) -> None:
     seen = read(FORM | ids, v1.CreateElicitationRequest)
     assert (seen.session_id, seen.request_id) == (session_id, request_id)
 
 
-def test_an_elicitation_for_nobody_is_an_error_in_every_mode() -> None:
+def test_elicitation_without_a_scope_is_an_error_in_every_mode() -> None:
     for mode in ("form", "url", "voice"):
         value = FORM | {"mode": mode, "elicitationId": "e", "url": "https://x"}
         assert "sessionId" in refused(value, v1.CreateElicitationRequest)
 
 
-def test_an_unknown_mode_is_kept() -> None:
+def test_unknown_elicitation_mode_is_kept() -> None:
     raw = {"mode": "voice", "message": "m", "sessionId": "s", "pitch": 440}
     assert read(raw, v1.CreateElicitationRequest) == Unknown("voice", raw)
     assert json.loads(encode(Unknown("voice", raw))) == raw
 
 
 @requirement("R-ELIC-08")
-def test_a_form_is_written_with_its_type_and_properties() -> None:
+def test_form_is_encoded_with_its_type_and_properties() -> None:
     assert to_builtins(v1.ElicitationSchema()) == {"type": "object", "properties": {}}
     assert read({"type": "array"}, v1.ElicitationSchema) == v1.ElicitationSchema()
     assert refused({"properties": None}, v1.ElicitationSchema).endswith("at $.properties")
@@ -321,7 +321,7 @@ def test_properties_of_unknown_types_are_kept_and_malformed_ones_are_errors() ->
     assert where.endswith("at $.properties.a.maxLength")
 
 
-def test_items_to_select_are_told_by_their_type_or_else_by_their_titles() -> None:
+def test_item_kind_follows_from_the_type_or_the_titles() -> None:
     titled = {"anyOf": [{"const": "a", "title": "A"}]}
     option = v1.EnumOption(const="a", title="A")
     assert read(titled, v1.MultiSelectItems) == v1.TitledMultiSelectItems(any_of=[option])
@@ -333,7 +333,7 @@ def test_items_to_select_are_told_by_their_type_or_else_by_their_titles() -> Non
 
 
 @requirement("R-ELIC-25")
-def test_the_values_of_a_form_keep_their_types() -> None:
+def test_form_values_keep_their_types() -> None:
     content = {"a": "x", "b": 1, "c": 1.5, "d": True, "e": ["y"], "f": 2**70}
     seen = read({"action": "accept", "content": content}, v1.CreateElicitationResponse)
     assert seen == v1.ElicitationAcceptAction(content=content)
@@ -346,7 +346,7 @@ def test_the_values_of_a_form_keep_their_types() -> None:
 # The table of methods.
 
 
-def test_every_method_has_a_name_in_python_of_its_own() -> None:
+def test_every_method_has_a_unique_python_name() -> None:
     assert len({method.call for method in METHODS}) == len(METHODS)
     assert len({(method.name, method.is_request) for method in METHODS}) == len(METHODS)
     assert len({method.name for method in METHODS}) == 38
@@ -355,7 +355,7 @@ def test_every_method_has_a_name_in_python_of_its_own() -> None:
 @pytest.mark.parametrize(
     "gate", sorted({m.gate for m in METHODS if m.gate} | set(VARIANT_GATES.values()))
 )
-def test_every_gate_names_a_capability(gate: str) -> None:
+def test_every_gate_is_a_capability(gate: str) -> None:
     side, *path = gate.split(".")
     cls: Any = {"agent": v1.AgentCapabilities, "client": v1.ClientCapabilities}[side]
     for name in path:
@@ -364,17 +364,17 @@ def test_every_gate_names_a_capability(gate: str) -> None:
 
 
 def _class_of_marker(cls: Any, name: str) -> Any:
-    """Return the class of a capability, or None for one that is no marker."""
+    """Return the class of a capability, or None if it is not a marker."""
     wire = cls.__struct_encode_fields__[cls.__struct_fields__.index(name)]
     value = getattr(convert({wire: {}}, cls), name)
     return type(value) if value else None
 
 
-# What terminals, forms and updates may leave out.
+# Optional fields of terminals, forms and updates.
 
 
 @requirement("R-TERM-14")
-def test_null_arguments_of_a_command_are_none_and_wrong_ones_are_errors() -> None:
+def test_null_command_arguments_are_empty_and_wrong_ones_are_errors() -> None:
     request = {"sessionId": "s", "command": "c"}
     seen = read(request | {"args": None, "env": None}, v1.CreateTerminalRequest)
     assert (seen.args, seen.env) == ([], [])
@@ -384,7 +384,7 @@ def test_null_arguments_of_a_command_are_none_and_wrong_ones_are_errors() -> Non
 
 
 @requirement("R-ELIC-25")
-def test_values_of_a_form_that_was_not_accepted_mean_nothing() -> None:
+def test_values_of_a_form_that_was_not_accepted_are_ignored() -> None:
     tp = v1.CreateElicitationResponse
     assert read({"action": "accept", "content": None}, tp) == v1.ElicitationAcceptAction()
     for action, cls in (
@@ -419,7 +419,7 @@ def test_system_prompt_is_strict() -> None:
 
 
 @requirement("R-EXT-01")
-def test_meta_is_an_object_of_any_keys_that_mean_nothing_here() -> None:
+def test_meta_is_an_object_with_any_keys() -> None:
     meta = {"example.com/tone": {"deep": [1, None]}, "requestId": "r", "type": "image"}
     seen = read({"type": "text", "text": "a", "_meta": meta}, v1.ContentBlock)
     assert isinstance(seen, v1.TextContent)

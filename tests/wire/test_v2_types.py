@@ -1,4 +1,4 @@
-"""The types of v2 read and write what the protocol says."""
+"""The types of version 2: what they decode, reject, correct and encode."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from accord.wire.codec import convert, decode, encode, to_builtins
 
 
 def read(value: Any, tp: Any) -> Any:
-    """Decode a value, and see that both ways of decoding agree."""
+    """Decode a value and check that both decoders agree."""
     decoded = decode(json.dumps(value).encode(), tp)
     assert convert(value, tp) == decoded
     return decoded
 
 
 def update(value: dict[str, Any]) -> Any:
-    """Decode one session update within its notification."""
+    """Decode a session update inside its notification."""
     params = {"sessionId": "s", "update": value}
     return read(params, v2.UpdateSessionNotification).update
 
@@ -92,7 +92,7 @@ ORDINARY_UPDATES: list[dict[str, Any]] = [
 
 @pytest.mark.requirement("R-PLAN-10")
 @pytest.mark.parametrize("value", ORDINARY_UPDATES, ids=lambda value: value["sessionUpdate"])
-def test_ordinary_update_needs_no_second_try_and_is_written_as_it_came(
+def test_ordinary_update_is_decoded_natively_and_encoded_unchanged(
     value: dict[str, Any],
 ) -> None:
     params = json.dumps({"sessionId": "s", "update": value}).encode()
@@ -103,10 +103,10 @@ def test_ordinary_update_needs_no_second_try_and_is_written_as_it_came(
     assert update(value) == decoded.update
 
 
-# Three states.
+# Absent, null and value are three states.
 
 
-def test_patch_tells_absent_null_and_value_apart() -> None:
+def test_patch_distinguishes_absent_null_and_value() -> None:
     changed = update(
         {"sessionUpdate": "tool_call_update", "toolCallId": "t", "title": None, "name": "grep"}
     )
@@ -115,7 +115,7 @@ def test_patch_tells_absent_null_and_value_apart() -> None:
     assert (changed.raw_input, changed.meta) == (UNSET, UNSET)
 
 
-def test_raw_output_null_is_a_value_of_its_own() -> None:
+def test_null_raw_output_is_a_value() -> None:
     changed = update({"sessionUpdate": "tool_call_update", "toolCallId": "t", "rawOutput": None})
 
     assert changed.raw_output is None
@@ -135,7 +135,7 @@ def test_raw_output_null_is_a_value_of_its_own() -> None:
         ({"_meta": []}, "meta"),
     ],
 )
-def test_malformed_patch_field_keeps_what_was_known(wrong: dict[str, Any], field: str) -> None:
+def test_malformed_patch_field_is_absent(wrong: dict[str, Any], field: str) -> None:
     changed = update({"sessionUpdate": "tool_call_update", "toolCallId": "t", **wrong})
 
     assert getattr(changed, field) is UNSET
@@ -150,7 +150,7 @@ def test_malformed_patch_field_keeps_what_was_known(wrong: dict[str, Any], field
     ],
     ids=["tool call", "terminal"],
 )
-def test_malformed_capabilities_clear_those_before(value: dict[str, Any]) -> None:
+def test_malformed_capabilities_clear_the_previous_ones(value: dict[str, Any]) -> None:
     assert update(value).capabilities is None
 
 
@@ -160,7 +160,7 @@ def test_subagent_directories_are_strict() -> None:
         update({"sessionUpdate": "subagent_update", "sessionId": "c", "additionalDirectories": [1]})
 
 
-def test_empty_directories_of_a_subagent_are_written() -> None:
+def test_empty_directories_of_a_subagent_are_encoded() -> None:
     value = v2.SubagentUpdate(session_id="c", additional_directories=[])
 
     assert json.loads(encode(value))["additionalDirectories"] == []
@@ -194,7 +194,7 @@ def test_empty_directories_of_a_subagent_are_written() -> None:
     ],
     ids=lambda value: "" if isinstance(value, dict) else None,
 )  # fmt: skip
-def test_unknown_variant_is_kept_and_written_back(value: dict[str, Any], tp: Any) -> None:
+def test_unknown_variant_is_kept_and_encoded_unchanged(value: dict[str, Any], tp: Any) -> None:
     kept = read(value, tp)
 
     assert isinstance(kept, Unknown)
@@ -217,7 +217,7 @@ def test_unknown_variant_is_kept_and_written_back(value: dict[str, Any], tp: Any
         ),
     ],
 )
-def test_unknown_variant_without_what_it_must_carry_is_an_error(
+def test_unknown_variant_without_its_required_keys_is_an_error(
     value: dict[str, Any], tp: Any
 ) -> None:
     with pytest.raises(DecodeError):
@@ -242,13 +242,13 @@ def test_known_tag_with_a_malformed_body_is_an_error(value: Any, tp: Any) -> Non
 
 @pytest.mark.parametrize("tp", [v2.AvailableCommand, v2.AvailableCommandInput, v2.ReplayFrom])
 @pytest.mark.parametrize("tag", [{}, {"type": None}, {"type": 5}], ids=["absent", "null", "number"])
-def test_variant_of_one_needs_its_tag_all_the_same(tp: Any, tag: dict[str, Any]) -> None:
+def test_union_with_one_variant_needs_its_tag(tp: Any, tag: dict[str, Any]) -> None:
     with pytest.raises(DecodeError):
         read({"name": "n", "description": "d", "hint": "h", **tag}, tp)
 
 
 @pytest.mark.requirement("R-TOOL-12")
-def test_value_of_an_open_enum_is_kept() -> None:
+def test_unknown_value_of_an_open_enum_is_kept() -> None:
     changed = update({"sessionUpdate": "tool_call_update", "toolCallId": "t", "kind": "_brew"})
 
     assert changed.kind == "_brew"
@@ -268,11 +268,11 @@ def test_value_of_an_open_enum_is_kept() -> None:
         ({"state": "unknown"}, v2.UnknownStateUpdate()),
     ],
 )
-def test_state_update_is_told_by_its_state(value: dict[str, Any], expected: Any) -> None:
+def test_state_update_is_selected_by_its_state(value: dict[str, Any], expected: Any) -> None:
     assert update({"sessionUpdate": "state_update", **value}) == expected
 
 
-def test_state_update_is_written_with_both_tags() -> None:
+def test_state_update_is_encoded_with_both_tags() -> None:
     assert to_builtins(v2.IdleStateUpdate(stop_reason="_tired")) == {
         "sessionUpdate": "state_update",
         "state": "idle",
@@ -295,7 +295,7 @@ def test_state_update_without_a_state_is_an_error(state: dict[str, Any]) -> None
         update({"sessionUpdate": "state_update", **state})
 
 
-def test_stop_reason_error_carries_the_error() -> None:
+def test_stop_reason_error_has_the_error() -> None:
     state = update(
         {
             "sessionUpdate": "state_update",
@@ -329,14 +329,14 @@ def test_error_data_is_any_json(data: Any, expected: Any) -> None:
 
 @pytest.mark.requirement("R-BGW-06")
 @pytest.mark.parametrize("background", [None, "all", [{"type": "terminal"}], [{"id": 1}]])
-def test_malformed_background_is_not_reported(background: Any) -> None:
+def test_malformed_background_is_ignored(background: Any) -> None:
     state = update({"sessionUpdate": "state_update", "state": "running", "background": background})
 
     assert state.background is None
 
 
 @pytest.mark.requirement("R-BGW-07")
-def test_unknown_background_work_still_counts() -> None:
+def test_unknown_background_work_counts() -> None:
     work = {"type": "cloud", "job": 1}
     state = update({"sessionUpdate": "state_update", "state": "idle", "background": [work]})
 
@@ -344,7 +344,7 @@ def test_unknown_background_work_still_counts() -> None:
 
 
 @pytest.mark.requirement("R-STATUS-07")
-def test_malformed_state_of_a_status_is_not_reported() -> None:
+def test_malformed_state_of_a_status_is_ignored() -> None:
     answer = read({"status": "open", "state": {"state": 1}}, v2.SessionStatusResponse)
 
     assert answer.state is None
@@ -374,7 +374,7 @@ def test_malformed_state_of_a_status_is_not_reported() -> None:
         ),
     ],
 )
-def test_bad_items_are_left_out(value: dict[str, Any], field: str, kept: list[Any]) -> None:
+def test_malformed_items_are_skipped(value: dict[str, Any], field: str, kept: list[Any]) -> None:
     assert getattr(update(value), field) == kept
 
 
@@ -389,12 +389,14 @@ def test_bad_items_are_left_out(value: dict[str, Any], field: str, kept: list[An
         ({"configOptions": None}, v2.SetSessionConfigOptionResponse),
     ],
 )
-def test_skipping_items_does_not_excuse_what_is_no_list(value: dict[str, Any], tp: Any) -> None:
+def test_value_that_is_not_a_list_is_an_error_even_if_items_are_skipped(
+    value: dict[str, Any], tp: Any
+) -> None:
     with pytest.raises(DecodeError):
         read(value, tp)
 
 
-def test_group_without_good_options_is_empty() -> None:
+def test_group_without_valid_options_is_empty() -> None:
     for options in ("none", None, [], [{"value": 1}]):
         group = {"groupId": "g", "name": "n", "options": options}
         assert read(group, v2.SessionConfigSelectGroup).options == []
@@ -410,7 +412,7 @@ def test_group_without_good_options_is_empty() -> None:
         ),
     ],
 )
-def test_select_options_are_told_by_their_items(options: Any, expected: Any) -> None:
+def test_select_options_are_selected_by_their_items(options: Any, expected: Any) -> None:
     option = {
         "type": "select",
         "configId": "c",
@@ -422,7 +424,7 @@ def test_select_options_are_told_by_their_items(options: Any, expected: Any) -> 
     assert read(option, v2.SessionConfigOption).options == expected
 
 
-def test_null_reads_as_the_empty_list_where_the_schema_says_so() -> None:
+def test_null_is_decoded_as_an_empty_list_where_the_schema_allows_it() -> None:
     request = read(
         {"cwd": "/", "mcpServers": None, "additionalDirectories": None}, v2.NewSessionRequest
     )
@@ -431,7 +433,7 @@ def test_null_reads_as_the_empty_list_where_the_schema_says_so() -> None:
 
 
 @pytest.mark.requirement("R-MCP-12")
-def test_one_bad_server_fails_the_request() -> None:
+def test_malformed_server_fails_the_request() -> None:
     with pytest.raises(DecodeError, match=r"mcpServers\[1\]"):
         read(
             {
@@ -445,7 +447,7 @@ def test_one_bad_server_fails_the_request() -> None:
         )
 
 
-def test_session_with_a_bad_root_is_left_out_of_the_list() -> None:
+def test_session_with_a_malformed_directory_is_skipped_in_the_list() -> None:
     answer = read(
         {
             "sessions": [
@@ -461,7 +463,7 @@ def test_session_with_a_bad_root_is_left_out_of_the_list() -> None:
     assert answer.next_cursor == ""
 
 
-# Bounds, also where another part of the message took the second try.
+# Bounds also apply if another part of the message needed the converter.
 
 
 @pytest.mark.requirement("R-PROMPT-25", "R-NOTICE-02")
@@ -479,21 +481,21 @@ def test_session_with_a_bad_root_is_left_out_of_the_list() -> None:
         ({"requestId": None}, v2.CancelRequestNotification),
     ],
 )
-def test_bounds_hold(value: dict[str, Any], tp: Any) -> None:
+def test_bounds_are_checked(value: dict[str, Any], tp: Any) -> None:
     with pytest.raises(DecodeError):
         read(value, tp)
 
 
 @pytest.mark.requirement("R-GEN-02")
-def test_line_zero_reads_as_absent() -> None:
+def test_line_zero_is_decoded_as_absent() -> None:
     assert read({"path": "/a", "line": 0}, v2.ToolCallLocation).line is None
 
 
-def test_priority_out_of_range_reads_as_absent() -> None:
+def test_priority_out_of_range_is_decoded_as_absent() -> None:
     assert read({"priority": 1.5}, v2.Annotations).priority is None
 
 
-def test_malformed_capabilities_offer_nothing() -> None:
+def test_malformed_capabilities_support_nothing() -> None:
     hello = {"protocolVersion": 2, "info": {"name": "n", "version": "1"}, "capabilities": None}
 
     assert read(hello, v2.InitializeRequest).capabilities == v2.ClientCapabilities()
@@ -514,7 +516,7 @@ def test_elicitation_has_exactly_one_scope(scope: dict[str, Any]) -> None:
         read(request, v2.CreateElicitationRequest)
 
 
-def test_form_is_read_with_all_that_it_asks() -> None:
+def test_form_is_decoded_completely() -> None:
     fields = {
         "color": {"type": "array", "items": {"anyOf": [{"const": "r", "title": "Red"}]}},
         "size": {"type": "array", "items": {"type": "string", "enum": ["s", "m"]}},
@@ -556,7 +558,7 @@ def test_form_type_is_strict() -> None:
         ),
     ],
 )
-def test_mcp_answer_is_told_by_its_key(value: dict[str, Any], expected: Any) -> None:
+def test_mcp_response_is_selected_by_its_key(value: dict[str, Any], expected: Any) -> None:
     assert read(value, v2.MessageMcpResponse) == expected
 
 
@@ -570,7 +572,7 @@ def test_wrapped_params_are_an_object_or_an_array(params: Any) -> None:
 # The table of methods.
 
 
-def test_there_are_31_methods() -> None:
+def test_v2_has_31_methods() -> None:
     assert len({method.name for method in METHODS}) == 31
     assert sum(not method.unstable for method in METHODS) == 18
 
@@ -579,7 +581,7 @@ def test_python_names_are_unique() -> None:
     assert len({method.call for method in METHODS}) == len(METHODS)
 
 
-def test_gates_lead_to_capabilities() -> None:
+def test_gates_are_capabilities() -> None:
     roots = {"agent": v2.AgentCapabilities, "client": v2.ClientCapabilities}
     for gate in {method.gate for method in METHODS if method.gate} | set(VARIANT_GATES.values()):
         side, *steps = gate.split(".")
@@ -597,16 +599,16 @@ def test_gates_lead_to_capabilities() -> None:
 def test_unstable_methods_have_unstable_types() -> None:
     for method in METHODS:
         for tp in (method.params, method.result):
-            # The handshake of a proxy has the types of the stable one.
+            # `initialize` of a proxy has the stable types.
             if isinstance(tp, StructMeta) and method.name != "proxy/initialize":
                 assert getattr(tp, "__unstable__", False) == method.unstable, method.name
 
 
-# Values that a later version, or somebody of his own, may send.
+# Values of a future version or an extension.
 
 
 @pytest.mark.requirement("R-AUTH-23")
-def test_login_method_of_an_unknown_type_is_kept_and_written_back() -> None:
+def test_auth_method_of_an_unknown_type_is_kept_and_encoded_unchanged() -> None:
     value = {"type": "sso", "methodId": "m", "name": "n", "url": "https://a.example"}
     kept = read(value, v2.AuthMethod)
     assert isinstance(kept, Unknown)
@@ -615,7 +617,7 @@ def test_login_method_of_an_unknown_type_is_kept_and_written_back() -> None:
 
 
 @pytest.mark.requirement("R-CMD-07")
-def test_command_of_an_unknown_type_is_kept_and_written_back() -> None:
+def test_command_of_an_unknown_type_is_kept_and_encoded_unchanged() -> None:
     value = {"type": "_skill", "name": "n", "description": "d", "x": 1}
     kept = read(value, v2.AvailableCommand)
     assert isinstance(kept, Unknown)
@@ -625,7 +627,7 @@ def test_command_of_an_unknown_type_is_kept_and_written_back() -> None:
 
 @pytest.mark.requirement("R-PROV-11")
 @pytest.mark.parametrize("api_type", ["_mine", "later"])
-def test_unknown_type_of_a_provider_is_kept_and_written_back(api_type: str) -> None:
+def test_provider_of_an_unknown_type_is_kept_and_encoded_unchanged(api_type: str) -> None:
     value = {"apiType": api_type, "baseUrl": "https://a.example"}
     kept = read(value, v2.ProviderCurrentConfig)
     assert kept.api_type == api_type
@@ -649,7 +651,7 @@ def test_unknown_type_of_a_provider_is_kept_and_written_back(api_type: str) -> N
         (v2.StringPropertySchema, "format", {}),
     ],
 )  # fmt: skip
-def test_word_that_is_not_known_is_kept_and_written_back(
+def test_unknown_enum_value_is_kept_and_encoded_unchanged(
     tp: Any, field: str, more: dict[str, Any], word: str
 ) -> None:
     tag = {tp.__struct_config__.tag_field: tp.__struct_config__.tag}
@@ -671,7 +673,7 @@ def test_unknown_subject_of_a_permission_request_is_kept() -> None:
 
 
 @pytest.mark.requirement("R-DTERM-14", "R-DTERM-15")
-def test_exit_code_may_be_negative_and_a_malformed_size_is_ignored() -> None:
+def test_exit_code_can_be_negative_and_a_malformed_size_is_ignored() -> None:
     terminal = {"sessionUpdate": "terminal_update", "terminalId": "x"}
 
     seen = update({**terminal, "exitStatus": {"exitCode": -(2**63)}, "size": {"cols": 0}})
@@ -681,7 +683,7 @@ def test_exit_code_may_be_negative_and_a_malformed_size_is_ignored() -> None:
 
 
 @pytest.mark.requirement("R-LIST-17")
-def test_cursor_that_is_no_string_fails_the_list() -> None:
+def test_cursor_that_is_not_a_string_is_an_error() -> None:
     with pytest.raises(DecodeError, match="nextCursor"):
         read({"sessions": [], "nextCursor": 5}, v2.ListSessionsResponse)
 
@@ -690,7 +692,7 @@ def test_cursor_that_is_no_string_fails_the_list() -> None:
 @pytest.mark.parametrize(
     "tp", [v2.NewSessionResponse, v2.ResumeSessionResponse, v2.ForkSessionResponse]
 )
-def test_setup_answers_read_null_lists_like_absent_ones_and_write_none(tp: Any) -> None:
+def test_null_lists_of_setup_responses_are_decoded_as_absent(tp: Any) -> None:
     ids = {} if tp is v2.ResumeSessionResponse else {"sessionId": "s"}
 
     answer = read({**ids, "configOptions": None, "availableCommands": None}, tp)
@@ -700,7 +702,7 @@ def test_setup_answers_read_null_lists_like_absent_ones_and_write_none(tp: Any) 
 
 
 @pytest.mark.requirement("R-AUTH-03", "R-AUTH-29")
-def test_way_to_log_in_that_is_malformed_is_dropped_and_null_arguments_are_none() -> None:
+def test_malformed_auth_method_is_skipped_and_null_arguments_are_empty() -> None:
     method = {"methodId": "m", "name": "n"}
     good = {**method, "type": "terminal", "args": None, "env": None}
     hello = {
@@ -739,7 +741,7 @@ def test_system_prompt_is_strict(prompt: Any) -> None:
 
 
 @pytest.mark.requirement("R-EXT-01")
-def test_meta_is_an_object_of_any_keys_that_mean_nothing_here() -> None:
+def test_meta_is_an_object_with_any_keys() -> None:
     meta = {"example.com/tone": {"deep": [1, None]}, "requestId": "r", "type": "image"}
 
     seen = read({"type": "text", "text": "a", "_meta": meta}, v2.ContentBlock)
@@ -749,7 +751,7 @@ def test_meta_is_an_object_of_any_keys_that_mean_nothing_here() -> None:
 
 
 @pytest.mark.requirement("R-EXT-10")
-def test_word_without_an_underscore_is_no_less_unknown_and_no_more_ours() -> None:
+def test_unknown_value_without_an_underscore_is_kept_too() -> None:
     for state in ("later", "_own"):
         value = {"sessionUpdate": "state_update", "state": state}
         assert update(value) == Unknown(state, value)

@@ -1,4 +1,4 @@
-"""What the rules say of the shapes of types, read from the types themselves."""
+"""Rules about the shapes of types, checked on the types themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from requirement import requirement
 VERSION = pytest.mark.parametrize("version", [v1, v2], ids=["v1", "v2"])
 CAMEL = re.compile(r"[a-z]+([A-Z][a-z0-9]*)*")
 SNAKE = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
-OTHERWISE = {"searchAndReplace"}  # as the schema said
+OTHERWISE = {"searchAndReplace"}  # as in the schema
 CONTENT = {
     "TextContent": "text",
     "ImageContent": "image",
@@ -45,7 +45,7 @@ def test_keys_are_in_camel_case_and_tags_in_snake_case(version: Any) -> None:
 
 @VERSION
 @requirement("R-GEN-12")
-def test_key_that_a_type_does_not_have_is_not_written(version: Any) -> None:
+def test_unset_key_is_not_encoded(version: Any) -> None:
     entry = version.PlanEntry(content="c", priority="low", status="pending")
     value = {**to_builtins(entry), "color": "red"}
     assert "color" not in to_builtins(convert(value, version.PlanEntry))
@@ -71,7 +71,7 @@ def test_prompt_has_no_message_id_and_only_the_result_of_v2_has_one() -> None:
 
 @requirement("R-PERM-11")
 @pytest.mark.parametrize("key", ["command", "cwd"])
-def test_command_to_permit_needs_the_command_and_its_directory(key: str) -> None:
+def test_command_permission_has_the_command_and_its_directory(key: str) -> None:
     value = to_builtins(v2.CommandPermissionSubject(command="ls", cwd="/project"))
     assert value["type"] == "command"
     del value[key]

@@ -1,4 +1,4 @@
-"""The two ways to decode agree: msgspec's own and the tolerant converter."""
+"""The two decoders agree: msgspec's own and the tolerant converter."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SCALARS = (
     | st.sampled_from([2**31, 2**32, 2**63, 2**64, -(2**63) - 1, 10**30])
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=8)
-    | st.sampled_from(["\ud800", "x\udfff"])  # lone surrogates, which msgspec cannot look at
+    | st.sampled_from(["\ud800", "x\udfff"])  # with lone surrogates, which msgspec rejects
 )
 JSON = st.recursive(
     SCALARS,
@@ -54,7 +54,7 @@ JSON = st.recursive(
 
 
 def values(shape: Shape) -> st.SearchStrategy[Any]:
-    """Return JSON that a shape accepts."""
+    """Return a strategy for JSON values that a shape accepts."""
     return st.one_of([_values(kind) for kind in shape])
 
 
@@ -99,7 +99,7 @@ def _objects(kind: Object) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def _messages() -> list[Any]:
-    """Return what travels: params and results of all methods of both versions."""
+    """Return the params and results of all methods of both versions."""
     found: list[Any] = []
     for method in (*V1, *V2):
         found += [tp for tp in (method.params, method.result) if tp is not None and tp is not Any]
@@ -118,13 +118,13 @@ TYPED_JSON = st.sampled_from(TYPES).flatmap(lambda pair: st.tuples(st.just(pair[
 
 @dataclass(frozen=True)
 class Refused:
-    """The answer of a decoder that does not take a value: why and where."""
+    """The error of a decoder: what is wrong, and where."""
 
     reason: str
 
 
 def outcome(read: Callable[[], Any]) -> Any:
-    """Return what is read, or that it is refused."""
+    """Return the decoded value or the error."""
     try:
         return read()
     except DecodeError as exc:
@@ -132,7 +132,7 @@ def outcome(read: Callable[[], Any]) -> Any:
 
 
 def check(tp: Any, value: Any) -> Any:
-    """Return what the converter yields, after comparing it with both other ways."""
+    """Return the result of the converter, after comparing it with both other decoders."""
     text = json.dumps(value).encode()
     tolerant = outcome(lambda: converter(tp)(value))
     whole = outcome(lambda: decode(text, tp))
@@ -141,7 +141,7 @@ def check(tp: Any, value: Any) -> Any:
         native = msgspec.json.Decoder(tp).decode(text)
     except msgspec.DecodeError:
         return tolerant
-    # Equal values of different types, 1 and 1.0, are written differently.
+    # Equal values of different types, such as 1 and 1.0, are encoded differently.
     assert native == tolerant
     assert encode(native) == encode(tolerant)
     return tolerant
@@ -149,19 +149,17 @@ def check(tp: Any, value: Any) -> Any:
 
 @settings(max_examples=400)
 @given(TYPED_JSON)
-def test_both_paths_read_what_fits_a_type(case: tuple[Any, Any]) -> None:
+def test_both_decoders_agree_on_valid_values(case: tuple[Any, Any]) -> None:
     tp, value = case
     read = check(tp, value)
-    if isinstance(read, Refused):  # a rule that no shape shows
+    if isinstance(read, Refused):  # a constraint that is not in a shape
         return
     assert check(tp, json.loads(encode(read))) == read
 
 
 @settings(max_examples=600)
 @given(TYPED_JSON, st.data())
-def test_both_paths_read_or_refuse_changed_values_alike(
-    case: tuple[Any, Any], data: st.DataObject
-) -> None:
+def test_both_decoders_agree_on_changed_values(case: tuple[Any, Any], data: st.DataObject) -> None:
     tp, value = case
     path = data.draw(st.sampled_from(list(_paths(value))))
     check(tp, _put(value, path, data.draw(JSON)))
@@ -169,9 +167,7 @@ def test_both_paths_read_or_refuse_changed_values_alike(
 
 @settings(max_examples=200)
 @given(TYPED_JSON, st.data())
-def test_both_paths_read_or_refuse_missing_keys_alike(
-    case: tuple[Any, Any], data: st.DataObject
-) -> None:
+def test_both_decoders_agree_on_missing_keys(case: tuple[Any, Any], data: st.DataObject) -> None:
     tp, value = case
     paths = [path for path in _paths(value) if path]
     if paths:
@@ -180,7 +176,7 @@ def test_both_paths_read_or_refuse_missing_keys_alike(
 
 @settings(max_examples=200)
 @given(TYPED_JSON, JSON)
-def test_keys_that_are_not_known_change_nothing(case: tuple[Any, Any], extra: Any) -> None:
+def test_unknown_keys_change_nothing(case: tuple[Any, Any], extra: Any) -> None:
     tp, value = case
     if isinstance(value, dict) and isinstance(plain := check(tp, value), msgspec.Struct):
         found = check(tp, value | {"xExtra": extra})
@@ -191,7 +187,7 @@ def test_keys_that_are_not_known_change_nothing(case: tuple[Any, Any], extra: An
 
 
 def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
-    """Yield the way to every value inside a JSON value, itself included."""
+    """Yield the path to every value inside a JSON value, itself included."""
     yield path
     entries: Any = ()
     if isinstance(value, dict):
@@ -203,7 +199,7 @@ def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def _put(value: Any, path: Path, new: Any) -> Any:
-    """Return a copy with another value at one place."""
+    """Return a copy with another value at a path."""
     if not path:
         return new
     changed = value.copy()
@@ -212,7 +208,7 @@ def _put(value: Any, path: Path, new: Any) -> Any:
 
 
 def _drop(value: Any, path: Path) -> Any:
-    """Return a copy without the value at one place."""
+    """Return a copy without the value at a path."""
     changed = value.copy()
     if len(path) == 1:
         del changed[path[0]]
