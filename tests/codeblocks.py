@@ -1,20 +1,20 @@
-"""Finds the code blocks of a Markdown page and what is to be done with each.
+"""Finds the code blocks of a Markdown page, and runs or checks each.
 
-A comment on the line before a block says it, when it is not simply to be run:
+Python blocks are run. A comment on the line before a block changes that:
 
     <!-- skip: reason -->      not run
     <!-- async -->             has `await` at its top level
-    <!-- file: name.py -->     written to the page's folder; a later block runs or imports it
+    <!-- file: name.py -->     written to the page's directory; a later block runs or imports it
     <!-- run -->               console: the commands are run, the rest is their output
-    <!-- run: python-1.0 -->   the same with the Python of these environments of tests/interop
+    <!-- run: python-1.0 -->   the same with the Python of this environment of tests/interop
     <!-- pytest -->            written to a test file, which pytest runs
 
-A page that needs packages which are not installed for development says so at its top:
+A page whose packages are not installed for development says so at its top:
 `<!-- needs: langgraph -->`.
 
-What a console block without a comment shows is looked up: verbs of the Makefile, commands and
-options of `accord`, extras, files of the project. JSON and TOML are parsed. All else needs a
-`skip`.
+In a console block without a comment, the names are checked: targets of the Makefile, commands and
+options of `accord`, extras, files of the project. JSON and TOML are parsed. All other blocks need
+a `skip`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NEEDS = re.compile(r"^<!-- needs: (.+?) -->$", re.MULTILINE)
 
 
 class NotInstalled(Exception):
-    """A page or a block needs something that is not installed; the message says what to do."""
+    """A page or block needs a package that is not installed; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Block:
 
 
 def extract(page: str) -> list[Block]:
-    """Return the fenced blocks of a page in order."""
+    """Return the fenced blocks of a page, in order."""
     blocks: list[Block] = []
     lines = page.splitlines()
     note = value = ""
@@ -93,12 +93,12 @@ def missing(page: str) -> list[str]:
 
 
 def wanted(block: Block) -> bool:
-    """Tell whether something is done with a block."""
+    """Return whether a block is run, parsed or checked."""
     return block.note != "skip" and block.language not in TEXT
 
 
 class Page:
-    """Runs the blocks of one page, one after the other, in one namespace and one folder."""
+    """Runs the blocks of one page in order, in one namespace and one directory."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
@@ -106,7 +106,7 @@ class Page:
         self.namespace: dict[str, object] = {"__name__": "__docs__"}
 
     def run(self, blocks: list[Block]) -> None:
-        """Run all blocks that are to be run; raise `NotInstalled` at the end if one was not."""
+        """Run all blocks; raise `NotInstalled` at the end if a block was not run."""
         not_installed: NotInstalled | None = None
         with asyncio.Runner() as runner:
             for block in filter(wanted, blocks):
@@ -144,7 +144,7 @@ class Page:
 
     def _python(self, block: Block, runner: asyncio.Runner) -> None:
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if block.note == "async" else 0
-        # Blank lines in front make the line numbers of a traceback those of the page.
+        # Blank lines in front correct the line numbers of tracebacks.
         source = "\n" * (block.line - 1) + block.code
         code = compile(source, self.name, "exec", flags=flags)
         result = eval(code, self.namespace)  # noqa: S307  # our own pages
@@ -171,7 +171,7 @@ class Page:
         self._run(block, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", asyncio_mode, ".")
 
     def _run(self, block: Block, *words: str, python: str = sys.executable) -> str:
-        # What the command starts as `python` is the same Python.
+        # `python` in the command is the Python that runs the tests.
         path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             [python, *words],
@@ -197,7 +197,7 @@ def interop_python(name: str) -> str:
 
 
 def look_up(command: str) -> None:
-    """Raise ValueError for a command that is shown and does not exist."""
+    """Raise ValueError if a shown command does not exist."""
     root = TESTS.parent
     match words := shlex.split(command, comments=True):
         case ["make", *rest]:
@@ -249,7 +249,7 @@ def _help(*verbs: str) -> str:
 
 
 def commands(block: Block) -> list[tuple[str, str]]:
-    """Return the commands of a console block, each with the output that is shown."""
+    """Return the commands of a console block, each with its output."""
     found: list[tuple[str, str]] = []
     for line in block.code.splitlines():
         if line.startswith("$ "):

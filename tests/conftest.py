@@ -1,4 +1,4 @@
-"""What all tests share: how hypothesis searches, and where slow tests live."""
+"""Settings for all tests: hypothesis profiles, and a separate home directory for agents."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Tests start thousands of programs: each module is compiled once, whatever the environment says.
+# Tests start thousands of programs: compile each module once, whatever the environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# A machine that is busy makes an example slow, not wrong.
+# On a busy machine an example is slow, not wrong.
 settings.register_profile("local", deadline=None)
 settings.register_profile(
     "ci",
@@ -42,7 +42,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(scope="session", autouse=True)
 def home_of_agents() -> Generator[None, None, None]:
-    """Agents that tests start keep nothing among the data of whoever runs the tests."""
+    """Keep the data of started agents out of the developer's home directory."""
     folder = tempfile.mkdtemp(prefix="accord-tests-")
     os.environ["ACCORD_DATA"] = os.environ["ACCORD_CONFIG"] = folder
     yield

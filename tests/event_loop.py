@@ -1,4 +1,4 @@
-"""Waits until an event loop is idle, so that tests need neither sleeps nor counted rounds."""
+"""Waits until an event loop is idle, so that tests do not sleep or count iterations."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import asyncio
 from collections.abc import Sized
 from weakref import WeakKeyDictionary
 
-# A loop that is still busy after this many rounds has a task that never waits.
+# A loop that is still busy after this many iterations has a task that never waits.
 MAX_ROUNDS = 100_000
-# For loops that do not show what is ready to run, such as uvloop.
+# For loops without a list of ready callbacks, such as uvloop.
 BLIND_ROUNDS = 100
 
 
-# How many tasks wait in each loop for it to be idle.
+# The number of tasks per loop that wait for it to be idle.
 _waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, int] = WeakKeyDictionary()
 
 
 async def drain_event_loop() -> None:
-    """Return when nothing can run before something from outside happens.
+    """Return when the loop is idle until an external event.
 
-    That is: no callback is ready, no timer is due, and no file descriptor of the loop is readable
-    or writable. Threads and other processes do not count.
+    Then no callback is ready, no timer is due, and no file descriptor of the loop is readable or
+    writable. Threads and other processes do not count.
     """
     loop = asyncio.get_running_loop()
     ready = getattr(loop, "_ready", None)
@@ -37,12 +37,12 @@ async def drain_event_loop() -> None:
 
 async def _drain(ready: Sized, loop: asyncio.AbstractEventLoop) -> None:
     # When this task resumes, the loop has just polled its descriptors and timers, and `ready` has
-    # what was added since this task last ran. One idle round is not enough: a callback in that
-    # round may have made a descriptor readable.
+    # what was added since this task last ran. One idle iteration is not enough: a callback in it
+    # may have made a descriptor readable.
     idle_rounds = 0
     for _ in range(MAX_ROUNDS):
         await asyncio.sleep(0)
-        # The other tasks that wait for the same are always ready.
+        # Other tasks that wait in this function are always ready.
         idle_rounds = idle_rounds + 1 if len(ready) < _waiting[loop] else 0
         if idle_rounds == 2:
             return

@@ -15,11 +15,11 @@ from accord.roles.spec import ProtocolSpec
 from accord.transports.memory import pair
 from accord.wire.method import Method
 from least import least
-from sides import QUICK
+from raw_peer import QUICK
 
 
 def everything(base: type[Role], seen: list[tuple[str, Any]], *, delayed: bool = False) -> Any:
-    """Return a role object that serves all methods of its side with least results."""
+    """Return a role object that serves all methods of its side with minimal results."""
 
     def handler(method: Method) -> Any:
         def handle(self: Any, params: Any, context: Any) -> Any:
@@ -41,16 +41,16 @@ def served_by(spec: ProtocolSpec, side: str) -> list[Method]:
 
 
 class Pair(Struct):
-    """An agent and a client of ours, each as the other sees it."""
+    """An agent and a client, each as a remote of the other."""
 
-    agent: Any  # as the client calls it
-    client: Any  # as the agent calls it
-    frames: list[bytes | bytearray]  # that the client has sent or received
+    agent: Any  # called by the client
+    client: Any  # called by the agent
+    frames: list[bytes | bytearray]  # sent or received by the client
 
 
 @asynccontextmanager
 async def joined(agent: Any, client: Any) -> AsyncGenerator[Pair]:
-    """Connect an agent and a client; frames are kept from the end of `initialize` on."""
+    """Connect an agent and a client, and record the frames after `initialize`."""
     here, there = pair()
     frames: list[bytes | bytearray] = []
     remotes: list[Any] = []

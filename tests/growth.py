@@ -1,4 +1,4 @@
-"""Measures whether a cost grows, in bytes and in lines that run: no load changes these."""
+"""Measures costs in bytes and executed lines, which do not depend on the machine's load."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ("Cost", "cost_of", "is_flat")
 
 
 class Cost(NamedTuple):
-    """What a piece of work takes: lines of Python that run, and the most bytes at one time."""
+    """The cost of some work: executed Python lines, and the peak of allocated bytes."""
 
     lines: int
     peak: int
 
 
 def cost_of(work: Callable[[], Any]) -> Cost:
-    """Do it four times; return the lines of the second time and the bytes of the fourth."""
+    """Run the work four times; return the lines of the second and the bytes of the fourth run."""
     work()
     lines = 0
 
@@ -36,7 +36,7 @@ def cost_of(work: Callable[[], Any]) -> Cost:
         sys.settrace(before)
     tracemalloc.start()
     try:
-        work()  # what it makes larger in place is known from now on
+        work()  # structures that grow in place are known after the first runs
         gc.collect()
         held = tracemalloc.get_traced_memory()[0]
         tracemalloc.reset_peak()
@@ -47,5 +47,5 @@ def cost_of(work: Callable[[], Any]) -> Cost:
 
 
 def is_flat(few: Cost, many: Cost, *, slack_bytes: int = 4096) -> bool:
-    """Return whether a cost is about the same where there is much more of everything."""
+    """Return whether a cost is about the same with much more data."""
     return many.lines <= 1.5 * few.lines + 20 and many.peak <= 2 * few.peak + slack_bytes

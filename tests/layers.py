@@ -1,4 +1,4 @@
-"""The layers of the packages: the one table that the test and the pages are made from.
+"""The layers of the packages: one table for the test and the pages.
 
 `python tests/layers.py` writes it into CONTRIBUTING.md and docs/explanation/design.md.
 """
@@ -20,8 +20,8 @@ END = "<!-- end of layers -->"
 class Unit(NamedTuple):
     """A folder or a module, or a group of modules.
 
-    `modules` has names of modules, each of which includes what is below it, and names that begin
-    with `=`, which do not. If several units match a module, the longest name decides.
+    `modules` has the names of modules, each with everything below it; a name that begins with `=`
+    is that module only. If several units match a module, the longest name decides.
     """
 
     label: str
@@ -40,7 +40,7 @@ def _folder(name: str) -> Unit:
 
 
 def _version(name: str) -> Unit:
-    """Return the types of a version; its roles are a unit of their own."""
+    """Return the unit of a version's types; the roles are a unit of their own."""
     return Unit(f"accord/{name}/", (f"accord.{name}",))
 
 
@@ -134,13 +134,13 @@ SEAMS = {
     "accord_conformance.rules.extensions": "the packages that extend the kit",
     "accord_pytest": "the fixtures, which most runs of pytest do not use",
 }
-# These layers contain values and decisions: nothing in them does I/O.
+# These layers contain values and decisions: they do no I/O.
 PURE = LAYERS[:5]
 
 
 @cache
 def unit(module: str) -> Unit:
-    """Return the unit of a module; raise `LookupError` if the table does not have it."""
+    """Return the unit of a module; raise `LookupError` if it is not in the table."""
     return _place(module)[1]
 
 
@@ -156,7 +156,7 @@ def may_import(module: str, target: str) -> bool:
 
 
 def table() -> str:
-    """Return the table as the pages show it: the highest layer first."""
+    """Return the table for the pages, with the highest layer first."""
     lines = ["| Layer | Modules in `src/` | Contents |", "|--:|---|---|"]
     for number, layer in reversed(list(enumerate(LAYERS))):
         labels = ", ".join(f"`{unit.label}`" for unit in layer.units)
@@ -165,7 +165,7 @@ def table() -> str:
 
 
 def page_with_table(text: str) -> str:
-    """Return the text of a page with the present table between its two marks."""
+    """Return the text of a page with the current table between its marks."""
     pattern = re.compile(f"{re.escape(START)}.*?{re.escape(END)}", re.DOTALL)
     new, count = pattern.subn(lambda _: f"{START}\n\n{table()}\n\n{END}", text)
     if count != 1:
@@ -181,7 +181,7 @@ def _place(module: str) -> tuple[int, Unit]:
                 name = pattern.removeprefix("=")
                 is_exact = pattern != name
                 fits = module == name or (not is_exact and module.startswith(f"{name}."))
-                # An exact name wins over the same name with everything below it.
+                # An exact name takes precedence over the same name with everything below it.
                 if fits and len(name) + is_exact > len(best[0]):
                     best = (name + is_exact * "=", number, candidate)
     if best[2] is None:

@@ -1,4 +1,4 @@
-"""The least value of a type: what a message of it must hold, and no more."""
+"""The smallest value of a type: a message with its required fields only."""
 
 from __future__ import annotations
 

@@ -36,11 +36,11 @@ class Module:
 
     @property
     def is_empty(self) -> bool:
-        """Only opens a folder."""
+        """Whether the file only creates the package."""
         return not self.tree.body
 
     def imports(self, *, for_types: bool = True) -> Iterator[str]:
-        """Yield the dotted name of everything imported, in functions and, if wanted, for types."""
+        """Yield the dotted name of every import; `for_types` adds those for type checkers."""
         for node in statements(self.tree.body, for_types=for_types):
             match node:
                 case ast.Import(names=names):
@@ -139,7 +139,10 @@ def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 def _only_passed_through(module: Module, modules: dict[str, Module]) -> set[str]:
-    """`from accord import v1` names the package `accord` only on the way to `accord.v1`."""
+    """Return the packages that a module names only on the way to a submodule.
+
+    `from accord import v1` names `accord` on the way to `accord.v1`.
+    """
     packages: set[str] = set()
     used: set[str] = set()
     for node in statements(module.tree.body):

@@ -49,12 +49,12 @@ def marks_in(source: str) -> list[list[str]]:
 
 
 def named_in(source: str) -> set[str]:
-    """Return the rule ids that the decorators and marks of a test file name."""
+    """Return the rule ids that the marks of a test file name."""
     return {name for marked in marks_in(source) for name in marked}
 
 
 def named_by(files: Iterable[Path]) -> dict[str, list[Path]]:
-    """Return for each rule that is named the test files that name it."""
+    """Return the test files that name each rule."""
     found: dict[str, list[Path]] = {}
     for file in sorted(files):
         for name in named_in(file.read_text("utf-8")):
@@ -63,11 +63,11 @@ def named_by(files: Iterable[Path]) -> dict[str, list[Path]]:
 
 
 def own_test_files() -> list[Path]:
-    """Return the project's test files, but the one that tests this."""
+    """Return the test files of the project, except the test of this module."""
     folders = [folder for folder in TESTS.iterdir() if folder.is_dir()]
     files = [*TESTS.glob("test_*.py"), *(TESTS / "interop").glob("test_*.py")]
     for folder in folders:
-        if folder.name != "interop":  # it holds whole programs of others
+        if folder.name != "interop":  # it contains programs of other projects
             files += folder.rglob("test_*.py")
     return [
         file
@@ -78,12 +78,12 @@ def own_test_files() -> list[Path]:
 
 @cache
 def named() -> dict[str, list[Path]]:
-    """Return for each rule that a test of the project names the files that name it."""
+    """Return the test files that name each rule, for all tests of the project."""
     return named_by(own_test_files())
 
 
 class Reason(NamedTuple):
-    """Why no test names some rules; `kind` is what such reasons have in common."""
+    """The reason why no test names some rules; `kind` groups reasons."""
 
     kind: str
     why: str
@@ -91,7 +91,7 @@ class Reason(NamedTuple):
 
 
 def reasons() -> list[Reason]:
-    """Return why no test names some rules: from the manifest, then from `untested.txt`."""
+    """Return the reasons for rules without a test: from the manifest, then from `untested.txt`."""
     found = [
         Reason("manifest", "planned", _untested(lambda rule: rule.how == "planned")),
         Reason("manifest", "a permission, which nothing can break", _untested(_only_permits)),
@@ -119,7 +119,7 @@ def _only_permits(rule: Requirement) -> bool:
 
 
 def _ids(word: str) -> Iterable[str]:
-    """Return the rules for a word of `untested.txt`: `AREA-NN`, or `AREA-*` for the other rules."""
+    """Return the rules of an entry of `untested.txt`: `AREA-NN`, or `AREA-*` for the others."""
     area, _, number = f"R-{word}".rpartition("-")
     if number != "*":
         return [f"{area}-{number}"]

@@ -1,4 +1,4 @@
-"""The check that keeps machines out of the repository."""
+"""The check that finds machine-specific content in the repository."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_lock_file_is_found(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["src/accord/clock.py", "tests/test_lock_file.py", "docs/lock.md"])
-def test_other_names_pass(name: str) -> None:
+def test_other_file_names_pass(name: str) -> None:
     assert not list(check_tree.problems(name, ""))
 
 
@@ -32,7 +32,7 @@ def test_other_names_pass(name: str) -> None:
     "line",
     ["cwd = '" + "/ro" + "ot/x'", "open('/t" + "mp/log')", "https:/" + "/packages.invalid/simple"],
 )
-def test_line_that_only_holds_here_is_found_with_its_number(line: str) -> None:
+def test_machine_specific_line_is_found_with_its_number(line: str) -> None:
     (found,) = check_tree.problems("a.py", f"# fine\n{line}\n")
     assert found.startswith("a.py:2: ")
 

@@ -1,4 +1,4 @@
-"""Errors say what they are, and an error that came can be raised again as it was."""
+"""Errors: classes, messages, and raising a received error again unchanged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_each_code_has_a_class_that_raises_it(code: int, cls: type[RequestError]
 
 @requirement("R-ERR-01")
 @pytest.mark.parametrize("code", [*CODES, 0, 7, -32099, 2**31 - 1])
-def test_what_came_is_raised_again_as_it_was(code: int) -> None:
+def test_received_error_can_be_raised_again_unchanged(code: int) -> None:
     error = RequestError.of(code, "message", {"a": 1})
     assert (error.code, error.message, error.data) == (code, "message", {"a": 1})
     assert str(error) == f"message ({code})"
@@ -72,7 +72,7 @@ PYDANTIC = {
         ({"method": "session/x"}, "session/x"),
     ],
 )
-def test_reason_in_the_data_of_an_error_is_told(data: Any, reason: str) -> None:
+def test_reason_in_the_data_of_an_error_is_shown(data: Any, reason: str) -> None:
     error = RequestError.of(-32603, "Internal error", data)
     assert error.reason == reason
     assert str(error) == f"Internal error: {reason} (-32603)"
@@ -117,7 +117,7 @@ def nested(levels: int) -> Any:
     ],
     ids=["long", "words", "many", "tree", "deep text", "deep"],
 )
-def test_text_of_an_error_is_bounded(data: Any) -> None:
+def test_text_of_an_error_is_limited(data: Any) -> None:
     error = RequestError.of(-32603, "m" * 100_000, data)
     assert len(str(error)) < 2000
 
@@ -126,7 +126,7 @@ def test_message_of_an_error_is_shown_without_control_characters() -> None:
     assert str(RequestError.of(1, "a\x1b]0;t\x07b")) == "a\\x1b]0;t\\x07b (1)"
 
 
-def test_an_empty_message_stays_empty() -> None:
+def test_empty_message_stays_empty() -> None:
     assert RequestError.of(-32603, "").message == ""
 
 
@@ -135,27 +135,27 @@ def test_all_errors_of_the_package_have_one_base() -> None:
         assert issubclass(getattr(errors, name), AccordError)
 
 
-def test_a_call_that_was_not_offered_names_the_gate() -> None:
+def test_unsupported_call_names_the_gate() -> None:
     error = NotOffered("session/load", "agent.load_session")
     assert isinstance(error, ProtocolError)
     assert (error.method, error.gate) == ("session/load", "agent.load_session")
     assert str(error) == "session/load needs agent.load_session, which the peer did not offer"
 
 
-def test_a_decode_error_shows_the_path_from_the_root() -> None:
+def test_decode_error_has_the_path_from_the_root() -> None:
     error = DecodeError("Expected `str`").within("text").within(2).within("content")
     assert error.path == ("content", 2, "text")
     assert str(error) == "Expected `str` at $.content[2].text"
     assert isinstance(error, ValueError)
 
 
-def test_a_decode_error_tells_what_is_long_in_short() -> None:
+def test_decode_error_shortens_long_values() -> None:
     error = DecodeError("Invalid value " + "x" * 100_000, ("y" * 100_000,))
     assert len(str(error)) < 500
     assert error.path == ("y" * 100_000,)
 
 
-def test_a_lost_connection_tells_how_the_peer_ended() -> None:
+def test_lost_connection_has_the_exit_status_of_the_peer() -> None:
     error = errors.ConnectionLost("gone", exit_status=3, stderr="boom")
     assert (error.exit_status, error.stderr) == (3, "boom")
     assert isinstance(error, errors.TransportError)

@@ -1,4 +1,4 @@
-"""`drain_event_loop` returns when the loop is idle, and not before."""
+"""`drain_event_loop` returns when the loop is idle, not earlier."""
 
 from __future__ import annotations
 
@@ -78,16 +78,14 @@ def by_due_timers(finish: Step, steps: int) -> None:
 
 @pytest.mark.parametrize("work", [by_callbacks, by_futures, by_sockets, by_due_timers])
 @pytest.mark.parametrize("steps", [1, 2, 200])
-async def test_everything_that_can_run_has_run(
-    work: Callable[[Step, int], None], steps: int
-) -> None:
+async def test_everything_ready_has_run(work: Callable[[Step, int], None], steps: int) -> None:
     finished: list[int] = []
     work(finished.append, steps)
     await drain_event_loop()
     assert finished == [steps]
 
 
-async def test_it_does_not_wait_for_timers_events_and_threads() -> None:
+async def test_drain_does_not_wait_for_future_timers_events_or_threads() -> None:
     loop = asyncio.get_running_loop()
     event = asyncio.Event()
     waiting = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(asyncio.sleep(600))]
@@ -117,7 +115,7 @@ async def test_several_tasks_can_wait_at_once() -> None:
         assert await asyncio.gather(*(wait() for _ in range(3))) == ["idle"] * 3
 
 
-async def test_a_loop_that_never_rests_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_loop_that_is_never_idle_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async def spin() -> None:
         while True:
             await asyncio.sleep(0)
@@ -129,7 +127,7 @@ async def test_a_loop_that_never_rests_is_an_error(monkeypatch: pytest.MonkeyPat
     task.cancel()
 
 
-def test_other_loops_get_many_rounds() -> None:
+def test_other_loops_run_many_iterations() -> None:
     uvloop = pytest.importorskip("uvloop")
 
     async def main() -> list[int]:

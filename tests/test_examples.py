@@ -1,4 +1,4 @@
-"""Every example that is a client runs against its agent, asserts, and ends."""
+"""Every client example runs with its agent, asserts, and exits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import accord
 from accord import roles
 from accord.transports.memory import pair
-from sides import QUICK
+from raw_peer import QUICK
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -33,7 +33,7 @@ def test_example_exits_0(name: str, tmp_path: Path) -> None:
     assert done.stdout
 
 
-async def test_wire_level_agent_says_so_where_the_client_has_no_files() -> None:
+async def test_wire_level_agent_reports_a_client_without_files() -> None:
     spec = importlib.util.spec_from_file_location("v1_agent_example", EXAMPLES / "v1_agent.py")
     assert spec is not None
     assert spec.loader is not None

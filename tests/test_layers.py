@@ -31,7 +31,7 @@ def every_arrow() -> dict[str, set[str]]:
 
 
 def EVERY(test: Callable[[Module], None]) -> Callable[[], None]:  # noqa: N802  # reads as a mark
-    """Let a test look at every module, in one go: they are many, and it is quick."""
+    """Run a test on all modules at once: they are many, and each check is fast."""
 
     def every() -> None:
         found: list[str] = []
@@ -49,7 +49,7 @@ def EVERY(test: Callable[[Module], None]) -> Callable[[], None]:  # noqa: N802  
 # Imports that point upward, and packages with cycles of imports for types. Remove what is fixed;
 # add nothing.
 STILL_UPWARD: set[tuple[str, str]] = set()
-# Modules with imports inside functions that are no seam. Remove what is fixed; add nothing.
+# Other modules with imports inside functions. Remove what is fixed; add nothing.
 STILL_LAZY = {
     "accord.cli.ask.attachments",
     "accord.cli.ask.run",
@@ -69,9 +69,9 @@ STILL_LAZY = {
     "accord_coder.tools.fetch",
     "accord_coder.tools.mcp_tool",
 }
-# The kit loads this by name; the rest of `accord.nes` does not import it.
+# The conformance kit loads this by name; the rest of `accord.nes` does not import it.
 NES_RULES = "accord.nes.conformance"
-# What an extra installs, for the programs that need it and nothing else.
+# Packages of extras, which only the programs that need them may import.
 EXTRAS = {
     "accord.cli": {"click", "markdown_it", "platformdirs", "rich"},
     "accord_conformance.cli": {"click", "rich"},
@@ -107,11 +107,11 @@ ACP_METHOD = re.compile(
     r"|authenticate|initialize|logout"
 )
 MOST_LINES = 800
-# Over 500 lines needs a reason.
+# A file over 500 lines needs a reason.
 LONG_FOR_A_REASON: dict[str, str] = {
     "accord/cli/ask/screen/rich_screen.py": "one line or two over: to be split",
 }
-# Slow to import and of no use to an agent that an editor has just started.
+# Modules that are slow to import and that an agent does not need at its start.
 HEAVY = {
     "argparse",
     "email",
@@ -125,7 +125,7 @@ HEAVY = {
 
 
 def package(name: str) -> str:
-    """Return the package of a module, or the folder of `accord` that it is in."""
+    """Return the package of a module, or its folder in `accord`."""
     first, _, rest = name.partition(".")
     return f"accord.{rest.partition('.')[0]}" if first == "accord" and rest else first
 
@@ -204,7 +204,7 @@ def test_values_and_rules_do_no_io(module: Module) -> None:
 
 
 @EVERY
-def test_only_msgspec_is_needed(module: Module) -> None:
+def test_msgspec_is_the_only_dependency(module: Module) -> None:
     tops = {target.partition(".")[0] for target in module.imports()}
     for name, extra in EXTRAS.items():
         if module.name == name or module.name.startswith(f"{name}."):
@@ -216,13 +216,13 @@ def test_only_msgspec_is_needed(module: Module) -> None:
 
 
 @EVERY
-def test_wire_and_jsonrpc_know_no_method_of_the_protocol(module: Module) -> None:
+def test_wire_and_jsonrpc_contain_no_protocol_method(module: Module) -> None:
     if package(module.name) in {"accord.wire", "accord.jsonrpc"}:
         assert not [text for text in strings(module) if ACP_METHOD.fullmatch(text)]
 
 
 @EVERY
-def test_file_is_read_in_one_sitting(module: Module) -> None:
+def test_file_is_not_too_long(module: Module) -> None:
     lines = module.text.count("\n")
     name = module.path.relative_to(SOURCE).as_posix()
     assert lines <= MOST_LINES
@@ -230,7 +230,7 @@ def test_file_is_read_in_one_sitting(module: Module) -> None:
 
 
 @EVERY
-def test_module_says_in_one_line_what_it_is(module: Module) -> None:
+def test_module_has_a_docstring_with_one_summary_line(module: Module) -> None:
     if module.is_empty:
         return
     first = (first_docstring(module) or "").partition("\n")[0]
@@ -257,7 +257,7 @@ def test_exports_are_exact(module: Module) -> None:
 
 
 @pytest.mark.parametrize("name", ["accord", "accord.v1", "accord.v2"])
-def test_import_brings_msgspec_and_nothing_heavy(name: str) -> None:
+def test_import_loads_msgspec_and_nothing_heavy(name: str) -> None:
     code = (
         "import sys; before = set(sys.modules)\n"
         f"import {name}\n"
@@ -266,7 +266,7 @@ def test_import_brings_msgspec_and_nothing_heavy(name: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     tops = {name.partition(".")[0] for name in loaded}
-    # msgspec itself loads typing_extensions where it is installed.
+    # msgspec imports typing_extensions if it is installed.
     assert tops - sys.stdlib_module_names <= {"accord", "msgspec", "typing_extensions"}
     assert not loaded & HEAVY
 
@@ -311,7 +311,7 @@ def test_every_import_inside_a_function_is_found(tmp_path: Path) -> None:
     assert len(list(some.lazy())) == 3
 
 
-def test_imports_in_functions_and_for_types_count(tmp_path: Path) -> None:
+def test_imports_in_functions_and_for_types_are_counted(tmp_path: Path) -> None:
     package = tmp_path / "accord"
     package.mkdir()
     (package / "low.py").write_text("")

@@ -62,7 +62,7 @@ asyncio.run(asyncio.wait_for(main(), 30))
 
 
 def steps() -> list[tuple[str, str, str, str]]:
-    """Return file, kind of place, name of place and lines of each step."""
+    """Return the file, the kind and name of the place, and the lines of each step."""
     page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     section = page.partition("## Add a method")[2].partition("\n## ")[0]
     found: list[tuple[str, str, str, str]] = []
@@ -79,7 +79,7 @@ def steps() -> list[tuple[str, str, str, str]]:
 
 
 def place(source: str, kind: str, name: str) -> tuple[int, str]:
-    """Return the number of lines above a place, and what separates the code there."""
+    """Return the number of lines before a place, and the separator for the code there."""
     body: list[ast.stmt] = ast.parse(source).body
     node: ast.AST | None = None
     for part in name.split("."):

@@ -1,4 +1,4 @@
-"""Tests read no file outside the repository: they pass in a copy of it at any place."""
+"""Tests read no file outside of the repository, so they pass in any copy of it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ ABOVE = re.compile(r"(?:__file__\)(?:\.resolve\(\))?|\bHERE)((?:\.parent\b)+|\.p
 
 
 def levels_up(match: re.Match[str]) -> int:
-    """Return how many folders above the file an expression leads."""
+    """Return how many directories above the file an expression leads."""
     steps = int(match[2]) + 1 if match[2] else match[1].count(".parent")
-    return steps + ("HERE" in match[0])  # the folder of the file
+    return steps + ("HERE" in match[0])  # the directory of the file
 
 
 def test_no_path_leads_above_the_root() -> None:

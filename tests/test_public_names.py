@@ -1,4 +1,4 @@
-"""The face of the package: all names can be listed, completed and imported."""
+"""The public names of the package can be listed, completed and imported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import accord
 
 
 @pytest.mark.parametrize("name", ["accord", "accord.agent", "accord.v1", "accord.v2"])
-def test_every_public_name_is_listed_before_it_is_used(name: str) -> None:
+def test_every_public_name_is_in_dir_before_its_first_use(name: str) -> None:
     code = f"import {name} as face; print(*dir(face))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not set(importlib.import_module(name).__all__) - set(done.stdout.split())
@@ -35,10 +35,10 @@ def test_type_checkers_see_the_names_that_are_imported_lazily(name: str) -> None
     assert seen == module._LAZY
 
 
-def test_every_public_name_can_be_had() -> None:
+def test_every_public_name_can_be_imported() -> None:
     for name in vars(accord)["__all__"]:
         assert getattr(accord, name) is not None
 
 
-def test_servers_of_every_transport_can_be_named() -> None:
+def test_mcp_servers_of_every_transport_are_exported() -> None:
     assert accord.McpServerSse(name="s", url="https://a.example/sse").url == "https://a.example/sse"

@@ -15,7 +15,7 @@ from requirement import (
     rules,
 )
 
-MAX_IDS = 4  # in one of the marks that name a rule
+MAX_IDS = 4  # in marks that name a rule
 
 
 def test_requirement_marks_the_test_with_its_rules() -> None:
@@ -57,7 +57,7 @@ def test_report_counts_every_rule() -> None:
 
 
 def test_every_rule_is_named_by_a_mark_with_few_others() -> None:
-    # A test that proves many rules at once does not say which of them is broken.
+    # A test that proves many rules does not show which of them is violated.
     fewest: dict[str, int] = {}
     for file in own_test_files():
         for marked in marks_in(file.read_text("utf-8")):

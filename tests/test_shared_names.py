@@ -1,4 +1,4 @@
-"""Names that `accord` shares with a version: only version-neutral forms of a wire type."""
+"""Names that `accord` shares with a version package are version-neutral forms of wire types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import accord
 from accord import agent, v1, v2
 
-# The content of messages: a type alias, which has no docstring. Its members name their wire types.
+# The content of messages: a type alias without a docstring. Its members name their wire types.
 ALIASES = {"ContentBlock"}
 # Made from a table, which type checkers do not read.
 PUBLIC: tuple[str, ...] = vars(accord)["__all__"]
@@ -18,7 +18,7 @@ SHARED = sorted(set(PUBLIC) & {*v1.__all__, *v2.__all__})
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_class_that_shares_its_name_with_a_wire_type_says_so(name: str) -> None:
+def test_class_with_the_name_of_a_wire_type_mentions_it(name: str) -> None:
     neutral = getattr(accord, name)
     versions: list[ModuleType] = [version for version in (v1, v2) if name in version.__all__]
     if all(getattr(version, name) is neutral for version in versions):

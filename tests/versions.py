@@ -8,6 +8,6 @@ from accord.version import ProtocolVersion
 
 
 def only(version: int) -> tuple[ProtocolVersion]:
-    """Return `versions` for a connection that must have this version."""
+    """Return `versions` for a connection that must use this version."""
     assert version in (1, 2)
     return (cast("ProtocolVersion", version),)

@@ -16,7 +16,7 @@ from accord.roles import connect
 from accord.transports.memory import pair
 from accord.wire.base import UNSET
 from accord.wire.codec import to_builtins
-from sides import QUICK
+from raw_peer import QUICK
 
 __all__ = ("BOTH", "V1", "V2", "AgentHarness", "FunctionAgent", "connect_client")
 

@@ -17,7 +17,7 @@ from accord.client.permissions import allow, policies_of
 from accord.transports.memory import pair
 from agent.harness import BOTH, V1, connect_client
 from event_loop import drain_event_loop
-from sides import QUICK
+from raw_peer import QUICK
 from versions import only
 
 

@@ -35,7 +35,7 @@ from accord.transports.memory import pair
 from accord.types import convert_v1, convert_v2
 from accord.wire.codec import to_builtins
 from agent.harness import BOTH, V1, connect_client
-from sides import QUICK
+from raw_peer import QUICK
 from versions import only
 
 NOTES: dict[str, Any] = {

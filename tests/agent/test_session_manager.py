@@ -20,8 +20,8 @@ from accord.errors import (
 )
 from agent.harness import BOTH, V1, V2, AgentHarness, connect_client
 from event_loop import drain_event_loop
+from raw_peer import QUICK
 from requirement import requirement
-from sides import QUICK
 
 
 class Shared(Agent):

@@ -225,11 +225,11 @@ OFFER = st.fixed_dictionaries(
 def test_agent_works_with_any_client_capabilities(version: int) -> None:
     from accord import serve
     from accord.transports.memory import pair
-    from sides import Raw
+    from raw_peer import RawPeer
 
     async def turn(offers: Any) -> None:
         here, there = pair()
-        raw = Raw(here)
+        raw = RawPeer(here)
         await here.start(raw)
         async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
             tasks.create_task(serve(Echo(), there))

@@ -16,7 +16,7 @@ from accord.client.permissions import allow
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
-from sides import QUICK
+from raw_peer import QUICK
 from versions import only
 
 __all__ = ("HARMLESS", "Corpus", "Tap", "corpus")

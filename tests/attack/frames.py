@@ -22,7 +22,7 @@ from accord.transports.process import process
 from attack.corpus import Corpus, corpus, session_id_of
 from attack.mutate import Mutator
 from attack.watch import watched
-from sides import QUICK
+from raw_peer import QUICK
 from versions import only
 
 __all__ = ("FRAMES", "attack")

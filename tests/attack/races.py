@@ -12,7 +12,7 @@ from accord import Agent, MemoryStore, PermissionOption, Turn, connect
 from accord.errors import AccordError
 from accord.transports.memory import pair
 from attack.watch import watched
-from sides import QUICK
+from raw_peer import QUICK
 from versions import only
 
 __all__ = ("RACES", "attack")

@@ -16,7 +16,7 @@ from accord.client.permissions import allow
 from accord.local.command import LocalCommand
 from accord.transports.memory import pair
 from attack.watch import watched
-from sides import QUICK
+from raw_peer import QUICK
 from versions import only
 
 __all__ = ("attack",)

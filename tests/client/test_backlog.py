@@ -13,8 +13,8 @@ from msgspec import structs
 from accord import BacklogExceeded, ClientSession, ConnectedAgent, Text
 from client.wire import BOTH, ByHand, agent_by_hand
 from event_loop import drain_event_loop
+from raw_peer import QUICK, notification
 from requirement import requirement
-from sides import QUICK, notification
 
 LIMITS = structs.replace(QUICK, waiting=50, max_waiting=5000)
 

@@ -22,8 +22,8 @@ from accord import (
     connect,
 )
 from client.wire import BOTH, agent_by_hand, opened
+from raw_peer import RawPeer
 from requirement import requirement
-from sides import Raw
 
 V1_OFFERS: dict[str, Any] = {
     "sessionCapabilities": {
@@ -54,7 +54,7 @@ def by_hand(version: int, **options: Any) -> Any:
     return agent_by_hand(2, initialize={"capabilities": V2_OFFERS}, **options)
 
 
-async def answering(raw: Raw, call: Any, result: Any) -> tuple[Any, Any]:
+async def answering(raw: RawPeer, call: Any, result: Any) -> tuple[Any, Any]:
     """Make a call and respond to it; return the request and the result."""
     running = asyncio.ensure_future(call)
     request = await raw.get()

@@ -35,8 +35,8 @@ from accord.transports.memory import pair
 from accord.types.session import OptionChoice
 from client.wire import BOTH, Script, Speaker, scripted
 from quirk import quirk
+from raw_peer import QUICK
 from requirement import requirement
-from sides import QUICK
 from versions import only
 
 SHOUT = "import sys; sys.stdout.write('Grüße '); sys.stdout.flush(); sys.stderr.write('✓'*9)"

@@ -25,8 +25,8 @@ from accord import (
 )
 from client.wire import BOTH, agent_by_hand
 from quirk import quirk
+from raw_peer import RawPeer
 from requirement import requirement
-from sides import Raw
 
 V1_OFFERS = {
     "loadSession": True,
@@ -67,7 +67,7 @@ def by_hand(version: int, **options: Any) -> Any:
     return agent_by_hand(version, initialize=more, **options)
 
 
-async def answering(raw: Raw, call: Any, result: Any, *updates: Any) -> tuple[Any, Any]:
+async def answering(raw: RawPeer, call: Any, result: Any, *updates: Any) -> tuple[Any, Any]:
     """Make a call and respond to it; return the request and the result."""
     running = asyncio.ensure_future(call)
     request = await raw.get()
@@ -249,7 +249,7 @@ def switch(version: int, value: bool) -> Any:
     return {key: "loud", "name": "Loud", "type": "boolean", "currentValue": value}
 
 
-async def with_options(agent: Any, raw: Raw, *options: Any, **more: Any) -> ClientSession:
+async def with_options(agent: Any, raw: RawPeer, *options: Any, **more: Any) -> ClientSession:
     answer = {"sessionId": "s1", "configOptions": list(options), **more}
     return (await answering(raw, agent.new_session("/"), answer))[1]
 

@@ -20,7 +20,7 @@ from accord.connection.streamed_text import StreamedText
 from client.test_backlog import begin_turn, end_turn, open_session, request_of
 from client.wire import BOTH, agent_by_hand
 from event_loop import drain_event_loop
-from sides import QUICK, notification
+from raw_peer import QUICK, notification
 
 TEXTS = (
     "plain",

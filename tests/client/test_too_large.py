@@ -22,7 +22,7 @@ from accord import (
 )
 from accord.transports.memory import pair
 from client.wire import BOTH
-from sides import QUICK
+from raw_peer import QUICK
 from versions import only
 
 FRAME_BYTES = 50_000

@@ -32,8 +32,8 @@ from accord.transports.memory import pair
 from client.wire import BOTH, Speaker, agent_by_hand, session_with
 from event_loop import drain_event_loop
 from quirk import quirk
+from raw_peer import QUICK, RawPeer
 from requirement import requirement
-from sides import QUICK, Raw
 from versions import only
 
 
@@ -515,7 +515,7 @@ def title(session_id: str, text: str) -> tuple[str, Any]:
 
 
 @asynccontextmanager
-async def raw_session(agent: Any, raw: Raw) -> AsyncGenerator[ClientSession, None]:
+async def raw_session(agent: Any, raw: RawPeer) -> AsyncGenerator[ClientSession, None]:
     opened = asyncio.create_task(agent.new_session("/work"))
     request = await raw.get()
     assert request["params"]["cwd"] == "/work"

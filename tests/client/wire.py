@@ -12,7 +12,7 @@ import pytest
 from accord import ClientSession, ConnectedAgent, connect, v1, v2
 from accord.roles import serve
 from accord.transports.memory import pair
-from sides import QUICK, Raw
+from raw_peer import QUICK, RawPeer
 from versions import only
 
 __all__ = (
@@ -145,13 +145,13 @@ async def session_with(
             yield await connected.new_session("/work")
 
 
-class ByHand(Raw):
+class ByHand(RawPeer):
     """An agent whose messages the test writes, except the response to `initialize`."""
 
     initialize: Any  # the request
 
 
-async def opened(agent: ConnectedAgent, raw: Raw, cwd: str = "/") -> ClientSession:
+async def opened(agent: ConnectedAgent, raw: RawPeer, cwd: str = "/") -> ClientSession:
     """Open the session s1."""
     opening = asyncio.create_task(agent.new_session(cwd))
     raw.answer((await raw.get())["id"], {"sessionId": "s1"})

@@ -37,7 +37,7 @@ from accord_coder.loop.messages import ToolResult
 from accord_coder.models.base import Model
 from accord_coder.settings import Settings
 from coder.scripted_model import ScriptedModel, tool_prompt
-from sides import QUICK
+from raw_peer import QUICK
 from versions import only
 
 __all__ = ("BOTH", "CoderHarness", "coder_session")

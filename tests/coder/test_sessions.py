@@ -27,7 +27,7 @@ from accord_coder.settings import Settings
 from accord_coder.store import UserStore
 from coder.harness import BOTH, CoderHarness, coder_session
 from coder.scripted_model import ScriptedModel, tool_prompt
-from sides import QUICK
+from raw_peer import QUICK
 from versions import only
 
 PIXEL = ImageContent(b"\x89PNG\r\n", "image/png")

@@ -29,18 +29,18 @@ from accord.errors import (
 from accord.transports.memory import pair
 from accord.wire.codec import decoder
 from event_loop import drain_event_loop
-from requirement import requirement
-from sides import (
+from raw_peer import (
     QUICK,
     Params,
     any_json,
-    beside_raw,
-    both_ours,
     notification,
     request,
     serving,
     success,
+    two_connections,
+    with_raw_peer,
 )
+from requirement import requirement
 
 
 async def ask(connection: Connection, method: str = "it", n: int = 0) -> Any:
@@ -62,18 +62,21 @@ async def error_of(waiting: Any) -> BaseException:
 
 
 async def test_call_returns_the_decoded_result() -> None:
-    async with both_ours(serving(), serving(ask_it=lambda p, c: Params(n=p.n + 1))) as (left, _):
+    async with two_connections(serving(), serving(ask_it=lambda p, c: Params(n=p.n + 1))) as (
+        left,
+        _,
+    ):
         assert await left.call("it", Params(n=1), decoder(Params)) == Params(n=2)
 
 
 async def test_concurrent_calls_receive_their_own_results() -> None:
-    async with both_ours(serving(), serving(ask_it=lambda p, c: p.n)) as (left, _):
+    async with two_connections(serving(), serving(ask_it=lambda p, c: p.n)) as (left, _):
         answers = await asyncio.gather(*(ask(left, n=n) for n in range(500)))
         assert answers == list(range(500))
 
 
 async def test_error_response_is_raised_as_the_class_of_its_code() -> None:
-    async with beside_raw(serving()) as sides:
+    async with with_raw_peer(serving()) as sides:
         call = asyncio.create_task(ask(sides.ours))
         await sides.other.get()
         error = {"code": -32002, "message": "No such session", "data": {"sessionId": "s"}}
@@ -94,7 +97,7 @@ async def test_failed_call_keeps_no_references() -> None:
     def refuse(params: Any, context: Any) -> None:
         raise ResourceNotFound
 
-    async with both_ours(serving(), serving(ask_it=refuse)) as (left, _):
+    async with two_connections(serving(), serving(ask_it=refuse)) as (left, _):
         assert isinstance(await error_of(left.call("it", Params(n=1), reader.read)), RequestError)
         del reader
         await drain_event_loop()
@@ -105,7 +108,7 @@ async def test_failed_call_keeps_no_references() -> None:
 @requirement("R-ERR-04")
 @pytest.mark.parametrize("answer", [{"result": "no object"}, {"result": {"n": "x"}}])
 async def test_result_of_the_wrong_type_is_an_error_of_the_peer(answer: Any) -> None:
-    async with beside_raw(serving()) as sides:
+    async with with_raw_peer(serving()) as sides:
         call = asyncio.create_task(sides.ours.call("it", {}, decoder(Params)))
         await sides.other.get()
         sides.other.send({"jsonrpc": "2.0", "id": 0, **answer})
@@ -114,7 +117,7 @@ async def test_result_of_the_wrong_type_is_an_error_of_the_peer(answer: Any) -> 
 
 
 async def test_malformed_response_fails_the_call_and_the_connection_continues() -> None:
-    async with beside_raw(serving(ask_ping=lambda p, c: 1)) as sides:
+    async with with_raw_peer(serving(ask_ping=lambda p, c: 1)) as sides:
         call = asyncio.create_task(ask(sides.ours))
         await sides.other.get()
         sides.other.send({"jsonrpc": "2.0", "id": 0}, {"jsonrpc": "2.0", "id": 0, "result": 2})
@@ -123,7 +126,7 @@ async def test_malformed_response_fails_the_call_and_the_connection_continues() 
 
 
 async def test_params_that_cannot_be_encoded_raise_at_the_sender() -> None:
-    async with beside_raw(serving()) as sides:
+    async with with_raw_peer(serving()) as sides:
         with pytest.raises(TypeError):
             await sides.ours.call("it", object(), any_json)
         with pytest.raises(TypeError):
@@ -134,7 +137,7 @@ async def test_params_that_cannot_be_encoded_raise_at_the_sender() -> None:
 
 @requirement("R-REQCAN-02", "R-REQCAN-12")
 async def test_cancelling_a_caller_cancels_its_request() -> None:
-    async with beside_raw(serving(ask_ping=lambda p, c: 1)) as sides:
+    async with with_raw_peer(serving(ask_ping=lambda p, c: 1)) as sides:
         call = asyncio.create_task(ask(sides.ours))
         asked = await sides.other.get()
         call.cancel()
@@ -147,7 +150,7 @@ async def test_cancelling_a_caller_cancels_its_request() -> None:
 
 
 async def test_finished_call_is_not_cancelled_at_the_peer() -> None:
-    async with beside_raw(serving()) as sides:
+    async with with_raw_peer(serving()) as sides:
         call = asyncio.create_task(ask(sides.ours))
         asked = await sides.other.get()
         sides.other.answer(asked["id"], 1)
@@ -162,7 +165,7 @@ async def test_cancel_is_forwarded_to_requests_that_the_handler_awaits() -> None
     async def middle(params: Params, context: Any) -> Any:
         return await ask(sides.ours, "inner")
 
-    async with beside_raw(serving(ask_outer=middle)) as sides:
+    async with with_raw_peer(serving(ask_outer=middle)) as sides:
         sides.other.ask(5, "outer")
         inner = await sides.other.get()
         sides.other.tell("$/cancel_request", {"requestId": 5})
@@ -180,8 +183,8 @@ async def test_error_of_the_peer_is_not_returned_to_it_by_a_handler() -> None:
 
     routes = serving(ask_relay=relay, ask_other=relay_to_another)
     async with (
-        both_ours(serving(), routes) as (here, there),
-        both_ours(serving(), serving()) as (elsewhere, _),
+        two_connections(serving(), routes) as (here, there),
+        two_connections(serving(), serving()) as (elsewhere, _),
     ):
         error = await error_of(ask(here, "relay"))
         assert isinstance(error, RequestError)
@@ -194,7 +197,9 @@ async def test_error_of_the_peer_is_not_returned_to_it_by_a_handler() -> None:
 async def test_notification_handler_can_return_anything(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with beside_raw(serving(tell_it=lambda p, c: {"a": 1}, ask_it=lambda p, c: 1)) as sides:
+    async with with_raw_peer(
+        serving(tell_it=lambda p, c: {"a": 1}, ask_it=lambda p, c: 1)
+    ) as sides:
         sides.other.tell("it")
         assert await sides.other.result_of(1, "it") == 1
     assert not caplog.records
@@ -212,7 +217,7 @@ async def test_flood_of_failing_messages_is_logged_in_one_line(
         raise ValueError("always")
 
     handler = fail_later if later else fail
-    async with beside_raw(serving(ask_it=handler, tell_it=handler)) as sides:
+    async with with_raw_peer(serving(ask_it=handler, tell_it=handler)) as sides:
         sides.other.send(*(request(n, "it") for n in range(500)))
         for _ in range(500):
             assert (await sides.other.get())["error"]["code"] == -32603
@@ -224,7 +229,7 @@ async def test_flood_of_failing_messages_is_logged_in_one_line(
 
 
 async def test_frames_of_one_loop_iteration_are_written_together() -> None:
-    async with beside_raw(serving()) as sides:
+    async with with_raw_peer(serving()) as sides:
         calls = [asyncio.ensure_future(ask(sides.ours)) for _ in range(3)]
         for n in range(10):
             await sides.ours.notify("told", Params(n=n))
@@ -236,7 +241,7 @@ async def test_frames_of_one_loop_iteration_are_written_together() -> None:
 
 
 async def test_requests_of_one_loop_iteration_are_written_together() -> None:
-    async with beside_raw(serving()) as sides:
+    async with with_raw_peer(serving()) as sides:
         calls = [asyncio.ensure_future(ask(sides.ours)) for _ in range(4)]
         await drain_event_loop()
         assert sides.other.reads == [4]
@@ -246,7 +251,7 @@ async def test_requests_of_one_loop_iteration_are_written_together() -> None:
 
 
 async def test_responses_to_one_read_are_written_together() -> None:
-    async with beside_raw(serving(ask_it=lambda p, c: p.n)) as sides:
+    async with with_raw_peer(serving(ask_it=lambda p, c: p.n)) as sides:
         sides.other.send(*(request(n, "it", {"n": n}) for n in range(20)))
         await drain_event_loop()
         assert sides.other.reads == [20]
@@ -258,7 +263,7 @@ async def test_frames_are_written_in_the_order_of_creation() -> None:
             await sides.ours.notify("told", Params(n=n))
         return "done"
 
-    async with beside_raw(serving(ask_it=handle)) as sides:
+    async with with_raw_peer(serving(ask_it=handle)) as sides:
         sides.other.ask(1, "it")
         came = [await sides.other.get() for _ in range(4)]
         assert [m.get("params", {}).get("n", 0) for m in came[:3]] == [0, 1, 2]
@@ -269,7 +274,7 @@ async def test_frames_are_written_in_the_order_of_creation() -> None:
 
 
 async def test_notify_waits_while_the_peer_does_not_read() -> None:
-    async with beside_raw(serving(), limit_bytes=10_000) as sides:
+    async with with_raw_peer(serving(), limit_bytes=10_000) as sides:
         sides.other.transport.pause_reading()
         sent: list[int] = []
 
@@ -291,7 +296,7 @@ async def test_notify_waits_while_the_peer_does_not_read() -> None:
 
 
 async def test_calls_wait_while_the_peer_does_not_read() -> None:
-    async with beside_raw(serving(), limit_bytes=100) as sides:
+    async with with_raw_peer(serving(), limit_bytes=100) as sides:
         sides.other.transport.pause_reading()
         await sides.ours.notify("told", {"text": "x" * 1000})
         await drain_event_loop()
@@ -305,7 +310,7 @@ async def test_calls_wait_while_the_peer_does_not_read() -> None:
 
 
 async def test_waiting_sender_raises_when_the_connection_closes() -> None:
-    async with beside_raw(serving(), limit_bytes=100) as sides:
+    async with with_raw_peer(serving(), limit_bytes=100) as sides:
         sides.other.transport.pause_reading()
 
         async def stream() -> None:
@@ -330,7 +335,7 @@ async def test_slow_handler_slows_the_peer_and_messages_stay_in_order() -> None:
         return notification("update", {"sessionId": "s", "n": n})
 
     limits = structs.replace(QUICK, waiting=10)
-    async with beside_raw(serving(tell_update=slow), limits=limits, limit_bytes=1000) as sides:
+    async with with_raw_peer(serving(tell_update=slow), limits=limits, limit_bytes=1000) as sides:
         for n in range(40):
             sides.other.send(update(n))
             await drain_event_loop()
@@ -351,7 +356,7 @@ async def test_reading_continues_while_a_handler_awaits_a_response() -> None:
         handled.append(params.n)
 
     limits = structs.replace(QUICK, waiting=2)
-    async with beside_raw(serving(tell_update=handle), limits=limits) as sides:
+    async with with_raw_peer(serving(tell_update=handle), limits=limits) as sides:
         sides.other.send(*(notification("update", {"n": n}) for n in range(20)))
         asked = await sides.other.get()
         sides.other.answer(asked["id"], "answer")
@@ -373,7 +378,7 @@ async def test_session_over_its_limits_fails_alone(limit: dict[str, int]) -> Non
     routes = serving(tell_update=handle, ask_permission=lambda p, c: "yes")
     routes.on_backlog_exceeded = lambda session, error: told.append((session, error))
     limits = structs.replace(QUICK, waiting_bytes=100, **limit)
-    async with beside_raw(routes, limits=limits) as sides:
+    async with with_raw_peer(routes, limits=limits) as sides:
         sides.other.tell("update", {"sessionId": "s"})
         await sides.other.get()
         same = asyncio.create_task(call_of(sides.ours, "s"))
@@ -405,7 +410,7 @@ async def test_requests_over_the_message_limit_of_a_session_are_answered() -> No
 
     limits = structs.replace(QUICK, max_waiting=5)
     routes = serving(tell_update=handle, ask_it=lambda p, c: "done")
-    async with beside_raw(routes, limits=limits) as sides:
+    async with with_raw_peer(routes, limits=limits) as sides:
         sides.other.tell("update", {"sessionId": "s"})
         sides.other.send(*(request(n, "it", {"sessionId": "s"}) for n in range(8)))
         for n in (6, 7):
@@ -423,7 +428,7 @@ async def test_requests_over_the_byte_limit_are_answered() -> None:
         await gate.wait()
 
     limits = structs.replace(QUICK, all_waiting_bytes=1000)
-    async with beside_raw(serving(ask_it=handle), limits=limits) as sides:
+    async with with_raw_peer(serving(ask_it=handle), limits=limits) as sides:
         for again in range(2):  # handled messages no longer count
             for n in range(4):
                 sides.other.ask(f"{again} {n}", "it", {"sessionId": "s" * 400})
@@ -450,7 +455,7 @@ async def test_invented_sessions_take_a_limited_number_of_tasks() -> None:
         handled.append(params.session_id)
 
     routes = serving(tell_update=handle, ask_it=lambda p, c: "done")
-    async with beside_raw(routes) as sides:
+    async with with_raw_peer(routes) as sides:
         before, count = len(asyncio.all_tasks()), MAX_LANES + 1000
         for first in range(0, count, 1000):
             sides.other.send(
@@ -475,7 +480,7 @@ async def test_slow_handler_does_not_delay_responses_to_others() -> None:
         await gate.wait()
 
     limits = structs.replace(QUICK, waiting=10)
-    async with beside_raw(serving(tell_update=slow), limits=limits, limit_bytes=1000) as sides:
+    async with with_raw_peer(serving(tell_update=slow), limits=limits, limit_bytes=1000) as sides:
         await congest(sides)
         call = asyncio.create_task(ask(sides.ours))  # for no session
         await sides.other.get()
@@ -525,7 +530,10 @@ async def test_sides_that_wait_for_each_other_to_read_do_not_deadlock() -> None:
     limits = structs.replace(QUICK, waiting=2)
     async with (
         asyncio.timeout(10),
-        both_ours(side("left"), side("right"), limits=limits, limit_bytes=1000) as (left, right),
+        two_connections(side("left"), side("right"), limits=limits, limit_bytes=1000) as (
+            left,
+            right,
+        ),
     ):
 
         async def stream(connection: Connection) -> None:
@@ -540,7 +548,7 @@ async def test_sides_that_wait_for_each_other_to_read_do_not_deadlock() -> None:
 async def test_responses_are_read_while_the_peer_does_not_read() -> None:
     limits = structs.replace(QUICK, unread_responses_bytes=1000, all_waiting_bytes=100_000)
     routes = serving(ask_it=lambda p, c: "x" * 500)
-    async with beside_raw(routes, limits=limits, limit_bytes=1000) as sides:
+    async with with_raw_peer(routes, limits=limits, limit_bytes=1000) as sides:
         call = asyncio.create_task(ask(sides.ours))
         asked = await sides.other.get()
         sides.other.transport.pause_reading()
@@ -566,7 +574,7 @@ async def test_observers_see_every_frame_in_both_directions() -> None:
     def observe(direction: str, frame: bytes | bytearray) -> None:
         seen.append((direction, frame if frame == b"{" else json.loads(frame)))
 
-    async with beside_raw(serving(ask_it=lambda p, c: 1)) as sides:
+    async with with_raw_peer(serving(ask_it=lambda p, c: 1)) as sides:
         sides.ours.observe(observe)
         await sides.ours.notify("told", {})
         sides.other.send(request(1, "it"), b"{", success(9, 1))
@@ -649,7 +657,7 @@ async def test_result_over_the_limit_is_answered_with_an_error(later: bool) -> N
 @requirement("R-GEN-06")
 @pytest.mark.parametrize("wrong", ["0", 0.0])
 async def test_call_fails_if_its_response_has_the_id_in_another_type(wrong: Any) -> None:
-    async with beside_raw(serving()) as sides:
+    async with with_raw_peer(serving()) as sides:
         call, other = asyncio.create_task(ask(sides.ours)), asyncio.create_task(ask(sides.ours))
         await sides.other.get()
         await sides.other.get()
@@ -668,7 +676,7 @@ async def test_call_fails_if_its_response_has_the_id_in_another_type(wrong: Any)
 async def test_responses_without_a_request_are_logged_once(
     wrong: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with beside_raw(serving()) as sides:
+    async with with_raw_peer(serving()) as sides:
         call = asyncio.create_task(ask(sides.ours))
         await sides.other.get()
         for _ in range(100):
@@ -685,14 +693,14 @@ async def test_responses_without_a_request_are_logged_once(
 @pytest.mark.parametrize("depth", [*range(700, 1000, 20)])
 async def test_params_of_any_depth_are_answered_once(depth: int) -> None:
     deep = b"[" * depth + b"]" * depth
-    async with beside_raw(serving(ask_it=lambda p, c: 1, ask_any=lambda p, c: 1)) as sides:
+    async with with_raw_peer(serving(ask_it=lambda p, c: 1, ask_any=lambda p, c: 1)) as sides:
         sides.other.send(b'{"jsonrpc":"2.0","id":1,"method":"it","params":{"n":%b}}' % deep)
         assert (await sides.other.get())["error"]["code"] in (-32602, -32700)
         assert await sides.other.result_of(2, "it") == 1
 
 
 async def test_ids_with_lone_surrogates_are_answered() -> None:
-    async with beside_raw(serving(ask_it=lambda p, c: 1)) as sides:
+    async with with_raw_peer(serving(ask_it=lambda p, c: 1)) as sides:
         assert await sides.other.result_of("\ud800", "it") == 1
 
 
@@ -700,14 +708,14 @@ async def test_ids_with_lone_surrogates_are_answered() -> None:
 
 
 def both_started(here: Any, there: Any, routes: Any = None) -> Any:
-    """Like `beside_raw`, on a given pair."""
+    """Like `with_raw_peer`, on a given pair."""
     from contextlib import asynccontextmanager
 
-    from sides import Raw
+    from raw_peer import RawPeer
 
     @asynccontextmanager
     async def run() -> AsyncGenerator[Any, None]:
-        ours, other = Connection(here, limits=QUICK), Raw(there)
+        ours, other = Connection(here, limits=QUICK), RawPeer(there)
         await ours.start(routes or serving(ask_it=lambda p, c: 1))
         await there.start(other)
         try:
@@ -720,7 +728,7 @@ def both_started(here: Any, there: Any, routes: Any = None) -> Any:
 
 
 async def test_close_fails_pending_and_later_calls() -> None:
-    async with beside_raw(serving()) as sides:
+    async with with_raw_peer(serving()) as sides:
         call = asyncio.create_task(ask(sides.ours))
         await sides.other.get()
         await sides.ours.aclose()
@@ -733,7 +741,7 @@ async def test_close_fails_pending_and_later_calls() -> None:
 
 
 async def test_close_ends_the_peer_after_all_sent_frames() -> None:
-    async with beside_raw(serving()) as sides:
+    async with with_raw_peer(serving()) as sides:
         await sides.ours.notify("told", {})
         await sides.ours.aclose()
         assert (await sides.other.get())["method"] == "told"
@@ -750,7 +758,7 @@ async def test_close_cancels_handlers_and_answers_their_requests() -> None:
         finally:
             ended.append(params.n)
 
-    async with beside_raw(serving(ask_it=handle, tell_it=handle)) as sides:
+    async with with_raw_peer(serving(ask_it=handle, tell_it=handle)) as sides:
         sides.other.send(request(1, "it", {"n": 1}), notification("it", {"n": 2}))
         await drain_event_loop()
         await sides.ours.aclose()
@@ -776,7 +784,7 @@ async def test_handler_can_close_the_connection() -> None:
         await sides.ours.aclose()
         closed.append("returned")
 
-    async with beside_raw(serving(ask_it=handle)) as sides:
+    async with with_raw_peer(serving(ask_it=handle)) as sides:
         sides.other.ask(1, "it")
         await sides.ours.wait_ended()
         assert closed == ["returned"]
@@ -796,7 +804,7 @@ async def test_handler_that_does_not_stop_does_not_block_the_close(
                 continue
 
     limits = structs.replace(QUICK, close_timeout_s=0.01)
-    async with beside_raw(serving(ask_it=stubborn), limits=limits) as sides:
+    async with with_raw_peer(serving(ask_it=stubborn), limits=limits) as sides:
         sides.other.ask(1, "it")
         await drain_event_loop()
         await sides.ours.aclose()
@@ -819,7 +827,7 @@ async def test_messages_received_during_the_close_are_not_handled() -> None:
         handled.append("late")
         await asyncio.Event().wait()
 
-    async with beside_raw(serving(ask_slow=slow_to_end, ask_late=late, tell_late=late)) as sides:
+    async with with_raw_peer(serving(ask_slow=slow_to_end, ask_late=late, tell_late=late)) as sides:
         before = asyncio.all_tasks()
         sides.other.ask(1, "slow")
         await drain_event_loop()
@@ -835,7 +843,7 @@ async def test_messages_received_during_the_close_are_not_handled() -> None:
 
 
 async def test_disconnected_peer_fails_pending_calls() -> None:
-    async with beside_raw(serving()) as sides:
+    async with with_raw_peer(serving()) as sides:
         call = asyncio.create_task(ask(sides.ours))
         await sides.other.get()
         await sides.other.hang_up()
@@ -854,7 +862,7 @@ async def test_request_received_before_the_disconnect_has_time_to_finish() -> No
         ended.append("done")
 
     limits = structs.replace(QUICK, eof_grace_s=10)
-    async with beside_raw(serving(ask_it=handle), limits=limits) as sides:
+    async with with_raw_peer(serving(ask_it=handle), limits=limits) as sides:
         sides.other.ask(1, "it")
         await drain_event_loop()
         await sides.other.hang_up()
@@ -878,7 +886,7 @@ async def test_task_started_by_a_request_has_time_to_finish_too() -> None:
 
     answer = asyncio.Event()
     limits = structs.replace(QUICK, eof_grace_s=10)
-    async with beside_raw(serving(ask_it=handle), limits=limits) as sides:
+    async with with_raw_peer(serving(ask_it=handle), limits=limits) as sides:
         sides.other.ask(1, "it")
         await drain_event_loop()
         await sides.other.hang_up()
@@ -904,7 +912,7 @@ async def test_many_requests_after_a_disconnect_take_no_longer_than_one() -> Non
             ended += 1
 
     limits = structs.replace(QUICK, eof_grace_s=5)
-    async with beside_raw(serving(ask_it=handle), limits=limits) as sides:
+    async with with_raw_peer(serving(ask_it=handle), limits=limits) as sides:
         sides.other.send(*(request(n, "it", {"n": n}) for n in range(count)))
         await drain_event_loop()
         await sides.other.hang_up()
@@ -926,7 +934,7 @@ async def test_task_that_exceeds_its_time_after_the_disconnect_is_cancelled() ->
             ended.append("cancelled")
             raise
 
-    async with beside_raw(serving()) as sides:
+    async with with_raw_peer(serving()) as sides:
         sides.ours.spawn(work())
         await drain_event_loop()
         await sides.other.hang_up()
@@ -944,7 +952,7 @@ async def test_request_that_exceeds_its_time_after_the_disconnect_is_cancelled()
             ended.append("cancelled")
             raise
 
-    async with beside_raw(serving(ask_it=handle)) as sides:
+    async with with_raw_peer(serving(ask_it=handle)) as sides:
         sides.other.ask(1, "it")
         await drain_event_loop()
         await sides.other.hang_up()
@@ -968,7 +976,7 @@ async def test_request_that_exceeds_its_time_after_the_disconnect_is_cancelled()
 async def test_close_ends_in_any_state(
     prepare: Callable[[Any], None], hang_up: bool, turns: int
 ) -> None:
-    async with beside_raw(serving(ask_it=forever, tell_it=forever)) as sides:
+    async with with_raw_peer(serving(ask_it=forever, tell_it=forever)) as sides:
         before = asyncio.all_tasks()
         prepare(sides)
         call = asyncio.create_task(ask(sides.ours))
@@ -990,7 +998,7 @@ async def test_internal_error_affects_one_message_only(
 
     routes = serving()
     routes.requests["broken"] = Route(decode=decode, handler=lambda _params, _context: None)
-    async with beside_raw(routes) as sides:
+    async with with_raw_peer(routes) as sides:
         sides.other.send(
             {"jsonrpc": "2.0", "id": 1, "method": "broken"},
             {"jsonrpc": "2.0", "id": 2, "method": "nowhere"},
@@ -1005,7 +1013,7 @@ async def test_task_cancelled_before_its_first_step_is_discarded() -> None:
     async def work() -> None:
         raise AssertionError("it does not begin")
 
-    async with beside_raw(serving()) as sides:
+    async with with_raw_peer(serving()) as sides:
         begun = work()
         closing = asyncio.ensure_future(sides.ours.aclose())
         await asyncio.sleep(0)

@@ -10,18 +10,18 @@ import pytest
 from accord.connection.connection import Connection
 from accord.errors import ConnectionClosed
 from event_loop import drain_event_loop
-from requirement import requirement
-from sides import (
+from raw_peer import (
     Params,
     any_json,
-    beside_raw,
-    both_ours,
     cancel,
     notification,
     request,
     serving,
     success,
+    two_connections,
+    with_raw_peer,
 )
+from requirement import requirement
 
 
 def update(n: int, session: str = "s") -> Any:
@@ -54,7 +54,7 @@ class Handled:
 async def test_updates_of_a_session_are_handled_one_by_one_in_order() -> None:
     handled = Handled()
     gate = handled.hold(0)
-    async with beside_raw(serving(tell_update=handled)) as sides:
+    async with with_raw_peer(serving(tell_update=handled)) as sides:
         sides.other.send(*map(update, range(3)))
         await drain_event_loop()
         assert handled.log == ["+0"]
@@ -69,7 +69,7 @@ async def test_sync_handlers_are_called_directly_without_a_task() -> None:
     def handle(params: Params, context: Any) -> None:
         tasks.append(asyncio.current_task())
 
-    async with beside_raw(serving(tell_update=handle, ask_ping=handle)) as sides:
+    async with with_raw_peer(serving(tell_update=handle, ask_ping=handle)) as sides:
         before = asyncio.all_tasks()
         sides.other.send(update(0), request(1, "ping"))
         await sides.other.get()
@@ -88,7 +88,7 @@ async def test_sync_handlers_wait_for_an_earlier_coroutine() -> None:
     def quick(params: Params, context: Any) -> None:
         log.append(params.n)
 
-    async with beside_raw(serving(tell_update=slow, tell_quick=quick)) as sides:
+    async with with_raw_peer(serving(tell_update=slow, tell_quick=quick)) as sides:
         sides.other.send(update(0), notification("quick", {"sessionId": "s", "n": 1}))
         await drain_event_loop()
         assert log == []
@@ -113,7 +113,7 @@ async def test_next_message_is_handled_whatever_a_handler_raises(
         log.append(params.n)
         raise error
 
-    async with beside_raw(serving(tell_update=later if delayed else now)) as sides:
+    async with with_raw_peer(serving(tell_update=later if delayed else now)) as sides:
         sides.other.send(update(0), update(1), update(2))
         await drain_event_loop()
         assert log == [0, 1, 2]
@@ -122,7 +122,7 @@ async def test_next_message_is_handled_whatever_a_handler_raises(
 async def test_sessions_do_not_wait_for_each_other() -> None:
     handled = Handled()
     gate = handled.hold(0)
-    async with beside_raw(serving(tell_update=handled)) as sides:
+    async with with_raw_peer(serving(tell_update=handled)) as sides:
         sides.other.send(update(0, "a"), update(1, "b"), update(2, "a"))
         await drain_event_loop()
         assert handled.log == ["+0", "+1", "-1"]
@@ -139,7 +139,7 @@ async def test_requests_of_a_session_start_after_earlier_updates() -> None:
         handled.log.append("permission")
         return "ok"
 
-    async with beside_raw(serving(tell_update=handled, ask_permission=permission)) as sides:
+    async with with_raw_peer(serving(tell_update=handled, ask_permission=permission)) as sides:
         sides.other.send(update(0), request(7, "permission", {"sessionId": "s"}), update(1))
         await drain_event_loop()
         assert sides.other.inbox.empty()
@@ -155,7 +155,7 @@ async def test_requests_of_a_session_do_not_wait_for_each_other() -> None:
     async def slow(params: Params, context: Any) -> None:
         await gate.wait()
 
-    async with beside_raw(serving(ask_slow=slow, ask_quick=lambda p, c: "now")) as sides:
+    async with with_raw_peer(serving(ask_slow=slow, ask_quick=lambda p, c: "now")) as sides:
         sides.other.ask(1, "slow", {"sessionId": "s"})
         assert await sides.other.result_of(2, "quick", {"sessionId": "s"}) == "now"
         gate.set()
@@ -164,7 +164,7 @@ async def test_requests_of_a_session_do_not_wait_for_each_other() -> None:
 async def test_call_returns_after_the_handlers_of_all_earlier_updates() -> None:
     handled = Handled()
     gate = handled.hold(1)
-    async with beside_raw(serving(tell_update=handled)) as sides:
+    async with with_raw_peer(serving(tell_update=handled)) as sides:
         prompt = asyncio.create_task(ask(sides.ours, "prompt"))
         asked = await sides.other.get()
         sides.other.send(*map(update, range(3)), success(asked["id"], "end_turn"), update(3))
@@ -178,7 +178,7 @@ async def test_call_returns_after_the_handlers_of_all_earlier_updates() -> None:
 async def test_call_of_another_session_does_not_wait() -> None:
     handled = Handled()
     handled.hold(0)
-    async with beside_raw(serving(tell_update=handled)) as sides:
+    async with with_raw_peer(serving(tell_update=handled)) as sides:
         sides.other.send(update(0, "a"))
         prompt = asyncio.create_task(ask(sides.ours, "prompt", "b"))
         asked = await sides.other.get()
@@ -195,7 +195,7 @@ async def test_handler_receives_the_response_to_its_own_call_immediately() -> No
             log.append(await ask(sides.ours, "read"))
         log.append(params.n)
 
-    async with beside_raw(serving(tell_update=on_update)) as sides:
+    async with with_raw_peer(serving(tell_update=on_update)) as sides:
         sides.other.send(update(0), update(1))
         asked = await sides.other.get()
         sides.other.send(update(2), success(asked["id"], "text"))
@@ -211,7 +211,7 @@ async def test_task_started_by_a_handler_receives_its_responses_immediately() ->
             tasks = [group.create_task(ask(sides.ours, "read", n=n)) for n in range(2)]
         log.extend(task.result() for task in tasks)
 
-    async with beside_raw(serving(tell_update=on_update)) as sides:
+    async with with_raw_peer(serving(tell_update=on_update)) as sides:
         sides.other.send(update(0))
         first, second = await sides.other.get(), await sides.other.get()
         sides.other.send(success(second["id"], 2), success(first["id"], 1))
@@ -229,7 +229,7 @@ async def test_request_during_a_call_of_a_handler_is_served() -> None:
         return await ask(agent, "permission")
 
     client_side = serving(tell_update=on_update, ask_permission=lambda p, c: "allowed")
-    async with both_ours(client_side, serving(ask_prompt=prompt)) as (client, agent):
+    async with two_connections(client_side, serving(ask_prompt=prompt)) as (client, agent):
         await agent.notify("update", Params(session_id="s"))
         await drain_event_loop()
         assert log == ["allowed"]
@@ -244,7 +244,7 @@ async def test_queued_request_is_served_when_a_handler_calls_the_peer() -> None:
         log.append(await ask(sides.ours, "read"))
 
     routes = serving(tell_update=on_update, ask_permission=lambda p, c: "allowed")
-    async with beside_raw(routes) as sides:
+    async with with_raw_peer(routes) as sides:
         sides.other.send(update(0), request(7, "permission", {"sessionId": "s"}))
         await drain_event_loop()
         assert sides.other.inbox.empty()
@@ -274,7 +274,7 @@ async def test_two_sessions_whose_handlers_call_each_other_do_not_deadlock() -> 
 
         return serving(tell_update=on_update, ask_cross=cross)
 
-    async with both_ours(side("left"), side("right")) as (left, right):
+    async with two_connections(side("left"), side("right")) as (left, right):
         for connection in (left, right):
             for session in "ab":
                 await connection.notify("update", Params(session_id=session, n=3))
@@ -298,7 +298,7 @@ async def test_failed_handler_is_logged_and_the_next_update_is_handled(
     def plain(params: Params, context: Any) -> None:
         raise KeyError("secret")
 
-    async with beside_raw(serving(tell_update=on_update, tell_plain=plain)) as sides:
+    async with with_raw_peer(serving(tell_update=on_update, tell_plain=plain)) as sides:
         sides.other.send(update(0), update(1), notification("plain"), update(2))
         await drain_event_loop()
         assert handled == [1, 2]
@@ -319,7 +319,7 @@ async def test_handler_that_awaits_a_cancelled_task_fails_alone() -> None:
             await task
         handled.append(params.n)
 
-    async with beside_raw(serving(tell_update=on_update)) as sides:
+    async with with_raw_peer(serving(tell_update=on_update)) as sides:
         prompt = asyncio.create_task(ask(sides.ours, "prompt"))
         asked = await sides.other.get()
         sides.other.send(update(0), update(1), success(asked["id"], "end_turn"))
@@ -332,7 +332,7 @@ async def test_request_cancelled_in_the_queue_is_answered_and_not_handled() -> N
     handled = Handled()
     gate = handled.hold(0)
     routes = serving(tell_update=handled, ask_permission=lambda p, c: handled.log.append("asked"))
-    async with beside_raw(routes) as sides:
+    async with with_raw_peer(routes) as sides:
         sides.other.send(update(0), request(7, "permission", {"sessionId": "s"}), cancel(7))
         assert (await sides.other.get())["error"]["code"] == -32800
         gate.set()
@@ -344,7 +344,7 @@ async def test_request_cancelled_in_the_queue_is_answered_and_not_handled() -> N
 async def test_close_fails_a_call_whose_response_waits_for_a_handler() -> None:
     handled = Handled()
     handled.hold(0)
-    async with beside_raw(serving(tell_update=handled)) as sides:
+    async with with_raw_peer(serving(tell_update=handled)) as sides:
         prompt = asyncio.create_task(ask(sides.ours, "prompt"))
         asked = await sides.other.get()
         sides.other.send(update(0), success(asked["id"], "end_turn"))
@@ -357,7 +357,7 @@ async def test_close_fails_a_call_whose_response_waits_for_a_handler() -> None:
 async def test_messages_received_before_the_disconnect_are_handled() -> None:
     handled = Handled()
     gate = handled.hold(0)
-    async with beside_raw(serving(tell_update=handled)) as sides:
+    async with with_raw_peer(serving(tell_update=handled)) as sides:
         prompt = asyncio.create_task(ask(sides.ours, "prompt"))
         asked = await sides.other.get()
         sides.other.send(*map(update, range(3)), success(asked["id"], "end_turn"))
@@ -375,7 +375,7 @@ async def test_messages_after_a_handler_that_cancels_itself_are_answered() -> No
         current.append(asyncio.current_task())
         await asyncio.Event().wait()
 
-    async with beside_raw(serving(tell_update=handle, ask_ask=lambda *_: "ran")) as sides:
+    async with with_raw_peer(serving(tell_update=handle, ask_ask=lambda *_: "ran")) as sides:
         prompt = asyncio.create_task(ask(sides.ours, "prompt"))
         asked = await sides.other.get()
         sides.other.send(update(0), request(1, "ask", {"sessionId": "s"}))

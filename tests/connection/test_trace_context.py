@@ -11,8 +11,8 @@ from msgspec import UNSET
 from accord.connection.routes import Context
 from accord.connection.trace_context import TRACE_KEYS, current_trace
 from event_loop import drain_event_loop
+from raw_peer import Params, any_json, serving, with_raw_peer
 from requirement import requirement
-from sides import Params, any_json, beside_raw, serving
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 TRACE = {"traceparent": PARENT, "tracestate": "a=b", "baggage": "k=v"}
@@ -28,7 +28,7 @@ async def test_handler_has_the_trace_of_its_request(delayed: bool) -> None:
         await asyncio.sleep(0)
         return Context(sides.ours, 1).trace
 
-    async with beside_raw(serving(ask_it=later if delayed else now)) as sides:
+    async with with_raw_peer(serving(ask_it=later if delayed else now)) as sides:
         meta = {**TRACE, "other": 1}
         assert await sides.other.result_of(1, "it", {"_meta": meta}) == TRACE
         assert await sides.other.result_of(2, "it", {"_meta": {"other": 1}}) == {}
@@ -54,7 +54,7 @@ async def test_messages_of_a_handler_have_the_trace(params: Any, sent: Any) -> N
         await sides.ours.notify("told", params)
         await sides.ours.call("asked", params, any_json)
 
-    async with beside_raw(serving(ask_it=handle)) as sides:
+    async with with_raw_peer(serving(ask_it=handle)) as sides:
         sides.other.ask(1, "it", {"_meta": TRACE})
         told, asked = await sides.other.get(), await sides.other.get()
         assert told.get("params", UNSET) == asked.get("params", UNSET) == sent
@@ -67,7 +67,7 @@ async def test_traces_of_requests_do_not_mix() -> None:
         await drain_event_loop()
         return current_trace()
 
-    async with beside_raw(serving(ask_it=handle)) as sides:
+    async with with_raw_peer(serving(ask_it=handle)) as sides:
         for n in range(3):
             sides.other.ask(n, "it", {"_meta": {"traceparent": f"{n}"}})
         answers = [await sides.other.get() for _ in range(3)]
@@ -75,7 +75,7 @@ async def test_traces_of_requests_do_not_mix() -> None:
 
 
 async def test_params_without_a_trace_are_sent_unchanged() -> None:
-    async with beside_raw(serving()) as sides:
+    async with with_raw_peer(serving()) as sides:
         await sides.ours.notify("told", Params(n=1))
         assert (await sides.other.get())["params"] == {"n": 1}
 

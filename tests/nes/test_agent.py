@@ -19,8 +19,8 @@ from accord.nes.script_agent import NextEditsScriptAgent
 from accord.roles import connect, serve
 from accord.transports.memory import pair
 from agent.harness import V1, V2, AgentHarness, connect_client
+from raw_peer import QUICK
 from requirement import requirement
-from sides import QUICK
 
 
 class NesClient(ClientRole):

@@ -24,8 +24,8 @@ from accord.transports.base import Transport
 from accord.transports.memory import pair
 from event_loop import drain_event_loop
 from quirk import quirk
+from raw_peer import QUICK, RawPeer, cancel, request, success
 from requirement import requirement
-from sides import QUICK, Raw, cancel, request, success
 
 INFO: Any = {"name": "c", "version": "1"}
 
@@ -90,11 +90,11 @@ async def serving(transport: Transport, *agents: Any) -> AsyncGenerator[None]:
 
 
 @asynccontextmanager
-async def raw_client(*agents: Any) -> AsyncGenerator[Raw]:
+async def raw_client(*agents: Any) -> AsyncGenerator[RawPeer]:
     """Serve agents to a client by hand."""
     here, there = pair()
     async with serving(here, *agents):
-        raw = Raw(there)
+        raw = RawPeer(there)
         await there.start(raw)
         yield raw
 
@@ -103,11 +103,11 @@ class RawAgents:
     """Agents by hand: each connection gets a new one."""
 
     def __init__(self) -> None:
-        self.agents: asyncio.Queue[Raw] = asyncio.Queue()
+        self.agents: asyncio.Queue[RawPeer] = asyncio.Queue()
 
     async def __call__(self) -> Transport:
         here, there = pair()
-        raw = Raw(there)
+        raw = RawPeer(there)
         await there.start(raw)
         self.agents.put_nowait(raw)
         return here
@@ -548,7 +548,7 @@ async def test_where_the_repeat_is_refused_and_there_is_one_transport_the_refusa
     None
 ):
     here, there = pair()
-    raw = Raw(there)
+    raw = RawPeer(there)
     await there.start(raw)
     async with connecting(Reader1(), Client2(), transport=here) as (opened, _, _):
         raw.answer((await raw.get())["id"], V1_BODY)
@@ -578,7 +578,7 @@ async def test_an_agent_that_refuses_v2_as_invalid_is_started_again_and_asked_fo
 @quirk("v2-refused-as-invalid")
 async def test_an_agent_on_one_transport_that_refuses_v2_as_invalid_is_asked_again_there() -> None:
     here, there = pair()
-    raw = Raw(there)
+    raw = RawPeer(there)
     await there.start(raw)
     async with connecting(Reader1(), Client2(), transport=here) as (opened, _, _):
         raw.send({"jsonrpc": "2.0", "id": (await raw.get())["id"], "error": REFUSED})

@@ -22,8 +22,7 @@ from accord.v1.spec import SPEC as V1
 from accord.v2.spec import SPEC as V2
 from accord.wire.base import replace
 from accord.wire.codec import encode
-from sides import QUICK
-from sides import Raw as RawSide
+from raw_peer import QUICK, RawPeer
 
 SPECS = (V1, V2)
 
@@ -139,7 +138,7 @@ async def test_sessions_of_a_raw_role_do_not_wait_for_each_other() -> None:
                 release.set()
 
     async with connect_raw(here, Slow(), limits=QUICK):
-        other = RawSide(there)
+        other = RawPeer(there)
         await there.start(other)
         for session, n in (("slow", 1), ("slow", 2), ("quick", 3)):
             other.tell("session/update", {"sessionId": session, "n": n})
@@ -153,7 +152,7 @@ async def test_sessions_of_a_raw_role_do_not_wait_for_each_other() -> None:
 async def test_serve_raw_returns_when_the_peer_disconnects() -> None:
     here, there = pair()
     async with asyncio.timeout(10):
-        other = RawSide(there)
+        other = RawPeer(there)
         await there.start(other)
         task = asyncio.create_task(serve_raw(here, Passing(), limits=QUICK))
         await other.hang_up()

@@ -14,7 +14,7 @@ import accord
 from accord import ClientSession, ClientTurn, ConnectedAgent, ContentBlock
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.memory import pair
-from sides import QUICK
+from raw_peer import QUICK
 from versions import only
 
 __all__ = ("BOTH", "FinishedTurn", "connected", "conversation", "run_prompt")

@@ -18,7 +18,7 @@ from accord.script_agent.registry import COMMANDS
 from accord.transports.memory import pair
 from accord_coder.agent import Coder
 from accord_coder.settings import Settings
-from sides import QUICK
+from raw_peer import QUICK
 from versions import only
 
 # As the last table of docs/how-to/send-notices-and-plans.md: advertised capabilities, which every

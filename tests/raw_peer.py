@@ -1,4 +1,4 @@
-"""Both sides of a connection in one test: ours, and another or one written by hand."""
+"""A connection and a raw peer that a test scripts, or two connections."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from accord.transports.memory import pair
 from accord.wire.base import Wire
 from accord.wire.codec import decoder
 
-# Nothing here waits for a clock unless it is to show that nothing more comes.
+# The times are short: a test waits for the clock only to show that no further message arrives.
 QUICK = Limits(eof_grace_s=0.01, drain_s=0.01, close_timeout_s=1)
 
 any_json = decoder(Any)
 
 
 class Params(Wire):
-    """Params of a method of a session."""
+    """Params of a method with a session."""
 
     session_id: str | None = None
     n: int = 0
 
 
-class Raw:
-    """A side written by hand: it sends what it is told to and keeps what it gets."""
+class RawPeer:
+    """A peer scripted by a test: it sends what the test says and records what it receives."""
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self.inbox: asyncio.Queue[Any] = asyncio.Queue()
-        self.reads: list[int] = []  # how many messages came at once
+        self.reads: list[int] = []  # the number of messages in each read
         self.ended = asyncio.Event()
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
@@ -56,7 +56,7 @@ class Raw:
         pass
 
     def send(self, *messages: Any) -> None:
-        """Send messages, or texts as they are, in one write."""
+        """Send messages, or raw bytes, in one write."""
         self.transport.write(
             [m if isinstance(m, bytes) else json.dumps(m).encode() for m in messages]
         )
@@ -71,18 +71,18 @@ class Raw:
         self.send(success(request_id, result))
 
     async def get(self) -> Any:
-        """Return the next message that comes."""
+        """Return the next received message."""
         return await self.inbox.get()
 
     async def result_of(self, request_id: Any, method: str, params: Any = UNSET) -> Any:
-        """Ask, and return the result of the next answer."""
+        """Send a request, and return the result of the next response."""
         self.ask(request_id, method, params)
         answer = await self.get()
         assert answer["id"] == request_id, answer
         return answer["result"]
 
     async def error_of(self, request_id: Any, method: str, params: Any = UNSET) -> Any:
-        """Ask, and return the error of the next answer."""
+        """Send a request, and return the error of the next response."""
         self.ask(request_id, method, params)
         answer = await self.get()
         assert answer["id"] == request_id, answer
@@ -118,7 +118,7 @@ Handler = Callable[..., Any]
 def serving(
     *, cancelled: Callable[[], Any] | None = None, tp: Any = Params, **handlers: Handler
 ) -> Routes:
-    """Return routes: `ask_...` for requests, `tell_...` for notifications, by the rest."""
+    """Return routes: handlers `ask_METHOD` serve requests, handlers `tell_METHOD` notifications."""
     tables: dict[str, dict[str, Route]] = {"ask": {}, "tell": {}}
     for name, handler in handlers.items():
         kind, _, method = name.partition("_")
@@ -138,19 +138,19 @@ def _no_context(request_id: RequestId) -> Any:
 
 
 class Sides(Struct):
-    """A connection of ours, and the other side by hand."""
+    """A connection and its raw peer."""
 
     ours: Connection
-    other: Raw
+    other: RawPeer
 
 
 @asynccontextmanager
-async def beside_raw(
+async def with_raw_peer(
     routes: Routes, *, limits: Limits | None = None, limit_bytes: int | None = None
 ) -> AsyncGenerator[Sides]:
-    """Run a connection of ours beside one by hand."""
+    """Run a connection with a raw peer."""
     here, there = pair() if limit_bytes is None else pair(limit_bytes=limit_bytes)
-    ours, other = Connection(here, limits=limits or QUICK), Raw(there)
+    ours, other = Connection(here, limits=limits or QUICK), RawPeer(there)
     await ours.start(routes)
     await there.start(other)
     try:
@@ -161,14 +161,14 @@ async def beside_raw(
 
 
 @asynccontextmanager
-async def both_ours(
+async def two_connections(
     left: Routes,
     right: Routes,
     *,
     limits: Limits | None = None,
     limit_bytes: int = 256 * 1024,
 ) -> AsyncGenerator[tuple[Connection, Connection]]:
-    """Run two connections of ours with each other."""
+    """Run two connections with each other."""
     here, there = pair(limit_bytes=limit_bytes)
     ours = Connection(here, limits=limits or QUICK), Connection(there, limits=limits or QUICK)
     for connection, routes in zip(ours, (left, right), strict=True):
@@ -184,14 +184,14 @@ __all__ = (
     "QUICK",
     "Context",
     "Params",
-    "Raw",
+    "RawPeer",
     "Sides",
     "any_json",
-    "beside_raw",
-    "both_ours",
     "cancel",
     "notification",
     "request",
     "serving",
     "success",
+    "two_connections",
+    "with_raw_peer",
 )
