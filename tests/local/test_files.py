@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.local.files import HardLinked, OutsideRoots, Roots
+from accord.local.files import HardLinked, OutsideRoots, Roots, real_path
 from accord.local.lines import lines_of
 from requirement import requirement
 
@@ -82,19 +82,42 @@ def test_link_that_appears_after_the_check_is_not_followed(
 ) -> None:
     (root / "a").mkdir()
     (root / "a" / "secret").write_text("mine")
-    real = os.path.realpath
 
     def then_swap(path: str) -> str:
-        found = real(path)
+        found = real_path(path)
         if found.endswith("secret"):
             (root / "a").rename(root / "b")
             (root / "a").symlink_to(tmp_path)
         return found
 
     roots = Roots([str(root)])
-    monkeypatch.setattr(os.path, "realpath", then_swap)
+    monkeypatch.setattr("accord.local.files.real_path", then_swap)
     with pytest.raises(OSError, match=r".+"):
         roots.read("a/secret")
+
+
+@requirement("R-DIR-10")
+def test_real_path_is_that_of_the_standard_library(root: Path, tmp_path: Path) -> None:
+    (root / "folder").mkdir()
+    (root / "folder" / "file").write_text("x")
+    (root / "inside").symlink_to("folder")
+    (root / "out").symlink_to(tmp_path)
+    (root / "loop").symlink_to("loop")
+    (root / "dangling").symlink_to("nowhere")
+    names = ["", "folder", "folder/file", "inside", "inside/file", "out/secret", "loop", "loop/x"]
+    names += [
+        "dangling",
+        "dangling/x",
+        "missing/x",
+        "folder/file/x",
+        "inside/../out",
+        "folder//file",
+    ]
+    for name in names:
+        path = f"{root}/{name}"
+        for text in (path, f"/{path}", f"//{path}", os.path.relpath(path)):
+            assert real_path(text) == os.path.realpath(text), text
+    assert [real_path(text) for text in ("/", "//", "/.")] == ["/"] * 3
 
 
 def test_what_is_no_file_is_refused_at_once(root: Path) -> None:

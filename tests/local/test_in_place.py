@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from accord.local.in_place import RETRY_S, SLOW_S, InPlace
+from accord.local.in_place import MAX_RETRY_S, MIN_RETRY_S, SLOW_S, InPlace
 
 
 class Clock:
@@ -28,8 +28,27 @@ async def test_calls_are_made_in_place_until_one_is_slow() -> None:
     assert [await calls.call(clock.work, SLOW_S / 2) for _ in range(3)] == [True] * 3
     assert await calls.call(clock.work, 2 * SLOW_S)
     assert [await calls.call(clock.work, seconds=s) for s in (0.0, 1.0)] == [False] * 2
-    clock.now += RETRY_S
+    clock.now += MIN_RETRY_S
     assert await calls.call(clock.work, 0.0)
+
+
+async def test_every_further_slow_call_doubles_the_time_until_the_next_one_in_place() -> None:
+    clock = Clock()
+    calls = InPlace(clock)
+    waits: list[float] = []
+    for _ in range(12):
+        assert await calls.call(clock.work, 2 * SLOW_S)
+        ended = clock.now
+        while calls.is_slow:
+            clock.now += MIN_RETRY_S / 2
+        waits.append(clock.now - ended)
+    doubling = [MIN_RETRY_S * 2**i for i in range(11)]
+    assert waits == pytest.approx([*doubling, MAX_RETRY_S], abs=MIN_RETRY_S)
+    for _ in range(12):
+        assert await calls.call(clock.work, 0.0)  # a fast one halves it
+    assert await calls.call(clock.work, 2 * SLOW_S)
+    clock.now += MIN_RETRY_S
+    assert not calls.is_slow
 
 
 async def test_slow_failure_counts_too() -> None:

@@ -11,6 +11,7 @@ from accord.agent.session_manager import SessionManager
 from accord.agent.session_setup import SessionSetup
 from accord.agent.shared_updates import accounts_to_wire
 from accord.agent.system_prompt import system_prompt_from
+from accord.connection.tasks import run_at_once
 from accord.errors import InvalidParams
 from accord.types.mcp import McpServer, McpServerHttp, McpServerSse, McpServerStdio
 
@@ -67,6 +68,14 @@ class SharedHandlers:
             if any(other.name == server.name for other in found[:-1]):  # R-MCP-15
                 raise InvalidParams("Two MCP servers have one name", data={"name": server.name})
         return found
+
+    def new_session(self, params: Any, context: Context) -> Any:
+        work = self._new_session(params)
+        return run_at_once(work) if self.manager.opens_at_once else work
+
+    async def _new_session(self, params: Any) -> Any:
+        core = await self.manager.new_session(self.setup_from(params))
+        return self._types.NewSessionResponse(session_id=core.id, **self.session_fields(core))
 
     # Stored sessions.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from accord.roles.spec import ProtocolSpec
     from accord.types.session import Implementation, StopReason
 
-__all__ = ("AgentHooks", "check_hooks")
+__all__ = ("AgentHooks", "check_hooks", "is_default")
 
 _COROUTINE = 0x80 | 0x100  # flags of code: `async def`, and what `types.coroutine` makes of one
 _ASYNC_GENERATOR = 0x200
@@ -72,6 +72,12 @@ class AgentHooks(Protocol):
     def capabilities_v2(self, derived: v2.AgentCapabilities) -> v2.AgentCapabilities: ...
 
 
+def is_default(agent: object, hook: str) -> bool:
+    """Return whether an agent, or a class of agents, has not overridden a hook."""
+    module = getattr(getattr(agent, hook, None), "__module__", "accord.agent.agent")
+    return module in ("accord.agent.agent", "accord.agent.mixins")
+
+
 def check_hooks(cls: type[Any]) -> None:
     """Raise `TypeError` for an invalid override; warn of a name that is similar to a hook."""
     bases = cls.__mro__[1:]
@@ -109,8 +115,7 @@ def _check_name(cls: type[Any], name: str) -> None:
     meant = next((hook for hook in _HOOKS if _is_nearly(name, hook)), None)
     if meant is None:
         return
-    given = getattr(cls, meant, None)
-    if getattr(given, "__module__", "accord.") not in ("accord.agent.agent", "accord.agent.mixins"):
+    if not is_default(cls, meant):
         return  # the class has that hook, too
     where = f"{cls.__name__}.{name}"
     if meant == "prompt":

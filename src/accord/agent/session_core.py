@@ -86,6 +86,11 @@ class SessionCore:
         self._waiting = 0  # requests to the user that a turn waits for
         self._state: SessionState = "idle"
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the updates are stored."""
+        return self._write is not None
+
     @cached_property
     def background(self) -> Background:
         """The background work."""

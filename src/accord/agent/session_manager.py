@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from accord.agent.background import STOP_S
+from accord.agent.hooks import is_default
 from accord.agent.registry import registry_of
 from accord.agent.session import ConnectedClient, Session
 from accord.agent.session_core import SessionCore
@@ -60,6 +61,8 @@ class SessionManager:
         self._registry = registry_of(agent)
         self._max_sessions = max_sessions
         self._opening = 0  # sessions that are being opened
+        # `new_session` waits for nothing: no store, and no `open_session` but the empty one.
+        self.opens_at_once: bool = stored_log is None and is_default(agent, "open_session")
 
     def set_client_adapter(self, adapter: ClientAdapter) -> None:
         """Use another adapter from now on: the client has repeated `initialize`."""

@@ -82,9 +82,12 @@ class TurnRunner:
         """Store the prompt as the user's message; a cancel takes effect after that."""
         core = self.core
         self.state.message_id = core.next_id("message")
-        storing = asyncio.ensure_future(
-            core.store_update(MessageUpdate("user", self.state.message_id, self.turn.content))
-        )
+        work = core.store_update(MessageUpdate("user", self.state.message_id, self.turn.content))
+        if not core.is_stored:
+            await work  # which waits for nothing
+            core.end_message()
+            return
+        storing = asyncio.ensure_future(work)
         while not storing.done():
             try:
                 await asyncio.shield(storing)

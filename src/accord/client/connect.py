@@ -30,6 +30,7 @@ from accord.client.terminals import ClientTerminals
 from accord.connection.connection import Observer
 from accord.connection.limits import Limits
 from accord.errors import ConnectionClosed
+from accord.local.files import real_path
 from accord.text.excerpt import excerpt
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import argv_of, process
@@ -414,7 +415,7 @@ def _setup(
         additional_directories=others,
         mcp_servers=tuple(mcp_servers),
         system_prompt=system_prompt,
-        real_directories=tuple(map(os.path.realpath, (cwd, *others))),
+        real_directories=tuple(map(real_path, (cwd, *others))),
     )
 
 

@@ -7,8 +7,8 @@ import contextlib
 import errno
 import inspect
 import os
-from collections.abc import Awaitable
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Awaitable, Coroutine
+from typing import Any, Literal, Protocol, TypeAlias
 
 from accord.client.agent_adapter import SessionSetup
 from accord.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
@@ -44,6 +44,9 @@ Files: TypeAlias = Literal["ro", "rw"] | TextSource | None
 _NO_PATH = {errno.EINVAL, errno.EILSEQ, errno.ENAMETOOLONG}
 
 
+_UNREADABLE = "The file cannot be read"
+
+
 class ClientFiles:
     """Serves `fs/` requests; errors contain only what the agent may know."""
 
@@ -54,24 +57,41 @@ class ClientFiles:
         self._reads = Reads()
         self._in_place = InPlace()
 
-    async def read(
+    def read(
+        self, setup: SessionSetup, path: str, line: int | None, limit: int | None
+    ) -> str | Coroutine[Any, Any, str]:
+        """Return the text of a file, or `limit` lines from `line` on.
+
+        The result is a coroutine if something must be awaited: then the request needs a task.
+        """
+        if self._texts is None or self._in_place.is_slow:
+            return self._read(setup, path, line, limit)
+        with _AgentErrors(path, _UNREADABLE):
+            roots = _roots_for(setup, path)
+            text = self._texts.read(self._in_place.call_here(roots.resolve, path))
+            if isinstance(text, str):
+                return lines_of(text, line, limit)
+            return self._await_lines(text, path, line, limit)
+
+    async def _read(
         self, setup: SessionSetup, path: str, line: int | None, limit: int | None
     ) -> str:
-        """Return the text of a file, or `limit` lines from `line` on."""
-        try:
+        with _AgentErrors(path, _UNREADABLE):
             roots = _roots_for(setup, path)
             if self._texts is None:
                 return await self._reads.read(roots, path, line, limit)
             text = self._texts.read(await self._in_place.call(roots.resolve, path))
             return lines_of(await text if inspect.isawaitable(text) else text, line, limit)
-        except FileNotFoundError:
-            raise ResourceNotFound(data={"path": path}) from None
-        except (OSError, UnicodeError) as error:
-            raise _error(error, path, "The file cannot be read") from None
+
+    async def _await_lines(
+        self, text: Awaitable[str], path: str, line: int | None, limit: int | None
+    ) -> str:
+        with _AgentErrors(path, _UNREADABLE):
+            return lines_of(await text, line, limit)
 
     async def write(self, setup: SessionSetup, path: str, text: str) -> None:
         """Replace the text of a file, or create the file."""
-        try:
+        with _AgentErrors(path, "The file cannot be written"):
             roots = _roots_for(setup, path)
             if self._texts is None:
                 await asyncio.to_thread(roots.write, path, text)
@@ -79,8 +99,25 @@ class ClientFiles:
             done = self._texts.write(await self._in_place.call(roots.resolve, path), text)
             if done is not None:
                 await done
-        except (OSError, UnicodeError) as error:
-            raise _error(error, path, "The file cannot be written") from None
+
+
+class _AgentErrors:
+    """Turns the errors of a file into those for the agent, which contain what it may know."""
+
+    __slots__ = ("_message", "_path")
+
+    def __init__(self, path: str, message: str) -> None:
+        self._path = path
+        self._message = message
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _where: object
+    ) -> None:
+        if isinstance(error, OSError | UnicodeError):
+            raise _error(error, self._path, self._message) from None
 
 
 def restrict_to_parent(child: SessionSetup, parent: SessionSetup) -> SessionSetup:
@@ -101,17 +138,21 @@ def restrict_to_parent(child: SessionSetup, parent: SessionSetup) -> SessionSetu
 def _roots_for(setup: SessionSetup, path: str) -> Roots:
     if not os.path.isabs(path):  # noqa: PTH117  # a text, not a Path (R-FS-05)
         raise InvalidParams("The path of a file must be absolute")
-    try:
-        if b"\0" in os.fsencode(path):
-            raise InvalidParams("The path of a file must not contain a NUL character")
-    except UnicodeEncodeError:
-        raise InvalidParams("The path of a file must not contain lone surrogates") from None
+    if "\0" in path:
+        raise InvalidParams("The path of a file must not contain a NUL character")
+    if not path.isascii():
+        try:
+            os.fsencode(path)
+        except UnicodeEncodeError:
+            raise InvalidParams("The path of a file must not contain lone surrogates") from None
     return Roots(setup.directories, real=setup.real_directories)
 
 
 def _error(error: OSError | UnicodeError, path: str, message: str) -> RequestError:
     """Return the error for the agent."""
     match error:
+        case FileNotFoundError() if message == _UNREADABLE:
+            return ResourceNotFound(data={"path": path})
         case HardLinked():
             return InvalidParams(
                 "The file has further names (hard links), which may be in other directories"

@@ -114,7 +114,7 @@ class ClientServices:
 
     def session_setup(self, session_id: str) -> SessionSetup:
         """Return the setup of a session; raise `ResourceNotFound` if it is not open."""
-        setup = self.find_setup(session_id)
+        setup = self.session_setups.get(session_id) or self.find_setup(session_id)
         if setup is None:
             raise ResourceNotFound("Unknown session", data={"sessionId": session_id})
         return setup

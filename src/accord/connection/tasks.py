@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 __all__ = (
@@ -18,10 +18,13 @@ __all__ = (
     "is_dropped",
     "is_stopped",
     "logged",
+    "run_at_once",
 )
 
 log: logging.Logger = logging.getLogger("accord.connection.connection")
 
+
+T = TypeVar("T")
 
 _stopped: WeakSet[asyncio.Task[Any]] = WeakSet()
 
@@ -66,6 +69,16 @@ def discard(awaitable: Any) -> None:
     close = getattr(awaitable, "close", None)
     if close is not None:
         close()
+
+
+def run_at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that waits for nothing, without a task."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    work.close()
+    raise RuntimeError(f"{work!r} waits for something, so it needs a task")
 
 
 def cancel(task: asyncio.Task[Any]) -> None:

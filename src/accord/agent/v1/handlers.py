@@ -43,12 +43,6 @@ class HandlersV1(SharedHandlers):
             "config_options": self._client_adapter.options_to_wire(core.options),
         }
 
-    async def new_session(
-        self, params: v1.NewSessionRequest, context: v1.AgentContext
-    ) -> v1.NewSessionResponse:
-        core = await self.manager.new_session(self.setup_from(params))
-        return v1.NewSessionResponse(session_id=core.id, **self.session_fields(core))
-
     async def load_session(
         self, params: v1.LoadSessionRequest, context: v1.AgentContext
     ) -> v1.LoadSessionResponse:

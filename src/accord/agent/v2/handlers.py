@@ -38,12 +38,6 @@ class HandlersV2(SharedHandlers):
             "available_commands": commands_to_wire(core.commands),
         }
 
-    async def new_session(
-        self, params: v2.NewSessionRequest, context: v2.AgentContext
-    ) -> v2.NewSessionResponse:
-        core = await self.manager.new_session(self.setup_from(params))
-        return v2.NewSessionResponse(session_id=core.id, **self.session_fields(core))
-
     async def resume_session(
         self, params: v2.ResumeSessionRequest, context: v2.AgentContext
     ) -> v2.ResumeSessionResponse:

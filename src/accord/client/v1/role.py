@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any
 
 from accord import v1
@@ -83,12 +84,12 @@ class ClientRoleV1(SharedClientRole, v1.ClientRole):
 
     # Files and terminals.
 
-    async def read_text_file(
+    def read_text_file(
         self, params: v1.ReadTextFileRequest, context: v1.ClientContext
-    ) -> v1.ReadTextFileResponse:
+    ) -> v1.ReadTextFileResponse | Coroutine[Any, Any, v1.ReadTextFileResponse]:
         setup = self._services.session_setup(params.session_id)
-        text = await self._services.files.read(setup, params.path, params.line, params.limit)
-        return v1.ReadTextFileResponse(content=text)
+        text = self._services.files.read(setup, params.path, params.line, params.limit)
+        return v1.ReadTextFileResponse(content=text) if isinstance(text, str) else _file(text)
 
     async def write_text_file(
         self, params: v1.WriteTextFileRequest, context: v1.ClientContext
@@ -139,6 +140,10 @@ class ClientRoleV1(SharedClientRole, v1.ClientRole):
     def _terminals(self) -> ClientTerminals:
         assert self._services.terminals is not None, "terminals were not offered"
         return self._services.terminals
+
+
+async def _file(text: Coroutine[Any, Any, str]) -> v1.ReadTextFileResponse:
+    return v1.ReadTextFileResponse(content=await text)
 
 
 def _exit(code: int | None, signal: str | None) -> dict[str, Any]:
