@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Generator, Sequence
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,6 +38,21 @@ log: logging.Logger = logging.getLogger("accord.agent")
 _MAX_SESSIONS = 10_000
 
 
+class _Slot:
+    """Counts a session while it is being opened."""
+
+    __slots__ = ("_manager",)
+
+    def __init__(self, manager: SessionManager) -> None:
+        self._manager = manager
+
+    def __enter__(self) -> None:
+        self._manager.opening += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._manager.opening -= 1
+
+
 class SessionManager:
     """The sessions of one connection: `cores` and `sessions` have the same ids."""
 
@@ -60,7 +75,7 @@ class SessionManager:
         self.last_auth_status: tuple[AuthState, tuple[AuthAccount, ...]] | None = None
         self._registry = registry_of(agent)
         self._max_sessions = max_sessions
-        self._opening = 0  # sessions that are being opened
+        self.opening = 0  # sessions that are being opened
         # `new_session` waits for nothing: no store, and no `open_session` but the empty one.
         self.opens_at_once: bool = stored_log is None and is_default(agent, "open_session")
 
@@ -109,21 +124,16 @@ class SessionManager:
                 await self.stored_sessions.delete(session_id)
                 raise
 
-    @contextmanager
-    def _reserve_slot(self) -> Generator[None]:
+    def _reserve_slot(self) -> _Slot:
         """Count a session that is being opened; raise `InvalidRequest` if there are too many.
 
         A client that keeps opening sessions would otherwise take all memory.
         """
         limit = self._max_sessions
-        if len(self.cores) + self._opening >= limit:
+        if len(self.cores) + self.opening >= limit:
             message = f"This connection has {limit} open sessions, the limit: close one first"
             raise InvalidRequest(message, data={"limit": limit})
-        self._opening += 1
-        try:
-            yield
-        finally:
-            self._opening -= 1
+        return _Slot(self)
 
     def _make_core(
         self, session_id: str, setup: SessionSetup, *, first_number: int = 0

@@ -49,7 +49,9 @@ def _is_absolute(path: str) -> bool:
 
 def _is_usable_path(text: str) -> bool:
     """Return whether the system accepts a text as a path: no NUL, no lone surrogate."""
+    if "\0" in text:
+        return False
     try:
-        return b"\0" not in os.fsencode(text)
+        return text.isascii() or bool(os.fsencode(text))
     except UnicodeEncodeError:
         return False

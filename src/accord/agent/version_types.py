@@ -33,6 +33,7 @@ class VersionTypes(Protocol):
     ListSessionsResponse: type[Any]
     McpServerHttp: type[Any]
     McpServerStdio: type[Any]
+    NewSessionResponse: type[Any]
     Notice: type[Any]
     PlanFile: type[Any]
     PlanMarkdown: type[Any]

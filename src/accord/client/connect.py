@@ -409,13 +409,15 @@ def _setup(
         system_prompt = SystemPrompt((system_prompt,))
     cwd = _absolute(cwd)
     # `additionalDirectories` contains each directory once, and not `cwd` (R-DIR-11).
-    others = tuple(dict.fromkeys(path for each in directories if (path := _absolute(each)) != cwd))
+    others = tuple(dict.fromkeys(map(_absolute, directories)))
+    if cwd in others:
+        others = tuple(path for path in others if path != cwd)
     return SessionSetup(
         cwd=cwd,
         additional_directories=others,
         mcp_servers=tuple(mcp_servers),
         system_prompt=system_prompt,
-        real_directories=tuple(map(real_path, (cwd, *others))),
+        real_directories=(real_path(cwd), *map(real_path, others)),
     )
 
 

@@ -51,6 +51,8 @@ __all__ = ("Connection", "Observer")
 
 log: logging.Logger = logging.getLogger("accord.connection.connection")
 
+_PART_FRAMES = 16
+
 Observer: TypeAlias = Callable[[Literal["received", "sent"], Frame], None]
 
 
@@ -297,8 +299,19 @@ class Connection:
             for frame in frames:
                 observer("received", frame)
         self.outbox.defer_flush()
-        if self._held is None and not self._lanes.by_key:
-            frames = self.streamed_text.take(frames)
+        while frames:
+            if self._held is None and not self._lanes.by_key:
+                frames = self.streamed_text.take(frames)
+            # A stream of text is recognized within one read, after the first part of it.
+            part, frames = frames[:_PART_FRAMES], frames[_PART_FRAMES:]
+            self._handle_frames(part)
+            self.streamed_text.search(part)
+        if self.peer.rejected_bytes:
+            self._count_rejected()
+        self.flow.after_reading()
+        self.outbox.flush()
+
+    def _handle_frames(self, frames: Sequence[Frame]) -> None:
         for event in self.peer.receive(frames):
             try:
                 if type(event) is Message:
@@ -313,11 +326,6 @@ class Connection:
                     )
             except Exception as exc:  # noqa: BLE001  # logged there
                 self._handle_internal_error(event, exc)
-        self.streamed_text.search(frames)
-        if self.peer.rejected_bytes:
-            self._count_rejected()
-        self.flow.after_reading()
-        self.outbox.flush()
 
     def _handle_internal_error(self, event: object, exc: Exception) -> None:
         """Report an error in this library, so that later messages are still handled."""

@@ -66,22 +66,22 @@ class Remote:
         method = self._methods.get(call)
         return method is not None and self._closed is not None and method.name not in self._closed
 
-    async def _call(
+    def _call(
         self, call: str, params: Any, on_result: Callable[[Any], None] | None = None
-    ) -> Any:
+    ) -> Coroutine[Any, Any, Any]:
         """Send a request. `on_result` gets the result before any later message is handled."""
-        return await self._call_method(self._methods[call], params, on_result)
+        return self._call_method(self._methods[call], params, on_result)
 
-    async def _call_method(
+    def _call_method(
         self, method: Method, params: Any, on_result: Callable[[Any], None] | None = None
-    ) -> Any:
+    ) -> Coroutine[Any, Any, Any]:
         self._check(method.name, params)
         if (param_gates := self.spec.param_gates.get(method.call)) is not None:
             for what, gate in param_gates(params):
                 if not is_open(gate, self._capabilities):
                     raise NotOffered(f"{method.name} with {what}", gate)
         decode = self._decoder_for(method)
-        return await self.connection.call(
+        return self.connection.call(
             method.name,
             params,
             decode if on_result is None else _with_callback(decode, on_result),
