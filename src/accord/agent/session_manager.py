@@ -77,7 +77,7 @@ class SessionManager:
         self._max_sessions = max_sessions
         self.opening = 0  # sessions that are being opened
         # `new_session` waits for nothing: no store, and no `open_session` but the empty one.
-        self.opens_at_once: bool = stored_log is None and is_default(agent, "open_session")
+        self.opens_at_once: bool = stored_sessions is None and is_default(agent, "open_session")
 
     def set_client_adapter(self, adapter: ClientAdapter) -> None:
         """Use another adapter from now on: the client has repeated `initialize`."""
