@@ -50,12 +50,13 @@ INTRO = """\
 
 <!-- Written by docs/generate.py from the method tables; `make reference` does it again. -->
 
-Every method that Accord speaks: as it is called on the wire and in Python, what goes in and comes
-out, who serves it, and the capability (*gate*) without which it must not be called. A call whose
-gate the peer did not offer raises `NotOffered` before anything is sent; one that comes in although
-this side did not offer it is answered with -32601.
+Every method of both protocol versions, with its name in Python and the types of its params and
+result. *Served by* names the side that handles it; *Gate* names the capability that it needs.
+If the peer does not advertise that capability, a call raises `NotOffered` and nothing is sent.
+If this side does not advertise it, a request of the peer is answered with -32601.
 
-A method without a result is a notification. *Unstable* methods are sent only by those who opted in.
+A method without a result is a notification.
+Unstable methods are sent only by programs that call or override them.
 """
 
 
@@ -222,14 +223,13 @@ def _version(title: str, module: ModuleType) -> Iterator[str]:
 
 
 def _table(methods: Iterable[Method]) -> Iterator[str]:
-    yield "| Method | In Python | Params | Result | Served by | Gate |"
-    yield "|---|---|---|---|---|---|"
+    yield "| Method, its name in Python | Params, result | Served by | Gate |"
+    yield "|---|---|---|---|"
     for method in methods:
+        types = (method.params, method.result) if method.is_request else (method.params,)
         cells = [
-            f"`{method.name}`",
-            f"`{method.call}`",
-            f"`{_type(method.params)}`",
-            f"`{_type(method.result)}`" if method.is_request else "–",
+            f"`{method.name}`<br>`{method.call}`",
+            "<br>".join(f"`{_type(value)}`" for value in types),
             "both" if method.to == "protocol" else method.to,
             f"`{method.gate}`" if method.gate else "–",
         ]

@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: file names above code blocks, and llms.txt and llms-full.txt.
+"""Hooks of mkdocs: the changelog, file names above code blocks, and llms.txt and llms-full.txt.
 
 llms.txt lists the pages with their first sentences; each page is also written as Markdown. The
 pages of the API reference have their text from docstrings: they are converted from HTML.
@@ -27,6 +27,16 @@ texts: dict[str, str] = {}
 def on_pre_build(**_: Any) -> None:
     """Forget the pages of an earlier build."""
     texts.clear()
+
+
+def on_files(files: Any, config: Any, **_: Any) -> Any:
+    """Add CHANGELOG.md, whose links are made for the folder that it is in."""
+    from mkdocs.structure.files import File
+
+    changelog = Path(config["config_file_path"]).with_name("CHANGELOG.md").read_text("utf-8")
+    text = changelog.replace("](docs/", "](")
+    files.append(File.generated(config, "changelog.md", content=text))
+    return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

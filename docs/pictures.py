@@ -26,6 +26,7 @@ ASK = [sys.executable, "-m", "accord", "ask"]
 LINES = 60
 WAIT_S = 30.0
 CELL, LINE, EDGE = 8.4, 18, 16  # of a picture, in pixels
+SPACE = "&#160;"  # browsers join plain spaces
 GROUND, INK = "#1d1f28", "#d8dae3"
 COLOURS = {
     "brightblack": "#868b9c", "black": "#6b7080",
@@ -120,13 +121,13 @@ def svg(screen: Any) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}">',
         f'<rect width="100%" height="100%" rx="8" fill="{GROUND}"/>',
         f'<g font-family="ui-monospace,Menlo,Consolas,DejaVu Sans Mono,monospace" font-size="14" '
-        f'fill="{INK}" xml:space="preserve">',
+        f'fill="{INK}">',
     ]
     for number in range(used):
         y = EDGE + number * LINE + 14
         parts += [
             f'<text x="{EDGE + start * CELL:.1f}" y="{y}" textLength="{len(text) * CELL:.1f}"'
-            f"{style}>{html.escape(text)}</text>"
+            f"{style}>{html.escape(text).replace(' ', SPACE)}</text>"
             for start, text, style in runs(screen.buffer[number], screen.columns)
         ]
     return "\n".join([*parts, "</g></svg>", ""])

@@ -231,6 +231,11 @@ def look_up(command: str) -> None:
             )
             if extra is None or extra[1] not in {None, *project["optional-dependencies"]}:
                 raise ValueError(f"{command}: no such extra")
+        case ["pipx", "install", what]:
+            look_up(f"pip install {shlex.quote(what)}")
+        case ["uvx", "--from", what, *rest]:
+            look_up(f"pip install {shlex.quote(what)}")
+            look_up(shlex.join(rest))
         case _:
             raise ValueError(f"{words}: cannot be looked up; skip it or run it")
 

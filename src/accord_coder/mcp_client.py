@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from accord import AccordError, McpServerHttp, McpServerStdio, __version__
-from accord.types.mcp import McpServer, McpServerSse
+from accord import AccordError, McpServerHttp, McpServerSse, McpServerStdio, __version__
+from accord.types.mcp import McpServer
 
 if TYPE_CHECKING:
     from mcp import Client, Tool

@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from accord.client.shared_role import SharedClientRole
     from accord.roles.binding import Remote
 
-__all__ = ("AgentCommand", "ConnectOptions", "ConnectedAgent", "connect")
+__all__ = ("AgentCommand", "ConnectOptions", "ConnectedAgent", "StrPath", "connect")
 
 # The command line that starts an agent, as a string or its arguments, or a transport.
 AgentCommand: TypeAlias = str | Sequence[str] | Transport | TransportFactory
-_StrPath: TypeAlias = str | os.PathLike[str]
+StrPath: TypeAlias = str | os.PathLike[str]
 
 
 class ConnectOptions(TypedDict, total=False):
@@ -89,7 +89,7 @@ async def connect(
     unstable: bool = False,
     terminal_login: bool = False,
     client_info: Implementation | None = None,
-    cwd: _StrPath | None = None,
+    cwd: StrPath | None = None,
     env: Mapping[str, str | None] | None = None,
     on_stderr: Callable[[str], None] | None = None,
     on_stdout_noise: Callable[[str], None] | None = None,
@@ -176,7 +176,7 @@ async def _watch(remote: Remote, services: ClientServices) -> None:
 
 
 def _transport_for(
-    command: AgentCommand, *, cwd: _StrPath | None, **given: Any
+    command: AgentCommand, *, cwd: StrPath | None, **given: Any
 ) -> Transport | TransportFactory:
     if isinstance(command, Transport):
         return command
@@ -240,9 +240,9 @@ class ConnectedAgent:
 
     async def new_session(
         self,
-        cwd: _StrPath = ".",
+        cwd: StrPath = ".",
         *,
-        additional_directories: Iterable[_StrPath] = (),
+        additional_directories: Iterable[StrPath] = (),
         mcp_servers: Iterable[McpServer] = (),
         system_prompt: str | SystemPrompt | None = None,
     ) -> ClientSession:
@@ -256,9 +256,9 @@ class ConnectedAgent:
     async def load_session(
         self,
         session_id: str,
-        cwd: _StrPath = ".",
+        cwd: StrPath = ".",
         *,
-        additional_directories: Iterable[_StrPath] = (),
+        additional_directories: Iterable[StrPath] = (),
         mcp_servers: Iterable[McpServer] = (),
         system_prompt: str | SystemPrompt | None = None,
         replay: bool = True,
@@ -287,9 +287,9 @@ class ConnectedAgent:
     async def fork_session(
         self,
         session_id: str,
-        cwd: _StrPath = ".",
+        cwd: StrPath = ".",
         *,
-        additional_directories: Iterable[_StrPath] = (),
+        additional_directories: Iterable[StrPath] = (),
         mcp_servers: Iterable[McpServer] = (),
         system_prompt: str | SystemPrompt | None = None,
     ) -> ClientSession:
@@ -299,7 +299,7 @@ class ConnectedAgent:
 
     async def list_sessions(
         self,
-        cwd: _StrPath | None = None,
+        cwd: StrPath | None = None,
         *,
         archived: Literal["exclude", "include", "only"] | None = None,
     ) -> AsyncIterator[SessionInfo]:
@@ -400,8 +400,8 @@ class ConnectedAgent:
 
 
 def _setup(
-    cwd: _StrPath,
-    directories: Iterable[_StrPath],
+    cwd: StrPath,
+    directories: Iterable[StrPath],
     mcp_servers: Iterable[McpServer],
     system_prompt: str | SystemPrompt | None,
 ) -> SessionSetup:
@@ -421,7 +421,7 @@ def _setup(
     )
 
 
-def _absolute(path: _StrPath) -> str:
+def _absolute(path: StrPath) -> str:
     text = os.fspath(path)
     if os.path.isabs(text) and os.path.normpath(text) == text:  # noqa: PTH117  # much faster
         return text
