@@ -329,7 +329,9 @@ DEMO_END = """\
 - Put text with spaces in quotes, as in a shell.
   `run` takes its command as you typed it, so `run ls *.py | wc -l` works.
 - Files that are attached to the prompt are added as the last arguments: attach a file to `read`.
-- If a command is not valid, none is run, and the answer explains the commands.
+- If a command is not valid, none is run.
+  The answer explains the commands, and the turn ends with an error:
+  `accord ask` exits with status 1.
 - In the mode `plan`, commands that change something wait until you approve the plan.
 """
 

@@ -1,4 +1,4 @@
-"""`make demo`: a complete turn at the terminal that leaves the folder unchanged."""
+"""`accord ask` with the demonstration model: `make demo`, and a prompt that is not a command."""
 
 from __future__ import annotations
 
@@ -39,3 +39,23 @@ def test_demo_runs_a_turn_and_leaves_the_folder_unchanged(
         assert part in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
     assert (tmp_path / "README.md").read_bytes() == before
+
+
+@pytest.mark.parametrize("options", [[], ["--quiet"], ["--json"], ["--protocol", "1"]])
+def test_prompt_that_the_demonstration_model_does_not_understand_exits_with_status_1(
+    options: list[str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    data = tmp_path_factory.mktemp("data")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "accord", "ask", "fnd", *options],
+        cwd=tmp_path,
+        env={**os.environ, "ACCORD_MODEL": "demo", "ACCORD_DATA": str(data)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=50,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "`fnd` is not a command of the demonstration model. Did you mean `find`?" in done.stderr
+    if "--quiet" not in options:
+        assert "List a directory" in done.stdout

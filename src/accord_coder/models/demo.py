@@ -12,7 +12,7 @@ import msgspec
 from accord import ContentBlock
 from accord_coder.loop.instructions import says_plan_mode
 from accord_coder.loop.messages import Message, Prompt, Results, ToolResult, ToolUse
-from accord_coder.models.base import Finished, Model, Piece, Request, Text
+from accord_coder.models.base import Finished, Model, ModelError, Piece, Request, Text
 from accord_coder.models.demo_commands import (
     DemoStep,
     InvalidPrompt,
@@ -93,12 +93,17 @@ def _last_prompt(messages: Sequence[Message]) -> tuple[tuple[ContentBlock, ...],
 
 
 def _work(content: Sequence[ContentBlock], *, planning: bool) -> Work:
-    """Run the commands of a prompt, several as a plan. None is run if one is not valid."""
+    """Run the commands of a prompt, several as a plan. None is run if one is not valid.
+
+    A prompt that is not valid ends the turn with an error, so that a program can tell. It is not a
+    refusal: editors remove what was refused from the conversation, with the answer that explains
+    the commands.
+    """
     try:
         steps = parse_prompt(content)
     except InvalidPrompt as error:
-        yield f"{error}\n\n{help_text()}"
-        return False
+        yield help_text()
+        raise ModelError(str(error)) from error
     if planning and any(step.command.changes for step in steps):
         plan = "\n".join(f"{number}. {step.text}" for number, step in enumerate(steps, 1))
         approval = yield Use("exit_plan", {"plan": plan})

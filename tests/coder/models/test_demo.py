@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord import EmbeddedResource, ImageContent, ResourceLink
+from accord import EmbeddedResource, ImageContent, RequestError, ResourceLink, Text
 from accord_coder.models.demo import DemoModel
 from accord_coder.models.demo_commands import COMMANDS, InvalidPrompt, help_text, parse_prompt
 from accord_coder.settings import Settings
@@ -29,6 +29,15 @@ def project(tmp_path: Path) -> Path:
 
 def demo(version: int, project: Path, **more: Any) -> Any:
     return coder_session(version, cwd=project, model=DemoModel(), **more)
+
+
+async def failed_prompt(harness: CoderHarness, *content: Any) -> tuple[str, str]:
+    """Send a prompt whose turn fails; return the agent's text and the error."""
+    before = len(harness.events)
+    with pytest.raises(RequestError) as caught:
+        await harness.prompt(*content)
+    text = "".join(event.text for event in harness.events[before:] if isinstance(event, Text))
+    return text, str(caught.value)
 
 
 def kinds(harness: CoderHarness) -> list[str]:
@@ -164,10 +173,11 @@ async def test_unknown_prompt_explains_the_commands_and_changes_nothing(
     version: int, prompt: str, reason: str, project: Path
 ) -> None:
     async with demo(version, project) as harness:
-        said = await harness.prompt(prompt)
-        assert reason in said
-        assert said.endswith(help_text())
+        said, error = await failed_prompt(harness, prompt)
+        assert said == help_text()
+        assert reason in error
         assert harness.calls == []
+        assert "notes.txt" in await harness.prompt("list")
     assert (project / "notes.txt").exists()
 
 
@@ -188,8 +198,9 @@ async def test_help_explains_how_to_use_a_language_model(version: int, project: 
 @BOTH
 async def test_images_need_a_language_model(version: int, project: Path) -> None:
     async with demo(version, project) as harness:
-        said = await harness.prompt("read notes.txt", ImageContent(b"x", "image/png"))
-        assert said.startswith("Images and audio need a language model.")
+        image = ImageContent(b"x", "image/png")
+        _, error = await failed_prompt(harness, "read notes.txt", image)
+        assert "Images and audio need a language model." in error
 
 
 @BOTH
