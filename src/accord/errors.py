@@ -118,7 +118,7 @@ class RequestError(AccordError):
     code is about another request. Any other peer gets the error unchanged.
     """
 
-    origin: Any = None
+    origin: object = None
     default_code: ClassVar[int] = -32603
     default_message: ClassVar[str] = "Internal error"
 

@@ -44,7 +44,7 @@ class Agent:
     unstable: bool = False
     spec_v1: ProtocolSpec | None = None  # version 1 with a protocol family added to it
 
-    def __init_subclass__(cls, **more: Any) -> None:
+    def __init_subclass__(cls, **more: object) -> None:
         super().__init_subclass__(**more)
         check_hooks(cls)
 
@@ -103,7 +103,7 @@ class Agent:
         """Return the capabilities to advertise in version 2; by default the derived ones."""
         return derived
 
-    def handlers_v1(self) -> Mapping[str, Callable[[Any], Any]]:
+    def handlers_v1(self) -> Mapping[str, Callable[[Any], object]]:
         """Return handlers for methods that `spec_v1` adds, by call; each gets the params."""
         return {}
 

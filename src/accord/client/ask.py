@@ -39,7 +39,7 @@ class AskResult(Struct, frozen=True, kw_only=True):
         return self.text
 
     def __repr__(self) -> str:
-        return f"<Answer {excerpt(self.text, 60)!r}, {excerpt(self.stop_reason, 60)}>"
+        return f"<AskResult {excerpt(self.text, 60)!r}, {excerpt(self.stop_reason, 60)}>"
 
     def _repr_markdown_(self) -> str:
         ended = "" if self.stop_reason == "end_turn" else f"\n\n*Stopped: {self.stop_reason}*"

@@ -97,7 +97,7 @@ def chain(*policies: Policy) -> AsyncPolicy:
     return decide
 
 
-def policies_of(permissions: Any) -> tuple[Policy, ...]:
+def policies_of(permissions: object) -> tuple[Policy, ...]:
     """Return policies as a tuple; raise `TypeError` for a value that is not a policy."""
     if permissions is None:
         return ()

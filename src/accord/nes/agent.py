@@ -21,7 +21,7 @@ class NextEditsMixin:
 
     spec_v1 = SPEC
 
-    def handlers_v1(self) -> Mapping[str, Callable[[Any], Any]]:
+    def handlers_v1(self) -> Mapping[str, Callable[[Any], object]]:
         """Return the methods that the agent overrides, and those with a default."""
         always = {"accept_nes", "reject_nes"}
         calls = [

@@ -8,12 +8,13 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import pytest
 
 from accord.client.ask import AskResult, ask
-from accord.client.connect import ConnectedAgent, connect
+from accord.client.connect import ConnectedAgent, ConnectOptions, connect
+from accord.client.permissions import Policy
 from accord.transports.command_line import argv_of
 from accord.types.content import ContentBlock
 from accord_conformance.judges.observer import Observer
@@ -21,11 +22,18 @@ from accord_conformance.pytest_plugin.failures import RuleFailed, describe_failu
 from accord_conformance.reports.report import Report
 from accord_conformance.traffic.frame import Side
 
-__all__ = ("AgentUnderTest", "agent_command")
+__all__ = ("AgentOptions", "AgentUnderTest", "agent_command")
 
 T = TypeVar("T")
 
 TURN_S = 60.0
+
+
+class AgentOptions(ConnectOptions, total=False):
+    """The keyword arguments of `accord.connect`, which documents them."""
+
+    permissions: Policy | Sequence[Policy] | None
+    cwd: str | os.PathLike[str]
 
 
 class AgentUnderTest:
@@ -41,7 +49,9 @@ class AgentUnderTest:
         self.reports: list[Report] = []
 
     @asynccontextmanager
-    async def connect(self, **options: Any) -> AsyncGenerator[ConnectedAgent, None]:
+    async def connect(
+        self, **options: Unpack[AgentOptions]
+    ) -> AsyncGenerator[ConnectedAgent, None]:
         """Start the agent, and stop it at the end; `options` and errors are those of `connect`."""
         watched = _ObservedTransport(options)
         try:
@@ -55,11 +65,11 @@ class AgentUnderTest:
         prompt: ContentBlock | Sequence[ContentBlock],
         *,
         timeout_s: float = TURN_S,
-        **options: Any,
+        **options: Unpack[AgentOptions],
     ) -> AskResult:
         """Start the agent, run one turn in `folder`, and stop it; for tests without a loop."""
         watched = _ObservedTransport(options)
-        given: dict[str, Any] = {"cwd": self.folder, **watched.options}
+        given: AgentOptions = {"cwd": self.folder, **watched.options}
         try:
             return ask(self.command, prompt, timeout_s=timeout_s, **given)
         finally:
@@ -70,7 +80,7 @@ class AgentUnderTest:
         function: Callable[[ConnectedAgent], Awaitable[T]],
         *,
         timeout_s: float = TURN_S,
-        **options: Any,
+        **options: Unpack[AgentOptions],
     ) -> T:
         """Run a coroutine function with the connected agent; for tests without an event loop.
 
@@ -100,12 +110,12 @@ class AgentUnderTest:
 class _ObservedTransport:
     """Options for a connection, with an observer that judges the agent."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: AgentOptions) -> None:
         self._observer = Observer(only="agent")
         self._began = time.monotonic()
-        self._on_stdout_noise: Callable[[str], None] | None = options.get("on_stdout_noise")
+        self._on_stdout_noise = options.get("on_stdout_noise")
         observers = (*options.get("observers", ()), self._frame)
-        self.options: dict[str, Any] = {
+        self.options: AgentOptions = {
             **options,
             "observers": observers,
             "on_stdout_noise": self._noise,
