@@ -1,4 +1,4 @@
-"""`accord check`: lists the rules, judges recordings, and says so in its exit status."""
+"""`accord check`: lists rules and judges recordings; the exit status has the result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
 
 
 def recorded(folder: Path, *, stop: str = "end_turn", info: bool = True) -> str:
-    """Write a conversation of one turn; return where."""
+    """Write a recording of one turn; return its path."""
     talker = Talker(1)
     talker.initialize(says={} if info else {"agentInfo": None})
     talker.new()
@@ -35,7 +35,7 @@ def test_rules_of_an_area_are_listed(capsys: pytest.CaptureFixture[str]) -> None
     status, out, _ = run(capsys, "rules", "--area", "cancel", "--version", "1")
     assert status == 0
     assert "R-CANCEL-05" in out
-    assert "R-CANCEL-07" not in out  # of version 2
+    assert "R-CANCEL-07" not in out  # for version 2
     assert "R-REQCAN-02" not in out
 
 
@@ -55,7 +55,7 @@ def test_rules_are_listed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         ("sessions/new", "R-GEN-08", "R-CANCEL-05"),
     ],
 )
-def test_rules_are_chosen_as_scenarios_are(
+def test_rules_are_selected_like_scenarios(
     capsys: pytest.CaptureFixture[str], name: str, there: str, not_there: str
 ) -> None:
     for option in ("--only", "--area"):
@@ -71,7 +71,7 @@ def test_rules_are_chosen_as_scenarios_are(
     ("name", "told"),
     [("dance", "CANCEL, "), ("R-CANCEL-99", "R-CANCEL-01 to "), ("R-DANCE-01", "areas of rules")],
 )
-def test_unknown_area_or_rule_is_refused_with_what_there_is(
+def test_unknown_area_or_rule_is_an_error_that_lists_the_known_ones(
     capsys: pytest.CaptureFixture[str], name: str, told: str
 ) -> None:
     status, _, err = run(capsys, "rules", "--only", name)
@@ -80,14 +80,14 @@ def test_unknown_area_or_rule_is_refused_with_what_there_is(
     assert told in " ".join(err.split())
 
 
-def test_clean_conversation_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_conforming_recording_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     status, out, _ = run(capsys, "trace", recorded(tmp_path))
     assert status == 0
     assert "version 1: 0 rules broken, 0 warnings, 0 advised." in out
     assert out.splitlines()[-1].startswith("Passed: ")
 
 
-def test_broken_must_fails_and_is_explained(
+def test_failed_must_rule_fails_and_is_explained(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     status, out, _ = run(capsys, "trace", recorded(tmp_path, stop="done"))
@@ -96,7 +96,7 @@ def test_broken_must_fails_and_is_explained(
         assert words in out
 
 
-def test_broken_should_fails_only_when_strict(
+def test_failed_should_rule_fails_only_with_strict(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = recorded(tmp_path, info=False)
@@ -114,7 +114,7 @@ def test_report_is_written_as_json(capsys: pytest.CaptureFixture[str], tmp_path:
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\1\2", b'{"name": "x"}\n', b"\xff\xfe{\0}\0"])
-def test_what_is_no_recording_is_refused(
+def test_file_that_is_not_a_recording_is_rejected(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, data: bytes
 ) -> None:
     file = tmp_path / "file"
@@ -124,9 +124,7 @@ def test_what_is_no_recording_is_refused(
     assert "expected records" in " ".join(err.split())
 
 
-def test_lines_that_cannot_be_read_are_named(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_unreadable_lines_are_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = Path(recorded(tmp_path))
     lines = len(file.read_bytes().splitlines())
     with file.open("ab") as more:
@@ -137,7 +135,7 @@ def test_lines_that_cannot_be_read_are_named(
     assert f"line {lines + 1}: expected a record" in err
 
 
-def test_one_side_is_judged_when_the_trace_or_the_user_says_so(
+def test_only_one_side_is_judged_if_the_trace_or_an_option_says_so(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = Path(recorded(tmp_path, stop="done"))

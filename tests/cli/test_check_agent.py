@@ -1,4 +1,4 @@
-"""`accord check agent`: starts agents, reports, and says in its exit status how it went."""
+"""`accord check agent`: starts agents and reports; the exit status has the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from accord_conformance.agent.settings import template
 
 SCRIPT = (sys.executable, "-W", "error", "-m", "accord", "agent", "script")
 EXAMPLES = Path(__file__).parents[2] / "examples" / "check"
-# Says that it is an agent of version 1, and answers everything else with a result and an error.
+# An agent of version 1 that answers everything else with both a result and an error.
 WRONG = """
 import json, sys
 for line in sys.stdin:
@@ -55,7 +55,7 @@ def test_init_writes_settings_once(
     assert "already exists" in err
 
 
-def test_skipped_scenario_that_there_is_not_is_refused(
+def test_unknown_scenario_in_skip_is_an_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     config = tmp_path / "check.toml"
@@ -66,9 +66,7 @@ def test_skipped_scenario_that_there_is_not_is_refused(
     assert "prompts/text" in err
 
 
-def test_agent_that_keeps_all_rules_passes(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_conforming_agent_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     files = {name: tmp_path / f"report.{name}" for name in ("json", "junit", "markdown", "html")}
     options = [word for name, file in files.items() for word in (f"--{name}", str(file))]
     trace = ("--trace", str(tmp_path / "trace"))
@@ -92,7 +90,7 @@ def test_agent_that_keeps_all_rules_passes(
     assert status == 0
 
 
-def test_agent_that_breaks_rules_fails_unless_the_baseline_knows_them(
+def test_failed_rules_fail_unless_they_are_in_the_baseline(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     known = tmp_path / "known.txt"
@@ -144,7 +142,7 @@ def test_agent_that_breaks_rules_fails_unless_the_baseline_knows_them(
         "no number",
     ],
 )
-def test_what_cannot_be_done_is_said_with_status_2(
+def test_impossible_run_exits_with_status_2(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -157,7 +155,7 @@ def test_what_cannot_be_done_is_said_with_status_2(
     assert told in err
 
 
-def test_unwritable_report_is_told_of_before_anything_is_started(
+def test_unwritable_report_is_an_error_before_the_agent_starts(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     started = tmp_path / "started"
@@ -167,7 +165,9 @@ def test_unwritable_report_is_told_of_before_anything_is_started(
     assert not started.exists()
 
 
-def test_scenarios_are_chosen_by_a_rule(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_scenarios_are_selected_by_a_rule(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     report = tmp_path / "report.json"
     words = ("agent", "--version", "1", "--only", "R-CANCEL-12", "--json", str(report))
     assert run(capsys, *words, "--", *SCRIPT)[0] == 0
@@ -176,7 +176,7 @@ def test_scenarios_are_chosen_by_a_rule(capsys: pytest.CaptureFixture[str], tmp_
     assert all(name.startswith("cancel") for name in played)
 
 
-def test_run_without_a_conversation_leaves_the_baseline_alone(
+def test_run_without_a_connection_does_not_change_the_baseline(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     known = tmp_path / "baseline.txt"
@@ -189,7 +189,7 @@ def test_run_without_a_conversation_leaves_the_baseline_alone(
     assert known.read_text("utf-8") == "R-GEN-04 v1\n"
 
 
-def test_rule_of_the_baseline_that_was_not_played_is_not_called_mended(
+def test_rule_of_the_baseline_without_a_scenario_run_is_not_reported_as_fixed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     known = tmp_path / "baseline.txt"
@@ -200,7 +200,7 @@ def test_rule_of_the_baseline_that_was_not_played_is_not_called_mended(
     assert "not broken any more" not in out
 
 
-def test_update_of_the_baseline_keeps_what_was_not_played(
+def test_baseline_update_keeps_rules_that_were_not_exercised(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     known = tmp_path / "baseline.txt"
@@ -212,7 +212,7 @@ def test_update_of_the_baseline_keeps_what_was_not_played(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="takes a shell")
-def test_report_is_there_when_the_frames_cannot_be_written(
+def test_report_is_written_if_the_traces_cannot_be_written(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     report, frames = tmp_path / "report.json", tmp_path / "frames"
@@ -225,7 +225,7 @@ def test_report_is_there_when_the_frames_cannot_be_written(
     assert json.loads(report.read_text("utf-8"))["reports"]
 
 
-def test_output_has_all_that_its_encoding_has(tmp_path: Path) -> None:
+def test_output_uses_only_characters_of_its_encoding(tmp_path: Path) -> None:
     command = (sys.executable, "-m", "accord", "check", "agent", "--only", "sessions/new")
     done = subprocess.run(
         [*command, "--version", "1", "--", *SCRIPT],
@@ -242,13 +242,13 @@ def test_output_has_all_that_its_encoding_has(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 @pytest.mark.parametrize("words", [("check", "agent", "--"), ("ask", "hello", "--agent")])
-def test_whoever_is_ended_leaves_no_agent_and_no_files(
+def test_terminated_run_leaves_no_agent_and_no_files(
     number: signal.Signals, words: tuple[str, ...], tmp_path: Path
 ) -> None:
     own = tmp_path / "temporary"
     own.mkdir()
     stays = tmp_path / "stays.sh"
-    # The pipe tells that it is there, and when it is gone.
+    # The pipe shows when the process starts and when it has ended.
     os.mkfifo(tmp_path / "alive")
     stays.write_text(f"#!/bin/sh\nexec sleep 600 > {tmp_path / 'alive'}\n")
     stays.chmod(0o755)
@@ -266,14 +266,14 @@ def test_whoever_is_ended_leaves_no_agent_and_no_files(
     assert list(own.iterdir()) == []
 
 
-def test_agent_that_never_answers_fails(capsys: pytest.CaptureFixture[str]) -> None:
+def test_agent_that_never_responds_fails(capsys: pytest.CaptureFixture[str]) -> None:
     mute = (sys.executable, "-c", "import sys; sys.stdin.read()")
     status, out, _ = run(capsys, "agent", "--timeout", "0.2", "--", *mute)
     assert status == 1
     assert "initialize failed" in out
 
 
-def test_agent_that_lets_nobody_in_fails_with_a_status_of_its_own(
+def test_agent_that_requires_login_has_its_own_exit_status(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     shy = (sys.executable, str(Path(__file__).with_name("agents.py")), "shy", "1")
@@ -283,7 +283,7 @@ def test_agent_that_lets_nobody_in_fails_with_a_status_of_its_own(
     assert "the agent requires a login: 2 scenarios were not exercised (prompts, sessions)" in out
 
 
-# Asks, and does what it asked for whatever the answer is.
+# Asks for permission, and acts whatever the answer is.
 HEADSTRONG = """
 import accord
 from pathlib import Path
@@ -312,7 +312,7 @@ def test_agent_that_does_what_was_rejected_fails(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["script", "coder"])
-def test_our_agents_keep_all_rules(
+def test_bundled_agents_conform(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -326,5 +326,5 @@ def test_our_agents_keep_all_rules(
     status, out, _ = run(capsys, "agent", "--strict", *config, "--", *command)
     assert status == 0, out
     assert "unfinished" not in out
-    # A run takes under 20 s when nothing else does; this only tells of what hangs.
+    # A run takes under 20 s on an idle machine; this only detects a hang.
     assert time.monotonic() - began < 58

@@ -12,7 +12,7 @@ import pytest
 
 from accord.cli.ask.latest_session import remembered_session
 from accord.cli.ask.session_setup import open_session
-from client.wire import ByHand, agent_by_hand
+from client.wire_agents import ByHand, agent_by_hand
 
 LOADS = {"agentCapabilities": {"loadSession": True}}
 RESUMES = {"agentCapabilities": {"sessionCapabilities": {"resume": {}}}}

@@ -25,7 +25,9 @@ from accord.types.tool_calls import Diff
         ("text", ["text"], False),
     ],
 )
-def test_end_of_an_output(output: bytes | str, lines: list[str], more: bool) -> None:
+def test_last_lines_of_an_output_are_shown(
+    output: bytes | str, lines: list[str], more: bool
+) -> None:
     assert last_lines(output, 3) == (lines, more)
 
 
@@ -108,7 +110,7 @@ def test_path_is_relative_to_the_directory_of_the_session() -> None:
     assert relative_title("Run make -C /home/me/p", "/home/me/p") == "Run make -C /home/me/p"
 
 
-def test_title_is_bounded_and_has_no_invisible_characters() -> None:
+def test_title_is_truncated_and_has_no_invisible_characters() -> None:
     assert one_line("a\u3164\u2800\u200b\U000e0041b\ufe0f") == "a b"
     assert one_line("x" * 100_000) == "x" * 299 + "…"
     assert one_line("\n" * 100_000 + "x") == ""

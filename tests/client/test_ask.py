@@ -1,4 +1,4 @@
-"""`accord.ask` with a real process."""
+"""`accord.ask` with a real agent process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BOTH = pytest.mark.parametrize("versions", [(1,), (2,)], ids=["v1", "v2"])
 
 
 @BOTH
-def test_answer_has_text_and_stop_reason_and_transcript(versions: Any) -> None:
+def test_result_has_text_stop_reason_and_transcript(versions: Any) -> None:
     answer = ask(GREETER, "Hi", versions=versions)
     assert str(answer) == answer.text == "Hello! You wrote: Hi"
     assert answer.stop_reason == "end_turn"
@@ -32,7 +32,7 @@ def test_permissions_are_decided_by_policies(versions: Any) -> None:
     assert ask(GREETER, ["work"], versions=versions, permissions=allow("edit")).text == "done"
 
 
-async def test_question_may_be_asked_while_an_event_loop_runs() -> None:
+async def test_ask_works_while_an_event_loop_runs() -> None:
     assert ask(GREETER, "Hi").text == "Hello! You wrote: Hi"
 
 
@@ -42,7 +42,7 @@ def test_timeout_cancels_the_turn_and_ends_the_agent(versions: Any) -> None:
         ask(GREETER, "wait", timeout_s=0.5, versions=versions)
 
 
-def test_agent_that_does_not_start_says_why() -> None:
+def test_agent_that_does_not_start_raises_an_error_with_the_reason() -> None:
     with pytest.raises(StartError, match="no-such-agent"):
         ask("no-such-agent --acp", "Hi")
 
@@ -52,7 +52,7 @@ async def test_errors_are_raised_from_the_thread() -> None:
         ask("no-such-agent --acp", "Hi")
 
 
-# Reports its steps on stderr, and exits slowly, so that a second Ctrl-C makes a difference.
+# Reports its steps on stderr, and exits slowly, so that a second Ctrl-C has an effect.
 WAITS = """
 import asyncio, sys
 from accord import Agent, Turn
@@ -90,7 +90,7 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 @pytest.mark.parametrize("loop", ["loop", "plain"])
 @pytest.mark.parametrize("prompt", ["leave", "stay"])
-def test_first_interrupt_cancels_the_turn_and_a_second_one_quits(
+def test_first_interrupt_cancels_the_turn_and_the_second_quits(
     prompt: str, loop: str, tmp_path: Path
 ) -> None:
     (tmp_path / "agent.py").write_text(WAITS)

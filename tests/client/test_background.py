@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord import LocalProtocolError, StateChanged, Text, ToolCall
-from client.wire import BOTH, agent_by_hand, opened, update
+from client.wire_agents import BOTH, agent_by_hand, opened, update
 from requirement import requirement
 
 
@@ -118,7 +118,7 @@ async def test_one_tool_call_and_one_terminal_are_cancelled_in_v2() -> None:
 
 @requirement("R-TCAN-01")
 @BOTH
-async def test_what_does_not_offer_it_is_not_cancelled(version: int) -> None:
+async def test_unsupported_cancellation_raises_an_error(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
         async with session.events() as updates:

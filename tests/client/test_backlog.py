@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from accord import BacklogExceeded, ClientSession, ConnectedAgent, Text
-from client.wire import BOTH, ByHand, agent_by_hand
+from client.wire_agents import BOTH, ByHand, agent_by_hand
 from event_loop import drain_event_loop
 from raw_peer import QUICK, notification
 from requirement import requirement
@@ -148,7 +148,7 @@ async def test_other_sessions_do_not_wait_for_a_slow_consumer(version: int) -> N
         ({"all_waiting_bytes": 200_000}, "all_waiting_bytes"),
     ],
 )
-async def test_a_turn_fails_at_the_bound_and_the_other_sessions_live_on(
+async def test_turn_fails_at_the_limit_and_other_sessions_continue(
     version: int, limits: dict[str, int], limit: str
 ) -> None:
     async with by_hand(version, **limits) as (agent, raw):
@@ -169,7 +169,7 @@ async def test_a_turn_fails_at_the_bound_and_the_other_sessions_live_on(
         assert caught.value.limit == limit
         assert 100 < len(numbers) < 1000
         assert numbers == list(range(len(numbers)))
-        assert slow.transcript.text.endswith("1999 ")  # what the agent said is complete
+        assert slow.transcript.text.endswith("1999 ")  # all text of the agent has arrived
         async with quick.prompt("Ho"):
             prompt = await request_of(raw, "session/prompt")
             begin_turn(version, raw, "b", prompt)
@@ -177,7 +177,7 @@ async def test_a_turn_fails_at_the_bound_and_the_other_sessions_live_on(
 
 
 @BOTH
-async def test_updates_outside_turns_fail_for_who_does_not_take_them(version: int) -> None:
+async def test_updates_outside_turns_fail_for_a_consumer_that_does_not_read(version: int) -> None:
     async with by_hand(version, max_waiting=500) as (agent, raw):
         session = await open_session(agent, raw, "a")
         await open_session(agent, raw, "b")
@@ -191,7 +191,7 @@ async def test_updates_outside_turns_fail_for_who_does_not_take_them(version: in
 
 
 @BOTH
-async def test_consumer_that_was_closed_holds_nothing_back(version: int) -> None:
+async def test_closed_consumer_blocks_nothing(version: int) -> None:
     async with by_hand(version) as (agent, raw):
         session = await open_session(agent, raw, "a")
         async with session.events():
@@ -203,7 +203,7 @@ async def test_consumer_that_was_closed_holds_nothing_back(version: int) -> None
 
 
 @BOTH
-async def test_a_flood_of_updates_for_unknown_sessions_takes_one_line_of_the_log(
+async def test_flood_of_updates_for_unknown_sessions_is_logged_in_one_line(
     version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with by_hand(version) as (_, raw):

@@ -10,12 +10,12 @@ from accord import NotOffered, connect
 from accord.client.connect import ConnectOptions
 from accord.client.v1.agent_adapter import AgentAdapterV1
 from accord.client.v2.agent_adapter import AgentAdapterV2
-from client.wire import BOTH, agent_by_hand
+from client.wire_agents import BOTH, agent_by_hand
 
-OWN = {"command", "permissions", "cwd"}  # `ask` has these itself
+OWN = {"command", "permissions", "cwd"}  # parameters of `ask` itself
 
 
-def test_ask_passes_on_every_option_of_connect() -> None:
+def test_ask_accepts_every_option_of_connect() -> None:
     parameters = inspect.signature(inspect.unwrap(connect)).parameters
     assert set(ConnectOptions.__annotations__) == set(parameters) - OWN
 
@@ -26,7 +26,7 @@ def test_method_of_one_version_needs_no_code_in_the_other() -> None:
         assert name not in vars(AgentAdapterV2)
 
 
-async def test_method_that_the_version_does_not_have_is_refused() -> None:
+async def test_unsupported_method_is_an_error() -> None:
     adapter = AgentAdapterV1.__new__(AgentAdapterV1)
     with pytest.raises(NotOffered, match="tool_call/cancel"):
         await adapter.cancel_tool_call("s", "c")
@@ -35,7 +35,7 @@ async def test_method_that_the_version_does_not_have_is_refused() -> None:
 
 
 @BOTH
-async def test_unknown_method_is_not_silently_unsupported(version: int) -> None:
+async def test_unknown_method_name_is_an_error(version: int) -> None:
     async with agent_by_hand(version) as (agent, _):
         assert agent.supports("cancel_tool_call") is (version == 2)
         with pytest.raises(ValueError, match="lode_session"):

@@ -1,4 +1,4 @@
-"""The files of a client are bounded in place, size and number."""
+"""Files of a client: limits on their place, size and number."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from accord import InvalidParams
 from accord.client.agent_adapter import SessionSetup
 from accord.client.files import ClientFiles, restrict_to_parent
 from client.test_services import reading, working, writing
-from client.wire import Speaker
+from client.wire_agents import Speaker
 from requirement import requirement
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links, holes and long paths of POSIX")
 
 
 @requirement("R-FS-03")
-async def test_line_of_a_huge_file_is_found_and_all_of_it_refused(tmp_path: Path) -> None:
+async def test_line_of_a_huge_file_can_be_read_but_not_all_of_it(tmp_path: Path) -> None:
     (tmp_path / "huge").write_bytes(b"first\nsecond\n")
     os.truncate(tmp_path / "huge", 1 << 42)
 
@@ -34,7 +34,7 @@ async def test_line_of_a_huge_file_is_found_and_all_of_it_refused(tmp_path: Path
 
 
 @requirement("R-DIR-10", "R-DIR-12")
-async def test_file_with_further_names_is_refused(tmp_path: Path) -> None:
+async def test_file_with_several_hard_links_is_rejected(tmp_path: Path) -> None:
     roots = tmp_path / "roots"
     roots.mkdir()
     (tmp_path / "secret").write_text("secret")
@@ -52,7 +52,7 @@ async def test_file_with_further_names_is_refused(tmp_path: Path) -> None:
 
 
 @requirement("R-DIR-10", "R-DIR-12")
-async def test_cwd_that_the_agent_exchanges_for_a_link_does_not_lead_out(tmp_path: Path) -> None:
+async def test_cwd_that_the_agent_replaces_by_a_link_is_not_followed(tmp_path: Path) -> None:
     roots = tmp_path / "roots"
     roots.mkdir()
     (tmp_path / "secret").write_text("secret")
@@ -68,7 +68,7 @@ async def test_cwd_that_the_agent_exchanges_for_a_link_does_not_lead_out(tmp_pat
 
 
 @pytest.mark.parametrize("path", ["/a\0b", "/" + "x" * 5000, "/\udc00"], ids=["nul", "long", "odd"])
-async def test_text_that_cannot_be_a_path_is_a_wrong_parameter(tmp_path: Path, path: str) -> None:
+async def test_text_that_is_not_a_path_is_an_invalid_parameter(tmp_path: Path, path: str) -> None:
     setup = SessionSetup(cwd=str(tmp_path), real_directories=(str(tmp_path),))
     server = ClientFiles("rw")
     with pytest.raises(InvalidParams):
@@ -78,7 +78,7 @@ async def test_text_that_cannot_be_a_path_is_a_wrong_parameter(tmp_path: Path, p
 
 
 @requirement("R-SUBAG-09", "R-DIR-12")
-async def test_subagent_reaches_no_file_outside_of_its_parents_directories(tmp_path: Path) -> None:
+async def test_subagent_reads_no_file_outside_of_its_parents_directories(tmp_path: Path) -> None:
     inside, sibling = tmp_path / "inside", tmp_path / "inside2"
     for folder in (inside, sibling):
         folder.mkdir()

@@ -15,7 +15,7 @@ import pytest
 
 from accord.client.permissions import allow
 from accord.errors import AccordError, RequestError
-from client.wire import BOTH, agent_by_hand, opened
+from client.wire_agents import BOTH, agent_by_hand, opened
 from requirement import requirement
 
 DEEP: Any = []
@@ -229,7 +229,7 @@ def tracebacks(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def never(_value: Any) -> None:
-    """Decline."""
+    """Decline the request."""
 
 
 async def later(params: Any) -> Any:
@@ -256,7 +256,7 @@ def options(folder: Path) -> dict[str, Any]:
 
 @requirement("R-ERR-05")
 @BOTH
-async def test_notification_of_any_shape_leaves_no_traceback(
+async def test_any_notification_leaves_no_traceback(
     version: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -281,7 +281,7 @@ async def test_notification_of_any_shape_leaves_no_traceback(
 
 
 @BOTH
-async def test_request_of_any_shape_is_answered_and_leaves_no_traceback(
+async def test_any_request_is_answered_and_leaves_no_traceback(
     version: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with agent_by_hand(version, **options(tmp_path)) as (agent, raw):
@@ -310,7 +310,7 @@ RESULTS: dict[int, dict[str, Any]] = {
 
 
 @BOTH
-async def test_response_of_any_shape_is_taken_or_an_error_and_leaves_no_traceback(
+async def test_any_response_is_accepted_or_an_error_and_leaves_no_traceback(
     version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with agent_by_hand(version) as (agent, raw):

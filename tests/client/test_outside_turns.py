@@ -21,7 +21,7 @@ from accord import (
     TitleChanged,
     connect,
 )
-from client.wire import BOTH, agent_by_hand, opened
+from client.wire_agents import BOTH, agent_by_hand, opened
 from raw_peer import RawPeer
 from requirement import requirement
 
@@ -55,7 +55,7 @@ def by_hand(version: int, **options: Any) -> Any:
 
 
 async def answering(raw: RawPeer, call: Any, result: Any) -> tuple[Any, Any]:
-    """Make a call and respond to it; return the request and the result."""
+    """Make a call and send its response; return the request and the result."""
     running = asyncio.ensure_future(call)
     request = await raw.get()
     raw.answer(request["id"], result)
@@ -64,7 +64,7 @@ async def answering(raw: RawPeer, call: Any, result: Any) -> tuple[Any, Any]:
 
 @requirement("R-TITLE-04")
 @BOTH
-async def test_session_has_the_title_that_the_agent_has_stored(version: int) -> None:
+async def test_session_has_its_stored_title(version: int) -> None:
     async with by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
         async with session.events() as updates:
@@ -95,7 +95,9 @@ async def test_session_has_the_title_that_the_agent_has_stored(version: int) -> 
         ),
     ],
 )
-async def test_status_of_a_session(version: int, answer: Any, status: SessionStatus) -> None:
+async def test_status_of_a_session_is_returned(
+    version: int, answer: Any, status: SessionStatus
+) -> None:
     async with by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
         assert (await answering(raw, session.status(), answer))[1] == status
@@ -149,7 +151,7 @@ async def test_unsupported_method_is_not_called(version: int) -> None:
 
 @requirement("R-SYSP-01")
 @BOTH
-async def test_system_prompt_goes_with_the_session(version: int) -> None:
+async def test_system_prompt_is_sent_with_the_session(version: int) -> None:
     async with by_hand(version) as (agent, raw):
         opening = agent.new_session("/", system_prompt="Be brief.")
         sent, _ = await answering(raw, opening, {"sessionId": "s1"})
@@ -244,7 +246,7 @@ async def test_extension_methods_are_called_and_served(version: int) -> None:
         assert await heard.get() == {"n": 4}
 
 
-async def test_name_of_an_extension_method_begins_with_an_underscore() -> None:
+async def test_name_of_an_extension_method_starts_with_an_underscore() -> None:
     with pytest.raises(ValueError, match="must begin with an underscore: 'session/list'"):
         async with connect("no-such-agent", extensions={"session/list": print}):
             pass

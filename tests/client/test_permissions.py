@@ -21,7 +21,7 @@ from accord.types.content import Other
 from accord.types.convert_v2 import tool_content_from_wire
 from accord.types.tool_calls import Diff, ToolCallLocation
 from accord.wire.codec import convert
-from client.wire import BOTH, Speaker, agent_by_hand, session_with
+from client.wire_agents import BOTH, Speaker, agent_by_hand, session_with
 from requirement import requirement
 
 KINDS = ("reject_always", "allow_always", "reject_once", "allow_once")
@@ -79,7 +79,7 @@ def test_option_is_chosen_by_kind_and_never_exceeds_the_decision(
     assert (None if option is None else option.kind) == chosen
 
 
-def test_id_that_allows_and_rejects_is_not_chosen() -> None:
+def test_id_of_both_an_allow_and_a_reject_option_is_not_chosen() -> None:
     both = [PermissionOption("a", "Yes", "allow_once"), PermissionOption("a", "No", "reject_once")]
     assert choose(both, "reject") is None
     assert choose(both, "allow") is None
@@ -154,7 +154,7 @@ async def test_files_in_the_diff_count_as_paths(
     assert await decided(deny("edit:/etc/*"), asked) == ["reject" if denied else None]
 
 
-def test_all_files_of_a_v2_diff_are_known() -> None:
+def test_all_files_of_a_v2_diff_are_checked() -> None:
     content = {
         "type": "diff",
         "changes": [
@@ -170,7 +170,7 @@ def test_all_files_of_a_v2_diff_are_known() -> None:
     assert (diff.path, diff.others) == ("/a", ("/b", "/d", "/c", "/e", "/f"))
 
 
-async def test_command_of_v2_is_matched_without_a_tool_call() -> None:
+async def test_v2_command_without_a_tool_call_is_matched() -> None:
     asked = PermissionRequest(session_id="s", cwd="/", title="", options=(), command="make test")
     assert await decided(allow("execute:make *"), asked) == ["allow"]
     assert await decided(allow("edit"), asked) == [None]
@@ -193,7 +193,7 @@ async def test_first_policy_that_decides_wins() -> None:
     ) == ["reject", "allow", None]
 
 
-async def test_what_was_decided_for_ever_is_not_asked_again() -> None:
+async def test_always_decision_is_not_asked_again() -> None:
     asked: list[PermissionRequest] = []
 
     def once(asking: PermissionRequest) -> Any:
@@ -208,7 +208,7 @@ async def test_what_was_decided_for_ever_is_not_asked_again() -> None:
     assert len(asked) == 4
 
 
-async def test_user_is_asked_one_thing_at_a_time() -> None:
+async def test_user_is_asked_one_question_at_a_time() -> None:
     asking = 0
 
     async def ask(_request: PermissionRequest) -> Any:
@@ -229,7 +229,7 @@ async def test_user_is_asked_one_thing_at_a_time() -> None:
 
 @requirement("R-PERM-02", "R-PERM-04", "R-PERM-06", "R-PERM-10")
 @BOTH
-async def test_policy_decides_and_the_turn_tells_of_it(version: int) -> None:
+async def test_policy_decides_and_the_turn_has_the_decision(version: int) -> None:
     answers: list[str | None] = []
 
     async def work(speaker: Speaker) -> None:
@@ -247,7 +247,7 @@ async def test_policy_decides_and_the_turn_tells_of_it(version: int) -> None:
 
 
 @BOTH
-async def test_policy_that_fails_rejects(version: int, caplog: pytest.LogCaptureFixture) -> None:
+async def test_policy_that_raises_rejects(version: int, caplog: pytest.LogCaptureFixture) -> None:
     answers: list[str | None] = []
 
     async def work(speaker: Speaker) -> None:
@@ -263,7 +263,7 @@ async def test_policy_that_fails_rejects(version: int, caplog: pytest.LogCapture
 
 
 @requirement("R-CANCEL-03", "R-PERM-03")
-async def test_cancel_answers_what_is_undecided_and_what_is_still_asked_in_v1() -> None:
+async def test_v1_cancel_answers_open_permission_requests() -> None:
     asked = asyncio.Event()
 
     async def never(_request: PermissionRequest) -> Any:
@@ -294,7 +294,7 @@ async def test_cancel_answers_what_is_undecided_and_what_is_still_asked_in_v1() 
 
 
 @requirement("R-PERM-09")
-async def test_question_about_nothing_in_particular_is_asked() -> None:
+async def test_permission_request_without_a_tool_call_is_asked() -> None:
     from accord import v2
 
     titles: list[str] = []

@@ -23,7 +23,7 @@ from accord import (
     Text,
     UserText,
 )
-from client.wire import BOTH, agent_by_hand
+from client.wire_agents import BOTH, agent_by_hand
 from quirk import quirk
 from raw_peer import RawPeer
 from requirement import requirement
@@ -68,7 +68,7 @@ def by_hand(version: int, **options: Any) -> Any:
 
 
 async def answering(raw: RawPeer, call: Any, result: Any, *updates: Any) -> tuple[Any, Any]:
-    """Make a call and respond to it; return the request and the result."""
+    """Make a call and send its response; return the request and the result."""
     running = asyncio.ensure_future(call)
     request = await raw.get()
     for update in updates:
@@ -101,7 +101,7 @@ async def test_directories_are_made_absolute(
 
 @requirement("R-MCP-05")
 @BOTH
-async def test_mcp_servers_are_passed_on(version: int) -> None:
+async def test_mcp_servers_are_sent(version: int) -> None:
     servers = [
         McpServerStdio("a", "/bin/a", ("-x",), {"K": "v"}),
         McpServerHttp("b", "https://b", {"H": "v"}),
@@ -147,7 +147,7 @@ async def test_session_is_resumed_without_history_on_request(version: int) -> No
 
 @requirement("R-SESS-24")
 @BOTH
-async def test_forked_session_is_another_one(version: int) -> None:
+async def test_forked_session_is_a_new_session(version: int) -> None:
     async with by_hand(version) as (agent, raw):
         request, session = await answering(raw, agent.fork_session("old"), {"sessionId": "new"})
     assert request["method"] == "session/fork"
@@ -156,7 +156,7 @@ async def test_forked_session_is_another_one(version: int) -> None:
 
 @requirement("R-LIST-04", "R-LIST-05")
 @BOTH
-async def test_listing_asks_for_page_after_page(version: int) -> None:
+async def test_listing_requests_page_after_page(version: int) -> None:
     async with by_hand(version) as (agent, raw):
 
         async def collect() -> list[str]:
@@ -178,7 +178,7 @@ async def test_listing_asks_for_page_after_page(version: int) -> None:
 @quirk("unknown-session-closed")
 @requirement("R-SESS-31")
 @BOTH
-async def test_closing_and_deleting_what_is_gone_succeeds(version: int) -> None:
+async def test_closing_and_deleting_a_missing_session_succeeds(version: int) -> None:
     async with by_hand(version) as (agent, raw):
         _, session = await answering(raw, agent.new_session("/"), {"sessionId": "s1"})
         request, _ = await answering(raw, session.close(), {})
@@ -191,7 +191,7 @@ async def test_closing_and_deleting_what_is_gone_succeeds(version: int) -> None:
 
 
 @requirement("R-SESS-07", "R-LIST-01")
-async def test_what_the_agent_does_not_offer_is_not_called() -> None:
+async def test_unsupported_method_is_not_called() -> None:
     async with agent_by_hand(1) as (agent, _raw):
         assert not agent.supports("load_session")
         assert not agent.supports_content("image")
@@ -202,7 +202,7 @@ async def test_what_the_agent_does_not_offer_is_not_called() -> None:
 
 
 @BOTH
-async def test_offers_are_known(version: int) -> None:
+async def test_supported_methods_are_known(version: int) -> None:
     async with by_hand(version) as (agent, _raw):
         assert agent.info.name == "raw"
         assert agent.version == version
@@ -256,7 +256,7 @@ async def with_options(agent: Any, raw: RawPeer, *options: Any, **more: Any) -> 
 
 @requirement("R-CONF-04", "R-CONF-07", "R-CONF-09", "R-CONF-10")
 @BOTH
-async def test_options_are_set_and_replaced_by_the_answer(version: int) -> None:
+async def test_options_are_set_and_replaced_by_the_response(version: int) -> None:
     async with by_hand(version) as (agent, raw):
         session = await with_options(agent, raw, select(version, "fast"), switch(version, False))
         slow = {"configOptions": [select(version, "slow"), switch(version, True)]}
@@ -276,7 +276,7 @@ async def test_options_are_set_and_replaced_by_the_answer(version: int) -> None:
 
 
 @requirement("R-MODE-02", "R-MODE-04")
-async def test_modes_of_v1_are_an_option_like_any_other() -> None:
+async def test_modes_of_v1_are_an_option() -> None:
     modes = {
         "currentModeId": "ask",
         "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}],
@@ -294,7 +294,7 @@ async def test_modes_of_v1_are_an_option_like_any_other() -> None:
 
 
 @requirement("R-MODE-04")
-async def test_mode_option_is_used_and_modes_are_ignored() -> None:
+async def test_mode_option_takes_precedence_over_modes() -> None:
     modes = {"currentModeId": "x", "availableModes": [{"id": "x", "name": "X"}]}
     async with by_hand(1) as (agent, raw):
         option = select(1, "fast", category="mode")
@@ -308,7 +308,7 @@ async def test_mode_option_is_used_and_modes_are_ignored() -> None:
 
 @requirement("R-MODE-04")
 @quirk("mode-without-category")
-async def test_option_called_mode_is_the_mode_without_a_category() -> None:
+async def test_option_with_the_id_mode_is_the_mode_without_a_category() -> None:
     modes = {"currentModeId": "x", "availableModes": [{"id": "x", "name": "X"}]}
     async with by_hand(1) as (agent, raw):
         option = {**select(1, "fast"), "id": "mode"}
@@ -387,9 +387,7 @@ HISTORY = {
         (2, V2_OFFERS, "session/resume"),
     ],
 )
-async def test_history_that_was_not_asked_for_is_dropped(
-    version: int, offers: Any, method: str
-) -> None:
+async def test_unrequested_history_is_dropped(version: int, offers: Any, method: str) -> None:
     key = "agentCapabilities" if version == 1 else "capabilities"
     async with agent_by_hand(version, initialize={key: offers}) as (agent, raw):
         opening = asyncio.ensure_future(agent.load_session("s1", "/", replay=False))
@@ -409,7 +407,7 @@ async def test_history_that_was_not_asked_for_is_dropped(
 @quirk("error-after-cancel")
 @requirement("R-SESS-31")
 @pytest.mark.parametrize("refused", [False, True])
-async def test_turn_of_a_session_that_is_closed_is_cancelled_not_broken(refused: bool) -> None:
+async def test_turn_of_a_closed_session_ends_as_cancelled(refused: bool) -> None:
     error = {"code": -32603, "message": "App server connection closed"}
     async with by_hand(1) as (agent, raw):
         _, session = await answering(raw, agent.new_session("/"), {"sessionId": "s1"})
@@ -446,7 +444,7 @@ async def test_turn_of_a_session_that_is_loaded_again_ends(tmp_path: Path) -> No
 
 
 @requirement("R-CMD-01")
-async def test_commands_of_a_v2_setup_answer_are_known() -> None:
+async def test_commands_of_a_v2_setup_response_are_known() -> None:
     command = {
         "type": "command",
         "name": "test",
@@ -458,10 +456,10 @@ async def test_commands_of_a_v2_setup_answer_are_known() -> None:
         assert session.transcript.commands == (AvailableCommand("test", "Run it", "what"),)
 
 
-# Odd agents.
+# Unusual agents.
 
 
-async def test_agent_that_says_v2_and_is_v1_is_taken_for_v1() -> None:
+async def test_agent_that_claims_v2_but_sends_v1_is_treated_as_v1() -> None:
     more = {
         "protocolVersion": 2,
         "agentCapabilities": {},
@@ -472,7 +470,7 @@ async def test_agent_that_says_v2_and_is_v1_is_taken_for_v1() -> None:
 
 
 @quirk("prompt-echoed")
-async def test_prompt_that_a_v1_agent_echoes_is_not_there_twice() -> None:
+async def test_prompt_echoed_by_a_v1_agent_appears_once() -> None:
     async with agent_by_hand(1) as (agent, raw):
         _, session = await answering(raw, agent.new_session("/"), {"sessionId": "s1"})
         async with session.prompt("Hi there") as turn:

@@ -1,4 +1,4 @@
-"""Streamed text takes a shorter path; its events, order and bounds are those of the long one."""
+"""The fast path of streamed text has the same events, order and limits as the general path."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from accord.connection.flood_log import FloodLog
 from accord.connection.routes import Route, Routes, not_served
 from accord.connection.streamed_text import StreamedText
 from client.test_backlog import begin_turn, end_turn, open_session, request_of
-from client.wire import BOTH, agent_by_hand
+from client.wire_agents import BOTH, agent_by_hand
 from event_loop import drain_event_loop
 from raw_peer import QUICK, notification
 
@@ -36,7 +36,7 @@ TEXTS = (
 
 @pytest.fixture
 def received(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the texts that took the shorter path."""
+    """Return the texts that took the fast path."""
     texts: list[str] = []
     receive = MessageText.receive
 
@@ -55,7 +55,7 @@ def chunk(text: str, *, session: str = "s1", message: str = "m", **more: Any) ->
 
 
 def frames(seed: int) -> list[Any]:
-    """Return runs of chunks with other messages, odd texts and odd JSON between them."""
+    """Return runs of chunks, mixed with other messages, unusual texts and unusual JSON."""
     rng = random.Random(seed)
     result: list[Any] = []
     for _ in range(60):
@@ -84,7 +84,7 @@ def frames(seed: int) -> list[Any]:
 
 
 async def events_of(version: int, sent: list[Any], reads: list[int]) -> tuple[list[Any], Any]:
-    """Return the events of a turn with these frames, and the transcript."""
+    """Return the events of a turn with these frames, and its transcript."""
     async with asyncio.timeout(20), agent_by_hand(version, unstable=True) as (agent, raw):
         session = await open_session(agent, raw, "s1")
         async with session.prompt("go") as turn:
@@ -102,7 +102,7 @@ async def events_of(version: int, sent: list[Any], reads: list[int]) -> tuple[li
 
 @BOTH
 @pytest.mark.parametrize("seed", range(6))
-async def test_both_paths_lead_to_the_same_events(
+async def test_both_paths_have_the_same_events(
     version: int, seed: int, received: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = frames(seed)
@@ -119,14 +119,14 @@ async def test_both_paths_lead_to_the_same_events(
 
 
 @BOTH
-async def test_bound_of_a_turn_is_the_same(
+async def test_both_paths_have_the_same_limit(
     version: int, received: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = await events_up_to_the_bound(version)
     assert received
     monkeypatch.setattr(streamed_text, "_MIN_FRAMES", 10**9)
     assert short == await events_up_to_the_bound(version)
-    assert 100 <= len(short) <= 102  # the state of the turn is an event, too
+    assert 100 <= len(short) <= 102  # the state of the turn is an event too
 
 
 async def events_up_to_the_bound(version: int) -> list[Any]:
@@ -155,12 +155,12 @@ async def collect(turn: ClientTurn, events: list[Any]) -> None:
 
 
 async def until_read() -> None:
-    """Wait until the client has read what was sent."""
+    """Wait until the client has read all frames."""
     await drain_event_loop()
 
 
 @BOTH
-async def test_text_after_the_turn_goes_to_listeners(version: int, received: list[str]) -> None:
+async def test_text_after_the_turn_is_sent_to_listeners(version: int, received: list[str]) -> None:
     async with asyncio.timeout(20), agent_by_hand(version) as (agent, raw):
         session = await open_session(agent, raw, "s1")
         async with session.prompt("go") as turn:
@@ -199,7 +199,7 @@ def _say(text: Any, **fields: Any) -> bytes:
     ).encode()
 
 
-def test_frame_of_another_form_is_left() -> None:
+def test_other_frames_do_not_take_the_fast_path() -> None:
     reader, receiver = StreamedText(FloodLog(logging.getLogger("test"))), _Receiver()
     route = Route(decode=lambda text: json.loads(bytes(text)), handler=lambda *_: None)
     reader.serve(
@@ -213,7 +213,7 @@ def test_frame_of_another_form_is_left() -> None:
     for last in (
         _say("needle", id=1),  # a request
         _say("needle").replace(b'"say"', b'"shout"'),
-        _say("needle", more="needle"),  # the wrong string of two
+        _say("needle", more="needle"),  # the wrong one of two strings
         _say("other"),
         b'"needle"',
         b"needle",
@@ -221,7 +221,7 @@ def test_frame_of_another_form_is_left() -> None:
         reader.offered = receiver
         reader.search([last] * 600)
         assert reader.receiver is None, last
-    for _ in range(600):  # it searches less often after searches of no use
+    for _ in range(600):  # after failed searches it searches less often
         reader.offered = receiver
         reader.search([_say("needle")] * 8)
     assert reader.receiver is receiver

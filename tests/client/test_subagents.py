@@ -14,7 +14,7 @@ from accord import (
     Subagent,
     Text,
 )
-from client.wire import BOTH, agent_by_hand, opened, update
+from client.wire_agents import BOTH, agent_by_hand, opened, update
 from requirement import requirement
 
 CHILD = {
@@ -47,7 +47,7 @@ async def test_subagent_is_announced_and_patched(version: int) -> None:
 
 @requirement("R-SUBAG-03", "R-SUBAG-05", "R-SUBAG-09")
 @BOTH
-async def test_subagent_is_followed_and_cancelled_but_not_prompted(version: int) -> None:
+async def test_subagent_can_be_followed_and_cancelled_but_not_prompted(version: int) -> None:
     async with agent_by_hand(version, unstable=True) as (agent, raw):
         session = await opened(agent, raw, "/work")
         with pytest.raises(LocalProtocolError):
@@ -79,7 +79,7 @@ async def test_subagent_is_followed_and_cancelled_but_not_prompted(version: int)
 
 
 @BOTH
-async def test_subagent_asks_for_permission_where_it_works(version: int) -> None:
+async def test_subagent_requests_permission_in_its_own_session(version: int) -> None:
     asked: list[Any] = []
 
     async def decide(request: Any) -> str:
@@ -111,7 +111,7 @@ async def test_subagent_asks_for_permission_where_it_works(version: int) -> None
 
 @requirement("R-SUBAG-11")
 @BOTH
-async def test_message_between_sessions_is_put_together(version: int) -> None:
+async def test_message_between_sessions_is_accumulated(version: int) -> None:
     async with agent_by_hand(version, unstable=True) as (agent, raw):
         session = await opened(agent, raw)
         async with session.events() as updates:
@@ -138,7 +138,7 @@ async def test_message_between_sessions_is_put_together(version: int) -> None:
 
 @requirement("R-SUBAG-01")
 @pytest.mark.parametrize("unstable", [False, True])
-async def test_subagents_and_plans_are_welcome_in_v1_only_when_asked_for(unstable: bool) -> None:
+async def test_v1_subagents_and_plans_are_advertised_only_on_request(unstable: bool) -> None:
     async with agent_by_hand(1, unstable=unstable) as (_agent, raw):
         offered = raw.initialize["params"]["clientCapabilities"]
     assert ("subagents" in offered) is unstable

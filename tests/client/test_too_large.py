@@ -21,7 +21,7 @@ from accord import (
     serve,
 )
 from accord.transports.memory import pair
-from client.wire import BOTH
+from client.wire_agents import BOTH
 from raw_peer import QUICK
 from versions import only
 
@@ -32,7 +32,7 @@ Script = Callable[[Turn], Awaitable[None]]
 
 
 class Scripted(Agent):
-    """Runs a script in each turn and keeps what it raises."""
+    """Runs a script in each turn and records its exception."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -75,7 +75,7 @@ async def test_say_raises(version: int, tmp_path: Path) -> None:
     assert (error.method, error.limit_bytes) == ("session/update", FRAME_BYTES)
 
 
-async def test_writing_a_file_of_the_client_raises(tmp_path: Path) -> None:
+async def test_writing_a_file_that_is_too_large_raises(tmp_path: Path) -> None:
     async def write(turn: Turn) -> None:
         await turn.files.write(str(tmp_path / "a"), LARGE)
 
@@ -84,7 +84,7 @@ async def test_writing_a_file_of_the_client_raises(tmp_path: Path) -> None:
     assert error.method == "fs/write_text_file"
 
 
-async def test_reading_a_file_of_the_client_that_is_too_large_raises(tmp_path: Path) -> None:
+async def test_reading_a_file_that_is_too_large_raises(tmp_path: Path) -> None:
     (tmp_path / "a").write_text(LARGE)
 
     async def read(turn: Turn) -> None:
@@ -96,7 +96,7 @@ async def test_reading_a_file_of_the_client_that_is_too_large_raises(tmp_path: P
 
 
 @BOTH
-async def test_a_prompt_raises_and_the_next_one_works(version: int, tmp_path: Path) -> None:
+async def test_prompt_raises_and_the_next_one_works(version: int, tmp_path: Path) -> None:
     async def nothing(turn: Turn) -> None:
         raise ValueError("kept")
 
@@ -111,7 +111,7 @@ async def test_a_prompt_raises_and_the_next_one_works(version: int, tmp_path: Pa
             assert await turn.wait() == "end_turn"
 
 
-async def test_tool_call_ends_though_its_streamed_content_fits_in_no_message(
+async def test_tool_call_ends_even_if_its_streamed_content_is_too_large(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Version 1 sends the whole content of a tool call, but not for each chunk."""
@@ -119,7 +119,7 @@ async def test_tool_call_ends_though_its_streamed_content_fits_in_no_message(
     async def stream(turn: Turn) -> None:
         async with turn.tool("Build") as call:
             await call.append_text("begin ")
-            for _ in range(8):  # each fits, all together do not
+            for _ in range(8):  # each chunk fits, all together do not
                 await call.append_text(LARGE[: FRAME_BYTES // 4])
 
     agent = Scripted(stream)

@@ -237,7 +237,7 @@ def fold(read: Any, *updates: Any) -> Transcript:
 
 
 @requirement("R-TOOL-06", "R-TOOL-14")
-def test_null_keeps_what_is_known_of_a_tool_call_in_v1() -> None:
+def test_null_keeps_the_fields_of_a_tool_call_in_v1() -> None:
     call = v1.ToolCall(tool_call_id="c", title="Edit", kind="edit", name="edit_file")
     transcript = fold(
         read_v1,
@@ -250,7 +250,7 @@ def test_null_keeps_what_is_known_of_a_tool_call_in_v1() -> None:
 
 
 @requirement("R-TOOL-07", "R-TOOL-08", "R-TOOL-15")
-def test_null_clears_what_is_known_of_a_tool_call_in_v2() -> None:
+def test_null_clears_the_fields_of_a_tool_call_in_v2() -> None:
     known = v2.ToolCallUpdate(
         tool_call_id="c", title="Edit", kind="edit", name="edit_file", status="completed"
     )
@@ -283,7 +283,7 @@ def test_terminal_output_is_replaced_by_a_snapshot() -> None:
 
 
 @requirement("R-DTERM-06", "R-DTERM-07")
-def test_terminal_chunks_are_decoded_one_by_one_and_characters_across_them() -> None:
+def test_terminal_chunks_are_decoded_individually_and_characters_across_them() -> None:
     # Each chunk has its own padding; the sign is split between two of them.
     transcript = fold(read_v2, *map(chunk_of_terminal, ("eD0=", "4pw=", "kw==", "/w==", "eQ==")))
     assert transcript.terminals["t"].text == "x=✓\N{REPLACEMENT CHARACTER}y"
@@ -313,7 +313,7 @@ def test_terminal_with_an_exit_status_has_exited_without_code_and_signal() -> No
 
 
 @requirement("R-PLAN-03")
-def test_plan_of_v1_takes_the_place_of_the_plan_before() -> None:
+def test_plan_of_v1_replaces_the_previous_plan() -> None:
     def plan(*steps: str) -> v1.Plan:
         entries = [v1.PlanEntry(content=s, priority="low", status="pending") for s in steps]
         return v1.Plan(entries=entries)
@@ -357,7 +357,7 @@ def test_cost_is_kept_when_absent_and_cleared_by_null_in_v2() -> None:
 
 
 @requirement("R-MSG-03", "R-MSG-11")
-def test_messages_with_ids_may_interleave() -> None:
+def test_messages_with_ids_can_interleave() -> None:
     transcript = Transcript.from_events(
         [Text("a", "1"), Text("b", "2"), Text("c", "1"), UserText("d", "1"), Text("e")]
     )
@@ -369,13 +369,13 @@ def test_messages_with_ids_may_interleave() -> None:
     ]
 
 
-def test_messages_without_ids_end_where_something_else_begins() -> None:
+def test_messages_without_ids_end_at_any_other_update() -> None:
     transcript = Transcript.from_events([Text("a"), Text("b"), ToolCall(id="t"), Text("c")])
     assert [m.text for m in transcript.messages] == ["ab", "c"]
     assert transcript.text == "ab\n\nc"
 
 
-def test_media_stand_between_texts() -> None:
+def test_content_chunks_are_between_texts() -> None:
     link = v1.ResourceLink(uri="file:///x", name="x")
     chunk = v1.AgentMessageChunk
     said = [v1.TextContent(text="see "), link, v1.TextContent(text="!")]
@@ -384,12 +384,12 @@ def test_media_stand_between_texts() -> None:
     assert len(message.content) == 3
 
 
-def test_long_message_is_put_together() -> None:
+def test_long_message_is_accumulated() -> None:
     transcript = Transcript.from_events(Text(str(n % 10)) for n in range(5000))
     assert transcript.text == "0123456789" * 500
 
 
-def test_mode_is_that_of_its_option() -> None:
+def test_mode_is_the_value_of_its_option() -> None:
     option = SelectOption(id="m", name="Mode", value="ask", choices=(), category="mode")
     transcript = Transcript.from_events([OptionsChanged((option,)), ModeChanged("code")])
     assert transcript.mode == "code"
@@ -397,7 +397,7 @@ def test_mode_is_that_of_its_option() -> None:
 
 
 @requirement("R-PLAN-13")
-def test_plan_of_an_unknown_type_replaces_what_was_there() -> None:
+def test_plan_of_an_unknown_type_replaces_the_previous_one() -> None:
     from accord.wire.base import Unknown
 
     update = v2.PlanUpdate(plan=Unknown("_tree", {"type": "_tree", "planId": "p"}))
@@ -407,7 +407,7 @@ def test_plan_of_an_unknown_type_replaces_what_was_there() -> None:
     assert fold(read_v2, v2.PlanUpdate(plan=items), update).plans == {"p": Plan(id="p")}
 
 
-def test_picture_comes_as_media() -> None:
+def test_image_arrives_as_a_content_chunk() -> None:
     events = Recorder(
         [v2.AgentMessageChunk(message_id="1", content=v2.ImageContent(**PICTURE))], read_v2
     ).events
@@ -416,7 +416,7 @@ def test_picture_comes_as_media() -> None:
     assert event.role == "agent"
 
 
-def test_idle_state_has_the_tokens() -> None:
+def test_idle_state_has_the_token_usage() -> None:
     usage = v2.Usage(total_tokens=3, input_tokens=1, output_tokens=2)
     state = fold(read_v2, v2.IdleStateUpdate(stop_reason="end_turn", usage=usage)).state
     assert state is not None

@@ -29,7 +29,7 @@ from accord import (
     v2,
 )
 from accord.transports.memory import pair
-from client.wire import BOTH, Speaker, agent_by_hand, session_with
+from client.wire_agents import BOTH, Speaker, agent_by_hand, session_with
 from event_loop import drain_event_loop
 from quirk import quirk
 from raw_peer import QUICK, RawPeer
@@ -60,7 +60,7 @@ async def test_text_of_a_turn_ends_where_the_next_one_begins(version: int) -> No
 
 
 @BOTH
-async def test_turn_is_iterated_over_and_then_knows_its_stop_reason(version: int) -> None:
+async def test_turn_is_iterated_and_then_has_its_stop_reason(version: int) -> None:
     async with session_with(version, greet) as session, session.prompt("Hi") as turn:
         assert turn.stop_reason is None
         events = [event async for event in turn]
@@ -70,7 +70,7 @@ async def test_turn_is_iterated_over_and_then_knows_its_stop_reason(version: int
     assert turn.text == "Hello"
 
 
-async def test_both_versions_give_the_same_events() -> None:
+async def test_both_versions_have_the_same_events() -> None:
     seen: list[Any] = []
     for version in (1, 2):
         async with session_with(version, greet) as session, session.prompt("Hi") as turn:
@@ -183,7 +183,7 @@ async def test_timeout_around_a_turn_cancels_it(version: int) -> None:
 
 @pytest.mark.parametrize("waits", ["iterating", "leaving", "waiting"])
 @BOTH
-async def test_agent_that_ignores_a_cancel_is_not_waited_for_without_end(
+async def test_agent_that_ignores_a_cancel_is_not_awaited_indefinitely(
     version: int, waits: str
 ) -> None:
     async with agent_by_hand(version) as (agent, raw), raw_session(agent, raw) as session:
@@ -212,7 +212,7 @@ async def test_agent_that_ignores_a_cancel_is_not_waited_for_without_end(
         assert again.stop_reason == "end_turn"
 
 
-async def test_agent_that_ends_a_cancelled_turn_in_time_is_not_blamed_later() -> None:
+async def test_agent_that_ends_a_cancelled_turn_in_time_is_not_reported_later() -> None:
     async with agent_by_hand(1) as (agent, raw), raw_session(agent, raw) as session:
         async with session.prompt("Hi", cancel_timeout_s=0.05) as turn:
             prompt = await raw.get()
@@ -225,7 +225,7 @@ async def test_agent_that_ends_a_cancelled_turn_in_time_is_not_blamed_later() ->
 
 @requirement("R-CANCEL-02", "R-CANCEL-10")
 @BOTH
-async def test_open_tool_calls_are_shown_as_cancelled_at_once_and_may_still_change(
+async def test_open_tool_calls_are_cancelled_immediately_and_can_still_change(
     version: int,
 ) -> None:
     async def work(speaker: Speaker) -> None:
@@ -250,7 +250,7 @@ async def test_open_tool_calls_are_shown_as_cancelled_at_once_and_may_still_chan
 
 
 @BOTH
-async def test_second_turn_has_to_wait_for_the_first(version: int) -> None:
+async def test_second_turn_waits_for_the_first(version: int) -> None:
     async with session_with(version, greet) as session, session.prompt("Hi"):
         with pytest.raises(LocalProtocolError):
             async with session.prompt("And?"):
@@ -272,7 +272,7 @@ async def test_agent_that_dies_ends_the_turn_with_an_error(version: int) -> None
 
 
 @BOTH
-async def test_refused_prompt_raises_what_the_agent_says(version: int) -> None:
+async def test_rejected_prompt_raises_the_error_of_the_agent(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw), raw_session(agent, raw) as session:
         with pytest.raises(InvalidRequest):  # noqa: PT012  # a turn raises where it is left
             async with session.prompt("Hi"):
@@ -281,7 +281,7 @@ async def test_refused_prompt_raises_what_the_agent_says(version: int) -> None:
 
 
 @requirement("R-PROMPT-28")
-async def test_work_that_fails_in_v2_raises_like_an_error_answer_of_v1() -> None:
+async def test_failed_turn_of_v2_raises_like_an_error_response_of_v1() -> None:
     async with agent_by_hand(2) as (agent, raw), raw_session(agent, raw) as session:
         with pytest.raises(InternalError, match="out of luck"):  # noqa: PT012  # a turn raises where it is left
             async with session.prompt("Hi") as turn:
@@ -317,7 +317,7 @@ ODD = {"sessionUpdate": "state_update", "state": "_dreaming"}
         ANSWER[4:10] if o is ANSWER else o.get("state", "echo") for o in order
     ),
 )
-async def test_v2_turn_ends_with_the_idle_state_in_whatever_order(order: list[Any]) -> None:
+async def test_v2_turn_ends_with_the_idle_state_in_any_order(order: list[Any]) -> None:
     async with agent_by_hand(2) as (agent, raw), raw_session(agent, raw) as session:
         async with session.prompt("Hi") as turn:
             request = await raw.get()
@@ -332,7 +332,7 @@ async def test_v2_turn_ends_with_the_idle_state_in_whatever_order(order: list[An
 
 
 @quirk("idle-without-reason")
-async def test_v2_work_that_ends_without_a_reason_has_ended() -> None:
+async def test_v2_turn_that_ends_without_a_stop_reason_has_ended() -> None:
     async with agent_by_hand(2) as (agent, raw), raw_session(agent, raw) as session:
         async with session.prompt("Hi") as turn:
             raw.answer((await raw.get())["id"], {"messageId": "u1"})
@@ -341,7 +341,7 @@ async def test_v2_work_that_ends_without_a_reason_has_ended() -> None:
 
 
 @requirement("R-PROMPT-31")
-async def test_idle_of_earlier_work_does_not_end_the_turn() -> None:
+async def test_idle_state_of_earlier_work_does_not_end_the_turn() -> None:
     async with agent_by_hand(2) as (agent, raw), raw_session(agent, raw) as session:
         async with session.events() as updates:
             raw.tell("session/update", {"sessionId": "s1", "update": RUNNING})
@@ -357,7 +357,7 @@ async def test_idle_of_earlier_work_does_not_end_the_turn() -> None:
 
 
 @requirement("R-PROMPT-31")
-async def test_late_end_of_a_turn_that_was_left_does_not_end_the_next_one() -> None:
+async def test_late_end_of_an_abandoned_turn_does_not_end_the_next_one() -> None:
     async with agent_by_hand(2) as (agent, raw), raw_session(agent, raw) as session:
         with pytest.raises(LookupError):
             async with session.prompt("Hi", cancel_timeout_s=0.01):
@@ -378,7 +378,7 @@ async def test_late_end_of_a_turn_that_was_left_does_not_end_the_next_one() -> N
 @quirk("updates-before-session")
 @requirement("R-PROMPT-18")
 @BOTH
-async def test_updates_before_the_session_is_known_and_after_the_turn_count(version: int) -> None:
+async def test_updates_before_the_setup_response_and_after_the_turn_count(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw):
         raw.tell(*title("s1", "early"))
         async with raw_session(agent, raw) as session:
@@ -390,7 +390,7 @@ async def test_updates_before_the_session_is_known_and_after_the_turn_count(vers
 
 
 @quirk("unannounced-tool-call")
-async def test_tool_call_that_was_never_announced_is_shown() -> None:
+async def test_update_of_an_unannounced_tool_call_is_shown() -> None:
     async with agent_by_hand(1) as (agent, raw), raw_session(agent, raw) as session:
         async with session.events() as updates:
             update = {"sessionUpdate": "tool_call_update", "toolCallId": "x", "status": "completed"}
@@ -402,7 +402,7 @@ async def test_tool_call_that_was_never_announced_is_shown() -> None:
 
 @quirk("unknown-updates")
 @BOTH
-async def test_update_of_an_unknown_type_is_shown_as_it_came(version: int) -> None:
+async def test_update_of_an_unknown_type_is_shown_unchanged(version: int) -> None:
     async with (
         agent_by_hand(version) as (agent, raw),
         raw_session(agent, raw) as session,
@@ -414,7 +414,7 @@ async def test_update_of_an_unknown_type_is_shown_as_it_came(version: int) -> No
 
 
 @requirement("R-MSG-06", "R-MSG-07", "R-MSG-08")
-async def test_v2_message_that_is_sent_whole_goes_on_or_is_rewritten() -> None:
+async def test_v2_complete_message_is_extended_or_replaced() -> None:
     async def talk(speaker: Speaker) -> None:
         def whole(*texts: str) -> v2.AgentMessage:
             return v2.AgentMessage(
@@ -442,9 +442,7 @@ async def test_v2_message_that_is_sent_whole_goes_on_or_is_rewritten() -> None:
 
 @pytest.mark.parametrize("size", [1, 30_000])
 @BOTH
-async def test_agent_waits_for_a_consumer_that_does_not_take_events(
-    version: int, size: int
-) -> None:
+async def test_agent_waits_for_a_consumer_that_does_not_read(version: int, size: int) -> None:
     sent = 0
     text = "x" * size
 
@@ -525,7 +523,7 @@ async def raw_session(agent: Any, raw: RawPeer) -> AsyncGenerator[ClientSession,
 
 @BOTH
 @pytest.mark.parametrize("content", [None, 5, b"text"], ids=["none", "number", "bytes"])
-async def test_prompt_of_something_that_is_no_content_fails(version: int, content: Any) -> None:
+async def test_prompt_with_invalid_content_fails(version: int, content: Any) -> None:
     async with session_with(version, greet) as session:
         with pytest.raises(TypeError, match=r"^prompt\(contents=…\), one of them: expected str"):
             session.prompt(content)

@@ -8,7 +8,7 @@ import pytest
 
 from accord.text.lenient_json import dumps, loads
 from accord_conformance.client.probe_reply import session_state
-from client.wire import BOTH, agent_by_hand, opened, update
+from client.wire_agents import BOTH, agent_by_hand, opened, update
 
 
 def parts(version: int) -> list[dict[str, Any]]:

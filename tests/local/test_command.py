@@ -1,4 +1,4 @@
-"""Commands: their output, their end, and that nothing of them is left."""
+"""Commands: output, exit, and no processes left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def python(code: str, **options: object) -> LocalCommand:
 
 
 class Heard:
-    """What a command has printed so far; tells when there is a whole line."""
+    """Records the output of a command, and signals the first complete line."""
 
     def __init__(self) -> None:
         self.text = b""
@@ -39,7 +39,7 @@ class Heard:
 
 
 def alive(pid: int) -> bool:
-    """Tell whether a process runs; one that is dead and not reaped by its new parent does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -48,7 +48,7 @@ def alive(pid: int) -> bool:
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
 
 
-async def test_output_and_exit_code() -> None:
+async def test_output_and_exit_code_are_returned() -> None:
     heard: list[bytes] = []
     command = python(
         "import sys; print('out', flush=True); print('err', file=sys.stderr); sys.exit(3)",
@@ -78,7 +78,7 @@ async def test_killed_command_names_the_signal_and_keeps_its_output() -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no signals")
-async def test_closing_ends_what_the_command_has_started() -> None:
+async def test_close_ends_the_children_of_the_command() -> None:
     code = (
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
@@ -94,7 +94,7 @@ async def test_closing_ends_what_the_command_has_started() -> None:
     assert not alive(child)
 
 
-async def test_end_does_not_wait_for_a_child_that_holds_the_output() -> None:
+async def test_exit_does_not_wait_for_a_child_that_holds_the_output() -> None:
     code = (
         "import subprocess, sys\n"
         "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
@@ -107,7 +107,7 @@ async def test_end_does_not_wait_for_a_child_that_holds_the_output() -> None:
         await command.aclose()
 
 
-async def test_environment_is_ours_with_changes() -> None:
+async def test_environment_is_inherited_with_changes() -> None:
     command = python("import os; print(os.environ['A'], 'PATH' in os.environ)", env={"A": "b"})
     try:
         await command.wait()
@@ -116,7 +116,7 @@ async def test_environment_is_ours_with_changes() -> None:
         await command.aclose()
 
 
-async def test_command_that_does_not_exist_cannot_be_started() -> None:
+async def test_missing_command_is_an_error() -> None:
     with pytest.raises(StartError):
         LocalCommand(["no-such-command"], cwd=HERE)
 
@@ -126,7 +126,7 @@ async def test_command_that_does_not_exist_cannot_be_started() -> None:
     ("limit", "kept", "truncated"),
     [(None, "äöü€", False), (9, "äöü€", False), (8, "öü€", True), (5, "ü€", True), (2, "", True)],
 )
-def test_output_is_cut_at_its_beginning_between_characters(
+def test_output_is_truncated_at_its_beginning_between_characters(
     limit: int | None, kept: str, truncated: bool
 ) -> None:
     output = Output(limit)
@@ -136,7 +136,7 @@ def test_output_is_cut_at_its_beginning_between_characters(
     assert output.truncated is truncated
 
 
-def test_long_output_is_not_kept() -> None:
+def test_memory_for_long_output_is_limited() -> None:
     output = Output(10)
     for _ in range(100):
         output.add(b"x" * 1000)

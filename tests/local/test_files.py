@@ -1,4 +1,4 @@
-"""Files inside roots: read, written, and never outside."""
+"""Files below roots: reads and writes never leave them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def test_file_is_read_and_written_with_its_line_ends(root: Path) -> None:
+def test_file_is_read_and_written_with_its_line_endings(root: Path) -> None:
     roots = Roots([str(root)])
     roots.write("a.txt", "one\r\ntwo\n")
     assert (root / "a.txt").read_bytes() == b"one\r\ntwo\n"
@@ -31,13 +31,13 @@ def test_file_is_read_and_written_with_its_line_ends(root: Path) -> None:
     assert (root / "a.txt").read_bytes() == b"x"
 
 
-def test_missing_parents_are_made(root: Path) -> None:
+def test_missing_parents_are_created(root: Path) -> None:
     Roots([str(root)]).write("deep/er/a.txt", "x")
     assert (root / "deep" / "er" / "a.txt").read_text() == "x"
 
 
 @requirement("R-DIR-05", "R-DIR-09")
-def test_relative_paths_belong_to_the_first_root(root: Path, tmp_path: Path) -> None:
+def test_relative_paths_are_below_the_first_root(root: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     roots = Roots([str(root), str(other)])
@@ -49,7 +49,7 @@ def test_relative_paths_belong_to_the_first_root(root: Path, tmp_path: Path) -> 
 
 @requirement("R-DIR-10")
 @pytest.mark.parametrize("path", ["../secret", "link", "folder/secret", "/etc/hostname"])
-def test_no_path_leads_out(root: Path, tmp_path: Path, path: str) -> None:
+def test_no_path_leads_outside(root: Path, tmp_path: Path, path: str) -> None:
     (root / "link").symlink_to(tmp_path / "secret")
     (root / "folder").symlink_to(tmp_path)
     roots = Roots([str(root)])
@@ -61,7 +61,9 @@ def test_no_path_leads_out(root: Path, tmp_path: Path, path: str) -> None:
 
 
 @requirement("R-DIR-10")
-def test_root_beside_one_with_a_longer_name_is_another(tmp_path: Path, root: Path) -> None:
+def test_directory_whose_name_starts_with_the_name_of_a_root_is_outside(
+    tmp_path: Path, root: Path
+) -> None:
     (tmp_path / "root2").mkdir()
     (tmp_path / "root2" / "a").write_text("no")
     with pytest.raises(OutsideRoots):
@@ -97,7 +99,7 @@ def test_link_that_appears_after_the_check_is_not_followed(
 
 
 @requirement("R-DIR-10")
-def test_real_path_is_that_of_the_standard_library(root: Path, tmp_path: Path) -> None:
+def test_real_path_equals_that_of_the_standard_library(root: Path, tmp_path: Path) -> None:
     (root / "folder").mkdir()
     (root / "folder" / "file").write_text("x")
     (root / "inside").symlink_to("folder")
@@ -120,7 +122,7 @@ def test_real_path_is_that_of_the_standard_library(root: Path, tmp_path: Path) -
     assert [real_path(text) for text in ("/", "//", "/.")] == ["/"] * 3
 
 
-def test_what_is_no_file_is_refused_at_once(root: Path) -> None:
+def test_special_file_is_rejected_without_waiting(root: Path) -> None:
     os.mkfifo(root / "pipe")
     (root / "folder").mkdir()
     roots = Roots([str(root)])
@@ -131,7 +133,7 @@ def test_what_is_no_file_is_refused_at_once(root: Path) -> None:
             roots.write(name, "x")
 
 
-def test_missing_file_is_missing(root: Path) -> None:
+def test_missing_file_is_an_error(root: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Roots([str(root)]).read("a")
 
@@ -153,7 +155,7 @@ def test_lines_are_counted_from_1(line: int | None, limit: int | None, found: st
     assert lines_of("a\nb\r\n\x0cc", line, limit) == found
 
 
-def test_what_is_allowed_elsewhere_is_that_file_and_no_other(root: Path, tmp_path: Path) -> None:
+def test_permission_for_an_outside_path_covers_only_that_file(root: Path, tmp_path: Path) -> None:
     also: set[str] = set()
     roots = Roots([str(root)], also=also)
     with pytest.raises(OutsideRoots):
@@ -165,7 +167,7 @@ def test_what_is_allowed_elsewhere_is_that_file_and_no_other(root: Path, tmp_pat
         roots.read("../other")
 
 
-def test_removing_a_link_leaves_what_it_leads_to(root: Path, tmp_path: Path) -> None:
+def test_removing_a_link_keeps_its_target(root: Path, tmp_path: Path) -> None:
     (root / "link").symlink_to(tmp_path / "secret")
     (root / "empty").mkdir()
     roots = Roots([str(root)])
@@ -175,7 +177,7 @@ def test_removing_a_link_leaves_what_it_leads_to(root: Path, tmp_path: Path) -> 
     assert (tmp_path / "secret").exists()
 
 
-def test_full_directory_root_and_what_is_outside_are_not_removed(root: Path) -> None:
+def test_full_directory_root_and_outside_path_are_not_removed(root: Path) -> None:
     (root / "full").mkdir()
     (root / "full" / "a.txt").write_text("a")
     (root / "out").symlink_to(root.parent)
@@ -187,7 +189,7 @@ def test_full_directory_root_and_what_is_outside_are_not_removed(root: Path) -> 
             roots.remove(path)
 
 
-def test_moving_makes_directories_and_overwrites_nothing(root: Path) -> None:
+def test_move_creates_directories_and_overwrites_nothing(root: Path) -> None:
     (root / "a.txt").write_text("a")
     (root / "b.txt").write_text("b")
     roots = Roots([str(root)])
@@ -203,7 +205,7 @@ def test_moving_makes_directories_and_overwrites_nothing(root: Path) -> None:
 
 
 @requirement("R-DIR-10")
-def test_file_with_a_further_name_is_refused_unless_it_is_allowed(
+def test_file_with_several_hard_links_is_rejected_unless_allowed(
     root: Path, tmp_path: Path
 ) -> None:
     os.link(tmp_path / "secret", root / "inside")
@@ -222,9 +224,7 @@ def test_file_with_a_further_name_is_refused_unless_it_is_allowed(
 
 
 @requirement("R-DIR-10")
-def test_root_that_is_exchanged_for_a_link_later_does_not_lead_out(
-    root: Path, tmp_path: Path
-) -> None:
+def test_root_that_is_replaced_by_a_link_later_is_not_followed(root: Path, tmp_path: Path) -> None:
     second = tmp_path / "second"
     second.mkdir()
     roots = Roots([str(root), str(second)])
@@ -247,7 +247,7 @@ BAD_PATHS = [
 
 
 @pytest.mark.parametrize("path", BAD_PATHS, ids=range(len(BAD_PATHS)))
-def test_text_that_cannot_be_a_path_is_an_error_of_the_system(root: Path, path: str) -> None:
+def test_text_that_is_not_a_path_is_an_os_error(root: Path, path: str) -> None:
     roots = Roots([str(root)])
     (root / "a").write_text("a")
     for use in (
@@ -261,15 +261,15 @@ def test_text_that_cannot_be_a_path_is_an_error_of_the_system(root: Path, path: 
         with pytest.raises(OSError, match=r".+"):
             use(path)
     assert [entry.name for entry in root.iterdir()] == ["a"]
-    if len(path) != 300:  # a name that could be that of a new file on another disk
+    if len(path) != 300:  # on another file system this can be a valid name of a new file
         with pytest.raises(OSError, match=r".+"):
             roots.resolve(path)
         with pytest.raises(OSError, match=r".+"):
             Roots([path])
 
 
-def test_links_in_a_path_that_is_too_long_are_not_passed_on(root: Path, tmp_path: Path) -> None:
-    """`realpath` leaves links as they are where the path up to them is too long to look at."""
+def test_links_in_a_path_that_is_too_long_are_resolved(root: Path, tmp_path: Path) -> None:
+    """`realpath` keeps links if the path up to them is too long to examine."""
     (root / "d").mkdir()
     (root / "d" / "out").symlink_to(tmp_path)
     with pytest.raises(OSError, match=r".+"):

@@ -1,4 +1,4 @@
-"""Short calls run in place until one of them is slow."""
+"""Short calls run on the event loop until one of them is slow."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Clock:
         return self.now
 
     def work(self, seconds: float) -> bool:
-        """Take a while; return whether the event loop waits for it."""
+        """Take some time; return whether the call blocked the event loop."""
         self.now += seconds
         return threading.current_thread() is threading.main_thread()
 
 
-async def test_calls_are_made_in_place_until_one_is_slow() -> None:
+async def test_calls_run_in_place_until_one_is_slow() -> None:
     clock = Clock()
     calls = InPlace(clock)
     assert [await calls.call(clock.work, SLOW_S / 2) for _ in range(3)] == [True] * 3

@@ -1,4 +1,4 @@
-"""Some lines of a file cost what is before them, and never more memory than they have."""
+"""Reading lines of a file reads no more than necessary, in little memory."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def plainly(text: str, line: int | None, limit: int | None) -> str:
 
 @requirement("R-FS-03")
 @given(st.text("ä\n\r\x0c", max_size=12), NUMBERS, NUMBERS)
-def test_lines_of_a_text(text: str, line: int | None, limit: int | None) -> None:
+def test_lines_of_a_text_are_returned(text: str, line: int | None, limit: int | None) -> None:
     assert lines_of(text, line, limit) == plainly(text, line, limit)
 
 
 @requirement("R-FS-03")
 @given(st.binary(max_size=12), st.sampled_from([1, 9, 5000, 300_000]), NUMBERS, NUMBERS)
-def test_lines_of_a_file_are_those_of_its_text(
+def test_lines_of_a_file_equal_those_of_its_text(
     piece: bytes, times: int, line: int | None, limit: int | None
 ) -> None:
     data = (piece.replace(b"a", b"\n") + b"x") * min(times, 600_000 // (len(piece) + 1))
@@ -63,7 +63,7 @@ def _write_and_close(fd: int, data: bytes) -> None:
 
 @pytest.fixture
 def huge(tmp_path: Path) -> Path:
-    """A file that no machine could hold in memory, mostly hole."""
+    """A file that does not fit into memory, mostly a hole."""
     file = tmp_path / "huge.txt"
     file.write_bytes(b"first\nsecond\n")
     os.truncate(file, 1 << 42)
@@ -83,7 +83,7 @@ def test_line_of_a_huge_file_is_read_without_the_rest(huge: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows fills the hole")
 async def test_cancelled_read_ends_its_thread(huge: Path) -> None:
-    with huge.open("r+b") as file:  # so many empty lines that the search lasts
+    with huge.open("r+b") as file:  # enough empty lines to make the search slow
         file.write(b"\n" * MIB)
     began, ended = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""A file that is replaced holds the old text or the new, whatever happens."""
+"""A replaced file has the old text or the new text, whatever happens."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ while True:
 """
 
 
-def test_full_disk_leaves_the_old_text(tmp_path: Path) -> None:
+def test_full_disk_keeps_the_old_text(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("old")
     command = [sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
@@ -49,7 +49,7 @@ def test_full_disk_leaves_the_old_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_writer_that_is_killed_leaves_a_whole_text(tmp_path: Path, seed: int) -> None:
+def test_killed_writer_leaves_a_complete_text(tmp_path: Path, seed: int) -> None:
     file = tmp_path / "a.txt"
     file.write_text("a" * SIZE)
     command = [sys.executable, "-c", WITHOUT_END, str(tmp_path), str(SIZE)]
@@ -59,7 +59,7 @@ def test_writer_that_is_killed_leaves_a_whole_text(tmp_path: Path, seed: int) ->
         writer.stdout.readline()
         until = time.monotonic() + random.Random(seed).uniform(0.0, 0.1)
         while time.monotonic() < until:
-            assert len(set(file.read_bytes())) == 1  # readers see no part either
+            assert len(set(file.read_bytes())) == 1  # readers never see a part of it
         writer.send_signal(signal.SIGKILL)
     finally:
         writer.kill()
@@ -71,7 +71,7 @@ def test_writer_that_is_killed_leaves_a_whole_text(tmp_path: Path, seed: int) ->
     assert len(set(text)) == 1
 
 
-def test_mode_owner_and_attributes_stay(tmp_path: Path) -> None:
+def test_mode_owner_and_attributes_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "run.sh"
     file.write_text("old")
     file.chmod(0o750)
@@ -81,7 +81,7 @@ def test_mode_owner_and_attributes_stay(tmp_path: Path) -> None:
             os.setxattr(file, "user.origin", b"here")
             attributes = {"user.origin": b"here"}
         except OSError:
-            pass  # a file system without them
+            pass  # the file system does not support them
     before = file.stat()
     Roots([str(tmp_path)]).write("run.sh", "new")
     after = file.stat()
@@ -103,7 +103,7 @@ def test_new_content_does_not_run_as_the_owner_of_the_old(
     assert file.stat().st_mode & 0o7777 == left
 
 
-def test_new_file_gets_the_usual_mode(tmp_path: Path) -> None:
+def test_new_file_has_the_default_mode(tmp_path: Path) -> None:
     umask = os.umask(0o027)
     try:
         Roots([str(tmp_path)]).write("a.txt", "x")
@@ -112,8 +112,8 @@ def test_new_file_gets_the_usual_mode(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o640
 
 
-def test_file_in_a_folder_that_takes_no_new_file_is_written_in_place() -> None:
-    """As root the folder's mode says nothing: then it is written as another user."""
+def test_file_in_a_read_only_directory_is_written_in_place() -> None:
+    """The directory's mode does not restrict root, so root writes as another user."""
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
         base.chmod(0o755)
@@ -152,8 +152,8 @@ except PermissionError:
         folder.chmod(0o755)
 
 
-def test_link_that_appears_is_not_followed(tmp_path: Path) -> None:
-    """The name is resolved first: what is a link by the time it is opened was exchanged."""
+def test_link_that_appears_after_the_check_is_not_followed(tmp_path: Path) -> None:
+    """The name is resolved first, so a link at the time of opening was put there in between."""
     root = tmp_path / "root"
     root.mkdir()
     (tmp_path / "secret").write_text("secret")
@@ -170,7 +170,7 @@ def test_link_that_appears_is_not_followed(tmp_path: Path) -> None:
     assert [entry.name for entry in root.iterdir()] == ["a"]
 
 
-def test_new_file_is_made_as_a_whole_and_overwrites_nothing(tmp_path: Path) -> None:
+def test_new_file_is_created_atomically_and_overwrites_nothing(tmp_path: Path) -> None:
     roots = Roots([str(tmp_path)])
     roots.create("deep/a.txt", b"new")
     assert (tmp_path / "deep" / "a.txt").read_bytes() == b"new"
@@ -183,7 +183,7 @@ def test_new_file_is_made_as_a_whole_and_overwrites_nothing(tmp_path: Path) -> N
     assert {entry.name for entry in tmp_path.rglob("*")} == {"deep", "a.txt", "link", "nowhere"}
 
 
-def test_content_that_is_not_expected_stays(tmp_path: Path) -> None:
+def test_unexpected_content_is_kept(tmp_path: Path) -> None:
     roots = Roots([str(tmp_path)])
     seen: list[bytes | None] = []
 

@@ -1,4 +1,4 @@
-"""`initialize`: both versions on either side, its order, its failures, agents that answer oddly."""
+"""`initialize`: both versions on either side, order, failures, and agents that violate it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def serving(transport: Transport, *agents: Any) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def raw_client(*agents: Any) -> AsyncGenerator[RawPeer]:
-    """Serve agents to a client by hand."""
+    """Serve agents to a raw client."""
     here, there = pair()
     async with serving(here, *agents):
         raw = RawPeer(there)
@@ -100,7 +100,7 @@ async def raw_client(*agents: Any) -> AsyncGenerator[RawPeer]:
 
 
 class RawAgents:
-    """Agents by hand: each connection gets a new one."""
+    """Raw agents: each connection is to a new one."""
 
     def __init__(self) -> None:
         self.agents: asyncio.Queue[RawPeer] = asyncio.Queue()
@@ -117,7 +117,7 @@ class RawAgents:
 async def connecting(
     *clients: Any, transport: Any = None
 ) -> AsyncGenerator[tuple[asyncio.Future[Any], RawAgents, asyncio.Event]]:
-    """Connect clients to agents by hand; the future is the remote agent, the event leaves."""
+    """Connect clients to raw agents; yield the remote agent, the raw agents and a leave event."""
     agents, leave = RawAgents(), asyncio.Event()
     opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -152,7 +152,7 @@ V2_BODY = {"protocolVersion": 2, "capabilities": {}, "info": INFO}
 FALSE_V2 = {**V1_BODY, "protocolVersion": 2}
 
 
-# Both sides ours.
+# Both sides by Accord.
 
 
 @requirement("R-INIT-02", "R-INIT-05")
@@ -170,9 +170,7 @@ FALSE_V2 = {**V1_BODY, "protocolVersion": 2}
         ("both", "both", 2),
     ],
 )
-async def test_the_newest_version_of_both_is_spoken(
-    agent: str, client: str, version: int | None
-) -> None:
+async def test_newest_common_version_is_used(agent: str, client: str, version: int | None) -> None:
     here, there = pair()
     agents, clients = [cls() for cls in AGENTS[agent]], [cls() for cls in CLIENTS[client]]
     async with serving(here, *agents):
@@ -238,7 +236,7 @@ async def test_one_role_of_each_version_is_expected(roles: Any) -> None:
     await there.aclose()
 
 
-async def test_a_class_or_a_role_of_the_other_side_is_refused_at_once() -> None:
+async def test_class_or_role_of_the_other_side_is_rejected_at_once() -> None:
     wrong: Any
     for wrong in (v1.AgentRole, v1.ClientRole()):
         with pytest.raises(TypeError, match="play the agent"):
@@ -249,7 +247,7 @@ async def test_a_class_or_a_role_of_the_other_side_is_refused_at_once() -> None:
                 pass
 
 
-async def test_the_version_is_never_the_users_to_set() -> None:
+async def test_user_cannot_set_the_version() -> None:
     class Liar1(Agent1):
         def initialize(self, params: Any, context: Any) -> Any:
             return v1.InitializeResponse(protocol_version=2)
@@ -268,7 +266,7 @@ async def test_the_version_is_never_the_users_to_set() -> None:
 
 
 @requirement("R-INIT-01", "R-INIT-30", "R-ROUTE-01", "R-BATCH-10")
-async def test_before_initialize_only_requests_are_answered_and_they_are_refused() -> None:
+async def test_messages_before_initialize_are_rejected_and_only_requests_are_answered() -> None:
     async with raw_client(Agent1(), Agent2()) as raw:
         raw.tell("session/cancel", {"sessionId": "s"})
         raw.send(success(3, {}), cancel(9))
@@ -282,7 +280,7 @@ async def test_before_initialize_only_requests_are_answered_and_they_are_refused
 
 
 @requirement("R-INIT-31", "R-ROUTE-02")
-async def test_a_version_older_than_all_on_offer_is_refused_with_those() -> None:
+async def test_version_older_than_all_supported_ones_is_rejected_with_a_list() -> None:
     async with raw_client(Agent2()) as raw:
         error = await raw.error_of(1, "initialize", v1_params())
         assert error["code"] == -32022
@@ -291,7 +289,7 @@ async def test_a_version_older_than_all_on_offer_is_refused_with_those() -> None
 
 
 @requirement("R-INIT-21", "R-ROUTE-05", "R-ROUTE-01")
-async def test_exactly_version_2_is_read_strictly() -> None:
+async def test_version_2_is_decoded_strictly() -> None:
     async with raw_client(Agent2()) as raw:
         for info in ({}, {"info": None}, {"info": {"name": "c"}}):
             params = {"protocolVersion": 2, "capabilities": {}, **info}
@@ -313,7 +311,7 @@ async def test_exactly_version_2_is_read_strictly() -> None:
         {"info": {"name": "c", "version": "1", "_meta": 1}, "capabilities": {"_meta": 1}},
     ],
 )
-async def test_a_version_newer_than_2_is_read_leniently(more: Any) -> None:
+async def test_version_newer_than_2_is_decoded_leniently(more: Any) -> None:
     seen: list[Any] = []
 
     class Agent(Agent2):
@@ -329,7 +327,7 @@ async def test_a_version_newer_than_2_is_read_leniently(more: Any) -> None:
 
 
 @requirement("R-INIT-13", "R-ROUTE-06")
-async def test_v2_params_are_translated_for_an_agent_of_v1() -> None:
+async def test_v2_params_are_translated_for_a_v1_agent() -> None:
     seen: list[Any] = []
 
     class Agent(Agent1):
@@ -348,7 +346,7 @@ async def test_v2_params_are_translated_for_an_agent_of_v1() -> None:
 
 @requirement("R-INIT-30")
 @pytest.mark.parametrize("delayed", [False, True])
-async def test_a_failed_initialize_can_be_sent_again(delayed: bool) -> None:
+async def test_failed_initialize_can_be_sent_again(delayed: bool) -> None:
     class Fails(Agent1):
         tries = 0
 
@@ -371,7 +369,7 @@ async def test_a_failed_initialize_can_be_sent_again(delayed: bool) -> None:
 
 
 class Slow(Agent2):
-    """Answers `initialize` when it is told to."""
+    """Answers `initialize` when the test says so."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -382,7 +380,7 @@ class Slow(Agent2):
 
 
 @requirement("R-INIT-34", "R-INIT-35")
-async def test_while_initialize_is_handled_requests_are_refused() -> None:
+async def test_requests_during_initialize_are_rejected() -> None:
     agent = Slow()
     async with raw_client(agent) as raw:
         raw.ask(1, "initialize", v2_params())
@@ -394,7 +392,7 @@ async def test_while_initialize_is_handled_requests_are_refused() -> None:
 
 
 @requirement("R-INIT-35")
-async def test_while_a_repeat_is_handled_requests_are_refused_in_v2() -> None:
+async def test_v2_requests_during_a_repeated_initialize_are_rejected() -> None:
     agent = Slow()
     agent.gate.set()
     async with raw_client(agent) as raw:
@@ -409,7 +407,7 @@ async def test_while_a_repeat_is_handled_requests_are_refused_in_v2() -> None:
 
 @requirement("R-REQCAN-14")
 @pytest.mark.parametrize("together", [False, True])
-async def test_a_cancelled_initialize_can_be_sent_again(together: bool) -> None:
+async def test_cancelled_initialize_can_be_sent_again(together: bool) -> None:
     agent = Slow()
     async with raw_client(agent) as raw:
         if together:
@@ -424,7 +422,7 @@ async def test_a_cancelled_initialize_can_be_sent_again(together: bool) -> None:
 
 
 @requirement("R-INIT-33", "R-ROUTE-07")
-async def test_v2_may_repeat_initialize_until_it_asks_something() -> None:
+async def test_v2_can_repeat_initialize_until_its_first_request() -> None:
     async with raw_client(Agent1(), Agent2()) as raw:
         for n in range(2):
             assert (await raw.result_of(n, "initialize", v2_params()))["protocolVersion"] == 2
@@ -436,7 +434,7 @@ async def test_v2_may_repeat_initialize_until_it_asks_something() -> None:
 
 
 @requirement("R-INIT-39")
-async def test_v1_may_repeat_initialize_at_any_time() -> None:
+async def test_v1_can_repeat_initialize_at_any_time() -> None:
     async with raw_client(Agent1()) as raw:
         await raw.result_of(1, "initialize", v1_params())
         await raw.result_of(2, "session/new", {"cwd": "/", "mcpServers": []})
@@ -445,7 +443,7 @@ async def test_v1_may_repeat_initialize_at_any_time() -> None:
 
 
 @requirement("R-GEN-06", "R-GEN-14")
-async def test_null_ids_are_refused_once_v2_is_spoken() -> None:
+async def test_null_ids_are_rejected_in_v2() -> None:
     async with raw_client(Agent1(), Agent2()) as raw:
         await raw.result_of(1, "initialize", v2_params())
         raw.ask(None, "session/list", {})
@@ -459,7 +457,7 @@ async def test_null_ids_are_refused_once_v2_is_spoken() -> None:
 
 
 @requirement("R-ROUTE-03")
-async def test_the_initialize_of_v2_needs_an_id() -> None:
+async def test_v2_initialize_needs_an_id() -> None:
     async with raw_client(Agent1(), Agent2()) as raw:
         error = await raw.error_of(None, "initialize", v2_params())
         assert error["code"] == -32600
@@ -470,7 +468,7 @@ async def test_the_initialize_of_v2_needs_an_id() -> None:
 
 
 @requirement("R-INIT-03")
-async def test_the_client_sends_its_newest_version_and_what_it_is() -> None:
+async def test_client_sends_its_newest_version_and_its_implementation() -> None:
     async with connecting(Reader1(), Asking2()) as (opened, agents, _):
         raw = await agents.agents.get()
         asked = await raw.get()
@@ -482,7 +480,7 @@ async def test_the_client_sends_its_newest_version_and_what_it_is() -> None:
 
 
 @requirement("R-INIT-36", "R-INIT-38")
-async def test_messages_before_the_answer_are_held_until_it_is_there() -> None:
+async def test_messages_before_the_response_are_held_until_it_arrives() -> None:
     client = Client1()
     async with connecting(client) as (opened, agents, _):
         raw = await agents.agents.get()
@@ -502,7 +500,7 @@ async def test_messages_before_the_answer_are_held_until_it_is_there() -> None:
 
 @requirement("R-INIT-14", "R-INIT-15")
 @pytest.mark.parametrize("body", [V1_BODY, FALSE_V2], ids=["v1", "false v2"])
-async def test_an_agent_of_v1_is_asked_again_in_the_words_of_v1(body: Any) -> None:
+async def test_v1_agent_is_asked_again_with_v1_params(body: Any) -> None:
     async with connecting(Reader1(), Client2()) as (opened, agents, _):
         raw = await agents.agents.get()
         first = await raw.get()
@@ -519,7 +517,7 @@ async def test_an_agent_of_v1_is_asked_again_in_the_words_of_v1(body: Any) -> No
 
 
 @requirement("R-INIT-15")
-async def test_a_client_without_offers_does_not_ask_again() -> None:
+async def test_client_without_capabilities_does_not_ask_again() -> None:
     async with connecting(Client1(), Client2()) as (opened, agents, _):
         raw = await agents.agents.get()
         raw.answer((await raw.get())["id"], V1_BODY)
@@ -529,7 +527,7 @@ async def test_a_client_without_offers_does_not_ask_again() -> None:
 
 
 @requirement("R-INIT-15")
-async def test_where_the_repeat_is_refused_a_new_connection_is_made() -> None:
+async def test_rejected_repeat_is_sent_on_a_new_connection() -> None:
     async with connecting(Reader1(), Client2()) as (opened, agents, _):
         raw = await agents.agents.get()
         raw.answer((await raw.get())["id"], V1_BODY)
@@ -544,9 +542,7 @@ async def test_where_the_repeat_is_refused_a_new_connection_is_made() -> None:
         assert (await opened).spec.version == 1
 
 
-async def test_where_the_repeat_is_refused_and_there_is_one_transport_the_refusal_is_raised() -> (
-    None
-):
+async def test_rejected_repeat_on_a_single_transport_is_raised() -> None:
     here, there = pair()
     raw = RawPeer(there)
     await there.start(raw)
@@ -563,7 +559,7 @@ REFUSED = {"code": -32602, "message": "protocolVersion: expected 1"}
 
 
 @quirk("v2-refused-as-invalid")
-async def test_an_agent_that_refuses_v2_as_invalid_is_started_again_and_asked_for_v1() -> None:
+async def test_agent_that_rejects_v2_as_invalid_is_restarted_and_asked_for_v1() -> None:
     async with connecting(Reader1(), Client2()) as (opened, agents, _):
         raw = await agents.agents.get()
         raw.send({"jsonrpc": "2.0", "id": (await raw.get())["id"], "error": REFUSED})
@@ -576,7 +572,7 @@ async def test_an_agent_that_refuses_v2_as_invalid_is_started_again_and_asked_fo
 
 
 @quirk("v2-refused-as-invalid")
-async def test_an_agent_on_one_transport_that_refuses_v2_as_invalid_is_asked_again_there() -> None:
+async def test_agent_on_one_transport_that_rejects_v2_as_invalid_is_asked_again() -> None:
     here, there = pair()
     raw = RawPeer(there)
     await there.start(raw)
@@ -590,7 +586,7 @@ async def test_an_agent_on_one_transport_that_refuses_v2_as_invalid_is_asked_aga
 
 
 @pytest.mark.parametrize("code", [-32602, -32603, -32601, -32000, -32022])
-async def test_the_refusal_of_a_version_says_how_to_choose_another(code: int) -> None:
+async def test_version_error_says_how_to_select_another(code: int) -> None:
     async with connecting(Client2()) as (opened, agents, _):
         raw = await agents.agents.get()
         error = {"code": code, "message": "No", "data": {"reason": "too new"}}
@@ -603,7 +599,7 @@ async def test_the_refusal_of_a_version_says_how_to_choose_another(code: int) ->
             assert (caught.value.code, caught.value.data) == (code, {"reason": "too new"})
 
 
-async def test_an_agent_that_refuses_both_versions_is_given_up() -> None:
+async def test_agent_that_rejects_both_versions_is_an_error() -> None:
     async with connecting(Reader1(), Client2()) as (opened, agents, _):
         for _ in range(2):
             raw = await agents.agents.get()
@@ -627,7 +623,7 @@ async def test_an_agent_that_refuses_both_versions_is_given_up() -> None:
         ((Client1,), {"error": {"code": -32001, "message": "No"}}),
     ],
 )
-async def test_an_agent_of_other_versions_is_unsupported_and_left(
+async def test_agent_with_other_versions_is_unsupported_and_disconnected(
     clients: Any, answer: Any
 ) -> None:
     async with connecting(*(cls() for cls in clients)) as (opened, agents, _):
@@ -639,7 +635,7 @@ async def test_an_agent_of_other_versions_is_unsupported_and_left(
 
 
 @requirement("R-INIT-21")
-async def test_a_v2_answer_without_info_is_an_error_of_the_agent() -> None:
+async def test_v2_response_without_info_is_an_error_of_the_agent() -> None:
     async with connecting(Client2()) as (opened, agents, _):
         raw = await agents.agents.get()
         raw.answer((await raw.get())["id"], {"protocolVersion": 2, "capabilities": {}})
@@ -647,7 +643,7 @@ async def test_a_v2_answer_without_info_is_an_error_of_the_agent() -> None:
             await opened
 
 
-async def test_a_refused_initialize_is_raised_and_the_agent_left() -> None:
+async def test_rejected_initialize_is_raised_and_the_agent_is_disconnected() -> None:
     async with connecting(Client1(), Client2()) as (opened, agents, _):
         raw = await agents.agents.get()
         error = {"code": -32000, "message": "Log in"}
@@ -657,7 +653,7 @@ async def test_a_refused_initialize_is_raised_and_the_agent_left() -> None:
         await raw.ended.wait()
 
 
-async def test_an_agent_that_hangs_up_instead_of_answering_is_lost() -> None:
+async def test_agent_that_disconnects_instead_of_responding_is_lost() -> None:
     async with connecting(Client1()) as (opened, agents, _):
         raw = await agents.agents.get()
         await raw.get()
@@ -666,7 +662,7 @@ async def test_an_agent_that_hangs_up_instead_of_answering_is_lost() -> None:
             await opened
 
 
-async def test_an_agent_that_does_not_answer_in_time_is_left() -> None:
+async def test_agent_that_does_not_respond_in_time_is_disconnected() -> None:
     agents = RawAgents()
     with pytest.raises(TimeoutError):
         async with connect(agents, Client1(), limits=QUICK, initialize_timeout_s=0.01):
@@ -675,7 +671,7 @@ async def test_an_agent_that_does_not_answer_in_time_is_left() -> None:
 
 
 @requirement("R-GEN-14")
-async def test_a_v2_client_refuses_null_ids() -> None:
+async def test_v2_client_rejects_null_ids() -> None:
     async with connecting(Client2()) as (opened, agents, _):
         raw = await agents.agents.get()
         raw.answer((await raw.get())["id"], V2_BODY)
@@ -684,7 +680,7 @@ async def test_a_v2_client_refuses_null_ids() -> None:
         assert (await raw.get())["error"]["code"] == -32600
 
 
-async def test_leaving_closes_the_connection() -> None:
+async def test_leaving_the_block_closes_the_connection() -> None:
     async with connecting(Client1()) as (opened, agents, leave):
         raw = await agents.agents.get()
         raw.answer((await raw.get())["id"], V1_BODY)
@@ -706,11 +702,11 @@ async def test_observers_see_initialize_on_both_sides() -> None:
     assert seen == {"agent": ["received", "sent"], "client": ["sent", "received"]}
 
 
-# Results with nothing in them.
+# Empty results.
 
 
 @requirement("R-GEN-10")
-async def test_a_handler_that_returns_none_is_answered_as_its_method_allows(
+async def test_handler_that_returns_none_is_answered_with_the_empty_result_of_its_method(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Silent(Agent1):
@@ -734,7 +730,7 @@ async def test_a_handler_that_returns_none_is_answered_as_its_method_allows(
 
 @quirk("null-result")
 @requirement("R-GEN-10")
-async def test_a_null_result_is_taken_where_nothing_is_required() -> None:
+async def test_null_result_is_accepted_if_nothing_is_required() -> None:
     async with connecting(Client1()) as (opened, agents, _):
         raw = await agents.agents.get()
         raw.answer((await raw.get())["id"], {"protocolVersion": 1})

@@ -1,4 +1,4 @@
-"""Which capability opens what."""
+"""Gates: the capabilities that enable methods and fields."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def both(spec: Any, *gates: str) -> dict[str, Any]:
 
 @requirement("R-INIT-16")
 @pytest.mark.parametrize(("spec", "gate"), GATES)
-def test_a_gate_is_closed_until_it_is_opened(spec: Any, gate: str) -> None:
+def test_gate_is_closed_by_default(spec: Any, gate: str) -> None:
     assert not is_open(gate, both(spec))
     assert is_open(gate, both(spec, gate))
 
 
 @pytest.mark.parametrize(("spec", "gate"), GATES)
-def test_opening_a_gate_opens_nothing_beside_its_own_path(spec: Any, gate: str) -> None:
+def test_opening_a_gate_opens_only_its_path(spec: Any, gate: str) -> None:
     opened = both(spec, gate)
     others = {
         str(g.values[1])
@@ -53,7 +53,7 @@ def test_opening_a_gate_opens_nothing_beside_its_own_path(spec: Any, gate: str) 
 
 @requirement("R-INIT-26")
 @pytest.mark.parametrize("value", [None, False, 0, 1, "true", [], {}])
-def test_a_boolean_of_v1_is_on_for_true_only(value: Any) -> None:
+def test_boolean_of_v1_is_on_only_for_true(value: Any) -> None:
     capabilities = {"agent": convert({"loadSession": value}, v1.AgentCapabilities)}
     assert not is_open("agent.load_session", capabilities)
     assert is_open(
@@ -67,14 +67,14 @@ def test_a_boolean_of_v1_is_on_for_true_only(value: Any) -> None:
     [({}, True), ({"x": 1}, True), (None, False), (False, False), (True, False), ([], False)],
     ids=str,
 )
-def test_a_marker_is_on_for_an_object_only(value: Any, opened: bool) -> None:
+def test_marker_is_on_only_for_an_object(value: Any, opened: bool) -> None:
     agent_v1 = convert({"sessionCapabilities": {"list": value}}, v1.AgentCapabilities)
     agent_v2 = convert({"session": {"fork": value}}, v2.AgentCapabilities)
     assert is_open("agent.session_capabilities.list", {"agent": agent_v1}) is opened
     assert is_open("agent.session.fork", {"agent": agent_v2}) is opened
 
 
-def test_a_side_that_said_nothing_offers_nothing() -> None:
+def test_side_without_capabilities_supports_nothing() -> None:
     assert not is_open("client.terminal", {"client": None})
 
 
@@ -116,15 +116,15 @@ def test_closed_variants_are_named_with_their_gates() -> None:
         ),
     ],
 )
-def test_opening_writes_what_the_gates_name(
+def test_opening_sets_the_capabilities_of_the_gates(
     cls: Any, side: str, gates: list[str], written: Any
 ) -> None:
     assert to_builtins(opening(cls, side, gates, convert)) == written
 
 
 @pytest.mark.parametrize("spec", [V1, V2], ids=["v1", "v2"])
-def test_types_are_looked_at_once(spec: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each agent opens its gates at `initialize`: looking at the types costs milliseconds."""
+def test_types_are_inspected_once(spec: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each agent opens its gates at `initialize`, and inspecting the types takes milliseconds."""
     gates = {method.gate for method in spec.methods if method.gate and method.to == "agent"}
     before = both(spec, *gates)
 
@@ -134,5 +134,5 @@ def test_types_are_looked_at_once(spec: Any, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("typing.get_type_hints", look)
     assert both(spec, *gates) == before
     again = opening(CAPABILITIES[spec.version]["agent"], "agent", gates, lambda offered, _: offered)
-    again.clear()  # what it returns is not shared
+    again.clear()  # the result is not shared
     assert both(spec, *gates) == before

@@ -1,4 +1,4 @@
-"""When an agent accepts `initialize`."""
+"""The states in which an agent accepts `initialize`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_initialize_settles_the_version(version: ProtocolVersion) -> None:
 
 
 @requirement("R-INIT-34")
-def test_initialize_is_refused_while_another_is_handled() -> None:
+def test_initialize_is_rejected_while_another_is_handled() -> None:
     lifecycle = AgentLifecycle()
     lifecycle.begin(2)
     with pytest.raises(InvalidRequest):
@@ -39,7 +39,7 @@ def test_initialize_is_refused_while_another_is_handled() -> None:
 
 
 @EACH
-def test_initialize_is_refused_while_a_repeat_is_handled(version: ProtocolVersion) -> None:
+def test_initialize_is_rejected_while_a_repeat_is_handled(version: ProtocolVersion) -> None:
     lifecycle = ready(version)
     lifecycle.begin(version)
     with pytest.raises(InvalidRequest):
@@ -47,7 +47,7 @@ def test_initialize_is_refused_while_a_repeat_is_handled(version: ProtocolVersio
 
 
 @requirement("R-INIT-30")
-def test_a_failed_initialize_can_be_sent_again() -> None:
+def test_failed_initialize_can_be_sent_again() -> None:
     lifecycle = AgentLifecycle()
     lifecycle.begin(1)
     lifecycle.fail()
@@ -59,7 +59,7 @@ def test_a_failed_initialize_can_be_sent_again() -> None:
 
 @requirement("R-INIT-33", "R-INIT-39")
 @EACH
-def test_initialize_may_be_repeated_before_anything_else(version: ProtocolVersion) -> None:
+def test_initialize_can_be_repeated_before_other_requests(version: ProtocolVersion) -> None:
     lifecycle = ready(version)
     lifecycle.begin(version)
     lifecycle.complete(version)
@@ -68,7 +68,7 @@ def test_initialize_may_be_repeated_before_anything_else(version: ProtocolVersio
 
 @requirement("R-INIT-33")
 @EACH
-def test_a_failed_repeat_leaves_the_version_in_force(version: ProtocolVersion) -> None:
+def test_failed_repeat_keeps_the_version(version: ProtocolVersion) -> None:
     lifecycle = ready(version)
     lifecycle.begin(2)
     lifecycle.fail()
@@ -76,7 +76,7 @@ def test_a_failed_repeat_leaves_the_version_in_force(version: ProtocolVersion) -
 
 
 @requirement("R-INIT-34")
-def test_v2_refuses_initialize_after_another_request() -> None:
+def test_v2_rejects_initialize_after_another_request() -> None:
     lifecycle = ready(2)
     lifecycle.use()
     with pytest.raises(InvalidRequest):
@@ -84,7 +84,7 @@ def test_v2_refuses_initialize_after_another_request() -> None:
 
 
 @requirement("R-INIT-39", "R-ROUTE-04")
-def test_v1_takes_initialize_at_any_time_and_stays_in_use() -> None:
+def test_v1_accepts_initialize_at_any_time() -> None:
     lifecycle = ready(1)
     lifecycle.use()
     lifecycle.begin(1)
@@ -94,7 +94,7 @@ def test_v1_takes_initialize_at_any_time_and_stays_in_use() -> None:
 
 @requirement("R-INIT-34")
 @pytest.mark.parametrize("requested", [0, 1])
-def test_v2_refuses_a_repeat_that_asks_for_less(requested: int) -> None:
+def test_v2_rejects_a_repeat_with_fewer_capabilities(requested: int) -> None:
     lifecycle = ready(2)
     with pytest.raises(InvalidRequest):
         lifecycle.begin(requested)
@@ -103,14 +103,14 @@ def test_v2_refuses_a_repeat_that_asks_for_less(requested: int) -> None:
 
 @requirement("R-INIT-33")
 @pytest.mark.parametrize("requested", [2, 3])
-def test_v2_takes_a_repeat_that_asks_for_as_much_or_more(requested: int) -> None:
+def test_v2_accepts_a_repeat_with_the_same_or_more_capabilities(requested: int) -> None:
     lifecycle = ready(2)
     lifecycle.begin(requested)
     assert lifecycle.state == "initializing"
 
 
 @requirement("R-INIT-30")
-def test_what_comes_too_early_is_an_invalid_request() -> None:
+def test_message_before_initialize_is_an_invalid_request() -> None:
     error = AgentLifecycle.too_early("session/new")
     assert error.code == -32600
     assert "session/new" in error.message

@@ -1,4 +1,4 @@
-"""Which version is spoken: the whole table, false v2, and v2 params as v1 reads them."""
+"""Version negotiation: the table, agents that falsely claim v2, and v2 params for v1."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ REFUSED = None
         ((2, 1), 1, 1),
     ],
 )
-def test_the_agent_selects_as_the_table_says(
+def test_agent_selects_the_version_of_the_table(
     offered: Any, requested: int, selected: int | None
 ) -> None:
     if selected is REFUSED:
@@ -57,13 +57,13 @@ def test_the_agent_selects_as_the_table_says(
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 65_535])
-def test_the_version_asked_for_is_read(version: int) -> None:
+def test_requested_version_is_read(version: int) -> None:
     assert requested_version({"protocolVersion": version, "more": 1}) == version
 
 
 @requirement("R-INIT-10")
 @pytest.mark.parametrize("version", ["1", "2025-01-01", 1.5, 1.0, -1, 65_536, True, None, [], {}])
-def test_a_version_that_is_no_integer_from_0_to_65535_is_invalid(version: Any) -> None:
+def test_version_that_is_not_an_integer_from_0_to_65535_is_invalid(version: Any) -> None:
     with pytest.raises(InvalidParams) as caught:
         requested_version({"protocolVersion": version})
     assert caught.value.data["path"] == "$.protocolVersion"
@@ -76,7 +76,7 @@ def test_initialize_without_a_version_is_invalid(params: Any) -> None:
     assert caught.value.data["path"] == "$"
 
 
-# What an agent's answer settles.
+# The response of the agent.
 
 V1_BODY: dict[str, Any] = {"agentCapabilities": {}, "agentInfo": {"name": "a", "version": "0"}}
 V2_BODY: dict[str, Any] = {"capabilities": {}, "info": {"name": "a", "version": "0"}}
@@ -89,13 +89,13 @@ V2_BODY: dict[str, Any] = {"capabilities": {}, "info": {"name": "a", "version": 
         ({"protocolVersion": 1}, 1),
         ({"protocolVersion": 1, **V1_BODY}, 1),
         ({"protocolVersion": 2, **V2_BODY}, 2),
-        ({"protocolVersion": 2}, 2),  # no v1 body either; v2 then finds `info` missing
+        ({"protocolVersion": 2}, 2),  # not a v1 body either; v2 then reports the missing `info`
         ({"protocolVersion": 2, **V1_BODY}, 1),
         ({"protocolVersion": 2, "agentCapabilities": {}}, 1),
         ({"protocolVersion": 2, **V1_BODY, **V2_BODY}, 2),
     ],
 )
-def test_the_answer_settles_the_version(result: Any, version: int) -> None:
+def test_response_selects_the_version(result: Any, version: int) -> None:
     assert negotiated_version(result, (1, 2)) == version
 
 
@@ -103,7 +103,7 @@ def test_the_answer_settles_the_version(result: Any, version: int) -> None:
 @pytest.mark.parametrize(
     ("body", "false"), [(V1_BODY, True), (V2_BODY, False), ({}, False), (V1_BODY | V2_BODY, False)]
 )
-def test_a_false_v2_is_known_by_its_body(body: Any, false: bool) -> None:
+def test_false_v2_is_recognised_by_its_body(body: Any, false: bool) -> None:
     assert is_false_v2({"protocolVersion": 2, **body}) is false
 
 
@@ -125,13 +125,13 @@ def test_a_false_v2_is_known_by_its_body(body: Any, false: bool) -> None:
         ((1, 2), 1),
     ],
 )
-def test_a_version_that_the_client_does_not_speak_is_unsupported(offered: Any, result: Any) -> None:
+def test_version_that_the_client_does_not_support_is_an_error(offered: Any, result: Any) -> None:
     with pytest.raises(UnsupportedVersion) as caught:
         negotiated_version(result, offered)
     assert caught.value.raw == result
 
 
-# v2 params for v1.
+# Params of v2 for v1.
 
 
 @requirement("R-ROUTE-06", "R-INIT-13", "R-ROUTE-04")
@@ -168,14 +168,14 @@ def test_v2_params_are_translated_for_v1() -> None:
 
 @requirement("R-ROUTE-06")
 @pytest.mark.parametrize("auth", [None, {}, {"terminal": None}, {"terminal": True}, 1, []])
-def test_without_the_marker_there_is_no_terminal_login(auth: Any) -> None:
+def test_terminal_login_needs_its_marker(auth: Any) -> None:
     translated = v1_params_of({"protocolVersion": 2, "info": {}, "capabilities": {"auth": auth}})
     assert translated["clientCapabilities"]["auth"] == {"terminal": False}
 
 
 @requirement("R-ROUTE-06", "R-ROUTE-05")
 @pytest.mark.parametrize("info", [None, 1, [], {}, {"name": "c"}, {"name": 1, "version": "1"}])
-def test_an_unusable_info_is_none_for_v1(info: Any) -> None:
+def test_malformed_info_is_absent_in_v1(info: Any) -> None:
     params = v1_params_of({"protocolVersion": 9, "info": info, "capabilities": None})
     assert convert(params, v1.InitializeRequest).client_info is None
 
@@ -186,11 +186,11 @@ def test_an_unusable_info_is_none_for_v1(info: Any) -> None:
         {"protocolVersion": 1},
         {"protocolVersion": 1, "clientCapabilities": {"terminal": True}, "clientInfo": None},
         {"protocolVersion": 3, "clientCapabilities": {"fs": {"readTextFile": True}}},
-        # Whoever says it in the words of v1 means it, whatever else is there (R-GEN-08).
+        # Keys of v1 take precedence over all other keys (R-GEN-08).
         {"protocolVersion": 1, "clientCapabilities": {"terminal": True}, "info": {}},
         {"protocolVersion": 2, "clientCapabilities": {"terminal": True}, "capabilities": {}},
     ],
 )
 @requirement("R-GEN-08")
-def test_v1_params_stay_as_they_are(params: Any) -> None:
+def test_v1_params_are_unchanged(params: Any) -> None:
     assert v1_params_of(params) is params

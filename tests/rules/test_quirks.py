@@ -1,4 +1,4 @@
-"""The table of quirks: each row is used by code, shown by a test, and backed by evidence."""
+"""The table of quirks: each row is used by code, shown by a test, and has evidence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADINGS = DOCS / "explanation" / "conformance-findings.md"
 
 
 def named_in(path: Path) -> set[str]:
-    """Return the rows that a file names, in calls of `tolerates` and `quirk` and by key."""
+    """Return the rows that a file names in `tolerates` and `quirk`, or by key."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         match node:
@@ -44,7 +44,7 @@ def test_row_is_used_by_code_and_shown_by_a_test(row) -> None:
 
 
 @pytest.mark.parametrize("row", QUIRKS.values(), ids=lambda row: row.id)
-def test_row_says_who_does_what_and_how_that_is_known(row) -> None:
+def test_row_has_its_program_behaviour_and_evidence(row) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", row.id)
     for text in (row.does, row.response, row.evidence, *row.programs, *row.concerns):
         assert text == text.strip()
@@ -63,7 +63,7 @@ def test_evidence_in_the_findings_exists(row) -> None:
         assert re.search(rf"^##+ {re.escape(heading)}$", HEADINGS.read_text("utf-8"), re.MULTILINE)
 
 
-def test_code_names_rows_that_exist() -> None:
+def test_code_names_existing_rows() -> None:
     assert not set().union(*in_code().values()) - QUIRKS.keys()
     with pytest.raises(KeyError):
         tolerates("no such row")

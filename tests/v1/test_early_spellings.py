@@ -1,4 +1,4 @@
-"""Early spellings of version 1 are read as what they are called now."""
+"""Early spellings of version 1 are decoded as the current ones."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PARAMS = {method.name: method.params for method in METHODS if method.is_request}
 
 
 def read(method: str, params: Any) -> Any:
-    """Return the params of an early message as the type of its method now."""
+    """Return the params of an early message as the type of its current method."""
     name, now = translate_early(method, params)
     return convert(now, PARAMS[name])
 
 
-def test_every_early_name_stands_for_a_method_and_is_none() -> None:
+def test_every_early_name_represents_a_method_and_is_not_one() -> None:
     assert set(LEGACY_METHODS.values()) <= PARAMS.keys()
     assert not LEGACY_METHODS.keys() & PARAMS.keys()
 
@@ -44,12 +44,12 @@ def test_every_early_name_stands_for_a_method_and_is_none() -> None:
         ("unstable_resumeSession", "session/resume"),
     ],
 )
-def test_an_early_name_is_read(early: str, now: str) -> None:
+def test_early_name_is_decoded(early: str, now: str) -> None:
     params = {"sessionId": "s"}
     assert translate_early(early, params) == (now, params)
 
 
-def test_what_has_no_early_spelling_comes_back_as_it_is() -> None:
+def test_message_without_early_spellings_is_unchanged() -> None:
     for method in ("session/prompt", "session/new", "session/update", "_mine/method"):
         for params in ({}, {"prompt": [1], "mcpServers": [1], "update": []}, None, []):
             name, same = translate_early(method, params)
@@ -58,13 +58,13 @@ def test_what_has_no_early_spelling_comes_back_as_it_is() -> None:
 
 
 @quirk("mode-key")
-def test_a_mode_is_read_by_its_early_key() -> None:
+def test_mode_is_decoded_from_its_early_key() -> None:
     assert read("session/set_mode", {"sessionId": "s", "mode": "plan"}) == (
         v1.SetSessionModeRequest(session_id="s", mode_id="plan")
     )
 
 
-def test_a_key_of_now_wins_over_its_early_spelling() -> None:
+def test_current_key_takes_precedence_over_its_early_spelling() -> None:
     params = {"sessionId": "s", "mode": "old", "modeId": "new"}
     assert translate_early("session/set_mode", params)[1] is params
 
@@ -93,14 +93,14 @@ def test_maps_and_missing_lists_of_servers_become_lists(method: str) -> None:
     assert servers == before
 
 
-def test_the_early_name_of_resume_may_have_early_servers() -> None:
+def test_early_name_of_resume_can_have_early_servers() -> None:
     servers = [{"name": "a", "command": "/a"}]
     params = {"sessionId": "s", "cwd": "/", "mcpServers": servers}
     assert read("unstable_resumeSession", params).mcp_servers[0].args == []
 
 
 @quirk("context-block")
-def test_a_block_of_context_is_an_embedded_resource() -> None:
+def test_context_block_is_an_embedded_resource() -> None:
     block = {"type": "context", "resource": {"uri": "file:///a", "text": "t"}}
     resource = v1.EmbeddedResource(resource=v1.TextResourceContents(uri="file:///a", text="t"))
     prompt = [{"type": "text", "text": "x"}, block]
@@ -112,13 +112,13 @@ def test_a_block_of_context_is_an_embedded_resource() -> None:
 
 
 @quirk("current-mode-key")
-def test_the_current_mode_is_read_by_its_early_key() -> None:
+def test_current_mode_is_decoded_from_its_early_key() -> None:
     update = {"sessionUpdate": "current_mode_update", "modeId": "ask"}
     seen = read("session/update", {"sessionId": "s", "update": update})
     assert seen.update == v1.CurrentModeUpdate(current_mode_id="ask")
 
 
-def test_an_update_by_kind_is_not_guessed() -> None:
+def test_update_without_a_tag_is_not_guessed() -> None:
     params = {"sessionId": "s", "update": {"kind": "text", "text": "x"}}
     assert translate_early("session/update", params)[1] is params
 
@@ -133,7 +133,7 @@ MODELS = {
 }
 
 
-def test_models_of_a_setup_answer_are_a_config_option() -> None:
+def test_models_of_a_setup_response_are_a_config_option() -> None:
     option = model_option(MODELS)
     assert option == v1.SessionConfigSelect(
         id="model",
@@ -148,19 +148,19 @@ def test_models_of_a_setup_answer_are_a_config_option() -> None:
 
 
 @pytest.mark.parametrize("models", [None, [], "m1", {"availableModels": []}])
-def test_malformed_models_are_none(models: Any) -> None:
+def test_malformed_models_are_ignored(models: Any) -> None:
     assert model_option(models) is None
 
 
-def test_setting_the_model_is_setting_its_option() -> None:
+def test_setting_the_model_sets_its_option() -> None:
     request = SetSessionModelRequest(session_id="s", model_id="m2")
     assert read(SET_SESSION_MODEL.name, to_builtins(request)) == (
         v1.SetSessionConfigOptionId(session_id="s", config_id="model", value="m2")
     )
 
 
-def test_a_list_that_no_program_ever_sent_is_not_looked_through() -> None:
-    """A frame full of empty objects costs what reading it costs, not a hundred times as much."""
+def test_list_that_no_program_ever_sent_is_not_searched() -> None:
+    """A frame full of empty objects costs as much as decoding it, not a hundred times as much."""
     params = {"cwd": "/x", "mcpServers": [{"name": "a", "command": "b"}] * 1001}
     assert translate_early("session/new", params) == ("session/new", params)
     assert translate_early("session/new", params)[1] is params

@@ -1,4 +1,4 @@
-"""Agents and clients of version 1: every method both ways, and what is not offered."""
+"""Roles of version 1: every method in both directions, and unsupported methods."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def forever(self: Any, params: Any, context: Any) -> None:
 
 def params_of(method: Any) -> Any:
     if method.call == "set_session_config_option":
-        return least(v1.SetSessionConfigOptionId)  # what any client may send
+        return least(v1.SetSessionConfigOptionId)  # accepted from any client
     return chunk() if method.call == "session_update" else least(method.params)
 
 
@@ -84,7 +84,7 @@ async def test_every_method_is_served_and_called(side: str, method: Any, delayed
     "R-ASTAT-01",
 )
 @EVERY
-async def test_what_is_gated_and_not_offered_is_never_sent(side: str, method: Any) -> None:
+async def test_method_without_its_capability_is_never_sent(side: str, method: Any) -> None:
     async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
         remote = getattr(sides, side)
         if method.gate is not None:
@@ -116,7 +116,7 @@ async def test_method_needs_this_capability(call: str, gate: str) -> None:
 
 @requirement("R-INIT-29")
 @EVERY
-async def test_what_is_called_without_an_offer_is_not_found(side: str, method: Any) -> None:
+async def test_unsupported_method_is_not_found(side: str, method: Any) -> None:
     async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
         caller = sides.agent if side == "agent" else sides.client
         params = to_builtins(params_of(method))
@@ -147,7 +147,7 @@ async def test_what_is_called_without_an_offer_is_not_found(side: str, method: A
         (("archive_session", "unarchive_session"), {"sessionCapabilities": {"archive": {}}}),
     ],
 )
-def test_an_agent_offers_what_it_overrides(calls: Any, offered: Any) -> None:
+def test_agent_advertises_what_it_overrides(calls: Any, offered: Any) -> None:
     assert to_builtins(agent_with(**dict.fromkeys(calls, forever)).capabilities()) == offered
 
 
@@ -164,7 +164,7 @@ def test_an_agent_offers_what_it_overrides(calls: Any, offered: Any) -> None:
         ),
     ],
 )
-def test_a_client_offers_what_it_overrides(calls: Any, offered: Any) -> None:
+def test_client_advertises_what_it_overrides(calls: Any, offered: Any) -> None:
     assert to_builtins(client_with(**dict.fromkeys(calls, forever)).capabilities()) == offered
 
 
@@ -177,7 +177,7 @@ def test_a_client_offers_what_it_overrides(calls: Any, offered: Any) -> None:
         (client_with, ["complete_elicitation"], "create_elicitation"),
     ],
 )
-def test_half_a_capability_is_refused_with_what_is_missing(
+def test_incomplete_capability_is_an_error_that_names_the_missing_methods(
     role: Any, calls: list[str], missing: str
 ) -> None:
     with pytest.raises(LocalProtocolError, match=missing):
@@ -197,7 +197,7 @@ def test_half_a_capability_is_refused_with_what_is_missing(
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_an_update_that_the_client_does_not_show_is_never_sent(
+async def test_update_that_the_client_does_not_support_is_never_sent(
     update: Any, gate: str
 ) -> None:
     async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
@@ -210,7 +210,7 @@ async def test_an_update_that_the_client_does_not_show_is_never_sent(
 
 @requirement("R-PLAN-08")
 @pytest.mark.parametrize("kind", [v1.PlanUpdate, v1.PlanRemoved])
-async def test_plans_by_id_are_only_for_clients_that_show_them(kind: Any) -> None:
+async def test_plans_by_id_are_sent_only_to_clients_that_support_them(kind: Any) -> None:
     notification = v1.SessionNotification(session_id="s", update=least(kind))
     async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
         with pytest.raises(NotOffered) as caught:
@@ -220,7 +220,7 @@ async def test_plans_by_id_are_only_for_clients_that_show_them(kind: Any) -> Non
 
 
 @requirement("R-INIT-29")
-async def test_a_mode_of_elicitation_that_the_client_lacks_is_never_sent() -> None:
+async def test_elicitation_mode_that_the_client_does_not_support_is_never_sent() -> None:
     client = client_with(create_elicitation=lambda s, p, c: v1.ElicitationCancelAction())
     async with joined(v1.AgentRole(), client) as sides:
         await sides.client.create_elicitation(least(v1.ElicitationFormMode))
@@ -236,7 +236,7 @@ async def test_a_mode_of_elicitation_that_the_client_lacks_is_never_sent() -> No
 
 @requirement("R-EXT-04", "R-EXT-05", "R-EXT-06", "R-EXT-07")
 @pytest.mark.parametrize("side", ["agent", "client"])
-async def test_extensions_go_both_ways(side: str) -> None:
+async def test_extensions_work_in_both_directions(side: str) -> None:
     told: list[Any] = []
 
     def ask(self: Any, method: str, params: Any, context: Any) -> Any:
@@ -259,7 +259,7 @@ async def test_extensions_go_both_ways(side: str) -> None:
         assert told == [("_acme/tell", [1])]
 
 
-async def test_an_extension_without_an_underscore_is_never_sent() -> None:
+async def test_extension_without_an_underscore_is_never_sent() -> None:
     async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
         with pytest.raises(LocalProtocolError):
             await sides.agent.call_extension("acme/ask")
@@ -304,7 +304,7 @@ async def test_early_spellings_are_served(side: str, early: str, params: Any, ca
         assert [name for name, _ in seen] == [call]
 
 
-async def test_early_spellings_of_what_is_not_offered_are_not_found() -> None:
+async def test_early_spellings_of_unsupported_methods_are_not_found() -> None:
     async with joined(v1.AgentRole(), v1.ClientRole()) as sides:
         with pytest.raises(MethodNotFound):
             await sides.client.connection.call("fs/readTextFile", {}, bytes)
@@ -315,7 +315,7 @@ async def test_early_spellings_of_what_is_not_offered_are_not_found() -> None:
 
 @requirement("R-AUTH-07", "R-AUTH-08")
 @pytest.mark.parametrize("method_id", ["terminal", "unknown"])
-async def test_only_a_login_that_the_agent_does_by_itself_is_called(method_id: str) -> None:
+async def test_only_auth_methods_of_type_agent_are_called(method_id: str) -> None:
     agent = everything(v1.AgentRole, [])
     agent.auth_methods = [LOGIN, v1.AuthMethodTerminal(id="terminal", name="T")]
     async with joined(agent, v1.ClientRole()) as sides:
@@ -331,7 +331,7 @@ async def test_only_a_login_that_the_agent_does_by_itself_is_called(method_id: s
 
 @requirement("R-SESS-31")
 @pytest.mark.parametrize("call", ["close_session", "delete_session"])
-async def test_an_unknown_session_counts_as_closed_and_deleted(call: str) -> None:
+async def test_closing_and_deleting_an_unknown_session_succeeds(call: str) -> None:
     def unknown(self: Any, params: Any, context: Any) -> Any:
         raise ResourceNotFound(data={"sessionId": "s"})
 
@@ -344,7 +344,7 @@ async def test_an_unknown_session_counts_as_closed_and_deleted(call: str) -> Non
 
 
 @requirement("R-CANCEL-01", "R-CANCEL-05", "R-CANCEL-06")
-async def test_a_cancelled_turn_ends_cancelled() -> None:
+async def test_cancelled_turn_ends_with_cancelled() -> None:
     async def prompt(self: Any, params: Any, context: Any) -> Any:
         try:
             await asyncio.Event().wait()
@@ -362,7 +362,7 @@ async def test_a_cancelled_turn_ends_cancelled() -> None:
 
 
 @requirement("R-CANCEL-12")
-async def test_a_cancel_of_another_session_cancels_nothing() -> None:
+async def test_cancel_of_another_session_cancels_nothing() -> None:
     async with joined(agent_with(prompt=forever), v1.ClientRole()) as sides:
         turn = asyncio.create_task(sides.agent.prompt(PROMPT))
         await sides.agent.cancel(v1.CancelNotification(session_id="other"))
@@ -374,7 +374,7 @@ async def test_a_cancel_of_another_session_cancels_nothing() -> None:
 
 @requirement("R-CANCEL-03")
 @pytest.mark.parametrize("busy", [False, True])
-async def test_a_cancel_answers_the_permission_requests_of_the_session(busy: bool) -> None:
+async def test_cancel_answers_the_permission_requests_of_the_session(busy: bool) -> None:
     answers: list[Any] = []
     gate = asyncio.Event()
 
@@ -404,7 +404,7 @@ async def test_a_cancel_answers_the_permission_requests_of_the_session(busy: boo
 
 
 @requirement("R-REQCAN-05")
-async def test_a_prompt_given_up_is_cancelled_at_the_agent() -> None:
+async def test_abandoned_prompt_is_cancelled_at_the_agent() -> None:
     ended: list[str] = []
 
     async def prompt(self: Any, params: Any, context: Any) -> Any:
@@ -424,7 +424,7 @@ async def test_a_prompt_given_up_is_cancelled_at_the_agent() -> None:
 
 
 @requirement("R-PROMPT-01", "R-PROV-02")
-async def test_calls_before_initialize_is_done_are_refused_here() -> None:
+async def test_calls_before_the_end_of_initialize_are_rejected_locally() -> None:
     errors: list[Any] = []
 
     class Early(v1.AgentRole):
@@ -439,7 +439,7 @@ async def test_calls_before_initialize_is_done_are_refused_here() -> None:
         assert len(errors) == 1
 
 
-async def test_an_error_of_the_agent_is_raised_in_the_client_as_it_was() -> None:
+async def test_error_of_the_agent_is_raised_unchanged_in_the_client() -> None:
     def prompt(self: Any, params: Any, context: Any) -> Any:
         raise InvalidParams("Bad", data={"x": 1})
 

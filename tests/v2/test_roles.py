@@ -1,4 +1,4 @@
-"""Agents and clients of version 2: every method both ways, and what is not offered."""
+"""Roles of version 2: every method in both directions, and unsupported methods."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_every_method_is_served_and_called(side: str, method: Any, delayed
     "R-ASTAT-01",
 )
 @EVERY
-async def test_what_is_gated_and_not_offered_is_never_sent(side: str, method: Any) -> None:
+async def test_method_without_its_capability_is_never_sent(side: str, method: Any) -> None:
     async with joined(v2.AgentRole(), v2.ClientRole()) as sides:
         if method.gate is not None:
             with pytest.raises(NotOffered):
@@ -95,7 +95,7 @@ async def test_client_calls_no_session_method_of_an_agent_without_sessions(call:
 
 
 @requirement("R-LIST-12")
-async def test_client_deletes_no_session_of_an_agent_that_does_not_offer_it() -> None:
+async def test_client_deletes_no_session_of_an_agent_without_the_capability() -> None:
     async with joined(session_agent(), v2.ClientRole()) as sides:
         with pytest.raises(NotOffered) as caught:
             await sides.agent.delete_session(least(v2.DeleteSessionRequest))
@@ -105,7 +105,7 @@ async def test_client_deletes_no_session_of_an_agent_that_does_not_offer_it() ->
 
 @requirement("R-INIT-29", "R-TCAN-05")
 @EVERY
-async def test_what_is_called_without_an_offer_is_refused(side: str, method: Any) -> None:
+async def test_unsupported_method_is_rejected(side: str, method: Any) -> None:
     async with joined(v2.AgentRole(), v2.ClientRole()) as sides:
         connection = getattr(sides, side).connection
         params = to_builtins(least(method.params))
@@ -132,13 +132,13 @@ async def test_what_is_called_without_an_offer_is_refused(side: str, method: Any
         ((*BASELINE, "notify_mcp"), {"session": {"mcp": {"acp": {}}}}),
     ],
 )
-def test_an_agent_offers_what_it_overrides(calls: Any, offered: Any) -> None:
+def test_agent_advertises_what_it_overrides(calls: Any, offered: Any) -> None:
     assert to_builtins(agent_with(**dict.fromkeys(calls, forever)).capabilities()) == offered
 
 
 @requirement("R-INIT-27")
 @pytest.mark.parametrize("absent", BASELINE)
-def test_sessions_are_served_whole_or_not_at_all(absent: str) -> None:
+def test_sessions_are_served_completely_or_not_at_all(absent: str) -> None:
     calls = [call for call in BASELINE if call != absent]
     with pytest.raises(LocalProtocolError, match=absent):
         agent_with(**dict.fromkeys(calls, forever)).capabilities()
@@ -146,18 +146,18 @@ def test_sessions_are_served_whole_or_not_at_all(absent: str) -> None:
 
 @requirement("R-INIT-27")
 @pytest.mark.parametrize("call", ["delete_session", "fork_session", "notify_mcp"])
-def test_a_part_of_sessions_alone_is_refused(call: str) -> None:
+def test_incomplete_session_methods_are_an_error(call: str) -> None:
     with pytest.raises(LocalProtocolError, match="new_session"):
         agent_with(**{call: forever}).capabilities()
 
 
-def test_half_an_elicitation_is_refused() -> None:
+def test_incomplete_elicitation_is_an_error() -> None:
     with pytest.raises(LocalProtocolError, match="create_elicitation"):
         client_with(complete_elicitation=forever).capabilities()
 
 
 @requirement("R-INIT-29")
-async def test_a_mode_of_elicitation_that_the_client_lacks_is_never_sent() -> None:
+async def test_elicitation_mode_that_the_client_does_not_support_is_never_sent() -> None:
     client = client_with(create_elicitation=lambda s, p, c: v2.ElicitationCancelAction())
     async with joined(v2.AgentRole(), client) as sides:
         await sides.client.create_elicitation(least(v2.ElicitationFormMode))
@@ -170,7 +170,7 @@ async def test_a_mode_of_elicitation_that_the_client_lacks_is_never_sent() -> No
 
 @requirement("R-EXT-04", "R-EXT-05", "R-EXT-06")
 @pytest.mark.parametrize("side", ["agent", "client"])
-async def test_extensions_go_both_ways(side: str) -> None:
+async def test_extensions_work_in_both_directions(side: str) -> None:
     told: list[Any] = []
 
     async def ask(self: Any, method: str, params: Any, context: Any) -> Any:
@@ -188,7 +188,7 @@ async def test_extensions_go_both_ways(side: str) -> None:
         assert told[0][0] == "_acme/tell"
 
 
-async def test_early_spellings_of_v1_mean_nothing_in_v2() -> None:
+async def test_early_spellings_of_v1_are_unknown_in_v2() -> None:
     async with joined(everything(v2.AgentRole, []), everything(v2.ClientRole, [])) as sides:
         with pytest.raises(MethodNotFound):
             await sides.agent.connection.call("unstable_resumeSession", {}, bytes)
@@ -196,7 +196,7 @@ async def test_early_spellings_of_v1_mean_nothing_in_v2() -> None:
 
 @requirement("R-AUTH-08")
 @pytest.mark.parametrize("method_id", ["terminal", "unknown"])
-async def test_only_a_login_that_the_agent_does_by_itself_is_called(method_id: str) -> None:
+async def test_only_auth_methods_of_type_agent_are_called(method_id: str) -> None:
     agent = everything(v2.AgentRole, [])
     agent.auth_methods = [LOGIN, v2.AuthMethodTerminal(method_id="terminal", name="T")]
     async with joined(agent, v2.ClientRole()) as sides:
@@ -208,7 +208,7 @@ async def test_only_a_login_that_the_agent_does_by_itself_is_called(method_id: s
 
 
 @requirement("R-AUTH-05", "R-AUTH-06")
-async def test_without_ways_to_log_in_nobody_logs_in_or_out() -> None:
+async def test_login_and_logout_need_auth_methods() -> None:
     async with joined(everything(v2.AgentRole, []), v2.ClientRole()) as sides:
         with pytest.raises(LocalProtocolError):
             await sides.agent.login(v2.LoginAuthRequest(method_id="text"))
@@ -220,7 +220,7 @@ async def test_without_ways_to_log_in_nobody_logs_in_or_out() -> None:
 
 @requirement("R-SESS-31")
 @pytest.mark.parametrize("call", ["close_session", "delete_session"])
-async def test_an_unknown_session_counts_as_closed_and_deleted(call: str) -> None:
+async def test_closing_and_deleting_an_unknown_session_succeeds(call: str) -> None:
     def unknown(self: Any, params: Any, context: Any) -> Any:
         raise ResourceNotFound(data={"sessionId": "s"})
 
@@ -230,7 +230,7 @@ async def test_an_unknown_session_counts_as_closed_and_deleted(call: str) -> Non
 
 
 @requirement("R-CANCEL-13", "R-REQCAN-05")
-async def test_a_cancel_withdraws_prompts_that_are_not_inserted() -> None:
+async def test_cancel_withdraws_queued_prompts() -> None:
     async with joined(session_agent(), v2.ClientRole()) as sides:
         prompt = asyncio.create_task(sides.agent.prompt(PROMPT))
         await drain_event_loop()
@@ -240,7 +240,7 @@ async def test_a_cancel_withdraws_prompts_that_are_not_inserted() -> None:
 
 
 @requirement("R-CANCEL-15")
-async def test_a_cancel_leaves_permission_requests_to_the_agent() -> None:
+async def test_cancel_leaves_permission_requests_to_the_agent() -> None:
     async with joined(session_agent(), client_with(request_permission=forever)) as sides:
         asked = least(v2.RequestPermissionRequest)
         permission = asyncio.create_task(sides.client.request_permission(asked))
@@ -255,7 +255,7 @@ async def test_a_cancel_leaves_permission_requests_to_the_agent() -> None:
 
 
 @requirement("R-AUTH-04")
-def test_an_agent_that_lists_logins_has_to_serve_them() -> None:
+def test_agent_with_auth_methods_must_serve_login() -> None:
     class Locked(v2.AgentRole):
         auth_methods = (v2.AuthMethodAgent(method_id="key", name="Key"),)
 
@@ -267,7 +267,7 @@ def test_an_agent_that_lists_logins_has_to_serve_them() -> None:
 
 
 @requirement("R-MCP-15")
-async def test_refused_transport_of_an_mcp_server_is_named() -> None:
+async def test_unsupported_transport_of_an_mcp_server_is_named() -> None:
     async with joined(session_agent(), v2.ClientRole()) as sides:
         server = {"type": "http", "name": "web", "url": "https://example.com/mcp"}
         params = {"cwd": "/project", "mcpServers": [server]}

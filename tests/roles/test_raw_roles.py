@@ -1,4 +1,4 @@
-"""Raw roles: a program that passes messages on plugs into a connection before `initialize`."""
+"""Raw roles: a program that forwards messages uses a connection before `initialize`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def as_it_is(text: bytes | Raw) -> Raw:
 
 
 class Passing(RawRole):
-    """Passes everything on to the other connection of a proxy."""
+    """Forwards everything to the other connection of a proxy."""
 
     def __init__(self) -> None:
         self.other: Connection | None = None
@@ -54,7 +54,7 @@ class Passing(RawRole):
 
 
 class Proxy(Passing):
-    """Faces the client; adds a word to the name that the client gives itself."""
+    """Serves the client, and appends to the name in its `clientInfo`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Proxy(Passing):
 
 @asynccontextmanager
 async def proxied(agent: accord.Agent) -> AsyncGenerator[tuple[Transport, Proxy], None]:
-    """Serve an agent behind a proxy; give the end for the client."""
+    """Serve an agent through a proxy; yield the client's transport."""
     client_end, upstream = pair()
     downstream, agent_end = pair()
     proxy, back = Proxy(), Passing()
@@ -89,7 +89,7 @@ async def proxied(agent: accord.Agent) -> AsyncGenerator[tuple[Transport, Proxy]
 
 
 class Agent(accord.Agent):
-    """Says what it is told, asks for permission, and knows its client."""
+    """Repeats the prompt, asks for permission, and records its client."""
 
     names: list[str]
 
@@ -101,7 +101,7 @@ class Agent(accord.Agent):
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_proxy_changes_initialize_and_passes_everything_else(version: Any) -> None:
+async def test_proxy_changes_initialize_and_forwards_everything_else(version: Any) -> None:
     agent = Agent()
     async with (
         proxied(agent) as (transport, proxy),
@@ -170,7 +170,7 @@ async def test_serve_raw_returns_when_the_peer_disconnects() -> None:
         (b"null", None),
     ],
 )
-def test_raw_params_find_their_session(text: bytes, session_id: str | None) -> None:
+def test_raw_params_have_their_session(text: bytes, session_id: str | None) -> None:
     params = RawParams.decode(text)
     assert params.session_id == session_id
     assert bytes(params.text) == text
@@ -179,7 +179,7 @@ def test_raw_params_find_their_session(text: bytes, session_id: str | None) -> N
 @pytest.mark.parametrize(
     ("requested", "cls"), [(1, v1.InitializeRequest), (2, v2.InitializeRequest)]
 )
-def test_initialize_is_read_without_a_role(requested: int, cls: type[Any]) -> None:
+def test_initialize_is_decoded_without_a_role(requested: int, cls: type[Any]) -> None:
     text = encode(
         {
             "protocolVersion": requested,

@@ -1,4 +1,4 @@
-"""A client on `accord.connect` and an agent on the wire level, in either version."""
+"""Accord's client and a wire-level agent, in either version."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 
 
 class Speaker:
-    """The client, as a scripted turn of either version sees it."""
+    """The client, as seen by a scripted turn of either version."""
 
     def __init__(self, version: int, session_id: str, context: Any) -> None:
         self.version = version
@@ -129,7 +129,7 @@ class _V2(v2.AgentRole):
 
 
 def scripted(version: int, script: Script) -> v1.AgentRole | v2.AgentRole:
-    """Return an agent whose turns run this."""
+    """Return an agent whose turns run this function."""
     return _V1(script) if version == 1 else _V2(script)
 
 
@@ -137,7 +137,7 @@ def scripted(version: int, script: Script) -> v1.AgentRole | v2.AgentRole:
 async def session_with(
     version: int, script: Script, **options: Any
 ) -> AsyncGenerator[ClientSession, None]:
-    """Open a session with an agent whose turns run this."""
+    """Open a session with an agent whose turns run this function."""
     here, there = pair()
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(serve(there, scripted(version, script), limits=QUICK))
@@ -146,7 +146,7 @@ async def session_with(
 
 
 class ByHand(RawPeer):
-    """An agent whose messages the test writes, except the response to `initialize`."""
+    """An agent whose messages the test sends, except the response to `initialize`."""
 
     initialize: Any  # the request
 
@@ -167,7 +167,7 @@ def update(session_id: str, /, **fields: Any) -> tuple[str, Any]:
 async def agent_by_hand(
     version: int, *, initialize: dict[str, Any] | None = None, **options: Any
 ) -> AsyncGenerator[tuple[ConnectedAgent, ByHand], None]:
-    """Connect to an agent whose messages the test writes."""
+    """Connect to an agent whose messages the test sends."""
     here, there = pair()
     raw = ByHand(there)
     await there.start(raw)

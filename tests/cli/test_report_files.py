@@ -1,4 +1,4 @@
-"""Files that commands write: tried first, then whole or not at all."""
+"""Report files: checked before the run, then written atomically."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from accord_conformance.cli.report_files import check_directory, check_writable, write_atomically
 
 
-def test_trying_leaves_everything_as_it_was(tmp_path: Path) -> None:
+def test_check_changes_nothing(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_text("as it was")
     check_writable({"--old": old, "--new": new, "--none": None})
@@ -23,19 +23,19 @@ def test_trying_leaves_everything_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["none/report", "file/report"])
-def test_what_cannot_be_written_is_refused_by_name(tmp_path: Path, name: str) -> None:
+def test_unwritable_path_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(click.UsageError, match=r"--json: cannot write .*report"):
         check_writable({"--json": tmp_path / name})
 
 
-def test_one_file_for_two_reports_is_refused(tmp_path: Path) -> None:
+def test_two_reports_in_one_file_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "report")
     with pytest.raises(click.UsageError, match="--html and --json name the same file"):
         check_writable({"--html": tmp_path / "report", "--json": tmp_path / "link"})
 
 
-def test_file_is_replaced_as_a_whole_with_its_mode(tmp_path: Path) -> None:
+def test_file_is_replaced_atomically_with_its_mode(tmp_path: Path) -> None:
     file, link = tmp_path / "report", tmp_path / "link"
     file.write_text("old")
     file.chmod(0o640)
@@ -49,7 +49,7 @@ def test_file_is_replaced_as_a_whole_with_its_mode(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "report"]
 
 
-def test_file_that_cannot_be_written_is_left(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     folder = tmp_path / "report"
     folder.mkdir()
     with pytest.raises(OSError):  # noqa: PT011  # which one depends on the system
@@ -66,7 +66,7 @@ def test_devices_are_written_to_and_not_replaced() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX has modes")
 @pytest.mark.parametrize("exists", [False, True])
-def test_private_file_is_for_the_user_alone(exists: bool, tmp_path: Path) -> None:
+def test_private_file_is_readable_by_its_owner_only(exists: bool, tmp_path: Path) -> None:
     file = tmp_path / "trace.ndjson"
     if exists:
         file.touch(0o644)

@@ -1,4 +1,4 @@
-"""URL elicitations are bounded in number, in time and in length."""
+"""URL elicitations: limits on their number, time and length."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _page(page_id: str, url: str = "https://example.com") -> UrlElicitationReque
     return UrlElicitationRequest(message="Look", url=url, id=page_id, done=asyncio.Event())
 
 
-async def test_pages_that_the_agent_never_ends_are_dropped_in_the_end() -> None:
+async def test_oldest_open_pages_are_dropped() -> None:
     opened = OpenUrlElicitations()
     made = [_page(f"e{number}") for number in range(10 * MAX_PAGES)]
     for page in made:
@@ -46,7 +46,7 @@ async def test_url_elicitation_expires(
     assert not old.done.is_set()
 
 
-async def test_declined_page_is_forgotten() -> None:
+async def test_declined_page_is_dropped() -> None:
     opened = OpenUrlElicitations()
     page = _page("e1")
     opened.add(page)
@@ -84,5 +84,5 @@ async def test_url_that_is_too_long_is_an_error(version: int, tmp_path: Path) ->
         assert told == [{"max": MAX_URL_CHARS}]
 
 
-def test_both_sides_have_one_limit() -> None:
+def test_both_sides_have_the_same_limit() -> None:
     assert elicitation.MAX_URL_CHARS == MAX_URL_CHARS

@@ -12,7 +12,7 @@ from accord.client.ask import AskResult
 from accord.client.events import Compaction, Text, Thought, TitleChanged, ToolCall, UserText
 from accord.client.transcript import Transcript
 from accord.transports.memory import pair
-from client.wire import BOTH, Speaker, agent_by_hand, opened, session_with
+from client.wire_agents import BOTH, Speaker, agent_by_hand, opened, session_with
 
 LONG = "word " * 10_000
 
@@ -57,7 +57,7 @@ async def test_repr_of_an_agent_names_it() -> None:
         assert repr(agent) == "<ConnectedAgent 'raw' '1', protocol version 1>"
 
 
-async def test_reprs_of_the_agents_side() -> None:
+async def test_reprs_of_agent_classes_contain_the_state() -> None:
     seen: list[str] = []
 
     class Greeter(Agent):
@@ -102,6 +102,6 @@ def test_transcript_is_shown_as_markdown() -> None:
     ("stop_reason", "shown"),
     [("end_turn", "Hi"), ("max_tokens", "Hi\n\n*Stopped: max_tokens*")],
 )
-def test_answer_is_shown_as_markdown(stop_reason: Any, shown: str) -> None:
+def test_ask_result_is_shown_as_markdown(stop_reason: Any, shown: str) -> None:
     answer = AskResult(text="Hi", stop_reason=stop_reason, transcript=Transcript())
     assert answer._repr_markdown_() == shown

@@ -10,7 +10,7 @@ import pytest
 from accord import Compaction, Notice, PermissionRequest, Plan, StateChanged, ToolCall
 from accord.client.elicitation import ElicitationForm, FormField, form_error
 from accord.client.permissions import allow
-from client.wire import BOTH, agent_by_hand, opened, update
+from client.wire_agents import BOTH, agent_by_hand, opened, update
 from requirement import requirement
 
 OPTIONS = [
@@ -38,7 +38,7 @@ async def told(version: int, *updates: dict[str, Any]) -> Any:
 
 
 @requirement("R-PERM-19")
-async def test_v2_question_that_is_withdrawn_is_answered_as_cancelled() -> None:
+async def test_v2_withdrawn_permission_request_is_answered_with_cancelled() -> None:
     asked = asyncio.Event()
 
     async def never(_request: PermissionRequest) -> Any:
@@ -56,7 +56,7 @@ async def test_v2_question_that_is_withdrawn_is_answered_as_cancelled() -> None:
 
 
 @requirement("R-PERM-13", "R-PERM-15")
-async def test_v2_question_about_something_unknown_is_shown_and_no_rule_allows_it() -> None:
+async def test_v2_permission_request_with_an_unknown_subject_is_not_allowed_by_rules() -> None:
     asked: list[PermissionRequest] = []
 
     def note(request: PermissionRequest) -> None:
@@ -82,7 +82,7 @@ async def test_v2_question_about_something_unknown_is_shown_and_no_rule_allows_i
 @requirement("R-ELIC-03")
 @pytest.mark.parametrize("mode", ["url", "_voice"])
 @BOTH
-async def test_question_in_a_way_that_was_not_offered_is_refused(version: int, mode: str) -> None:
+async def test_unsupported_elicitation_is_rejected(version: int, mode: str) -> None:
     async def fill_in(_form: ElicitationForm) -> None:
         raise AssertionError
 
@@ -95,13 +95,13 @@ async def test_question_in_a_way_that_was_not_offered_is_refused(version: int, m
 
 
 @requirement("R-ELIC-19", "R-ELIC-20")
-def test_patterns_and_unknown_formats_of_a_form_are_not_tried_here() -> None:
+def test_patterns_and_unknown_formats_of_a_form_are_not_validated() -> None:
     field = FormField(name="a", kind="text", title="A", pattern="(x+x+)+y", format="_moon")
     assert form_error(ElicitationForm(message="", fields=(field,)), {"a": "x" * 10_000}) is None
 
 
 @requirement("R-TOOL-16")
-async def test_name_of_a_tool_allows_nothing() -> None:
+async def test_name_of_a_tool_alone_allows_nothing() -> None:
     call = ToolCall(id="c", kind="execute", name="read")
     request = PermissionRequest(session_id="s", cwd="/", title="", options=(), tool_call=call)
     assert allow("read")(request) is None
@@ -111,7 +111,7 @@ async def test_name_of_a_tool_allows_nothing() -> None:
 
 
 @requirement("R-TOOL-12")
-async def test_v2_status_of_a_tool_call_that_is_unknown_is_not_its_end() -> None:
+async def test_v2_unknown_status_of_a_tool_call_is_not_final() -> None:
     transcript = await told(
         2,
         {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "_resting"},
@@ -140,7 +140,7 @@ async def test_v2_diff_without_a_patch_is_shown() -> None:
 
 @requirement("R-DTERM-02")
 @pytest.mark.parametrize("anchor_first", [True, False])
-async def test_v2_terminal_is_there_whether_its_place_or_its_output_comes_first(
+async def test_v2_terminal_is_shown_whether_its_reference_or_its_output_comes_first(
     anchor_first: bool,
 ) -> None:
     anchor = {
@@ -157,7 +157,7 @@ async def test_v2_terminal_is_there_whether_its_place_or_its_output_comes_first(
 
 @requirement("R-NOTICE-05")
 @BOTH
-async def test_notice_of_any_severity_changes_no_state(version: int) -> None:
+async def test_notices_do_not_change_the_state(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
         before = session.transcript.state
@@ -183,7 +183,7 @@ def summary(text: str) -> dict[str, Any]:
 
 @requirement("R-COMP-05", "R-COMP-08")
 @BOTH
-async def test_compaction_grows_by_chunks_and_is_patched(version: int) -> None:
+async def test_compaction_is_extended_by_chunks_and_patched(version: int) -> None:
     transcript = await told(version, summary("a"), summary("b"))
     growing = transcript.compaction("k")
     assert (growing.status, "".join(growing.summary)) == ("in_progress", "ab")
@@ -209,7 +209,7 @@ async def test_compaction_grows_by_chunks_and_is_patched(version: int) -> None:
 
 
 @requirement("R-COMP-07")
-async def test_v2_compaction_of_an_unknown_status_is_shown_with_it() -> None:
+async def test_v2_compaction_with_an_unknown_status_is_shown() -> None:
     transcript = await told(2, compaction(status="_dreaming"))
     assert transcript.compaction("k").status == "_dreaming"
 
@@ -225,7 +225,7 @@ async def test_unknown_v2_state_replaces_the_last_one() -> None:
 
 
 @requirement("R-PLAN-12", "R-PLAN-10")
-async def test_v2_plans_of_every_type_and_with_unknown_words_are_shown() -> None:
+async def test_v2_plans_of_every_type_and_with_unknown_values_are_shown() -> None:
     entry = {"content": "a", "priority": "_soon", "status": "_resting"}
     plans = [
         {"type": "items", "planId": "p", "entries": [entry]},
@@ -244,7 +244,7 @@ async def test_v2_plans_of_every_type_and_with_unknown_words_are_shown() -> None
 
 @requirement("R-MSG-04")
 @BOTH
-async def test_ids_of_messages_are_texts_and_nothing_else(version: int) -> None:
+async def test_message_ids_are_strings_only(version: int) -> None:
     def said(message_id: str, text: str) -> dict[str, Any]:
         content = {"type": "text", "text": text}
         kind = "agent_message_chunk"

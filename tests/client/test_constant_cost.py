@@ -31,14 +31,14 @@ def assert_flat(made: Callable[[int], Callable[[], Any]]) -> None:
     assert is_flat(few, many), f"{FEW}: {few}, {MANY}: {many}"
 
 
-def test_growth_is_noticed() -> None:
+def test_measured_growth_is_detected() -> None:
     few, many = cost_of(lambda: list(range(FEW))), cost_of(lambda: list(range(MANY)))
     assert not is_flat(few, many)
     assert is_flat(Cost(10, 100), Cost(12, 150))
     assert not is_flat(Cost(10, 100), Cost(100, 100))
 
 
-def test_session_costs_the_same_however_many_are_open() -> None:
+def test_cost_of_opening_a_session_is_independent_of_open_sessions() -> None:
     def made(sessions: int) -> Callable[[], Any]:
         services = ClientServices(None)
         for number in range(sessions):
@@ -56,7 +56,7 @@ def test_session_costs_the_same_however_many_are_open() -> None:
     assert_flat(made)
 
 
-def test_unknown_session_costs_the_same_however_many_are_open() -> None:
+def test_cost_of_an_unknown_session_is_independent_of_open_sessions() -> None:
     def made(sessions: int) -> Callable[[], Any]:
         services = ClientServices(None)
         for number in range(sessions):
@@ -68,7 +68,7 @@ def test_unknown_session_costs_the_same_however_many_are_open() -> None:
     assert_flat(made)
 
 
-def test_chunk_of_tool_content_costs_the_same_however_much_there_is() -> None:
+def test_cost_of_a_tool_content_chunk_is_independent_of_earlier_content() -> None:
     chunk = v2.ToolCallContentChunk(
         tool_call_id="t", content=v2.Content(content=v2.TextContent(text="x"))
     )
@@ -82,7 +82,7 @@ def test_chunk_of_tool_content_costs_the_same_however_much_there_is() -> None:
     assert_flat(made)
 
 
-def test_consumer_that_is_slow_holds_no_copies_of_tool_content() -> None:
+def test_slow_consumer_keeps_no_copies_of_tool_content() -> None:
     def held(chunks: int) -> int:
         transcript = Transcript()
         waiting = []
@@ -108,7 +108,7 @@ def said(transcript: Transcript, pieces: int) -> None:
 
 @pytest.mark.parametrize("messages", ["one", "several"])
 @pytest.mark.parametrize("of", ["message", "turn", "transcript"])
-def test_reading_text_after_each_event_costs_the_same_however_long_it_is(
+def test_cost_of_reading_text_per_event_is_independent_of_its_length(
     of: str, messages: str
 ) -> None:
     def made(pieces: int) -> Callable[[], Any]:
@@ -139,7 +139,7 @@ def test_reading_text_after_each_event_costs_the_same_however_long_it_is(
     assert_flat(made)
 
 
-def test_prompt_costs_the_same_however_many_came_before() -> None:
+def test_cost_of_a_prompt_is_independent_of_earlier_prompts() -> None:
     def made(prompts: int) -> Callable[[], Any]:
         transcript = Transcript()
         for number in range(prompts):
@@ -161,7 +161,7 @@ CONTENT = st.one_of(
 
 
 @given(st.lists(CONTENT), st.lists(st.booleans()))
-def test_message_is_the_same_however_often_it_is_read(contents: list[Any], reads: Any) -> None:
+def test_message_does_not_depend_on_how_often_it_is_read(contents: list[Any], reads: Any) -> None:
     message = Message("agent", None)
     looks = [*reads, *([False] * len(contents))]
     for number, (content, look) in enumerate(zip(contents, looks, strict=False), 1):
@@ -186,7 +186,7 @@ EVENT = st.one_of(
 
 
 @given(st.lists(EVENT), st.integers(0, 3), st.integers(0, 8))
-def test_text_of_a_turn_is_the_same_however_often_it_is_read(
+def test_text_of_a_turn_does_not_depend_on_how_often_it_is_read(
     events: list[Any], first: int, until: int
 ) -> None:
     transcript = Transcript()
@@ -207,7 +207,7 @@ def text_from(transcript: Transcript, first: int, until: int | None) -> str:
 
 
 @given(st.lists(st.integers()), st.integers(-5, 5), st.integers(-5, 5))
-def test_shared_sequence_is_like_a_tuple(items: list[int], start: int, stop: int) -> None:
+def test_shared_sequence_behaves_like_a_tuple(items: list[int], start: int, stop: int) -> None:
     shared: Any = SharedSequence([], 0)
     for item in items:
         shared = shared.plus(item)

@@ -1,4 +1,4 @@
-"""Before a prompt: the client's name and capabilities, and the setup of a session."""
+"""Before a prompt: the client's implementation and capabilities, and the setup of a session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from accord import (
     connect,
 )
 from accord.errors import LocalProtocolError
-from client.wire import BOTH, agent_by_hand, opened, update
+from client.wire_agents import BOTH, agent_by_hand, opened, update
 from requirement import requirement
 
 ROOTS = {
@@ -30,22 +30,22 @@ ROOTS = {
 
 @requirement("R-INIT-03", "R-INIT-20", "R-AUTH-14")
 @BOTH
-async def test_client_says_who_it_is_and_what_it_offers(version: int) -> None:
+async def test_client_sends_its_implementation_and_capabilities(version: int) -> None:
     async with agent_by_hand(version) as (_agent, raw):
         said = raw.initialize["params"]
     assert said["clientInfo" if version == 1 else "info"]["name"] == "accord"
     offers = said["clientCapabilities" if version == 1 else "capabilities"]
     assert isinstance(offers, dict)
-    assert "auth" not in offers  # the client does not run logins in a terminal
+    assert "auth" not in offers  # the client runs no terminal logins
 
 
 @requirement("R-DIR-01")
 @BOTH
-async def test_further_directories_are_for_agents_that_take_them(version: int) -> None:
+async def test_additional_directories_need_the_capability_of_the_agent(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw):
         with pytest.raises(NotOffered, match="additional"):
             await agent.new_session("/work", additional_directories=["/other"])
-        await opened(agent, raw)  # nothing was sent before
+        await opened(agent, raw)  # nothing was sent
 
 
 class Prompted(Agent):
@@ -54,23 +54,23 @@ class Prompted(Agent):
 
 
 @pytest.mark.parametrize("wrong", [Prompted, Prompted(), 3, None, {"command": "x"}], ids=repr)
-async def test_what_is_no_way_to_an_agent_is_named(wrong: Any) -> None:
+async def test_invalid_address_of_an_agent_is_named(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"connect\(command=…\): expected the command"):
         async with connect(wrong):
             pass
 
 
 @requirement("R-MCP-03")
-async def test_server_that_version_2_cannot_name_is_refused_before_it_is_sent() -> None:
+async def test_server_that_version_2_does_not_define_is_rejected_before_sending() -> None:
     async with agent_by_hand(2) as (agent, raw):
         with pytest.raises(LocalProtocolError, match=r"'old' uses SSE.*version 1"):
             await agent.new_session("/work", mcp_servers=[McpServerSse("old", "https://a.example")])
-        await opened(agent, raw)  # nothing was sent before
+        await opened(agent, raw)  # nothing was sent
 
 
 @requirement("R-DIR-11")
 @BOTH
-async def test_directories_are_named_once(version: int) -> None:
+async def test_directories_are_sent_once(version: int) -> None:
     async with agent_by_hand(version, initialize=ROOTS[version]) as (agent, raw):
         opening = asyncio.create_task(
             agent.new_session(
@@ -93,7 +93,7 @@ async def test_directories_are_named_once(version: int) -> None:
         (2, McpServerStdio("a", "/bin/a")),
     ],
 )
-async def test_mcp_servers_are_for_agents_that_can_reach_them(version: int, server: Any) -> None:
+async def test_mcp_servers_need_the_capability_of_the_agent(version: int, server: Any) -> None:
     async with agent_by_hand(version) as (agent, raw):
         with pytest.raises(NotOffered, match="mcp"):
             await agent.new_session("/", mcp_servers=[server])
@@ -102,7 +102,7 @@ async def test_mcp_servers_are_for_agents_that_can_reach_them(version: int, serv
 
 @requirement("R-PROMPT-02", "R-CONT-03")
 @BOTH
-async def test_pictures_are_for_agents_that_look_at_them(version: int) -> None:
+async def test_images_need_the_capability_of_the_agent(version: int) -> None:
     async with agent_by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
         with pytest.raises(NotOffered, match="image"):
@@ -113,7 +113,7 @@ async def test_pictures_are_for_agents_that_look_at_them(version: int) -> None:
 
 @requirement("R-AUTH-12")
 @BOTH
-async def test_what_needed_a_login_works_after_it(version: int) -> None:
+async def test_session_that_required_a_login_works_after_it(version: int) -> None:
     logins = [{"id": "a", "methodId": "a", "name": "A", "type": "agent"}]
     offers = ROOTS[version] | {"authMethods": logins}
     async with agent_by_hand(version, initialize=offers) as (agent, raw):
@@ -129,7 +129,7 @@ async def test_what_needed_a_login_works_after_it(version: int) -> None:
 
 
 @requirement("R-SESS-28")
-async def test_v2_state_before_the_session_is_opened_is_its_state() -> None:
+async def test_v2_state_received_before_the_response_is_the_state() -> None:
     async with agent_by_hand(2) as (agent, raw):
         opening = asyncio.create_task(agent.new_session("/"))
         request = await raw.get()
@@ -142,7 +142,7 @@ async def test_v2_state_before_the_session_is_opened_is_its_state() -> None:
 
 @requirement("R-LIST-09")
 @BOTH
-async def test_listing_has_the_directories_that_were_reported_and_no_others(version: int) -> None:
+async def test_listing_has_the_reported_directories_only(version: int) -> None:
     offers: dict[str, Any] = {"capabilities": {"session": {}}}
     if version == 1:
         offers = {"agentCapabilities": {"sessionCapabilities": {"list": {}}}}
