@@ -83,7 +83,7 @@ def test_unknown_area_or_rule_is_an_error_that_lists_the_known_ones(
 def test_conforming_recording_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     status, out, _ = run(capsys, "trace", recorded(tmp_path))
     assert status == 0
-    assert "version 1: 0 rules broken, 0 warnings, 0 advised." in out
+    assert "version 1: 0 rules failed, 0 warnings, 0 advised." in out
     assert out.splitlines()[-1].startswith("Passed: ")
 
 
@@ -92,7 +92,7 @@ def test_failed_must_rule_fails_and_is_explained(
 ) -> None:
     status, out, _ = run(capsys, "trace", recorded(tmp_path, stop="done"))
     assert status == 1
-    for words in ("R-PROMPT-06", "broken by the agent", "expected", '"done"', "1 rule broken"):
+    for words in ("R-PROMPT-06", "failed by the agent", "expected", '"done"', "1 rule failed"):
         assert words in out
 
 
@@ -131,7 +131,7 @@ def test_unreadable_lines_are_reported(capsys: pytest.CaptureFixture[str], tmp_p
         more.write(b'{"time": 1, "fro')
     status, out, err = run(capsys, "trace", str(file))
     assert status == 2
-    assert "0 rules broken" in out
+    assert "0 rules failed" in out
     assert f"line {lines + 1}: expected a record" in err
 
 

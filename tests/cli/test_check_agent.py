@@ -74,8 +74,8 @@ def test_conforming_agent_passes(capsys: pytest.CaptureFixture[str], tmp_path: P
     status, out, err = run(capsys, *words)
     told = [line for line in err.splitlines() if "scenarios done" not in line]
     assert (status, told) == (0, [])
-    assert "version 1: 0 rules broken, 0 warnings, 0 advised." in out
-    assert "version 2: 0 rules broken, 0 warnings, 0 advised." in out
+    assert "version 1: 0 rules failed, 0 warnings, 0 advised." in out
+    assert "version 2: 0 rules failed, 0 warnings, 0 advised." in out
     assert out.splitlines()[-1].startswith("Passed: ")
     assert all(file.read_text("utf-8") for file in files.values())
     assert [report["version"] for report in json.loads(files["json"].read_text())["reports"]] == [
@@ -99,7 +99,7 @@ def test_failed_rules_fail_unless_they_are_in_the_baseline(
     status, out, _ = run(capsys, "agent", *words, *command)
     assert status == 1
     assert "R-GEN-04" in out
-    assert "Version 2 was not checked: the agent answered with version 1" in out
+    assert "Version 2 was not tested: the agent answered with version 1" in out
     update = ("--baseline", str(known), "--update-baseline")
     assert run(capsys, "agent", *words, *update, *command)[0] == 0
     assert "R-GEN-04 v1" in known.read_text()
@@ -108,7 +108,7 @@ def test_failed_rules_fail_unless_they_are_in_the_baseline(
     assert "Known from the baseline" in out
     known.write_text(known.read_text() + "R-GEN-03 v1\n")
     _, out, _ = run(capsys, "agent", *words, "--baseline", str(known), *command)
-    assert "not broken any more: R-GEN-03 (v1)" in out
+    assert "no longer failing: R-GEN-03 (v1)" in out
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_run_without_a_connection_does_not_change_the_baseline(
     words = ("agent", "--baseline", str(known), "--update-baseline", "--", *gone)
     status, out, _ = run(capsys, *words)
     assert status == 1
-    assert "not broken any more" not in out
+    assert "no longer failing" not in out
     assert known.read_text("utf-8") == "R-GEN-04 v1\n"
 
 
@@ -197,7 +197,7 @@ def test_rule_of_the_baseline_without_a_scenario_run_is_not_reported_as_fixed(
     words = ("agent", "--version", "1", "--only", "sessions/new", "--baseline", str(known))
     status, out, _ = run(capsys, *words, "--", *SCRIPT)
     assert status == 0
-    assert "not broken any more" not in out
+    assert "no longer failing" not in out
 
 
 def test_baseline_update_keeps_rules_that_were_not_exercised(
@@ -305,7 +305,7 @@ def test_agent_that_does_what_was_rejected_fails(
     words = ("agent", "--only", "permissions/reject", "--junit", str(junit))
     status, out, _ = run(capsys, *words, "--", sys.executable, "-c", HEADSTRONG)
     assert status == 1
-    assert "wrong permissions/reject: what the user rejected was done: made.txt is there" in out
+    assert "wrong permissions/reject: the agent did what the user rejected: a new file made.txt" in out
     assert "reject_once" in out
     assert junit.read_text().count("<failure") == 2
 

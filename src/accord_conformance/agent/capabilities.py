@@ -24,7 +24,7 @@ _WHERE: dict[str, tuple[str, str]] = {
     "status": ("sessionCapabilities.status", "session.status"),
     "title": ("sessionCapabilities.title", "session.title"),
     "system prompts": ("sessionCapabilities.systemPrompt", "session.systemPrompt"),
-    "system prompts instead of its own": (
+    "system prompts with mode override": (
         "sessionCapabilities.systemPrompt.mode.override",
         "session.systemPrompt.mode.override",
     ),
@@ -33,7 +33,7 @@ _WHERE: dict[str, tuple[str, str]] = {
         "session.additionalDirectories",
     ),
     "images": ("promptCapabilities.image", "session.prompt.image"),
-    "sounds": ("promptCapabilities.audio", "session.prompt.audio"),
+    "audio": ("promptCapabilities.audio", "session.prompt.audio"),
     "resources": ("promptCapabilities.embeddedContext", "session.prompt.embeddedContext"),
     "MCP over stdio": ("", "session.mcp.stdio"),
     "MCP over HTTP": ("mcpCapabilities.http", "session.mcp.http"),

@@ -102,7 +102,7 @@ class AgentContext:
             self.judge(rule, False, call, expected=expected, got=str(silence))
             return False
         if call.code == _LOGIN_NEEDED:
-            raise LoginRequired("the agent asks for a login")
+            raise LoginRequired("the agent requires a login")
         return True
 
     async def expect_error(
@@ -129,5 +129,5 @@ class AgentContext:
 def describe_outcome(call: Request) -> str:
     """Describe how a request was answered."""
     if call.response is None:
-        return "no answer"
+        return "no response"
     return "a result" if call.ok else f"error {call.code}"

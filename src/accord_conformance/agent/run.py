@@ -41,7 +41,7 @@ __all__ = ("MAX_CONNECTIONS", "AgentRun", "VersionRun")
 
 _CHARACTERS = 200  # of texts of the agent
 
-_OVER_BUDGET = "the time budget was spent"
+_OVER_BUDGET = "the time budget was exceeded"
 _UNCERTAIN = ("unfinished", "error in the kit")  # after these, the connection is not used again
 _TRIES = 3  # unanswered requests for a session; then the run ends
 MAX_CONNECTIONS = 4  # at a time; one of them is shared
@@ -109,7 +109,11 @@ class AgentRun:
 
     async def _run_version(self, version: int, root: str) -> None:
         if self.agent_is_silent or self.is_over_budget:
-            why = "the agent answered nothing before" if self.agent_is_silent else _OVER_BUDGET
+            why = (
+                "the agent sent no response in the previous version"
+                if self.agent_is_silent
+                else _OVER_BUDGET
+            )
             self.result.unsupported[version] = why
             return
         await VersionRun(self, version, _new_folder(root, f"v{version}")).run()
@@ -169,7 +173,7 @@ class VersionRun:
             async with self._run.budget_timeout():
                 call = await client.initialize()
         except TimeoutError:
-            silence = NoResponse(f"no answer to initialize: {_OVER_BUDGET}")
+            silence = NoResponse(f"no response to initialize: {_OVER_BUDGET}")
         except NoResponse as error:
             silence = error
             said = any(frame.sender == "agent" for frame in line.observer.state.frames)
@@ -196,12 +200,12 @@ class VersionRun:
                 False,
                 "agent",
                 call,
-                expected="version 1, as the result has the shape of version 1",
+                expected="version 1, because the result has the form of version 1",
                 got="version 2",
                 where="handshake",
             )
             why = (
-                "the agent answers initialize with version 2, but in the shape of version 1 "
+                "the agent answers initialize with version 2, but in the form of version 1 "
                 "(R-INIT-06): it is judged in version 1"
             )
         elif silence is not None:
@@ -265,8 +269,8 @@ class VersionRun:
             version=self._version,
             outcome="unfinished",
         )
-        why = f"as {_OVER_BUDGET}" if self._run.is_over_budget else "as the agent does not answer"
-        played.reason = f"not played, {why}"
+        why = _OVER_BUDGET if self._run.is_over_budget else "the agent does not respond"
+        played.reason = f"not run: {why}"
         self._add_result(played)
         return True
 
@@ -316,8 +320,10 @@ class VersionRun:
             played.outcome, played.reason = "unfinished", str(silence)
             if self._unanswered == _TRIES:
                 played.outcome = "wrong"
-                played.reason = f"{_TRIES} requests for a session got no answer"
-                played.advice = "The other scenarios were not run: they would time out, too."
+                played.reason = f"{_TRIES} requests for a session got no response"
+                played.advice = (
+                    "The other scenarios were not run, because they would time out, too."
+                )
         except (NoResponse, TransportError) as error:
             played.outcome, played.reason = "unfinished", str(error)
         except Exception as error:  # noqa: BLE001  # an error in the kit does not end the run
@@ -330,7 +336,7 @@ class VersionRun:
             await context.aclose()
         if shared is not None and shared.connection.is_closed:
             if played.outcome in ("finished", "not exercised"):
-                played.outcome, played.reason = "unfinished", "the peer hung up"
+                played.outcome, played.reason = "unfinished", "the peer disconnected"
             if played.outcome == "unfinished":
                 await self._add_exit_details(played, shared)
         played.seconds = time.monotonic() - began
@@ -427,7 +433,7 @@ def _exit_details(
     if line.noise:
         parts.append(f"it wrote {_excerpt(veil(line.noise[0]))!r}")
     if words := last_stderr_lines(ended, veil):
-        parts.append("its last words on stderr:\n" + "\n".join(f"    {one}" for one in words))
+        parts.append("the last lines of its stderr:\n" + "\n".join(f"    {one}" for one in words))
     return "".join(f"; {part}" for part in parts if part)
 
 

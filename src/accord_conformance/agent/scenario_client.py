@@ -208,7 +208,7 @@ class ScenarioClient:
         """Raise `NotExercised` unless the agent advertises these capabilities."""
         for name in what:
             if not self.supports(name):
-                raise NotExercised(f"the agent does not offer {name}")
+                raise NotExercised(f"the agent does not advertise {name}")
 
     # Sessions.
 
@@ -235,10 +235,10 @@ class ScenarioClient:
         if isinstance(ident, str):
             return ident
         if call.code == _LOGIN_NEEDED:
-            raise LoginRequired("the agent asks for a login before a session is made")
+            raise LoginRequired("the agent requires a login before it creates a session")
         error = call.response.error if call.response else None
         raise NotExercised(
-            f"no session was made: {format_value(error) if error else 'it has no id'}"
+            f"no session was created: {format_value(error) if error else 'it has no id'}"
         )
 
     async def reopen_session(self, session: str, *, replay: bool, **more: Any) -> Request:
@@ -289,7 +289,7 @@ class ScenarioClient:
         """Raise `NotExercised` if a prompt was refused."""
         if prompted.request.response is not None and not prompted.request.ok:
             if prompted.request.code == _LOGIN_NEEDED:
-                raise LoginRequired("the agent asks for a login before it works on a prompt")
+                raise LoginRequired("the agent requires a login before it works on a prompt")
             raise NotExercised(
                 f"the prompt was refused: {format_value(prompted.request.response.error)}"
             )

@@ -16,19 +16,19 @@ SETTINGS_FILE = Path("accord-check.toml")
 # prompt is not sent: no wording has this effect with every agent.
 PROMPTS: dict[str, tuple[str, str]] = {
     "text": (
-        "A short answer in words.",
+        "Gives a short answer in text.",
         "Answer with the single word hello. Use no tools.",
     ),
     "tool": (
-        "A tool call that does not need permission.",
+        "Makes a tool call that does not need permission.",
         "List the files in the current directory with one of your tools, then say how many.",
     ),
     "permission": (
-        "A tool call that the user has to allow.",
+        "Makes a tool call that needs permission.",
         "Run the command `touch permitted.txt` in the current directory.",
     ),
     "file_read": (
-        "Reads the file note.txt in the session's directory and repeats what it says.",
+        "Reads the file note.txt in the session's directory and repeats its text.",
         "Read the file note.txt in the current directory with your tools, and repeat its text.",
     ),
     "file_write": (
@@ -44,15 +44,15 @@ PROMPTS: dict[str, tuple[str, str]] = {
         "Ask me for my name with a form, if you have a tool that can do so.",
     ),
     "long": (
-        "Work that takes longer than the time limit, to be cancelled.",
+        "Works for longer than the time limit, and is cancelled.",
         "Count slowly from 1 to 5000 in words, each number on a line of its own. Use no tools.",
     ),
-    "background": ("Work that continues for long after the turn (version 2).", ""),
-    "tool_cancel": ("A long tool call that can be cancelled individually (version 2).", ""),
+    "background": ("Starts background work that continues long after the turn (version 2).", ""),
+    "tool_cancel": ("Makes a long tool call that can be cancelled individually (version 2).", ""),
     "title": ("Gives the session a title.", ""),
-    "subagent": ("Has a subagent do something (unstable).", ""),
-    "command": ("A slash command that needs no model.", ""),
-    "fail": ("Work that fails.", ""),
+    "subagent": ("Starts a subagent (unstable).", ""),
+    "command": ("Runs a slash command that needs no model.", ""),
+    "fail": ("Fails after the prompt was inserted.", ""),
 }
 
 
@@ -102,7 +102,7 @@ def read_settings(path: Path) -> Settings:
     unknown = sorted(settings.prompts.keys() - PROMPTS.keys())
     if unknown:
         raise InvalidSettings(
-            f"{path}: there is no purpose {unknown[0]!r}; there are {', '.join(PROMPTS)}"
+            f"{path}: unknown prompt {unknown[0]!r}: expected one of {', '.join(PROMPTS)}"
         )
     if not (settings.timeout > 0 and settings.answer > 0 and settings.budget > 0):  # nan is not
         raise InvalidSettings(

@@ -39,7 +39,7 @@ def side_effects(
     asked = "".join(told.values()) + _text(sent.request)
     for path in sorted(islice(client.folder.rglob("*"), _MAX_FILES)):
         if _names(asked, path.name) and not path.is_dir():
-            yield SideEffectSign(f"{path.name} is there", ())
+            yield SideEffectSign(f"a new file {path.name}", ())
     for call in answered:
         for used in _later(client, sent, call):
             if what := _named(used, told[call.frame.number]):

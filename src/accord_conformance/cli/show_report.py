@@ -65,7 +65,7 @@ def show_report(report: Report) -> None:
     )
     version = f"version {report.version}" if report.version else "no version agreed"
     console.print(
-        f"\n{report.frames} frames, {version}: {_plural(failed, 'rule')} broken, "
+        f"\n{report.frames} frames, {version}: {_plural(failed, 'rule')} failed, "
         f"{_plural(warned, 'warning')}, {advised} advised."
     )
 
@@ -91,7 +91,7 @@ def _rule(console: Console, rule: Requirement, report: Report, style: str) -> No
     for finding in result.failures[:MAX_SHOWN]:
         _finding(console, finding)
     if result.failed > MAX_SHOWN:
-        console.print(f"  … and {_plural(result.failed - MAX_SHOWN, 'more time')}")
+        console.print(f"  … and {_plural(result.failed - MAX_SHOWN, 'more finding')}")
     if rule.hint:
         console.print(f"  [bold]fix[/]     {escape(rule.hint)}", soft_wrap=True)
     said = ", ".join(link.url or link.label for link in links(rule, report.version))
@@ -109,7 +109,7 @@ def show_verdict(words: str, status: int) -> None:
 
 def _finding(console: Console, finding: Finding) -> None:
     where = f", in {finding.where}" if finding.where else ""
-    console.print(f"  broken by the {finding.by}{escape(where)}")
+    console.print(f"  failed by the {finding.by}{escape(where)}")
     console.print(f"    expected  {_safe(finding.expected)}", soft_wrap=True)
     console.print(f"    got       {_safe(finding.got)}", soft_wrap=True)
     show_frames(console, finding.frames)

@@ -28,20 +28,20 @@ def show_result(result: RunResult, known: Known, mended: Known) -> None:
             show_failures(report)
     for version, why in result.unsupported.items():
         shown = escape(visible(excerpt(why, _MAX_SHOWN)))
-        what = f"[yellow]Version {version} was not checked:[/] {shown}"
+        what = f"[yellow]Version {version} was not tested:[/] {shown}"
         console.print(what, soft_wrap=True)
     for login in result.login_problems:
         style = "red" if login in result.locked_out else "yellow"
         console.print(f"[{style}]{escape(one_line(login.message))}[/]", soft_wrap=True)
     if left := result.disconnects:
         names = ", ".join(sorted({one.scenario for one in left}))
-        console.print(f"[red]The agent went away in the middle of {names}.[/]")
+        console.print(f"[red]The agent disconnected in {names}.[/]")
     if known:
         console.print(f"Known from the baseline: {_rules(known)}.")
     if mended:
-        console.print(f"In the baseline, and not broken any more: {_rules(mended)}.")
+        console.print(f"In the baseline, but no longer failing: {_rules(mended)}.")
     for traceback in result.kit_errors:
-        console.print("[bold red]Error in the kit[/], which says nothing about the agent:")
+        console.print("[bold red]Error in the kit[/], which is not the agent's fault:")
         console.print(escape(visible(traceback)), soft_wrap=True)
     console.print(f"[dim]{result.seconds:.1f} s[/]")
     found = verdict(result)

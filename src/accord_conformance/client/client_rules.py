@@ -79,8 +79,8 @@ class ClientRules:
             "R-INIT-36",
             early.response is None and not line.is_closed,
             early,
-            expected="requests that come before `initialize` is answered are held",
-            got="it hung up" if line.is_closed else "an answer before that",
+            expected="requests that arrive before the response to `initialize` are held",
+            got="it disconnected" if line.is_closed else "a response before that",
         )
 
     def initialized(self, call: Request) -> None:
@@ -97,8 +97,8 @@ class ClientRules:
         more = line.requests[before:]
         call = line.requests[0]
         asked = call.params.get("protocolVersion") if is_object(call.params) else None
-        got = f"it calls {more[0].method}" if more else "it stays"
-        expected = "a client that hangs up, as it cannot speak this version"
+        got = f"it sent {more[0].method}" if more else "it stayed connected"
+        expected = "a client that disconnects, because it does not support this version"
         seen = (call, *more)
         self.judge("R-INIT-07", not more and line.is_closed, *seen, expected=expected, got=got)
         if asked == 2 and (more or line.is_closed):
@@ -115,8 +115,8 @@ class ClientRules:
             "R-AUTH-30",
             method != BROKEN_LOGIN,
             call,
-            expected="a malformed entry of `authMethods` is not used",
-            got=f"a login by {method}",
+            expected="a malformed entry of `authMethods` is ignored",
+            got=f"a login with {method}",
         )
 
     # Requests.
@@ -158,7 +158,7 @@ class ClientRules:
             again,
             first,
             call,
-            expected="`initialize` once more as version 1 has it, as that one was answered with 1",
+            expected="a second `initialize`, with params of version 1",
             got=call.method,
         )
 
@@ -172,7 +172,7 @@ class ClientRules:
             params.get("systemPrompt") == given,
             made,
             call,
-            expected="the system prompt that the session was made with",
+            expected="the system prompt with which the session was created",
             got="another" if params.get("systemPrompt") else "none",
         )
 
@@ -195,8 +195,8 @@ class ClientRules:
             "R-LIST-04",
             False,
             page,
-            expected='a call with the cursor `""`, as with the one before',
-            got="the listing ends",
+            expected='another request, with the cursor `""`',
+            got="no further request",
         )
 
     def _switched(self, call: Request, params: Json) -> None:
@@ -205,7 +205,7 @@ class ClientRules:
                 "R-MODE-04",
                 call.method == "session/set_config_option",
                 call,
-                expected="`session/set_config_option`, as the session has `configOptions`",
+                expected="`session/set_config_option`, because the session has `configOptions`",
                 got=call.method,
             )
 
@@ -218,7 +218,7 @@ class ClientRules:
                     "R-CMD-02",
                     words.strip().startswith("/"),
                     call,
-                    expected=f"`/{COMMAND}` and what follows it",
+                    expected=f"`/{COMMAND}` and the input after it",
                     got=words.strip(),
                 )
 
@@ -230,8 +230,8 @@ class ClientRules:
             "R-PROMPT-17",
             not line.is_closed,
             call,
-            expected="a client that follows the state of the session",
-            got="it hung up when the prompt was answered",
+            expected="a client that follows the state of the session until it is idle",
+            got="it disconnected when the prompt was answered",
         )
 
     def terminated(self, line: RawConnection) -> None:
@@ -240,8 +240,8 @@ class ClientRules:
             "R-STDIO-07",
             False,
             line.observer.state.frames[-1] if line.observer.state.frames else None,
-            expected="stdin closed, and only then a signal",
-            got="SIGTERM while stdin was open",
+            expected="stdin closed before any signal",
+            got="SIGTERM while stdin was still open",
         )
 
     def finished(self, line: RawConnection) -> None:
@@ -253,7 +253,7 @@ class ClientRules:
                 False,
                 self._refused,
                 self._login,
-                expected="the request once more, after the login that it was refused for",
+                expected="the refused request again, after the login",
                 got="no such request",
             )
         if line.is_closed and line.close_error is None:

@@ -133,9 +133,9 @@ class ClientContext:
     async def expect_alive(self, rule: str, what: str, *sent: Frame) -> None:
         """Judge that the client keeps running; raise `ClientGone` if it does not."""
         alive = await self.agent.is_alive()
-        got = "it hung up" if self.connection.is_closed else "it answers nothing any more"
+        got = "it disconnected" if self.connection.is_closed else "it no longer responds"
         self.judge(
-            rule, alive, *sent, expected=f"a client that keeps running after {what}", got=got
+            rule, alive, *sent, expected=f"a client that still responds after {what}", got=got
         )
         if not alive:
             raise ClientGone(got)
@@ -148,7 +148,7 @@ class ClientContext:
         rule, what, last = self._last
         if last and last[-1].number == sent[-1].number:
             self.judge(
-                rule, False, *last, expected=f"a client that keeps running after {what}", got=got
+                rule, False, *last, expected=f"a client that still responds after {what}", got=got
             )
 
     async def call(self, method: str, params: Any = None, *, ident: Any = None) -> Request:
@@ -162,7 +162,7 @@ class ClientContext:
             await self.connection.wait_for_response(call)
         except NoResponse as silence:
             if self.connection.is_closed:
-                raise ClientGone("it hung up") from None
+                raise ClientGone("it disconnected") from None
             self.cancel_request(call)
             self.judge(rule, False, call, expected=expected, got=str(silence))
             return
@@ -183,14 +183,14 @@ class ClientContext:
     ) -> None:
         """Wait until the user has done something; raise `NotExercised` after the time limit."""
         try:
-            await self.connection.wait_until(holds, "answer", within_s=self.user_timeout_s)
+            await self.connection.wait_until(holds, "response", within_s=self.user_timeout_s)
         except NoResponse:
             if self.connection.is_closed:
-                raise ClientGone("it hung up") from None
+                raise ClientGone("it disconnected") from None
             self.user_absent = True
             if call is not None:
                 self.cancel_request(call)
-            raise NotExercised("the user did not do it in time") from None
+            raise NotExercised("the user did not react in time") from None
 
     def cancel_request(self, call: Request) -> None:
         """Cancel a request of the agent."""
@@ -226,14 +226,16 @@ class ClientContext:
         for root in self.session.directories:
             inside = os.path.realpath(root)  # noqa: ASYNC240
             if os.path.commonpath([real, inside]) == inside:
-                raise NotExercised("the session's directories hold the folder for temporary files")
+                raise NotExercised(
+                    "the session's directories contain the folder for temporary files"
+                )
         return found
 
     async def _make_folder(self, parent: str | None, prefix: str) -> Path:
         try:
             made = await asyncio.to_thread(tempfile.mkdtemp, dir=parent, prefix=prefix)
         except OSError as error:
-            raise NotExercised(f"no folder can be made here: {error.strerror}") from None
+            raise NotExercised(f"cannot create a folder here: {error.strerror}") from None
         self._folders.append(Path(made))
         return self._folders[-1]
 
@@ -255,5 +257,5 @@ OPTIONS = (
 def describe_outcome(call: Request) -> str:
     """Describe how a request was answered."""
     if call.response is None:
-        return "no answer"
+        return "no response"
     return "a result" if call.ok else f"error {call.code}"

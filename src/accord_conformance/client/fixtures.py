@@ -36,7 +36,7 @@ _LOGINS_1: list[Json] = [
 ]
 _LOGINS_2: list[Json] = [
     {"type": "agent", "methodId": LOGIN, "name": "Log in to the check"},
-    {"type": "_accord_later", "methodId": "later", "name": "In a way of a later version"},
+    {"type": "_accord_later", "methodId": "later", "name": "In a way of a future version"},
 ]
 
 

@@ -198,9 +198,7 @@ class ClientRun:
         while waiting:
             scenario = waiting.pop(0)
             if prompted.session.cancels > prompted.cancels:
-                words = (
-                    f"This turn was cancelled: `{scenario.name}` and what follows is not played."
-                )
+                words = f"Turn cancelled: `{scenario.name}` and the scenarios after it do not run."
                 self._agent.say(prompted.session, words)
                 break
             if not await self._run_scenario(prompted, scenario):
@@ -210,14 +208,14 @@ class ClientRun:
 
     def _add_unplayed(self, scenarios: Sequence[Scenario[ClientContext]]) -> None:
         """Record the scenarios that did not run because the client is gone."""
-        why = "hung up" if self.connection.is_closed else "does not answer"
+        why = "disconnected" if self.connection.is_closed else "does not respond"
         for one in scenarios:
             played = ScenarioResult(
                 scenario=one.name,
                 about=one.about,
                 version=self._agent.version,
                 outcome="unfinished",
-                reason=f"not played, as the client {why}",
+                reason=f"not run: the client {why}",
             )
             self._scenario_results.append(played)
 
@@ -245,7 +243,10 @@ class ClientRun:
             left = self.connection.is_closed
             ending, reason = "unfinished", str(silence)
             if not self.connection.is_closed:
-                ending, advice = "wrong", "Respond, if only with an error: agents wait for that."
+                ending, advice = (
+                    "wrong",
+                    "Respond to every request, at least with an error: agents wait for it.",
+                )
                 self._timeouts += 1
                 goes_on = self._timeouts < _MAX_TIMEOUTS
         except Exception as error:  # noqa: BLE001  # an error in the kit does not end the run
@@ -256,8 +257,11 @@ class ClientRun:
         if ending in ("finished", "not exercised") and not await self._agent.stays_alive():
             goes_on, left = False, self.connection.is_closed
             ending = "unfinished" if left else "wrong"
-            got = "it went away" if left else "it does not answer any more"
-            reason, advice = f"{got} after this scenario", "Its last frames must not stop it."
+            got = "it disconnected" if left else "it no longer responds"
+            reason, advice = (
+                f"{got} after this scenario",
+                "The client must survive the frames below.",
+            )
             context.blame(sent, got)
         left = left and not context.cancelled
         self._rules.where = self.connection.observer.where = ""
@@ -277,7 +281,7 @@ class ClientRun:
         self._scenario_results.append(played)
         new = sorted(self._failed() - before)
         how = f"{ending}: {reason}" if reason else "played"
-        broken = f"; broken: {', '.join(new)}" if new else ""
+        broken = f"; failed: {', '.join(new)}" if new else ""
         if not self.connection.is_closed:
             self._agent.say(prompted.session, f"`{scenario.name}` {how}{broken}")
         self._on_result(self.result())
@@ -301,7 +305,7 @@ class ClientRun:
         report = result.reports[0]
         lines = [
             f"**{verdict(result).text}** "
-            f"Say `check: NAME` or `/{COMMAND} NAME` to run a scenario again."
+            f"Send `check: NAME` or `/{COMMAND} NAME` to run a scenario again."
         ]
         for rule in report.problem_rules():
             lines += [

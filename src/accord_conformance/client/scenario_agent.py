@@ -179,8 +179,8 @@ class ScenarioAgent:
             "R-REQCAN-14",
             not line.is_closed,
             cancel,
-            expected="a client that keeps running after an early `$/cancel_request`",
-            got="it hung up",
+            expected="a client that still responds after an early `$/cancel_request`",
+            got="it disconnected",
         )
         if asked < 2 or line.is_closed:
             return
@@ -283,7 +283,7 @@ class ScenarioAgent:
                     "R-EXT-05",
                     False,
                     call,
-                    expected="an answer to a custom request",
+                    expected="a response to a custom request",
                     got="none",
                 )
 
@@ -389,8 +389,8 @@ class ScenarioAgent:
 
     async def _require_providers(self, call: Request) -> None:
         alive = await self.is_alive()
-        expected = "a client that keeps running after protocols that it does not know"
-        got = "it hung up" if self.connection.is_closed else "it answers nothing any more"
+        expected = "a client that still responds after providers with unknown protocols"
+        got = "it disconnected" if self.connection.is_closed else "it no longer responds"
         self.rules.judge("R-PROV-11", alive, call, expected=expected, got=got)
 
     def _refused(self, call: Request, _: Json) -> None:
@@ -435,13 +435,13 @@ class ScenarioAgent:
 
     async def _idle_update(self, session: ClientOpenedSession) -> None:
         state = await self._state_of(session)
-        fields = {"toolCallId": "idle", "title": "While nothing runs", "status": "completed"}
+        fields = {"toolCallId": "idle", "title": "While the session is idle", "status": "completed"}
         sent = self.update(session, "tool_call_update", **fields)
         alive = await self.is_alive()
         if alive and state is not None:
             await self._judge_state(session, [sent], expect("R-TOOL-11", "", state=state))
-        got = "it hung up" if self.connection.is_closed else "it answers nothing any more"
-        expected = "a client that keeps running after an update while the session is idle"
+        got = "it disconnected" if self.connection.is_closed else "it no longer responds"
+        expected = "a client that still responds after an update while the session is idle"
         self.rules.judge("R-PROMPT-18", alive, sent, expected=expected, got=got)
 
     async def _state_of(self, session: ClientOpenedSession) -> str | None:

@@ -34,7 +34,7 @@ __all__ = (
 Json: TypeAlias = dict[str, Any]
 
 PROBE_METHOD = "_accord/session_state"
-NO_PROBE = f"the client does not answer `{PROBE_METHOD}` (docs/how-to/check-a-client.md)"
+NO_PROBE = f"the client does not support `{PROBE_METHOD}` (docs/how-to/check-a-client.md)"
 _TRIES = 4
 _MAX_CHARACTERS = 200  # of a value in a report
 # The key by which an entry of each list is found.

@@ -142,7 +142,7 @@ class RawConnection:
         began = time.monotonic()
         try:
             await self.wait_until(
-                lambda: call.response is not None, f"answer to {call.method}", within_s=within_s
+                lambda: call.response is not None, f"response to {call.method}", within_s=within_s
             )
         except NoResponse:
             self._timeouts += 1
@@ -176,7 +176,7 @@ class RawConnection:
                     self._changed.clear()
                     await self._changed.wait()
         if not holds():
-            raise NoResponse(f"no {what}" + (": the peer hung up" if self.is_closed else ""))
+            raise NoResponse(f"no {what}" + (": the peer disconnected" if self.is_closed else ""))
 
     def _timeout_s(self) -> float:
         silent = not any(frame.sender != self.side for frame in self.observer.state.frames)

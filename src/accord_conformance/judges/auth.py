@@ -100,7 +100,7 @@ class Auth(Judge):
                     "R-ASTAT-02",
                     call.code != -32000,
                     call,
-                    expected="an answer without a login",
+                    expected="a response that does not require a login",
                     got="-32000",
                 )
             case "session/new":
@@ -116,8 +116,8 @@ class Auth(Judge):
             "R-AUTH-04",
             call.code != -32601,
             call,
-            expected=f"{call.method} is served",
-            got="-32601, method not found",
+            expected=f"{call.method} is supported",
+            got="-32601, unknown method",
         )
         if not self._says_auth():
             self.judge(
@@ -125,8 +125,8 @@ class Auth(Judge):
                 call.code != -32601,
                 self.state.initialized,
                 call,
-                expected=f"{call.method} is served without `capabilities.auth` as with it",
-                got="-32601, method not found",
+                expected=f"{call.method} is supported also without `capabilities.auth`",
+                got="-32601, unknown method",
                 by="agent",
             )
 

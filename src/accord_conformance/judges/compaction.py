@@ -36,7 +36,7 @@ class Compaction(Judge):
                 previous is None or previous[0] not in _FINAL or previous[0] == status,
                 previous[1] if previous else None,
                 note,
-                expected="one terminal status",
+                expected="one final status",
                 got=f"{format_value(status)} after {format_value(previous and previous[0])}",
             )
         self._last[key] = (status, note)

@@ -43,7 +43,7 @@ class Content(Judge):
                 "R-EXT-02",
                 isinstance(parent, str) and bool(_TRACEPARENT.fullmatch(parent)),
                 seen,
-                expected="`traceparent` as the W3C has it",
+                expected="`traceparent` in the format of the W3C",
                 got=format_value(parent),
                 by=by,
             )

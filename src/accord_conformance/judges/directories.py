@@ -28,7 +28,7 @@ class Directories(Judge):
                 "R-DIR-11",
                 not twice,
                 call,
-                expected="each directory once, `cwd` not among them",
+                expected="each directory once, without `cwd`",
                 got=format_value(directories),
             )
 

@@ -44,7 +44,7 @@ class Elicitation(Judge):
                 "R-ELIC-05",
                 self.state.find_request("client", params["requestId"]) is not None,
                 call,
-                expected="the id of a request of the client that waits",
+                expected="the id of a pending request of the client",
                 got=format_value(params["requestId"]),
             )
         schema = params.get("requestedSchema")
@@ -67,7 +67,7 @@ class Elicitation(Judge):
                 ident not in self._pages,
                 self._pages.get(ident),
                 call,
-                expected="an id that no outstanding page has",
+                expected="an id that no outstanding URL elicitation has",
                 got=format_value(ident),
             )
             self._pages[ident] = call
@@ -78,7 +78,7 @@ class Elicitation(Judge):
                 not _has_password(url),
                 call,
                 expected="a URL without credentials",
-                got="a user name and password in it",
+                got="a URL with user name and password",
             )
 
     def on_response(self, call: Request) -> None:
@@ -120,7 +120,7 @@ class Elicitation(Judge):
             "R-ELIC-29",
             str(ident) in self._ever,
             note,
-            expected="the id of a page that was asked for on this connection",
+            expected="the id of a URL elicitation of this connection",
             got=format_value(ident),
         )
         if isinstance(ident, str):

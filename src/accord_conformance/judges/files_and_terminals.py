@@ -53,7 +53,7 @@ class FilesAndTerminals(Judge):
                 "R-DTERM-11",
                 call.method == "terminal/cancel",
                 call,
-                expected="no use of a terminal but to cancel it",
+                expected="no request for a terminal except `terminal/cancel`",
                 got=call.method,
             )
 
@@ -108,7 +108,7 @@ class FilesAndTerminals(Judge):
                 call.ok,
                 terminal.killed,
                 call,
-                expected="a terminal that still answers after it was killed",
+                expected="a result: the id of a killed terminal stays valid",
                 got=f"error {format_value(call.code)}",
             )
         if not call.ok:
@@ -144,7 +144,7 @@ class FilesAndTerminals(Judge):
                 is_object(call.result.get("exitStatus")),
                 terminal.exited,
                 call,
-                expected="`exitStatus` once the command has exited",
+                expected="`exitStatus` after the command has exited",
                 got=format_value(call.result.get("exitStatus")),
             )
 
@@ -158,7 +158,7 @@ class FilesAndTerminals(Judge):
                 "R-TERM-09",
                 terminal.given_back,
                 terminal.created,
-                expected="terminal/release for each terminal",
+                expected="terminal/release for each created terminal",
                 got="none",
             )
 

@@ -63,9 +63,9 @@ class Framing(Judge):
                 if is_object(entry) and "method" in entry and "id" in entry:
                     self._in_batches[sender][repr(entry["id"])] = broken
             self.judge(
-                "R-BATCH-12", False, broken, expected="one message", got="an array", by=sender
+                "R-BATCH-12", False, broken, expected="a single message", got="an array", by=sender
             )
-        elif broken.why == "no message" and text[:1] == b"{":
+        elif broken.why == "JSON that is not a message" and text[:1] == b"{":
             self._owed[sender].append(("R-ERR-03", -32600, broken))
             fields = lenient_json.loads(text)
             if "id" in fields:
@@ -91,8 +91,8 @@ class Framing(Judge):
             rule,
             False,
             broken,
-            expected="nothing but messages of the protocol",
-            got="a line that is not one",
+            expected="only messages of the protocol",
+            got="a line that is not a message",
         )
 
     def on_message(self, raw: RawMessage) -> None:
@@ -118,7 +118,7 @@ class Framing(Judge):
             not both,
             raw,
             expected="a request, a notification or a response",
-            got="a method and an answer in one",
+            got="`method` together with `result` or `error`",
             by=sender,
         )
         if not ok or both:
@@ -152,7 +152,7 @@ class Framing(Judge):
                 "R-ERR-01",
                 code in _INT32,
                 raw,
-                expected="a code of 32 bits",
+                expected="a 32-bit error code",
                 got=format_value(code),
                 by=sender,
             )
@@ -176,7 +176,7 @@ class Framing(Judge):
             earlier is None,
             earlier,
             call,
-            expected="an id that no unanswered request has",
+            expected="an id that no pending request of this side has",
             got=format_value(call.id),
             by=sender,
         )
@@ -212,7 +212,7 @@ class Framing(Judge):
                 batch,
                 raw,
                 expected="one -32600 with a null id, and no entry processed",
-                got="an answer to an entry",
+                got="a response to an entry",
                 by=replier,
             )
             return
@@ -221,7 +221,13 @@ class Framing(Judge):
         if earlier is not None:
             rule = "R-REQCAN-05" if earlier.cancelled is not None else "R-GEN-06"
             self.judge(
-                rule, False, earlier, raw, expected="one answer", got="another one", by=replier
+                rule,
+                False,
+                earlier,
+                raw,
+                expected="exactly one response",
+                got="another response",
+                by=replier,
             )
             return
         if id_key(ident) in self._misused[asker] and "error" in raw.fields:
@@ -230,7 +236,7 @@ class Framing(Judge):
             call for call in self.state.open_requests[asker].values() if str(call.id) == str(ident)
         ]
         if alike or self._from_the_start:
-            expected = format_value(alike[0].id) if alike else "the id of a request that waits"
+            expected = format_value(alike[0].id) if alike else "the id of a pending request"
             self.judge(
                 "R-GEN-06",
                 False,
@@ -267,8 +273,8 @@ class Framing(Judge):
                 "R-GEN-05",
                 False,
                 raw,
-                expected="no answer to a notification",
-                got="an answer with no id, though all that came could be read",
+                expected="no response to a notification",
+                got="a response with a null id, although every received message was valid",
                 by=raw.frame.sender,
             )
 

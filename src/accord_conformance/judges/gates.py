@@ -144,14 +144,14 @@ class Gates(Judge):
                     self.state.initialized,
                     call,
                     expected=f"{call.method} is served, as {_wire(gate)} offers it",
-                    got="-32601, method not found",
+                    got="-32601, unknown method",
                     by=owner,
                 )
 
     def _booleans(self, value: dict[str, Any], seen: Evidence) -> None:
         if any(option.get("type") == "boolean" for option in items(value, "configOptions")):
             gate = "client.session.config_options.boolean"
-            self._gate("R-CONF-08", gate, "a boolean option", "agent", seen)
+            self._gate("R-CONF-08", gate, "an option of type boolean", "agent", seen)
 
     def _method(self, name: str, sender: Side, seen: Evidence, *, is_request: bool) -> None:
         version = self.state.version

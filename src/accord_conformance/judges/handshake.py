@@ -64,8 +64,8 @@ class Handshake(Judge):
                 "R-INIT-01",
                 self.state.initialized is not None,
                 call,
-                expected="an answered `initialize` before it",
-                got=f"{call.method} without one",
+                expected="a response to `initialize` before any other request",
+                got=f"{call.method} before it",
             )
 
     def _is_from_the_start(self) -> bool:
@@ -100,8 +100,8 @@ class Handshake(Judge):
             rule,
             call.code != -32601,
             call,
-            expected=f"{call.method} is served",
-            got="-32601, method not found",
+            expected=f"{call.method} is supported",
+            got="-32601, unknown method",
         )
 
     def _initialize(self, call: Request) -> None:
@@ -131,7 +131,7 @@ class Handshake(Judge):
                 False,
                 self._failed,
                 call,
-                expected="version 1 as the answer to another one",
+                expected="a result with version 1 for an unsupported version",
                 got=f"error {format_value(self._failed.code)}",
             )
         if answered == 2 and is_false_v2(result):
@@ -139,7 +139,7 @@ class Handshake(Judge):
                 "R-INIT-06",
                 False,
                 call,
-                expected="version 1, as the result has the shape of version 1",
+                expected="version 1, because the result has the form of version 1",
                 got="version 2",
             )
         elif answered in (1, 2):
@@ -147,8 +147,8 @@ class Handshake(Judge):
                 "R-INIT-12",
                 OTHER_KEYS[answered].isdisjoint(result),
                 call,
-                expected=f"a result in the shape of version {answered}",
-                got="keys of the other version",
+                expected=f"a result in the form of version {answered}",
+                got="keys of another version",
             )
         if answered == 1 and not is_of_other_version(result):
             self._infos(call, result)
@@ -162,7 +162,7 @@ class Handshake(Judge):
             "R-INIT-05",
             answered <= requested,
             call,
-            expected=f"version {requested}, or a lower one",
+            expected=f"version {requested} or lower",
             got=format_value(answered),
         )
 

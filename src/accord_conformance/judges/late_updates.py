@@ -62,6 +62,6 @@ class LateUpdates(Judge):
                 False,
                 over,
                 note,
-                expected="all of a message before the idle state of its cancelled turn",
+                expected="all chunks of a message before the idle state of its cancelled turn",
                 got=f"more of {format_value(message)} after it",
             )

@@ -74,7 +74,7 @@ class McpOverAcp(Judge):
             "R-MOA-09",
             request is not None,
             note,
-            expected="notifications that belong to a request of the agent",
+            expected="only notifications that belong to a request of the agent",
             got=f"one for {format_value(key[1])}, which it never made",
             by="client",
         )
@@ -84,8 +84,8 @@ class McpOverAcp(Judge):
                 request.response is None,
                 request,
                 note,
-                expected="no notification after the answer",
-                got="one after it",
+                expected="no notification after the response",
+                got="a notification after it",
                 by="client",
             )
 
@@ -108,7 +108,7 @@ class McpOverAcp(Judge):
                 call.code != _NO_SERVER,
                 setup,
                 call,
-                expected="a server that serves as soon as it is declared",
+                expected="a server that accepts requests as soon as it is declared",
                 got=f"error {_NO_SERVER}",
             )
 
@@ -132,7 +132,7 @@ class McpOverAcp(Judge):
                 "R-MOA-02",
                 len(found) == len(set(found)),
                 call,
-                expected="another serverId for each server",
+                expected="a different serverId for each server",
                 got=format_value(found),
             )
 
@@ -142,7 +142,7 @@ class McpOverAcp(Judge):
             return  # reported by R-MOA-05
         expected, got = "", ""
         if params.get("method") == "initialize":
-            expected, got = "requests without a handshake before them", "initialize"
+            expected, got = "requests without a handshake", "initialize"
         else:
             meta = inner.get("_meta") if inner is not None else None
             meta = meta if is_object(meta) else {}
@@ -160,7 +160,7 @@ class McpOverAcp(Judge):
             earlier is None or earlier.response is not None,
             earlier,
             call,
-            expected="a requestId that no active request of this server has",
+            expected="a requestId that no active request for this server has",
             got=format_value(call.params.get("requestId")),
         )
 
@@ -174,7 +174,7 @@ class McpOverAcp(Judge):
                 kept,
                 call,
                 call.cancelled,
-                expected=f"{_CANCELLED}, or a result that was faster",
+                expected=f"{_CANCELLED}, or a result if it was faster",
                 got=f"error {format_value(call.code)}",
                 by="client",
             )
@@ -187,7 +187,7 @@ class McpOverAcp(Judge):
                 "R-MOA-12",
                 not leaked,
                 call,
-                expected="an error of the MCP server inside the result",
+                expected="the error of the MCP server inside the result",
                 got=f"error {format_value(call.code)} of the connection",
                 by="client",
             )

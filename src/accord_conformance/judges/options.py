@@ -47,7 +47,7 @@ class Options(Judge):
                 "R-MODE-02",
                 str(mode) in (session.modes or ()),
                 call,
-                expected="one of the modes that the setup listed",
+                expected="one of `availableModes`",
                 got=format_value(mode),
             )
         elif call.method == _SET:
@@ -87,8 +87,8 @@ class Options(Judge):
                 "R-CONF-18",
                 call.code != -32601,
                 call,
-                expected=f"{_SET} is served where there are options",
-                got="-32601, method not found",
+                expected=f"{_SET} is supported, because the session has options",
+                got="-32601, unknown method",
             )
         if call in self._misfits:
             self.judge(
@@ -107,7 +107,7 @@ class Options(Judge):
                 "R-CONF-02",
                 str(call.params.get("configId")) in ids,
                 call,
-                expected="the complete list, with the option that was set",
+                expected="the complete list, including the option that was set",
                 got=format_value(sorted(ids)),
             )
 
@@ -123,7 +123,7 @@ class Options(Judge):
                 str(mode) in session.modes,
                 session.setup,
                 note,
-                expected="one of the modes that the setup listed",
+                expected="one of `availableModes`",
                 got=format_value(mode),
             )
         self._check_options(session.id, update, note)
@@ -147,7 +147,7 @@ class Options(Judge):
             "R-CONF-17",
             len(values) == len(set(values)) and current in values,
             seen,
-            expected="values that are unique, `currentValue` among them",
+            expected="unique values, including `currentValue`",
             got=f"{format_value(current)} and {format_value(values)}",
         )
 
@@ -159,7 +159,7 @@ class Options(Judge):
             "R-CMD-06",
             not bad and not twice,
             seen,
-            expected="names without leading slash and white space, each once",
+            expected="unique names without leading slash and white space",
             got=format_value(bad or twice),
         )
 

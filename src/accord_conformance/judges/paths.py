@@ -81,7 +81,7 @@ class Paths(Judge):
     def _line(self, line: Any, seen: Evidence, by: Side) -> None:
         if isinstance(line, int):
             self.judge(
-                "R-GEN-02", line != 0, seen, expected="lines that count from 1", got="0", by=by
+                "R-GEN-02", line != 0, seen, expected="line numbers that start at 1", got="0", by=by
             )
 
 

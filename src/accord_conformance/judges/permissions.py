@@ -37,7 +37,7 @@ class Permissions(Judge):
             "R-PERM-17",
             len(ids) == len(set(ids)),
             call,
-            expected="each option id once",
+            expected="unique option ids",
             got=format_value(options),
         )
 
@@ -51,7 +51,7 @@ class Permissions(Judge):
                 call.ok,
                 call.cancelled,
                 call,
-                expected="the outcome cancelled for what the agent withdrew",
+                expected="the outcome cancelled for a request that the agent cancelled",
                 got=f"error {format_value(call.code)}",
             )
         if outcome == "selected":
@@ -80,7 +80,7 @@ class Permissions(Judge):
                 False,
                 refused,
                 note,
-                expected="no work on what was not allowed",
+                expected="no work on a tool call that was not allowed",
                 got=f"the status {update.get('status')}",
             )
 

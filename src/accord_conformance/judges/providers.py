@@ -33,7 +33,7 @@ class Providers(Judge):
                 "R-PROV-02",
                 self.state.initialized is not None,
                 call,
-                expected="`initialize` before it",
+                expected="`initialize` before this request",
                 got=call.method,
             )
 
@@ -65,7 +65,7 @@ class Providers(Judge):
                 "R-PROV-09",
                 call.ok,
                 call,
-                expected="success for a provider that does not exist",
+                expected="a result for an unknown provider",
                 got=f"error {format_value(call.code)}",
             )
         if call.ok and ident in self._required:

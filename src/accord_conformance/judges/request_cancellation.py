@@ -33,7 +33,7 @@ class RequestCancellation(Judge):
             "R-REQCAN-02",
             repr(ident) in self._ids[note.sender] or not self.state.requests,
             note,
-            expected="the id of a request of its own",
+            expected="the id of a request of the same sender",
             got=format_value(ident),
             by=note.sender,
         )

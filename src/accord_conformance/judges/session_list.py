@@ -50,7 +50,7 @@ class SessionList(Judge):
                 "R-LIST-05",
                 known,
                 call,
-                expected="a cursor as the agent gave it on this connection",
+                expected="a cursor that the agent returned on this connection, unchanged",
                 got=format_value(cursor),
             )
             wanted = call.params.get("archived")
@@ -71,7 +71,7 @@ class SessionList(Judge):
                 ident not in self._archived,
                 self._archived.get(ident or ""),
                 call,
-                expected="session/unarchive before the session is opened",
+                expected="`session/unarchive` before the session is opened",
                 got=call.method,
             )
 
@@ -104,8 +104,8 @@ class SessionList(Judge):
                 "R-ARCH-02",
                 is_object(session.get("list")),
                 call,
-                expected="the capability `list` beside `archive`",
-                got="`archive` alone",
+                expected="the capability `list` in addition to `archive`",
+                got="`archive` without `list`",
             )
 
     def _listed(self, call: Request) -> None:
@@ -116,7 +116,7 @@ class SessionList(Judge):
                 "R-ARCH-09",
                 call.code == -32602,
                 call,
-                expected="-32602 for a filter that it does not know",
+                expected="-32602 for an unknown filter",
                 got="a result" if call.ok else format_value(call.code),
             )
         if not call.ok or not is_object(call.result):
@@ -171,7 +171,7 @@ class SessionList(Judge):
                     _is_same(before, cwd),
                     listed,
                     call,
-                    expected=f"{format_value(before)} as the directory of the session, as before",
+                    expected=f"{format_value(before)} as the directory of the session, unchanged",
                     got=format_value(cwd),
                 )
 

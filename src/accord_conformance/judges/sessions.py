@@ -68,7 +68,7 @@ class Sessions(Judge):
                 "R-SUBAG-03",
                 False,
                 call,
-                expected="no call to hear of a child session",
+                expected="no request to open or subscribe to a child session",
                 got=call.method,
             )
         match call.method:
@@ -97,7 +97,7 @@ class Sessions(Judge):
             rule,
             ready and not waits,
             call,
-            expected="a session that was set up here",
+            expected="a session that was opened on this connection",
             got=f"a prompt for {format_value(ident)}",
         )
 
@@ -107,7 +107,7 @@ class Sessions(Judge):
             "R-SUBAG-05",
             allowed,
             seen,
-            expected="calls for a child session only with its own capability",
+            expected="requests for a child session only with its own capability",
             got=seen.method,
         )
 
@@ -136,8 +136,8 @@ class Sessions(Judge):
                 False,
                 session.setup,
                 note,
-                expected="the whole history before the answer to session/load",
-                got="more of it after",
+                expected="the whole history before the response to session/load",
+                got="more history after the response",
             )
         history = _HISTORY_V1 if self.state.version == 1 else _HISTORY_V2
         if kind in history:
@@ -157,7 +157,7 @@ class Sessions(Judge):
             False,
             setup,
             note,
-            expected="no history before the answer to session/resume",
+            expected="no history before the response to session/resume",
             got=format_value(update_of(note).get("sessionUpdate")),
         )
 
@@ -184,7 +184,7 @@ class Sessions(Judge):
                 session.is_open,
                 session.closed,
                 seen,
-                expected="nothing more for a session after session/close was answered",
+                expected="nothing more for the session after the response to session/close",
                 got=seen.method,
             )
 
@@ -198,7 +198,7 @@ class Sessions(Judge):
                 early is None,
                 early,
                 expected=f"a subagent_update for {format_value(ident)} "
-                "before anything else that names it",
+                "before any other message that names it",
                 got="a message of the child before it",
             )
 
@@ -244,7 +244,7 @@ class Sessions(Judge):
                         call.ok,
                         closed,
                         call,
-                        expected="an answer with a stop reason, when the session was closed",
+                        expected="a response with a stop reason, because the session was closed",
                         got=f"error {format_value(call.code)}",
                     )
             case _:
@@ -259,7 +259,7 @@ class Sessions(Judge):
                 known is None or known.setup is None,
                 known.setup if known else None,
                 call,
-                expected="an id that no session has",
+                expected="an id that no other session has",
                 got=format_value(ident),
             )
         others = [
@@ -274,7 +274,7 @@ class Sessions(Judge):
                     "R-SESS-02",
                     False,
                     call,
-                    expected=f"updates for {format_value(ident)}, which was being made",
+                    expected=f"updates for {format_value(ident)}, which is being created",
                     got=f"updates for {format_value(session.id)}",
                     by="agent",
                 )
@@ -290,7 +290,7 @@ class Sessions(Judge):
                 "R-SESS-16",
                 call.code == -32602,
                 call,
-                expected="-32602 for a `replayFrom` that it does not know",
+                expected="-32602 for an unknown `replayFrom`",
                 got="a result" if call.ok else format_value(call.code),
             )
         elif call.ok:
@@ -298,7 +298,7 @@ class Sessions(Judge):
                 "R-SESS-29",
                 ident in self._states,
                 call,
-                expected="a state_update before the answer to session/resume",
+                expected="a state_update before the response to session/resume",
                 got="none",
             )
 
@@ -309,7 +309,7 @@ class Sessions(Judge):
             "R-SESS-22",
             session.state not in ("running", "requires_action"),
             call,
-            expected="an idle state before the answer to session/close",
+            expected="an idle state before the response to session/close",
             got=f"the state {format_value(session.state)}",
         )
         before = self._asked.pop(session.id, [])
@@ -322,8 +322,8 @@ class Sessions(Judge):
                 asked.cancelled is not None,
                 asked,
                 call,
-                expected="$/cancel_request for what the closed session had asked",
-                got=f"{asked.method} left open",
+                expected="`$/cancel_request` for the pending requests of the closed session",
+                got=f"{asked.method} still open",
             )
 
     def _waiting(self, ident: str) -> list[Request]:

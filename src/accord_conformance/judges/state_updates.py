@@ -112,7 +112,7 @@ class SessionStates(Judge):
                 "R-PROMPT-13",
                 reason is not None,
                 note,
-                expected="a stop reason where work ends",
+                expected="a stop reason in the idle update that ends the work",
                 got="none",
             )
             self._cancelled(session, reason, note)
@@ -126,16 +126,16 @@ class SessionStates(Judge):
                 "R-PROMPT-11",
                 session.has_been_running,
                 note,
-                expected="running or requires_action before the idle that ends the work",
-                got="idle alone",
+                expected="running or requires_action before the idle state that ends the work",
+                got="only the idle state",
             )
         if reason == "cancelled":
             self.judge(
                 "R-PROMPT-32",
                 self._may_stop,
                 note,
-                expected="cancelled only where the user or the client stopped the work",
-                got="cancelled, without a reason",
+                expected="cancelled only if the user or the client stopped the work",
+                got="cancelled, although neither did",
             )
 
     def _tools(self, session: Session, note: Notification) -> None:
@@ -152,7 +152,7 @@ class SessionStates(Judge):
                 tool.first,
                 tool.last,
                 note,
-                expected=f"a final status of {format_value(ident)} before all work is over",
+                expected=f"a final status of {format_value(ident)} before the end of the work",
                 got="in_progress",
             )
 
@@ -173,8 +173,8 @@ class SessionStates(Judge):
                     call,
                     cancel,
                     note,
-                    expected="$/cancel_request for what the cancelled work had asked",
-                    got="the request left open",
+                    expected="`$/cancel_request` for the pending requests of the cancelled work",
+                    got="the request still open",
                 )
             return
         if asked or note.frame.time - cancel.frame.time >= NOTICED_S:
@@ -204,7 +204,7 @@ class SessionStates(Judge):
             "R-BGW-04",
             len(known) == len(set(known)),
             note,
-            expected="each work once",
+            expected="each item of work once",
             got=format_value(background),
         )
         if session.setup is None or session.setup.method != "session/new":
@@ -218,7 +218,7 @@ class SessionStates(Judge):
                     "R-BGW-05",
                     child.get("state") != "idle" or child.get("background") != [],
                     note,
-                    expected="only subagents that still have something running",
+                    expected="only subagents in which something still runs",
                     got=f"{format_value(ident)}, which is idle and reported no work",
                 )
         for item in session.background:
@@ -252,7 +252,7 @@ class SessionStates(Judge):
             "R-BGW-03",
             ended,
             note,
-            expected=f"the end of {format_value(ident)} before it is listed no more",
+            expected=f"the end of {format_value(ident)} before it is no longer listed",
             got="none",
         )
 

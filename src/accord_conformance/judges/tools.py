@@ -94,7 +94,7 @@ class Tools(Judge):
             entity is not None and entity.cancellable,
             entity.last if entity else None,
             call,
-            expected="only what advertises `capabilities.cancel`",
+            expected="only tool calls and terminals that advertise `capabilities.cancel`",
             got=format_value(call.params),
         )
 
@@ -104,7 +104,7 @@ class Tools(Judge):
                 "R-TCAN-05",
                 call.code == -32602,
                 call,
-                expected="-32602 for what cannot be cancelled",
+                expected="-32602, because it cannot be cancelled",
                 got=format_value(call.code),
                 # The schema names -32602 for an unknown call, but not for an agent without calls.
                 authority="sdk" if call.code == -32601 else None,
@@ -170,7 +170,7 @@ class Tools(Judge):
                 prompt,
                 seen,
                 expected="an id that no other tool call of the session has",
-                got=f"{format_value(key[1])} for one that begins when that has ended",
+                got=f"{format_value(key[1])} again, for a call that began after that",
                 by="agent",
             )
         elif key[1] not in session.tools and self.state.version == 2:
@@ -208,7 +208,7 @@ class Tools(Judge):
                 key not in self._released,
                 self._released.get(key),
                 note,
-                expected="a terminal that is not released yet",
+                expected="a terminal that has not been released",
                 got=format_value(terminal),
             )
         self._shown.add(key)
@@ -225,8 +225,8 @@ class Tools(Judge):
             not again,
             known.last,
             note,
-            expected="a terminal of its own for another command",
-            got=f"{format_value(command)} in the one of {format_value(before)}",
+            expected="another terminal for another command",
+            got=f"{format_value(command)} in the terminal of {format_value(before)}",
         )
 
     def _patch(self, diff: dict[str, Any], patch: dict[str, Any], note: Notification) -> None:
@@ -274,8 +274,8 @@ class Tools(Judge):
                     "R-TCAN-03",
                     not entity.cancellable,
                     entity.last,
-                    expected="no `capabilities.cancel` once it is over",
-                    got="still there",
+                    expected="no `capabilities.cancel` after it has ended",
+                    got="`capabilities.cancel` still present",
                 )
 
 

@@ -43,8 +43,8 @@ class Turns(Judge):
                 False,
                 last,
                 note,
-                expected="all updates of a turn before the answer to its prompt",
-                got="one of a tool call of that turn after it",
+                expected="all updates of a turn before the response to its prompt",
+                got="an update of a tool call of that turn after it",
             )
 
     def on_response(self, call: Request) -> None:
@@ -67,7 +67,7 @@ class Turns(Judge):
             outcome_of(call) == "cancelled",
             turn.cancelled,
             call,
-            expected="the outcome cancelled, since the turn was cancelled",
+            expected="the outcome cancelled, because the turn was cancelled",
             got=format_value(call.result) if call.ok else f"error {format_value(call.code)}",
         )
 

@@ -135,7 +135,7 @@ class WireTypes(Judge):
             got = "nothing" if problem.what == "missing" else format_value(problem.got)
             expected = f"{problem.expected} at {problem.path} of {method}"
             if rule == "R-INIT-08":
-                expected += f", as version {version} has it"
+                expected += f", as defined by version {version}"
             # A key that the protocol has elsewhere, stable or not, is not a custom key.
             known = rule == "R-GEN-12" and problem.key in protocol_keys()
             self.judge(
@@ -169,7 +169,7 @@ def _sent_otherwise(name: str, version: int, sender: Side, is_request: bool) -> 
     if not kinds:
         return f"a {'notification' if is_request else 'request'}"
     if all(method.to == sender for method in kinds):
-        return f"a method that the {sender} serves, and the {other(sender)} calls"
+        return f"a method that the {sender} handles and the {other(sender)} sends"
     return ""
 
 

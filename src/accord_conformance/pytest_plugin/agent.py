@@ -104,7 +104,7 @@ class AgentUnderTest:
             if (broken := report.failed_rules(strict=strict))
         ]
         if texts:
-            raise RuleFailed("The agent broke rules of the protocol:\n" + "\n\n".join(texts))
+            raise RuleFailed("The agent failed rules of the protocol:\n" + "\n\n".join(texts))
 
 
 class _ObservedTransport:

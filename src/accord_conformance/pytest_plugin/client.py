@@ -45,7 +45,7 @@ class ClientUnderTest:
             return json.loads(self.report_file.read_bytes())
         except FileNotFoundError:
             raise RuleFailed(
-                "There is no report: the client did not start the agent that it was to start "
+                "No report: the client did not start the agent that it has to start "
                 "(`accord_client.command`), or the agent could not start"
             ) from None
 
@@ -61,17 +61,19 @@ class ClientUnderTest:
         bad = _BAD_STRICT if strict else _BAD
         lines = [line for rule in self._rules() if rule["outcome"] in bad for line in _broken(rule)]
         if lines:
-            raise RuleFailed("\n".join(("The client broke rules of the protocol:", *lines)))
+            raise RuleFailed("\n".join(("The client failed rules of the protocol:", *lines)))
         if errors := self.report()["errorsInTheKit"]:
             raise RuntimeError("\n".join(("Error in the conformance kit:", *errors)))
         played = self.report()["scenarios"]
         wrong = [one for one in played if one["ending"] == "wrong" or one["left"]]
         if wrong:
             lines = [f"    {one['scenario']}: {one['reason']}. {one['advice']}" for one in wrong]
-            raise RuleFailed("\n".join(("The client did what no agent can live with:", *lines)))
+            raise RuleFailed(
+                "\n".join(("The client failed scenarios for which no rule exists:", *lines))
+            )
         if not self.report()["scenarios"]:
             raise RuleFailed(
-                f"Nothing was played: the client sent no prompt such as {self.prompt!r} "
+                f"No scenario ran: the client sent no prompt such as {self.prompt!r} "
                 "(`accord_client.prompt`)"
             )
 

@@ -30,12 +30,12 @@ def _rule(report: Report, ident: str) -> Iterator[str]:
     for finding in result.failures[:MAX_SHOWN]:
         yield from _finding(finding)
     if result.failed > MAX_SHOWN:
-        yield f"  … and {result.failed - MAX_SHOWN} times more"
+        yield f"  … and {result.failed - MAX_SHOWN} more findings"
 
 
 def _finding(finding: Finding) -> Iterator[str]:
     where = f", in {finding.where}" if finding.where else ""
-    yield f"  broken by the {finding.by}{where}"
+    yield f"  failed by the {finding.by}{where}"
     yield f"    expected  {finding.expected}"
     yield f"    got       {finding.got}"
     for frame in finding.frames:

@@ -76,7 +76,7 @@ class Check(pytest.Collector):
             raise RuleFailed(f"The agent cannot be started: {error}") from None
         if not result.supported:
             whys = "\n".join(f"  {version}: {why}" for version, why in result.unsupported.items())
-            raise RuleFailed(f"The agent speaks no version that is checked:\n{whys}")
+            raise RuleFailed(f"The agent supports no tested version:\n{whys}")
         return result
 
     def tell(self) -> None:
@@ -119,16 +119,12 @@ class VersionTest(_Test):
         if result.kit_errors:
             raise RuntimeError("\n".join(("Error in the conformance kit:", *result.kit_errors)))
         if result.exceeded_budget_s is not None:
-            raise RuleFailed(
-                f"The time budget of {result.exceeded_budget_s:g} s was spent before the end"
-            )
+            raise RuleFailed(f"The time budget of {result.exceeded_budget_s:g} s was exceeded")
         wrong = [
             *map(_what, result.failed_scenarios),
             *(login.message for login in result.locked_out),
         ]
-        wrong += (
-            f"The agent went away in the middle of {_what(one)}" for one in result.disconnects
-        )
+        wrong += (f"The agent disconnected in {_what(one)}" for one in result.disconnects)
         if wrong:
             raise RuleFailed("\n".join(wrong))
 
@@ -153,7 +149,7 @@ class RuleTest(_Test):
         report = next((one for one in result.reports if one.version == self.version), None)
         if report is None:
             why = result.unsupported.get(self.version, "")
-            pytest.skip(f"version {self.version} is not checked: {why}")
+            pytest.skip(f"version {self.version} is not tested: {why}")
         match report.outcome(self.rule):
             case "passed":
                 return
@@ -218,11 +214,11 @@ def summary(config: pytest.Config) -> list[str]:
     result = check.is_created
     lines = [verdict(result).text, *(_sum(report) for report in result.reports)]
     lines += [
-        f"version {version} was not checked: {why}" for version, why in result.unsupported.items()
+        f"version {version} was not tested: {why}" for version, why in result.unsupported.items()
     ]
     if mended := check.baseline & result.passed_rules():
         rules = ", ".join(f"{rule} (v{version})" for rule, version in sorted(mended))
-        lines.append(f"in the baseline, and not broken any more: {rules}")
+        lines.append(f"in the baseline, but no longer failing: {rules}")
     return lines
 
 

@@ -50,7 +50,7 @@ def html(result: RunResult) -> str:
     for report in result.reports:
         parts += _version(report, result.scenarios(report.version))
     parts += [
-        f"<p>Version {version} was not checked: {_text(why)}.</p>"
+        f"<p>Version {version} was not tested: {_text(why)}.</p>"
         for version, why in result.unsupported.items()
     ]
     parts += [f"<p>{_text(login.message)}</p>" for login in result.login_problems]
@@ -117,7 +117,7 @@ def _rule(rule: Requirement, report: Report) -> list[str]:
 
 def _advisory(played: ScenarioResult) -> list[str]:
     style = "failed" if played.outcome == "wrong" or played.disconnected else "warned"
-    what = "The peer went away" if played.disconnected else "No rule is about it"
+    what = "The peer disconnected" if played.disconnected else "No rule covers it"
     parts = [
         f'<section class="rule {style}"><h3>{_text(played.scenario)} <b>{played.outcome}</b></h3>',
         f"<p>{what}: {_text(played.reason)}. {_text(played.advice)}</p>",

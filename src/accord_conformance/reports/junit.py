@@ -54,7 +54,7 @@ def _unspoken(version: int, why: str, *, is_error: bool) -> list[str]:
     return [
         f'  <testsuite name="v{version}" tests="1" failures="0" errors="{int(is_error)}" '
         f'skipped="{int(not is_error)}">',
-        f'    <testcase classname="v{version}" name="version {version} is spoken">',
+        f'    <testcase classname="v{version}" name="version {version} is supported">',
         f"      <{sign} message={_quoted(why)}/>",
         "    </testcase>",
         "  </testsuite>",

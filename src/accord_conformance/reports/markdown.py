@@ -30,7 +30,7 @@ def markdown(result: RunResult) -> str:
     lines += [f"- {_plain(login.message)}" for login in result.login_problems]
     lines += [""] if result.login_problems else []
     for version, why in result.unsupported.items():
-        lines += [f"Version {version} was not checked: {_plain(why)}.", ""]
+        lines += [f"Version {version} was not tested: {_plain(why)}.", ""]
     return "\n".join(lines)
 
 
@@ -86,7 +86,7 @@ def _broken(rule: Requirement, report: Report, head: str = "###") -> list[str]:
 
 def _advisory(played: ScenarioResult) -> list[str]:
     lines = [f"### `{played.scenario}`: {played.outcome}", ""]
-    what = "The peer went away" if played.disconnected else "No rule is about it"
+    what = "The peer disconnected" if played.disconnected else "No rule covers it"
     lines += [f"{what}: {_plain(played.reason)}. {_plain(played.advice)}".rstrip(), ""]
     if played.frames:
         block = [frame_line(frame) for frame in played.frames]

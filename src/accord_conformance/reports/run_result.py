@@ -209,15 +209,17 @@ _MAX_NAMED = 5
 def verdict(result: RunResult) -> Verdict:
     """Return the verdict on a run."""
     decisive = set(result.failed_rules(strict=result.strict)) - result.baseline
-    why = [_rules(decisive, "broken")] if decisive else []
+    why = [_rules(decisive, "failed")] if decisive else []
     if result.failed_scenarios:
         why.append(_scenarios([one.scenario for one in result.failed_scenarios], "wrong"))
     if result.disconnects:
-        why.append(f"the peer went away in {_names([one.scenario for one in result.disconnects])}")
+        why.append(
+            f"the peer disconnected in {_names([one.scenario for one in result.disconnects])}"
+        )
     if result.exceeded_budget_s is not None:
-        why.append(f"the time budget of {result.exceeded_budget_s:g} s was spent before the end")
+        why.append(f"the time budget of {result.exceeded_budget_s:g} s was exceeded")
     if not result.supported:
-        why.append("no version could be checked")
+        why.append("no version could be tested")
     if result.kit_errors:
         errors = _count(len(result.kit_errors), "error")
         found = f"; and {'; '.join(why)}" if why else ""
@@ -231,7 +233,7 @@ def verdict(result: RunResult) -> Verdict:
     plural = "s" if len(numbers) > 1 else ""
     versions = f" in version{plural} {' and '.join(numbers)}" if numbers else ""
     passed = _count(len({rule for rule, _ in result.passed_rules()}), "rule")
-    return Verdict(0, f"Passed: {passed} kept{versions}, none broken{beside}.")
+    return Verdict(0, f"Passed: {passed}{versions}, none failed{beside}.")
 
 
 def _other_problems(result: RunResult, decisive: set[tuple[str, int]]) -> str:

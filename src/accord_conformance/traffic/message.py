@@ -19,7 +19,7 @@ class InvalidFrame(Struct, frozen=True):
     """A frame that is not a message; `why` is the reason."""
 
     frame: Frame
-    why: Literal["not JSON", "not UTF-8", "batch", "no message"]
+    why: Literal["not JSON", "not UTF-8", "batch", "JSON that is not a message"]
 
 
 class RawMessage(Struct, frozen=True):
@@ -107,9 +107,9 @@ def parse_frame(frame: Frame) -> RawMessage | InvalidFrame | None:
     if is_array(value):
         return InvalidFrame(frame, "batch")
     if not is_object(value) or value.keys().isdisjoint(("method", "result", "error")):
-        return InvalidFrame(frame, "no message")
+        return InvalidFrame(frame, "JSON that is not a message")
     if not isinstance(value.get("method", ""), str):
-        return InvalidFrame(frame, "no message")
+        return InvalidFrame(frame, "JSON that is not a message")
     return RawMessage(frame, value)
 
 

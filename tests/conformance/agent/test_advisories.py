@@ -74,7 +74,7 @@ class MakesTheFile(Asking):
 async def test_file_that_was_made_though_rejected_is_wrong(version: int) -> None:
     played, result = await play(MakesTheFile, "permissions/reject", version)
     assert played.outcome == "wrong"
-    assert "made.txt is there" in played.reason
+    assert "a new file made.txt" in played.reason
     assert "allows it" in played.advice
     assert played.frames
     assert result.failed_scenarios == [played]
@@ -205,7 +205,7 @@ async def test_where_a_status_says_nothing_a_file_does(version: int) -> None:
     _, result = await play(SaysItIsDoneAlways, "permissions/invalid-response", version)
     assert set(broken(result)) == {"R-PERM-05"} | ({"R-PERM-14"} if version == 2 else set())
     (told,) = broken(result)["R-PERM-05"]
-    assert "made.txt is there" in told
+    assert "a new file made.txt" in told
 
 
 @BOTH

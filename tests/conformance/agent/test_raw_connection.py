@@ -38,7 +38,7 @@ async def test_first_answer_may_take_as_long_as_the_start() -> None:
     await line.open()
     call = await line.call("initialize", {})
     assert call.ok
-    with pytest.raises(NoResponse, match="no answer to session/new"):
+    with pytest.raises(NoResponse, match="no response to session/new"):
         await line.call("session/new", {})
     await line.aclose()
     await theirs.aclose()

@@ -44,8 +44,8 @@ class Mute(Bend):
 async def test_agent_that_answers_nothing_is_not_checked() -> None:
     result = await run(Mute, "sessions/new", versions=(1, 2))
     assert result.reports == []
-    assert "no answer to initialize" in result.unsupported[1]
-    assert "answered nothing before" in result.unsupported[2]
+    assert "no response to initialize" in result.unsupported[1]
+    assert "sent no response in the previous version" in result.unsupported[2]
 
 
 async def test_what_an_agent_writes_instead_of_an_answer_is_told() -> None:
@@ -56,7 +56,7 @@ async def test_what_an_agent_writes_instead_of_an_answer_is_told() -> None:
 
     result = await AgentRun(connect, (), Settings(timeout=1.0, answer=1.0)).run((1,))
     assert (
-        result.unsupported[1] == "initialize failed: no answer to initialize; it wrote 'Welcome!'"
+        result.unsupported[1] == "initialize failed: no response to initialize; it wrote 'Welcome!'"
     )
 
 
@@ -101,8 +101,8 @@ async def test_end_and_last_words_of_an_agent_that_crashes_are_told() -> None:
     settings = Settings(timeout=5.0, answer=5.0, env={"MY_KEY": "sk-123456"})
     result = await start(CRASHING, settings=settings)
     why = result.unsupported[1]
-    assert "the peer hung up; it exited with status 3; it wrote 'Welcome!'" in why
-    assert why.endswith("its last words on stderr:\n    Traceback: no such model $MY_KEY")
+    assert "the peer disconnected; it exited with status 3; it wrote 'Welcome!'" in why
+    assert why.endswith("the last lines of its stderr:\n    Traceback: no such model $MY_KEY")
 
 
 async def test_what_an_agent_broke_in_its_handshake_is_in_the_report() -> None:
@@ -142,7 +142,7 @@ for line in sys.stdin:
 async def test_agent_that_goes_away_at_the_login_is_told_of() -> None:
     result = await start(LEAVING, settings=Settings(timeout=5.0, answer=5.0, login="key"))
     why = result.unsupported[1]
-    assert "no answer to authenticate: the peer hung up; it exited with status 1" in why
+    assert "no response to authenticate: the peer disconnected; it exited with status 1" in why
     assert why.endswith("    cannot log in")
 
 
@@ -163,7 +163,7 @@ time.sleep(60)
 
 @pytest.mark.parametrize(
     ("how", "told"),
-    [("SIG_DFL", "it went when it got SIGTERM"), ("SIG_IGN", "so it was killed")],
+    [("SIG_DFL", "it exited on SIGTERM"), ("SIG_IGN", "and was killed")],
     ids=["terminated", "killed"],
 )
 @quirk("stays-after-stdin")
@@ -191,9 +191,9 @@ async def test_agent_that_makes_no_session_is_not_asked_for_ever() -> None:
     endings = [one.outcome for one in result.scenario_results]
     assert endings == ["unfinished", "unfinished", "wrong", *["unfinished"] * (len(endings) - 3)]
     assert [one.reason for one in result.failed_scenarios] == [
-        "3 requests for a session got no answer"
+        "3 requests for a session got no response"
     ]
-    assert result.scenario_results[-1].reason == "not played, as the agent does not answer"
+    assert result.scenario_results[-1].reason == "not run: the agent does not respond"
 
 
 class Silent(Bend):
@@ -226,7 +226,7 @@ async def test_agent_that_goes_away_is_told_of_and_started_again() -> None:
     result = await run(Mortal, "prompts/text", "session-list/delete")
     first, second = result.scenario_results
     assert (first.outcome, second.outcome) == ("unfinished", "finished")
-    assert "hung up" in first.reason
+    assert "disconnected" in first.reason
     assert [one.scenario for one in result.disconnects] == ["prompts/text"]
 
 
@@ -303,7 +303,7 @@ async def test_agent_that_goes_away_is_told_of_with_its_last_words() -> None:
     result = await AgentRun(connect, chosen, Settings(timeout=20.0)).run((1,))
     (played,) = result.disconnects
     assert played.reason.endswith(
-        "it exited with status 4; its last words on stderr: no such model | at line 7"
+        "it exited with status 4; the last lines of its stderr: no such model | at line 7"
     )
 
 
@@ -339,7 +339,7 @@ async def test_rules_behind_a_login_are_not_exercised() -> None:
     assert result.failed_rules(strict=True) == []
     asked = [one for one in result.scenario_results if one.scenario == "prompts/text"]
     assert {one.outcome for one in asked} == {"not exercised"}
-    assert {one.reason for one in asked} == {"the agent asks for a login before a session is made"}
+    assert {one.reason for one in asked} == {"the agent requires a login before it creates a session"}
     assert [login.version for login in result.locked_out] == [1, 2]
     assert "prompts/text" in result.login_problems[0].scenarios
     for report in result.reports:

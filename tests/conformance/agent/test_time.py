@@ -70,7 +70,7 @@ async def test_false_version_2_is_named_once_and_judged_in_version_1(make: type[
         result = await run(make, *names)
     assert [report.version for report in result.reports] == [1]
     assert result.failed_rules() == [("R-INIT-06", 1)]
-    assert "in the shape of version 1 (R-INIT-06)" in result.unsupported[2]
+    assert "in the form of version 1 (R-INIT-06)" in result.unsupported[2]
     assert {one.version for one in result.scenario_results} == {1}
 
 
@@ -117,11 +117,11 @@ async def test_run_ends_when_its_time_is_spent_and_has_not_passed() -> None:
         result = await run(EndsNoTurn, "prompts/text", "sessions/new", budget_s=1.0)
     assert result.exceeded_budget_s == 1.0
     reasons = {one.scenario: one.reason for one in result.scenario_results}
-    assert reasons["prompts/text"] == "the time budget was spent"
-    assert result.unsupported[2] == "the time budget was spent"
+    assert reasons["prompts/text"] == "the time budget was exceeded"
+    assert result.unsupported[2] == "the time budget was exceeded"
     found = verdict(result)
     assert found.status == EXIT_FAILED
-    assert "the time budget of 1 s was spent before the end" in found.text
+    assert "the time budget of 1 s was exceeded" in found.text
 
 
 class Mute(Bend):

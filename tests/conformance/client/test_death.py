@@ -59,7 +59,7 @@ async def test_death_after_the_last_answer_counts_for_the_scenario(
     (left,) = result.disconnects
     assert left.scenario == "updates/unknown"
     assert left.outcome == "unfinished"
-    assert "it went away after this scenario" in left.reason
+    assert "it disconnected after this scenario" in left.reason
     assert any(b'"update":[]' in frame.text for frame in left.frames)
     broken = {finding.rule for finding in result.reports[0].failures()}
     assert broken == {"R-GEN-11"}  # and not R-CONF-12, of the scenario that comes next
@@ -76,7 +76,7 @@ async def test_death_at_an_array_is_told_of_with_the_array(version: int, tmp_pat
     assert any(frame.text.startswith(b"[") for frame in left.frames)
     assert [finding.rule for finding in result.reports[0].failures()] == []
     assert verdict(result).status == EXIT_FAILED
-    assert "went away in malformed/frames" in verdict(result).text
+    assert "disconnected in malformed/frames" in verdict(result).text
 
 
 async def test_client_whose_user_cancelled_may_leave(tmp_path: Path) -> None:

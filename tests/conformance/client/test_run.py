@@ -156,8 +156,8 @@ async def test_client_that_does_not_answer_has_not_passed(tmp_path: Path) -> Non
         "unfinished",
         "unfinished",
     ]
-    assert played[0].reason == "no answer to _accord/unanswered"
-    assert played[-1].reason == "not played, as the client does not answer"
+    assert played[0].reason == "no response to _accord/unanswered"
+    assert played[-1].reason == "not run: the client does not respond"
     assert len(running.result().failed_scenarios) == 3
 
 

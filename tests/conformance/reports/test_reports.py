@@ -95,7 +95,7 @@ def test_markdown_keeps_what_agents_write_in_fences(result: RunResult) -> None:
     assert "````" in text  # longer than what is in it
     assert "x" * 1000 not in text
     assert "`mcp/stdio`: unfinished" in text
-    assert "Version 2 was not checked" in text
+    assert "Version 2 was not tested" in text
     assert "### `permissions/reject`: wrong" in text
     assert "it stays. Go." in text
     assert "the agent requires a login" in text
@@ -179,11 +179,11 @@ def test_verdict_is_at_the_top_and_what_decides_comes_first(result: RunResult) -
     advised = Finding(rule="R-BATCH-10", passed=False, by="agent", expected="one", got="none")
     result.reports[0].add(advised)
     words = verdict(result).text
-    assert words.startswith("Failed: 1 rule broken, R-GEN-04 (v1); 1 scenario wrong")
+    assert words.startswith("Failed: 1 rule failed, R-GEN-04 (v1); 1 scenario wrong")
     assert "(1 warning, 1 advised)" in words
     page, text = html(result), markdown(result)
-    assert page.index("Failed: 1 rule broken") < page.index("<h2>")
-    assert text.index("Failed: 1 rule broken") < text.index("## Version 1")
+    assert page.index("Failed: 1 rule failed") < page.index("<h2>")
+    assert text.index("Failed: 1 rule failed") < text.index("## Version 1")
     for shown in (page, text):
         order = [shown.index(name) for name in ("R-GEN-04", "R-LIST-06", "Advice", "R-BATCH-10")]
         assert order == sorted(order)
@@ -196,9 +196,9 @@ def test_verdict_is_at_the_top_and_what_decides_comes_first(result: RunResult) -
 @pytest.mark.parametrize(
     ("change", "status", "words"),
     [
-        ({}, 0, "Passed: 1 rule kept in version 1, none broken."),
-        ({"exceeded_budget_s": 5.0}, 1, "Failed: the time budget of 5 s was spent before the end."),
-        ({"unsupported": {1: "why"}}, 1, "Failed: no version could be checked."),
+        ({}, 0, "Passed: 1 rule in version 1, none failed."),
+        ({"exceeded_budget_s": 5.0}, 1, "Failed: the time budget of 5 s was exceeded."),
+        ({"unsupported": {1: "why"}}, 1, "Failed: no version could be tested."),
         ({"run_errors": ["Traceback"]}, 70, "No verdict: 1 error in the kit."),
     ],
     ids=["passed", "spent", "unspoken", "fault"],

@@ -90,7 +90,7 @@ class Nes(Judge):
                 "R-NES-02",
                 own,
                 seen,
-                expected="an id that nes/start gave",
+                expected="an id that nes/start returned",
                 got=f"{format_value(ident)}, which is a chat session",
             )
 

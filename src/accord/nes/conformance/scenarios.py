@@ -94,7 +94,7 @@ async def _session(stage: AgentContext) -> None:
         await editor.connection.wait_for_response(crossed)
     except NoResponse as silence:
         if closed.ok:
-            wanted = "an answer to what was asked before the close"
+            wanted = "a response to the request sent before the close"
             stage.judge("R-NES-09", False, crossed, closed, expected=wanted, got=str(silence))
         raise
     if closed.ok:
@@ -123,12 +123,12 @@ async def _start(editor: ScenarioClient) -> str:
     call = editor.connection.send_request("nes/start", {"workspaceFolders": [folder]})
     await editor.connection.wait_for_response(call, within_s=editor.settings.timeout)
     if call.code == _LOGIN_NEEDED:
-        raise LoginRequired("the agent asks for a login before it suggests edits")
+        raise LoginRequired("the agent requires a login before it suggests edits")
     session = call.result.get("sessionId") if is_object(call.result) else None
     if not isinstance(session, str):
         error = call.response.error if call.response else None
         raise NotExercised(
-            f"no session was started: {format_value(error) if error else 'it has no id'}"
+            f"no session was created: {format_value(error) if error else 'it has no id'}"
         )
     return session
 

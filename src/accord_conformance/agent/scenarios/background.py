@@ -33,7 +33,7 @@ async def _in_background(context: AgentContext) -> None:
         not _ended(client, session, item),
         *_ended(client, session, item),
         expected="background work that continues after `session/cancel`",
-        got="its end",
+        got="a final status",
     )
     if _ended(client, session, item):
         return
@@ -100,8 +100,8 @@ async def _tool_cancel(context: AgentContext) -> None:
         not early,
         call,
         *early,
-        expected="the session's state as it was",
-        got="an idle state, cancelled",
+        expected="an unchanged session state",
+        got="an idle state with the stop reason cancelled",
     )
     await _comes_to_an_end(context, client, session, {"type": "tool_call", "toolCallId": ident})
     if not sent.is_over:
@@ -119,7 +119,7 @@ async def _subagent(context: AgentContext) -> None:
     named = (update.get("sessionId") for _, update in told)
     children = {ident for ident in named if isinstance(ident, str)}
     if not children:
-        raise NotExercised("the agent showed no subagent")
+        raise NotExercised("the agent reported no subagent")
     mirrored = [
         (update.get("sessionId"), update["state"].get("state"))
         for _, update in told
@@ -132,7 +132,7 @@ async def _subagent(context: AgentContext) -> None:
             not wrong and bool(mirrored),
             *wrong,
             *(note for note, _ in told[:1]),
-            expected="the state of a child in `subagent_update` alone",
+            expected="the state of a child only in `subagent_update`",
             got="a `state_update`" if wrong else "no state",
         )
         return
@@ -182,7 +182,7 @@ async def _comes_to_an_end(
         "R-TCAN-04",
         ended,
         *calls[-1:],
-        expected="an update that tells its end",
+        expected="an update with its final status",
         got=f"none in {context.settings.answer:g} s",
     )
 

@@ -15,7 +15,7 @@ __all__ = ("SCENARIOS", "strays")
 
 # How long a turn works before it is cancelled, in each try.
 _WORKS_S = (0.0, 0.5, 1.0)
-_TOO_SHORT = "the turn was over before it could be cancelled"
+_TOO_SHORT = "the turn ended before it could be cancelled"
 
 
 @scenario(
@@ -38,7 +38,9 @@ async def _turn(context: AgentContext) -> None:
     call = client.connection.send_request("session/close", {"sessionId": session})
     for asked in client.pending_permissions(session):
         client.answer_cancelled(asked)
-    if await context.expect_success("R-SESS-21", client, call, why="closing a session in its turn"):
+    if await context.expect_success(
+        "R-SESS-21", client, call, why="closing a session during its turn"
+    ):
         if context.version == 1:
             # Both are responses, and no rule defines their order.
             await client.wait_for_optional(
@@ -50,8 +52,8 @@ async def _turn(context: AgentContext) -> None:
             ended,
             sent.request,
             call,
-            expected="the end of the turn, and an object as the answer",
-            got="the answer, and a turn that continues" if call.ok else describe_outcome(call),
+            expected="the end of the turn, and an object as the result",
+            got="the response, and a turn that continues" if call.ok else describe_outcome(call),
         )
 
 
@@ -124,7 +126,7 @@ async def _cancel(context: AgentContext, works_s: float) -> tuple[SentPrompt, Fr
         "R-CANCEL-04",
         ended,
         sent.request,
-        expected=f"the end of a cancelled turn within {context.settings.answer:g} s",
+        expected=f"the end of the cancelled turn within {context.settings.answer:g} s",
         got="none",
     )
     return sent, cancel
@@ -146,8 +148,8 @@ async def _nothing(context: AgentContext) -> None:
         not answers and sent.stop_reason != "cancelled",
         *answers,
         *sent.evidence,
-        expected="no answer, and the next turn as if nothing had been cancelled",
-        got="an answer" if answers else f"the stop reason {sent.stop_reason}",
+        expected="no response, and a next turn that is not cancelled",
+        got="a response" if answers else f"the stop reason {sent.stop_reason}",
     )
 
 
@@ -162,7 +164,7 @@ async def _request(context: AgentContext) -> None:
     if not sent.is_over:
         client.cancel(session)
         await sent.wait_for_end(within_s=context.settings.answer)
-        raise NotExercised("the agent does not take `$/cancel_request`")
+        raise NotExercised("the agent does not support `$/cancel_request`")
     context.judge(
         "R-REQCAN-13",
         sent.request.ok or sent.request.code == -32800,
@@ -182,15 +184,15 @@ async def _late(context: AgentContext) -> None:
     for ident in unknown:
         client.connection.send_notification("$/cancel_request", {"requestId": ident})
     call = client.connection.send_request("session/new", client.setup_params())
-    why = "a request after others were cancelled"
+    why = "a request after cancels of other requests"
     if await context.expect_success("R-REQCAN-06", client, call, why=why):
         answers = strays(client, began)
         context.judge(
             "R-REQCAN-06",
             not answers,
             *answers,
-            expected="no answer to a cancel of what has ended",
-            got="an answer",
+            expected="no response to the cancel of a finished request",
+            got="a response",
         )
 
 

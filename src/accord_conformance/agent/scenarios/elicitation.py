@@ -43,7 +43,7 @@ async def _decline(context: AgentContext) -> None:
             sent.stop_reason == plain.stop_reason,
             *calls,
             *sent.evidence,
-            expected=f"the turn to end as without content: {plain.stop_reason}",
+            expected=f"the stop reason {plain.stop_reason}, as without content",
             got=f"{sent.stop_reason or describe_outcome(sent.request)}",
         )
 
@@ -70,7 +70,7 @@ async def _while_waiting(context: AgentContext) -> None:
         "requires_action" in states,
         call,
         *(note for note, _ in before[-1:]),
-        expected="requires_action as long as the agent waits for the user",
+        expected="requires_action while the agent waits for the user",
         got=f"{states}",
     )
 
@@ -88,7 +88,7 @@ async def _cancel(context: AgentContext) -> None:
         call.cancelled is not None,
         call,
         *sent.evidence,
-        expected="`$/cancel_request` for the form that is not needed any more",
+        expected="`$/cancel_request` for the elicitation of the cancelled turn",
         got="none",
     )
     if call.response is None:
@@ -105,7 +105,7 @@ async def _open(client: ScenarioClient) -> tuple[str, SentPrompt, Request]:
     )
     client.require_accepted(sent)
     if not _waiting(client, session):
-        raise NotExercised("the agent asked the user for nothing")
+        raise NotExercised("the agent sent no elicitation")
     return session, sent, _waiting(client, session)[0]
 
 
@@ -124,7 +124,7 @@ async def _asked(
     calls = [call for call in calls if call.session_id == session]
     if not calls:
         client.require_accepted(sent)
-        raise NotExercised("the agent asked the user for nothing")
+        raise NotExercised("the agent sent no elicitation")
     return sent, calls
 
 

@@ -15,7 +15,7 @@ async def _request(context: AgentContext) -> None:
     """The client sends an unknown custom request."""
     client = context.client
     call = client.connection.send_request("_accord/unknown", {"some": [1]}, ident="accord-custom")
-    if await context.expect_response("R-EXT-05", client, call, "an answer to a custom request"):
+    if await context.expect_response("R-EXT-05", client, call, "a response to a custom request"):
         context.judge("R-EXT-05", True)
         context.judge(
             "R-EXT-06",
@@ -53,7 +53,7 @@ async def _notification(context: AgentContext) -> None:
             sent,
             *answers,
             expected="the notification ignored",
-            got="an answer",
+            got="a response",
         )
 
 

@@ -26,7 +26,7 @@ async def _read(context: AgentContext) -> None:
     sent = await client.run_turn(session, "file_read")
     elsewhere = _elsewhere(context, sent, note)
     if not elsewhere and _WORD not in sent.agent_text():
-        raise NotExercised("the agent did not tell what the file says")
+        raise NotExercised("the agent did not report the text of the file")
     context.judge(
         "R-SESS-04",
         not elsewhere,
@@ -83,7 +83,7 @@ async def _run(context: AgentContext) -> None:
                 began,
                 note,
                 expected="the command in the first update of the terminal",
-                got="it later",
+                got="the command in a later update",
             )
 
 

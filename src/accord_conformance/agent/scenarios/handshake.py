@@ -37,7 +37,7 @@ async def _unknown(context: AgentContext) -> None:
         "R-INIT-18",
         call.ok,
         call,
-        expected="a result, whatever the capability `accordUnknown` is",
+        expected="a result: the unknown capability `accordUnknown` is ignored",
         got=describe_outcome(call),
     )
     client = await context.connect()
@@ -46,7 +46,7 @@ async def _unknown(context: AgentContext) -> None:
         "R-GEN-08",
         call.ok,
         call,
-        expected="a result, whatever the key `accordUnknown` is",
+        expected="a result: the unknown key `accordUnknown` is ignored",
         got=describe_outcome(call),
     )
 
@@ -70,7 +70,7 @@ async def _versions(context: AgentContext) -> None:
     for version in (0, _NO_VERSION):
         client = await context.connect()
         call = client.connection.send_request("initialize", client.initialize_params(version))
-        expected = "an answer with the agent's own version"
+        expected = "a result with the agent's own version"
         if not await context.expect_response("R-INIT-06", client, call, expected):
             continue
         answered = call.result.get("protocolVersion") if is_object(call.result) else None
@@ -97,8 +97,8 @@ async def _stays(
         not gone,
         refused,
         again,
-        expected="a connection on which `initialize` may be sent again, once it was refused",
-        got="its end",
+        expected="an open connection, on which `initialize` may be sent again",
+        got="a closed connection",
     )
     return not gone
 
@@ -109,14 +109,16 @@ async def _newer(context: AgentContext) -> None:
     client = await context.connect()
     params = {"protocolVersion": 99, "info": "somebody", "capabilities": "many"}
     call = client.connection.send_request("initialize", params)
-    if not await context.expect_response("R-INIT-37", client, call, "version 2, for what is newer"):
+    if not await context.expect_response(
+        "R-INIT-37", client, call, "version 2, for a newer version"
+    ):
         return
     answered = call.result.get("protocolVersion") if is_object(call.result) else None
     context.judge(
         "R-INIT-37",
         answered == 2,
         call,
-        expected="version 2, for what is newer",
+        expected="version 2, for a newer version",
         got=f"version {answered}" if call.ok else describe_outcome(call),
     )
 
@@ -133,7 +135,7 @@ async def _words_of_version_2(context: AgentContext) -> None:
     client.result = call.result if is_object(call.result) else {}
     if client.result.get("protocolVersion") == 2:
         false = is_false_v2(client.result) or "capabilities" not in client.result
-        how = "says version 2 in the shape of version 1" if false else "speaks version 2"
+        how = "answers version 2 in the form of version 1" if false else "supports version 2"
         raise NotExercised(f"the agent {how}")
     answered = client.result.get("protocolVersion")
     context.judge(
@@ -174,14 +176,14 @@ async def _nothing_offered(context: AgentContext) -> None:
             rule,
             not failed,
             *sent.evidence,
-            expected="a way without what the client does not offer",
-            got="a turn that fails",
+            expected="a turn that does not need the missing capability",
+            got="a failed turn",
         )
     used = _asked(client)
     context.judge("R-INIT-16", not used, *used, expected=_UNUSED, got=_names(used))
 
 
-_UNUSED = "no request for what the client does not offer"
+_UNUSED = "no request for a capability that the client does not advertise"
 
 
 async def _used(client: ScenarioClient) -> list[Request]:
@@ -224,7 +226,7 @@ async def _early(context: AgentContext) -> None:
     client = await context.connect()
     early = client.connection.send_request("session/new", client.setup_params())
     await client.wait_for_optional(
-        lambda: early.response is not None, "answer", within_s=context.settings.answer
+        lambda: early.response is not None, "response", within_s=context.settings.answer
     )
     await client.initialize()
 

@@ -31,7 +31,7 @@ async def _status(context: AgentContext) -> None:
 async def _out(context: AgentContext) -> None:
     """A user logs out, and in again."""
     if not context.settings.login:
-        raise NotExercised("the settings name no login that works without a user")
+        raise NotExercised("the settings have no login that works without a user")
     client = await context.connect_initialized()
     client.require("logout")
     session = await client.new_session()
@@ -42,7 +42,7 @@ async def _out(context: AgentContext) -> None:
     made = await client.open_session("session/new", client.setup_params())
     asked = client.prompt_for(session, "text")
     await client.wait_for_optional(
-        lambda: asked.request.response is not None, "answer to the prompt"
+        lambda: asked.request.response is not None, "response to the prompt"
     )
     for refused in (made, asked.request):
         if refused.response is not None and not refused.ok:

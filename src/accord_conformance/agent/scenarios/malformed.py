@@ -35,7 +35,7 @@ async def _frames(context: AgentContext) -> None:
             return bool(strays(client, began))
 
         try:
-            await client.connection.wait_soon(is_answered, "answer")
+            await client.connection.wait_soon(is_answered, "response")
         except NoResponse as silence:
             context.judge(
                 rule,
@@ -71,7 +71,7 @@ async def _answers(context: AgentContext) -> None:
         b'"accord"': client.connection.send_message(id="accord", error=error),
         b"4712": client.connection.send_message(id=4712),
     }
-    await _goes_on(context, "R-ERR-04", client, "a request after answers to nothing")
+    await _goes_on(context, "R-ERR-04", client, "a request after responses without a request")
     stray = strays(client, began)
     theirs = {
         ident: frame
@@ -87,8 +87,8 @@ async def _answers(context: AgentContext) -> None:
         *provoking,
         *stray,
         *theirs.values(),
-        expected="nothing: what has no method is an answer, and this one answers nothing",
-        got="an answer to it",
+        expected="nothing: a response without a request is ignored",
+        got="a response to it",
     )
 
 
@@ -115,7 +115,7 @@ async def _lines(context: AgentContext) -> None:
         client.connection.send(blank)
     await _goes_on(context, rule, client, "a request after blank lines")
     stray = strays(client, began)
-    context.judge(rule, not stray, *stray, expected="nothing, for a blank line", got="an answer")
+    context.judge(rule, not stray, *stray, expected="no response to a blank line", got="a response")
     body = {"jsonrpc": "2.0", "method": "_accord/unknown"}
     for number, (why, text) in enumerate(
         (
@@ -126,7 +126,7 @@ async def _lines(context: AgentContext) -> None:
         client.connection.send(text)
         call = client.connection.observer.state.find_request("client", 9001 + number)
         assert call is not None, "just sent"
-        if await context.expect_response(rule, client, call, f"an answer to {why}"):
+        if await context.expect_response(rule, client, call, f"a response to {why}"):
             context.judge(rule, True)
     client.connection.send(
         b'{"jsonrpc": "2.0", "method": "_accord/unknown", "params": {"a": "\xff"}}'
@@ -141,7 +141,7 @@ def _long(body: dict[str, Any]) -> bytes:
 async def _goes_on(context: AgentContext, rule: str, client: ScenarioClient, what: str) -> None:
     """Judge that the connection still works."""
     call = client.connection.send_request("_accord/unknown", {})
-    if await context.expect_response(rule, client, call, f"an answer to {what}"):
+    if await context.expect_response(rule, client, call, f"a response to {what}"):
         context.judge(
             rule, call.response is not None, call, expected="", got=describe_outcome(call)
         )

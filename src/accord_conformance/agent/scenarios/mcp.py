@@ -45,7 +45,7 @@ async def _malformed(context: AgentContext) -> None:
     await client.new_session()
     odd: dict[str, Json] = {
         "an MCP server whose name is a number": _server(context.version) | {"name": 5},
-        "an MCP server that is not said how to reach": {"name": "nowhere", "type": "stdio"},
+        "an MCP server without command and URL": {"name": "nowhere", "type": "stdio"},
     }
     for why, entry in odd.items():
         servers = (
@@ -65,10 +65,10 @@ async def _duplicates(context: AgentContext) -> None:
     await client.new_session()
     if client.supports("MCP over stdio"):
         entries = [_server(2), _server(2)]
-        await _refused(context, entries, "name", "accord-check", "two servers of one name")
+        await _refused(context, entries, "name", "accord-check", "two servers with the same name")
     if not client.supports("MCP over HTTP"):
         web: Json = {"type": "http", "name": "web", "url": "https://example.com/mcp", "headers": []}
-        await _refused(context, [web], "type", "http", "a transport that is not offered")
+        await _refused(context, [web], "type", "http", "a transport that is not advertised")
 
 
 async def _refused(

@@ -21,7 +21,7 @@ async def _each_value(context: AgentContext) -> None:
     session, setup = await _session(client)
     options = _options(setup)
     if not options:
-        raise NotExercised("the agent offers no options")
+        raise NotExercised("the agent has no config options")
     for option in options:
         current = option.get("currentValue")
         others = [value for value in _values(option) if value != current]
@@ -36,7 +36,7 @@ async def _unknown(context: AgentContext) -> None:
     session, setup = await _session(client)
     options = _options(setup)
     if not options:
-        raise NotExercised("the agent offers no options")
+        raise NotExercised("the agent has no config options")
     selects = [option for option in options if option.get("type") == "select"]
     odd: list[tuple[Json, Any]] = [({"id": "accord-unknown", "configId": "accord-unknown"}, "a")]
     odd += [(option, "accord-unknown") for option in selects[:1]]
@@ -51,13 +51,13 @@ async def _modes(context: AgentContext) -> None:
     session, setup = await _session(client)
     offered = setup.get("modes")
     if not is_object(offered) or not is_array(offered.get("availableModes")):
-        raise NotExercised("the agent offers no modes")
+        raise NotExercised("the agent has no modes")
     option = next((one for one in _options(setup) if one.get("category") == "mode"), None)
     context.judge(
         "R-MODE-05",
         option is not None,
         client.connection.observer.state.sessions[session].setup,
-        expected="an option of category mode in addition to the modes",
+        expected="a config option of category mode in addition to `modes`",
         got="none",
     )
     current = offered.get("currentModeId")

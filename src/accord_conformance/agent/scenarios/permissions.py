@@ -31,8 +31,8 @@ async def _reject(context: AgentContext) -> None:
     tried = await _answered(context, context.client.reject, "rejected")
     if tried.does:
         raise Advisory(
-            f"what the user rejected was done: {_words(tried.does)}",
-            "Work on a tool call only when an option that allows it was selected.",
+            f"the agent did what the user rejected: {_words(tried.does)}",
+            "Run a tool only if the user selected an option that allows it.",
             *tried.calls,
             *_seen(tried.does),
             tried.sent.request,
@@ -40,8 +40,8 @@ async def _reject(context: AgentContext) -> None:
         )
     if tried.says:
         raise Advisory(
-            f"a rejected tool call continues with {_words(tried.says)}",
-            "End it as `failed`, so that no client shows it as done.",
+            f"the agent reports a rejected tool call with {_words(tried.says)}",
+            "Send `failed` as its final status, so that no client shows it as done.",
             *tried.calls,
             *_seen(tried.says),
         )
@@ -54,9 +54,13 @@ async def _no_answer(context: AgentContext) -> None:
     refused = await _answered(context, client.reject, "rejected")
     allowed = await _answered(context, client.allow, "allowed")
     if refused.does or (refused.says and not allowed.does):
-        raise NotExercised("a refused tool call looks like one that was allowed")
+        raise NotExercised(
+            "the messages for a rejected tool call are the same as for an allowed one"
+        )
     if not allowed.does and not allowed.says:
-        raise NotExercised("an allowed tool call looks like one that was refused")
+        raise NotExercised(
+            "the messages for an allowed tool call are the same as for a rejected one"
+        )
 
     def unknown_option(call: Request) -> None:
         client.select(call, "accord-unknown-option")
@@ -115,14 +119,14 @@ async def _withdrawn(context: AgentContext) -> None:
     if not sent.is_over:
         client.cancel(session)
         await sent.wait_for_end(within_s=context.settings.answer)
-        raise NotExercised("the agent does not take `$/cancel_request`")
+        raise NotExercised("the agent does not support `$/cancel_request`")
     await client.connection.sync()
     context.judge(
         "R-REQCAN-09",
         call.cancelled is not None,
         call,
         sent.request,
-        expected="`$/cancel_request` for the permission that the prompt needed",
+        expected="`$/cancel_request` for the permission request of the cancelled prompt",
         got="none",
     )
     if call.response is None:
@@ -144,7 +148,7 @@ async def _waiting(context: AgentContext) -> None:
         "requires_action" in states,
         call,
         *(note for note, _ in before[-1:]),
-        expected="requires_action as long as the agent waits for the user",
+        expected="requires_action while the agent waits for the user",
         got=f"{states}",
     )
 
@@ -168,7 +172,7 @@ async def _late(context: AgentContext) -> None:
         not any(update.get("state") == "running" for _, update in after),
         call,
         *(note for note, _ in after),
-        expected="no work for an answer that comes when the turn is over",
+        expected="no work for an answer that arrives after the turn has ended",
         got="a running state",
     )
 
@@ -183,7 +187,7 @@ async def _open(client: ScenarioClient) -> tuple[str, SentPrompt, Request]:
     )
     client.require_accepted(sent)
     if not found or not client.pending_permissions(session):
-        raise NotExercised("the agent asked for no permission")
+        raise NotExercised("the agent did not request permission")
     return session, sent, client.pending_permissions(session)[0]
 
 
@@ -200,7 +204,7 @@ async def _asked_for(
         if call.method == _ASK and call.session_id == session
     ]
     if not calls:
-        raise NotExercised("the agent asked for no permission")
+        raise NotExercised("the agent did not request permission")
     return sent, calls
 
 

@@ -20,7 +20,7 @@ _PIXEL = (
     "Jggg=="
 )
 _DEAD = (
-    "Hardly any turn can be tested like this. Check that the agent has what it needs, as the key"
+    "Most scenarios need a working turn. Check that the agent has what it needs, such as the key"
     " of its model, in the environment or under `[env]` in the settings."
 )
 _SOUND = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
@@ -59,8 +59,8 @@ async def _words(context: AgentContext) -> None:
                 not late,
                 first.request,
                 *late[:3],
-                expected="the answer to the prompt after its work",
-                got=f"updates after it: {len(late)}",
+                expected="the response to the prompt after all updates of its turn",
+                got=f"{len(late)} updates after it",
             )
     second = await client.run_turn(session, "text")
     _message_ids(context, first, second)
@@ -83,7 +83,7 @@ async def _idle(context: AgentContext, sent: SentPrompt) -> None:
                 False,
                 sent.request,
                 *(note for note, _ in sent.updates()[-2:]),
-                expected="an idle state when nothing is left to do",
+                expected="an idle state when the work has ended",
                 got=str(silence),
             )
         raise
@@ -108,8 +108,8 @@ def _message_ids(context: AgentContext, first: SentPrompt, second: SentPrompt) -
                 "R-MSG-03",
                 owner == (number, kind),
                 note,
-                expected="an id of its own for each message",
-                got=f"{ident!r}, which another message has",
+                expected="a different id for each message",
+                got=f"{ident!r}, which another message already has",
             )
 
 
@@ -130,7 +130,7 @@ async def _link(context: AgentContext) -> None:
         "R-INIT-24",
         sent.request.ok,
         sent.request,
-        expected="a turn with a text and a link",
+        expected="a result for a prompt with a text and a link",
         got=describe_outcome(sent.request),
     )
 
@@ -142,13 +142,13 @@ async def _media(context: AgentContext) -> None:
     blocks: list[Json] = []
     if client.supports("images"):
         blocks.append({"type": "image", "data": _PIXEL, "mimeType": "image/png"})
-    if client.supports("sounds"):
+    if client.supports("audio"):
         blocks.append({"type": "audio", "data": _SOUND, "mimeType": "audio/wav"})
     if client.supports("resources"):
         inner = {"uri": "file:///note.txt", "text": "hello", "mimeType": "text/plain"}
         blocks.append({"type": "resource", "resource": inner})
     if not blocks:
-        raise NotExercised("the agent takes text and links alone")
+        raise NotExercised("the agent supports only text and links")
     session = await client.new_session()
     await client.prompt(session, context.settings.prompt("text"), *blocks).wait_for_end()
 
@@ -159,13 +159,13 @@ async def _refused(context: AgentContext) -> None:
     client = context.client
     session = await client.new_session()
     odd: list[tuple[str, Json]] = [
-        ("text without text", {"type": "text"}),
-        ("text that is a number", {"type": "text", "text": 5}),
+        ("a text block without `text`", {"type": "text"}),
+        ("a text block whose `text` is a number", {"type": "text", "text": 5}),
         ("a block of unknown type", {"type": "_accord"}),
     ]
     if not client.supports("images"):
         image = {"type": "image", "data": _PIXEL, "mimeType": "image/png"}
-        odd.append(("an image, which is not offered", image))
+        odd.append(("an image, which the agent does not advertise", image))
     for why, block in odd:
         sent = client.prompt(session, block)
         await sent.wait_for_end()
@@ -180,8 +180,8 @@ async def _refused(context: AgentContext) -> None:
             not inserted,
             sent.request,
             *(note for note, _ in inserted),
-            expected="no message of a prompt that was refused",
-            got="a message of the user",
+            expected="no user message for a refused prompt",
+            got="a user message",
         )
 
 
@@ -191,7 +191,7 @@ async def _malformed(context: AgentContext) -> None:
     client = context.client
     session = await client.new_session()
     odd: dict[str, Any] = {
-        "a prompt that is a text": {"sessionId": session, "prompt": "hello"},
+        "a prompt that is a string": {"sessionId": session, "prompt": "hello"},
         "no prompt": {"sessionId": session},
         "a session id that is a number": {"sessionId": 5, "prompt": [text_block("hello")]},
     }
@@ -208,7 +208,7 @@ async def _tool(context: AgentContext) -> None:
     sent = await client.run_turn(session, "tool")
     calls = sent.updates("tool_call", "tool_call_update")
     if not calls:
-        raise NotExercised("the agent made no tool call")
+        raise NotExercised("the agent reported no tool call")
     first: dict[str, tuple[Any, Any]] = {}
     for note, update in calls:
         ident, name = str(update.get("toolCallId")), update.get("name")
@@ -236,7 +236,7 @@ async def _command(context: AgentContext) -> None:
         "R-PROMPT-35",
         "running" in states and sent.stop_reason == "end_turn",
         *sent.evidence,
-        expected="running, and idle with end_turn",
+        expected="the state running, then idle with end_turn",
         got=f"{states}, {sent.stop_reason}",
     )
 
@@ -255,7 +255,7 @@ async def _fail(context: AgentContext) -> None:
         "R-PROMPT-28",
         sent.request.ok and sent.stop_reason == "error" and is_object(error),
         *sent.evidence,
-        expected="a successful answer, then idle with the stop reason error and `error`",
+        expected="a result, then idle with the stop reason error and `error`",
         got=f"{describe_outcome(sent.request)}, {sent.stop_reason}, {error}",
     )
 
@@ -286,9 +286,9 @@ async def _held(context: AgentContext) -> None:
     withdrawn, within_s = waiting.request, context.settings.answer
     # An agent may ignore the notification (R-REQCAN-01), and keep holding the prompt.
     if await client.wait_for_optional(
-        lambda: withdrawn.response is not None, "answer", within_s=within_s
+        lambda: withdrawn.response is not None, "response", within_s=within_s
     ):
-        why = "a held prompt that is withdrawn"
+        why = "a held prompt that was cancelled"
         await context.expect_error("R-PROMPT-27", client, withdrawn, (-32800,), why=why)
         waiting = await _waits(context, session, long)
     client.cancel(session)
@@ -299,7 +299,7 @@ async def _held(context: AgentContext) -> None:
     await client.connection.wait_for_response(long.request, within_s=context.settings.timeout)
     waiting = await _waits(context, session, long)
     client.connection.send_request("session/close", {"sessionId": session})
-    why = "a held prompt of a session that is closed"
+    why = "a held prompt of a closed session"
     await context.expect_error("R-PROMPT-27", client, waiting.request, (-32800,), why=why)
 
 
@@ -310,7 +310,7 @@ async def _waits(context: AgentContext, session: str, long: SentPrompt) -> SentP
     if waiting.request.response is not None:
         raise NotExercised("the agent does not hold prompts")
     if long.is_over:
-        raise NotExercised("the turn was over too soon")
+        raise NotExercised("the turn ended too soon")
     return waiting
 
 

@@ -17,13 +17,13 @@ async def _refused(context: AgentContext) -> None:
     client.require("providers")
     call = client.connection.send_request("providers/list", {})
     await context.expect_success(
-        "R-PROV-01", client, call, why="`providers/list`, which is offered"
+        "R-PROV-01", client, call, why="`providers/list`, which the agent advertises"
     )
     whole = {"providerId": "accord-unknown", "apiType": "openai", "baseUrl": "https://example.com"}
     odd: dict[str, dict[str, Any]] = {
         "an unknown provider": whole,
-        "a provider without an address": {"providerId": "accord-unknown"},
-        "an address that is a number": {**whole, "baseUrl": 5},
+        "a provider without a URL": {"providerId": "accord-unknown"},
+        "a URL that is a number": {**whole, "baseUrl": 5},
     }
     for why, params in odd.items():
         call = client.connection.send_request("providers/set", params)

@@ -27,7 +27,7 @@ async def _replay(context: AgentContext) -> None:
     before = len(client.connection.notifications)
     call = await client.reopen_session(session, replay=True)
     if not call.ok:
-        raise NotExercised(f"the session was not opened again: error {call.code}")
+        raise NotExercised(f"the session could not be opened again: error {call.code}")
     replayed = _replayed(
         client, session, before, call.response.frame.number if call.response else 0
     )
@@ -42,8 +42,8 @@ async def _replay(context: AgentContext) -> None:
         whole,
         sent.request,
         call,
-        expected="the prompt, and what the agent said to it, before the answer",
-        got=f"updates: {len(replayed)}; words of the user in them: {format_value(_words_of(mine))}",
+        expected="the prompt and the agent's messages, before the response",
+        got=f"updates: {len(replayed)}; text of the user in them: {format_value(_words_of(mine))}",
     )
     if context.version == 1:
         _unique(context, replayed)
@@ -56,7 +56,7 @@ async def _replay(context: AgentContext) -> None:
             ident in ids,
             sent.request,
             *(note for note, _ in mine),
-            expected=f"the message id {ident!r} that it had",
+            expected=f"the message id {ident!r} of the original message",
             got=f"{ids!r}",
         )
 
@@ -73,7 +73,7 @@ def _unique(context: AgentContext, replayed: list[tuple[Notification, Json]]) ->
             "R-SESS-10",
             seen.get(ident) in (None, kind) and (ident not in seen or last == ident),
             note,
-            expected="an id for each message",
+            expected="a different id for each message",
             got=f"{ident!r} of another message",
         )
         seen[ident], last = kind, ident
@@ -114,8 +114,8 @@ async def _fork(context: AgentContext) -> None:
         "R-SESS-25",
         isinstance(ident, str) and ident != session,
         call,
-        expected="an id of its own for the fork",
-        got="that of the session" if ident == session else format_value(ident),
+        expected="a new id for the fork",
+        got="the id of the source session" if ident == session else format_value(ident),
     )
     if not isinstance(ident, str) or ident == session:
         return
@@ -133,7 +133,7 @@ async def _fork(context: AgentContext) -> None:
             times == 1,
             call,
             again,
-            expected="the history of the session as it was before the fork",
+            expected="an unchanged history of the source session",
             got=f"{times} prompts",
         )
 

@@ -41,9 +41,9 @@ async def _delete(context: AgentContext) -> None:
     await client.connection.call("session/delete", {"sessionId": session})
     if client.supports("list"):
         await _listed(client)
-    for ident, why in ((session, "deleted already"), (_UNKNOWN, "not there")):
+    for ident, why in ((session, "a deleted session"), (_UNKNOWN, "an unknown session")):
         call = client.connection.send_request("session/delete", {"sessionId": ident})
-        await context.expect_success("R-LIST-14", client, call, why=f"deleting what is {why}")
+        await context.expect_success("R-LIST-14", client, call, why=f"deleting {why}")
 
 
 @scenario("session-list/archive", "R-ARCH-05", "R-ARCH-06", "R-ARCH-08")
@@ -82,7 +82,7 @@ async def _archive(context: AgentContext) -> None:
             "R-ARCH-06",
             status != "open",
             call,
-            expected="the session not open",
+            expected="a status other than open",
             got=f"the status {status}",
         )
     for method in ("session/archive", "session/unarchive"):
@@ -104,7 +104,7 @@ async def _archive_active(context: AgentContext) -> None:
     sent = client.prompt_for(session, "long")
     await client.connection.sync()
     if sent.is_over:
-        raise NotExercised("the turn was over before it could be archived")
+        raise NotExercised("the turn ended before the session could be archived")
     call = await client.open_session("session/archive", {"sessionId": session})
     if not call.ok:
         raise NotExercised(f"the session was not archived: {describe_outcome(call)}")
@@ -117,8 +117,8 @@ async def _archive_active(context: AgentContext) -> None:
         0 < ended < archived,
         *sent.evidence,
         call,
-        expected="the end of the turn, and then the answer",
-        got="no end of the turn before the answer",
+        expected="the end of the turn, and then the response",
+        got="the response before the end of the turn",
     )
 
 
@@ -170,7 +170,7 @@ async def _title_told(context: AgentContext) -> None:
         if isinstance(update.get("title"), str)
     ]
     if not told:
-        raise NotExercised("the agent told no title")
+        raise NotExercised("the agent sent no title")
     note, name = told[-1]
     call, _ = await _listed(client, cwd=str(context.folder))
     titles = [entry.get("title") for entry in _entries(call) if entry.get("sessionId") == session]
@@ -214,7 +214,7 @@ async def _status(context: AgentContext) -> None:
         first.result == second.result,
         first,
         second,
-        expected="the same answer again",
+        expected="the same result again",
         got=f"{second.result}",
     )
     if client.supports("list"):

@@ -95,7 +95,7 @@ async def _system_prompt(context: AgentContext) -> None:
     call = given(mode="append")
     await client.connection.wait_for_response(call)
     override = None
-    if not call.ok and client.supports("system prompts instead of its own"):
+    if not call.ok and client.supports("system prompts with mode override"):
         override = given(mode="override")
         await client.connection.wait_for_response(override)
     # If the agent accepts the text in another mode, the mode is the cause, else the text.
@@ -108,7 +108,7 @@ async def _system_prompt(context: AgentContext) -> None:
     )
     odd = given(content=[{"type": "_accord"}])
     await context.expect_error("R-SYSP-03", client, odd, (), why="content of an unknown type")
-    if not client.supports("system prompts instead of its own"):
+    if not client.supports("system prompts with mode override"):
         call = given(mode="override")
         await context.expect_error("R-SYSP-03", client, call, (), why="a mode that is not offered")
 

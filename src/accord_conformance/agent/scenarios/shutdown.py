@@ -33,13 +33,13 @@ async def _leaves(context: AgentContext) -> None:
     if took < _LEAVES_S and status not in (_TERMINATED, _KILLED):
         return
     if status == _KILLED:
-        how = "SIGTERM did not end it either, so it was killed"
+        how = "it ignored SIGTERM and was killed"
     else:
-        how = "it went when it got SIGTERM"
+        how = "it exited on SIGTERM"
     raise Advisory(
         f"still running {_LEAVES_S:g} s after its stdin was closed; {how}",
-        "End the program at the end of its stdin: editors kill it then (R-STDIO-07), and what it "
-        "still had to write is lost.",
+        "Exit when stdin is closed: editors then kill the process (R-STDIO-07), and unsent "
+        "output is lost.",
     )
 
 

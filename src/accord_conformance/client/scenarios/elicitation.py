@@ -51,7 +51,7 @@ async def _fields(context: ClientContext) -> None:
     given = _given(call)
     if given is not None:
         wrong = _misfit(_ALL, ("name", "days"), given)
-        expected = "values that fit the form"
+        expected = "valid values"
         context.judge("R-ELIC-17", not wrong, call, expected=expected, got=wrong)
     if context.version == 2:  # the schema of version 1 closes both
         await _unknown(context)
@@ -71,7 +71,7 @@ async def _unknown(context: ClientContext) -> None:
             "dial" not in given,
             call,
             expected="no value for a field of an unknown type",
-            got=f"a value for it, {given.get('dial')!r}",
+            got=f"the value {given.get('dial')!r}",
         )
 
 
@@ -113,8 +113,8 @@ async def _pattern(context: ClientContext) -> None:
             if await context.agent.is_alive():
                 raise
         alive = await context.agent.is_alive()
-    got = "it answers nothing any more"
-    expected = "a client that keeps running while it has a hard pattern to match"
+    got = "it no longer responds"
+    expected = "a client that still responds while it matches a hard pattern"
     context.judge("R-ELIC-19", alive, call, expected=expected, got=got)
 
 
@@ -122,31 +122,33 @@ async def _pattern(context: ClientContext) -> None:
 async def _page(context: ClientContext) -> None:
     """Requests to open a URL, which the user declines, and completes unknown elicitations."""
     sent = context.send_notification("elicitation/complete", {"elicitationId": "never asked"})
-    await context.expect_alive("R-ELIC-30", "the end of an elicitation that never was", sent)
-    context.require(context.supports("elicitation", "url"), "the client opens no pages")
+    await context.expect_alive("R-ELIC-30", "the completion of an unknown elicitation", sent)
+    context.require(
+        context.supports("elicitation", "url"), "the client does not support URL elicitation"
+    )
     async with WebServer() as server:
-        context.say("Please decline to open the next page.")
+        context.say("Please decline to open the next URL.")
         ident = f"{context.session.id}-page"
-        params = context.session_params(
-            mode="url", message="Decline this page", elicitationId=ident
-        )
+        params = context.session_params(mode="url", message="Decline this URL", elicitationId=ident)
         call = context.connection.send_request(_ASK, {**params, "url": f"{server.address}/page"})
         await context.wait_for_person(call)
-        context.require(_action(call) in ("decline", "cancel"), "the page was not declined")
+        context.require(_action(call) in ("decline", "cancel"), "the URL was not declined")
         asked = await server.wait_for_visits(within_s=0.3)
         context.judge(
             "R-ELIC-13",
             not asked,
             call,
-            expected="a page that was declined is not opened",
+            expected="no request to a URL that the user declined",
             got=f"a request for {', '.join(asked)}",
         )
         sent = context.send_notification("elicitation/complete", {"elicitationId": ident})
-        await context.expect_alive("R-ELIC-30", "the end of an elicitation that was declined", sent)
+        await context.expect_alive("R-ELIC-30", "the completion of a declined elicitation", sent)
 
 
 def _offered(context: ClientContext) -> None:
-    context.require(context.supports("elicitation", "form"), "the client shows no forms")
+    context.require(
+        context.supports("elicitation", "form"), "the client does not support form elicitation"
+    )
 
 
 def _form(

@@ -25,16 +25,16 @@ async def _reading(context: ClientContext) -> None:
     extras: list[Json] = [{"accordUnheardOf": [1, {}]}, {"_meta": {"accord": {"any": True}}}]
     for extra in extras:
         call = await context.call(_READ, context.session_params(path=note, **extra))
-        expected = "the text of the file, whatever other keys there are"
+        expected = "the text of the file, because unknown keys are ignored"
         context.judge(
             "R-GEN-08", _text(call) == _TEXT, call, expected=expected, got=describe_outcome(call)
         )
     call = await context.call(_READ, context.session_params(path=note, line=None, limit=None))
-    expected = "the whole file, as null means no limit"
+    expected = "the whole file, because null means no limit"
     context.judge("R-FS-09", _text(call) == _TEXT, call, expected=expected, got=_got(call))
     call = await context.call(_READ, context.session_params(path=note, line=2, limit=1))
     kept = call.ok and str(_text(call)).splitlines() == ["two"]
-    expected = "the second line alone: lines are counted from 1"
+    expected = "only the second line: lines are counted from 1"
     context.judge("R-FS-03", kept, call, expected=expected, got=f"{_text(call)!r:.80}")
     for wrong in ({"line": "2"}, {"line": -1}, {"limit": 1.5}, {"limit": "all"}):
         call = context.connection.send_request(_READ, context.session_params(path=note, **wrong))
@@ -47,11 +47,13 @@ async def _reading(context: ClientContext) -> None:
 @scenario("files/write", "R-FS-04", versions=(1,))
 async def _writing(context: ClientContext) -> None:
     """Creates a file, and reads it."""
-    context.require(context.supports("fs", "writeTextFile"), "the client writes no files")
+    context.require(
+        context.supports("fs", "writeTextFile"), "the client does not support writing files"
+    )
     folder = await context.make_folder()
     path = str(folder / "written.txt")
     call = await context.call(_WRITE, context.session_params(path=path, content=_TEXT))
-    expected = "the file is made"
+    expected = "the file is created"
     context.judge("R-FS-04", call.ok, call, expected=expected, got=describe_outcome(call))
     if call.ok and context.supports("fs", "readTextFile"):
         again = await context.call(_READ, context.session_params(path=path))
@@ -68,7 +70,9 @@ async def _roots(context: ClientContext) -> None:
     secret.write_text(_SECRET)
     up = os.path.relpath(secret, note.parent)  # noqa: ASYNC240  # does no I/O
     await _hidden(context, "R-DIR-12", str(secret), "a path outside")
-    await _hidden(context, "R-DIR-12", f"{note.parent}{os.sep}{up}", "a path that climbs out")
+    await _hidden(
+        context, "R-DIR-12", f"{note.parent}{os.sep}{up}", "a path with `..` to a file outside"
+    )
     link, links = note.with_name("link.txt"), note.with_name("links")
     try:
         link.symlink_to(secret)
@@ -89,12 +93,14 @@ async def _roots(context: ClientContext) -> None:
 
 async def _note(context: ClientContext) -> str:
     """Create a file that the client can read."""
-    context.require(context.supports("fs", "readTextFile"), "the client reads no files")
+    context.require(
+        context.supports("fs", "readTextFile"), "the client does not support reading files"
+    )
     path = await context.make_folder() / "note.txt"
     path.write_text(_TEXT, newline="\n")
     call = await context.call(_READ, context.session_params(path=str(path)))
     context.require(
-        _text(call) == _TEXT, "the client does not see the files that this program makes"
+        _text(call) == _TEXT, "the client does not see the files that this program creates"
     )
     return str(path)
 
@@ -107,9 +113,9 @@ async def _hidden(context: ClientContext, rule: str, path: str, what: str) -> No
 
 async def _untouched(context: ClientContext, rule: str, there: Path, path: str) -> None:
     call = await context.call(_WRITE, context.session_params(path=path, content="written"))
-    expected = "an error for a file outside of the session's directories, which is not made"
+    expected = "an error, and no new file, for a path outside of the session's directories"
     made = there.name in os.listdir(there.parent)  # noqa: PTH208  # no coroutine does it
-    got = "the file is there" if made else describe_outcome(call)
+    got = "the file was created" if made else describe_outcome(call)
     context.judge(rule, not call.ok and not made, call, expected=expected, got=got)
 
 

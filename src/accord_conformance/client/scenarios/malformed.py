@@ -28,8 +28,8 @@ async def _requests(context: ClientContext) -> None:
         with suppress(NoResponse):
             await context.connection.wait_for_response(call)
         there = call.response is not None
-        context.require(not context.connection.is_closed, "the client hung up")
-        context.judge("R-EXT-05", there, call, expected="an answer", got="none")
+        context.require(not context.connection.is_closed, "the client disconnected")
+        context.judge("R-EXT-05", there, call, expected="a response", got="none")
         if not there:
             continue
         # A result would mean that it knows the method.
@@ -43,7 +43,7 @@ async def _requests(context: ClientContext) -> None:
         assert call is not None
         await context.connection.wait_for_response(call)
         kept = call.code not in (-32600, -32602, -32700)
-        expected = "the answer that the method gets with `{}`"
+        expected = "the same response as with `{}`"
         context.judge("R-GEN-09", kept, call, expected=expected, got=describe_outcome(call))
 
 
@@ -59,7 +59,7 @@ async def _notifications(context: ClientContext) -> None:
         context.send_notification("$/accord/unheard", {"any": 1}),
         context.send_notification("$/unheard"),
     ]
-    await context.expect_alive("R-REQCAN-10", "an unknown notification of `$/`", *sent)
+    await context.expect_alive("R-REQCAN-10", "an unknown notification with `$/`", *sent)
 
 
 @scenario("malformed/late-cancels", "R-REQCAN-06")
@@ -81,11 +81,11 @@ async def _answers(context: ClientContext) -> None:
         context.send(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"It is so"}}'),
     ]
     before = len(context.connection.observer.state.frames)
-    await context.expect_alive("R-ERR-04", "an answer to nothing", *sent)
+    await context.expect_alive("R-ERR-04", "a response without a request", *sent)
     for frame in context.connection.observer.state.frames[before:]:
         if frame.sender == "client" and b"never asked" in frame.text:
             context.judge(
-                "R-ERR-04", False, *sent, frame, expected="nothing", got="an answer to it"
+                "R-ERR-04", False, *sent, frame, expected="nothing", got="a response to it"
             )
 
 
@@ -98,7 +98,7 @@ async def _lines(context: ClientContext) -> None:
     call = context.connection.send_request(ABSENT_METHOD, {})
     sent = [context.send(note[:-1] + b',"params":{"a":"\xff\xfe"}}')]
     await context.connection.wait_for_response(call)
-    await context.expect_alive("R-STDIO-11", "a line that is no UTF-8", *sent)
+    await context.expect_alive("R-STDIO-11", "a line that is not UTF-8", *sent)
 
 
 @scenario("malformed/frames")
@@ -128,13 +128,13 @@ async def _not_offered(context: ClientContext) -> None:
             continue
         call = await context.call(method, context.session_params(**params))
         kept = call.code in (-32601, -32602)
-        expected = "-32601 or -32602 for what it does not offer"
+        expected = "-32601 or -32602 for a method that it does not advertise"
         context.judge("R-INIT-29", kept, call, expected=expected, got=describe_outcome(call))
     form: Json = {"requestedSchema": {"type": "object", "properties": {}}}
     page: Json = {"elicitationId": "not offered", "url": "https://example.com/"}
     for mode, more in (("form", form), ("url", page)):
         if not context.supports("elicitation", mode):
-            params = context.session_params(mode=mode, message="This was not offered", **more)
+            params = context.session_params(mode=mode, message="This was not advertised", **more)
             await context.call("elicitation/create", params)  # observed
 
 
@@ -145,7 +145,7 @@ async def _servers(context: ClientContext) -> None:
     params: Json = {"serverId": "accord-nowhere", "requestId": "accord-1", **inner}
     call = await context.call("mcp/message", params)
     known = call.code not in (-32601, -32602)
-    context.require(known, "the client carries no MCP over this connection")
+    context.require(known, "the client does not support MCP over ACP")
     kept = call.code == -33001
     expected = "-33001 for a server that is not registered"
     context.judge("R-MOA-07", kept, call, expected=expected, got=describe_outcome(call))

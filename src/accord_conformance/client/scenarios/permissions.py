@@ -52,20 +52,20 @@ async def _wrong(context: ClientContext) -> None:
             context.judge("R-ERR-05", False, frame, expected=expected, got=str(gone))
             raise
     frame = context.update("tool_call_update", title="without an id")
-    await context.expect_alive("R-GEN-11", "an update that lacks what it needs", frame)
+    await context.expect_alive("R-GEN-11", "an update without a required field", frame)
     context.judge("R-ERR-05", True)
 
 
 @scenario("permissions/tolerated", "R-GEN-11", "R-GEN-08")
 async def _forgiven(context: ClientContext) -> None:
     """Sends requests with malformed values that the schema tolerates, and with unknown keys."""
-    context.say("The next questions may be answered as you like.")
+    context.say("Please answer the next requests as you like.")
     details = {"kind": 1, "locations": "here", "content": [{"type": "content"}], "rawInput": None}
     call = context.request_permission("Forgiving", options=list(_ALL), details=details)
-    await context.expect_success("R-GEN-11", call, "malformed values that the schema forgives")
+    await context.expect_success("R-GEN-11", call, "malformed values that the schema tolerates")
     unknown = {"accordUnheardOf": {"any": [1]}, "_meta": {"accord": 1}}
     call = context.request_permission("Unknown keys", **unknown)
-    await context.expect_success("R-GEN-08", call, "a question with unknown keys")
+    await context.expect_success("R-GEN-08", call, "a permission request with unknown keys")
 
 
 @scenario("permissions/subjects", "R-PERM-09", "R-PERM-13", "R-PERM-15", "R-EXT-12", versions=(2,))
@@ -73,7 +73,7 @@ async def _subjects(context: ClientContext) -> None:
     """Sends requests without a subject, with an unknown one, with an unknown kind of option."""
     for subject in ({}, {"subject": None}):
         call = context.request_permission("About nothing", **subject)
-        await context.expect_success("R-PERM-09", call, "a question without a subject")
+        await context.expect_success("R-PERM-09", call, "a permission request without a subject")
     call = context.request_permission(
         "About the unknown", subject={"type": "accord_later", "any": 1}
     )
@@ -92,7 +92,7 @@ async def _command(context: ClientContext) -> None:
     """Asks for permission to run a command, which the client must not run."""
     made = await context.make_folder() / "made.txt"
     words = [sys.executable, "-c", f"open({str(made)!r}, 'w').close()"]
-    context.say("Please allow the command. It is not run.")
+    context.say("Please allow the command. It must not run.")
     subject = {"type": "command", "command": shlex.join(words), "cwd": context.session.cwd}
     call = context.request_permission("Run a command", subject=subject)
     await context.wait_for_person(call)
@@ -102,8 +102,8 @@ async def _command(context: ClientContext) -> None:
         "R-PERM-12",
         not made.exists(),
         call,
-        expected="a client that runs nothing",
-        got="the command was run",
+        expected="a client that does not run the command",
+        got="the client ran the command",
     )
 
 
@@ -115,7 +115,7 @@ async def _withdrawn(context: ClientContext) -> None:
     try:
         await context.connection.wait_for_response(call)
     except NoResponse:
-        context.require(not context.connection.is_closed, "the client hung up")
+        context.require(not context.connection.is_closed, "the client disconnected")
         context.require(False, "the client ignores `$/cancel_request`, which is allowed")
     if context.version == 1 and not call.ok:  # in version 2 it has an outcome, which is observed
         kept = call.code == -32800

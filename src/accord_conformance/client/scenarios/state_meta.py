@@ -76,7 +76,7 @@ async def _replaced(context: ClientContext, probe: StateProbe) -> None:
             probe, "subagents", child, partial(context.update, "subagent_update", sessionId=child)
         )
     offered = context.supports("session", "compaction") or context.supports("subagents")
-    context.require(offered, "the client takes neither compactions nor subagents")
+    context.require(offered, "the client supports neither compactions nor subagents")
 
 
 async def _whole(probe: StateProbe, table: str, ident: str, update: Callable[..., Frame]) -> None:

@@ -103,7 +103,7 @@ async def _login(context: ClientContext, probe: StateProbe) -> None:
 async def _notices(context: ClientContext, probe: StateProbe) -> None:
     """Notices with an unknown severity and with an error arrive during a tool call."""
     known = context.version == 2 or context.supports("session", "notices")
-    context.require(known, "the client takes no notices")
+    context.require(known, "the client does not support notices")
     tool = context.add_tool_call("At work", status="in_progress")
     odd = "Of an unknown severity"
     sent = [context.update("notice", severity="_accord_later", title=odd)]

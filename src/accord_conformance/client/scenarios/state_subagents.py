@@ -20,7 +20,7 @@ _SUBAGENT = "subagent_update"
 async def _compactions(context: ClientContext, probe: StateProbe) -> None:
     """Compactions get a summary in chunks and as a whole, an error, and an unknown status."""
     known = context.version == 2 or context.supports("session", "compaction")
-    context.require(known, "the client takes no compactions")
+    context.require(known, "the client does not support compactions")
     sent = [_sum_up(context, "unseen", "A"), _sum_up(context, "unseen", "B")]
     begun = expect(
         "R-COMP-08", "compactions", "unseen", status="in_progress", summary=_texts("A", "B")
@@ -53,7 +53,7 @@ async def _compactions(context: ClientContext, probe: StateProbe) -> None:
 async def _subagents(context: ClientContext, probe: StateProbe) -> None:
     """Subagents are patched and moved, have an unknown state, and exchange messages."""
     known = context.version == 2 or context.supports("subagents")
-    context.require(known, "the client does not follow subagents")
+    context.require(known, "the client does not support subagents")
     child = f"{context.session.id}-patched"
     here = [os.path.join(context.session.cwd, name) for name in "abc"]  # noqa: PTH118
     offered: Json = {"cancel": {}}

@@ -155,7 +155,7 @@ def _tool_of(params: object) -> str:
 @probe_scenario("state/released", "R-TOOL-18", versions=(1,))
 async def _released(context: ClientContext, probe: StateProbe) -> None:
     """A terminal is shown in a tool call, and released."""
-    context.require(context.supports("terminal"), "the client runs no commands")
+    context.require(context.supports("terminal"), "the client does not support terminals")
     code = f"print({_SAYS!r})"
     params = context.session_params(command=sys.executable, args=["-c", code])
     made = await context.call("terminal/create", params)

@@ -41,7 +41,7 @@ async def _command(context: ClientContext) -> None:
     output = await _ended(context, ident)
     size = len(output.encode("utf-8", "surrogatepass"))
     kept = not output.strip("ä") and 0 < size <= 51
-    expected = "whole characters, at most 51 bytes of them"
+    expected = "at most 51 bytes of whole characters"
     got = f"{size} bytes, beginning with {output[:2]!a}"
     context.judge("R-TERM-05", kept, create, expected=expected, got=got)
     await _release(context, ident)
@@ -61,7 +61,7 @@ async def _kill(context: ClientContext) -> None:
     await context.agent.is_alive()
     if waiting.response is not None and not waiting.ok:
         kept = waiting.code == -32800
-        expected = "error -32800 for a request that was cancelled"
+        expected = "error -32800 for a cancelled request"
         context.judge(
             "R-REQCAN-13", kept, waiting, expected=expected, got=describe_outcome(waiting)
         )
@@ -84,7 +84,7 @@ async def _params(context: ClientContext) -> None:
     null = context.session_params(command=sys.executable, args=None, env=None, outputByteLimit=None)
     # Without a script the interpreter reads its stdin; whether it exits is not judged.
     call = await context.call("terminal/create", null)
-    expected = "a terminal, as null is an empty list"
+    expected = "a terminal, because null means an empty list"
     context.judge("R-TERM-14", call.ok, call, expected=expected, got=describe_outcome(call))
     if call.ok and is_object(call.result):
         await _release(context, call.result.get("terminalId"))
@@ -107,7 +107,7 @@ async def _params(context: ClientContext) -> None:
 
 async def _create(context: ClientContext, code: str, **more: Any) -> tuple[str, Request]:
     """Start the interpreter that runs this program; return the id of the terminal."""
-    context.require(context.supports("terminal"), "the client runs no commands")
+    context.require(context.supports("terminal"), "the client does not support terminals")
     params = context.session_params(command=sys.executable, args=["-c", code], **more)
     call = await context.call("terminal/create", params)
     found = call.result.get("terminalId") if is_object(call.result) else None

@@ -57,14 +57,14 @@ async def _unknown(context: ClientContext) -> None:
         context.update("tool_call_update", toolCallId="never reported", status="completed"),
         context.update("session_info_update", title=5, updatedAt=None),
     ]
-    await context.expect_alive("R-GEN-11", "malformed values that the schema forgives", *sent)
+    await context.expect_alive("R-GEN-11", "malformed values that the schema tolerates", *sent)
     sent = [
         context.update("agent_message_chunk", content="no block"),
         context.update("agent_message_chunk"),
         context.send_notification("session/update", {"sessionId": context.session.id}),
         context.send_notification("session/update", context.session_params(update=[])),
     ]
-    await context.expect_alive("R-GEN-11", "malformed updates, which are dropped", *sent)
+    await context.expect_alive("R-GEN-11", "malformed updates, which have to be dropped", *sent)
 
 
 @scenario("updates/options", "R-CONF-12", "R-CONF-14")
@@ -155,14 +155,14 @@ async def _many(context: ClientContext) -> None:
         context.update("tool_call_update", toolCallId="many", title=f"Step {number}")
     context.update("tool_call_update", toolCallId="many", title="Big", rawOutput="x" * 10**6)
     if not await context.agent.is_alive():
-        raise ClientGone("it did not survive them")
+        raise ClientGone("it no longer responds")
 
 
 @scenario("updates/subagents")
 async def _children(context: ClientContext) -> None:
     """Reports a subagent and its work."""
     known = context.version == 2 or context.supports("subagents")
-    context.require(known, "the client does not follow subagents")
+    context.require(known, "the client does not support subagents")
     child = f"{context.session.id}-child"
     context.update("subagent_update", sessionId=child, title="A subagent")
     said = {

@@ -30,9 +30,7 @@ async def _cancel(context: ClientContext) -> None:
         context.update("tool_call_update", toolCallId=tool, content=parts),
         context.update("tool_call_update", toolCallId=tool, status=status),
     ]
-    await context.expect_alive(
-        "R-CANCEL-10", "updates of a tool call in a turn that is cancelled", *sent
-    )
+    await context.expect_alive("R-CANCEL-10", "updates of a tool call in a cancelled turn", *sent)
 
 
 async def _not_yet(context: ClientContext) -> None:
@@ -48,21 +46,23 @@ async def _not_yet(context: ClientContext) -> None:
 @scenario("cancellation/permission-request", "R-CANCEL-03", "R-CANCEL-10")
 async def _cancel_asked(context: ClientContext) -> None:
     """The user cancels the turn while the agent waits for a permission."""
-    context.say("Please cancel this turn while the question is open.")
+    context.say("Please cancel this turn while the permission request is open.")
     call = context.request_permission(f"{CANCEL}, do not answer")
     await context.wait_for_user_action(lambda: context.cancelled or call.response is not None, call)
     # The outcome `cancelled` may arrive just before the cancel itself.
     await context.agent.is_alive()
-    context.require(context.cancelled, "the question was answered, and the turn not cancelled")
+    context.require(
+        context.cancelled, "the permission request was answered, and the turn was not cancelled"
+    )
     sent = context.update("session_info_update", title="Check of this client, cancelled")
-    await context.expect_alive("R-CANCEL-10", "an update in a turn that is cancelled", sent)
+    await context.expect_alive("R-CANCEL-10", "an update in a cancelled turn", sent)
     if context.version == 2:
         context.cancel_request(call)
     try:
         await context.connection.wait_for_response(call)
     except NoResponse:
         if context.version == 1 and not context.connection.is_closed:
-            expected = "the outcome cancelled, since the turn was cancelled"
+            expected = "the outcome cancelled, because the turn was cancelled"
             context.judge("R-CANCEL-03", False, call, expected=expected, got="no answer")
         context.cancel_request(call)
         return
