@@ -339,7 +339,9 @@ async def test_rules_behind_a_login_are_not_exercised() -> None:
     assert result.failed_rules(strict=True) == []
     asked = [one for one in result.scenario_results if one.scenario == "prompts/text"]
     assert {one.outcome for one in asked} == {"not exercised"}
-    assert {one.reason for one in asked} == {"the agent requires a login before it creates a session"}
+    assert {one.reason for one in asked} == {
+        "the agent requires a login before it creates a session"
+    }
     assert [login.version for login in result.locked_out] == [1, 2]
     assert "prompts/text" in result.login_problems[0].scenarios
     for report in result.reports:
