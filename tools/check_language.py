@@ -185,8 +185,8 @@ def hits_in(file: Path) -> Iterator[Hit]:
     text = file.read_text("utf-8")
     found: list[Hit] = []
     for line, passage in passages(text) if file.suffix == ".py" else paragraphs(text):
+        starts, joined = _joined(passage)
         for name, pattern in PATTERNS.items():
-            starts, joined = _joined(passage)
             for match in pattern.finditer(joined):
                 at = line + bisect_right(starts, match.start()) - 1
                 found.append(Hit(name, file, at, match[0]))

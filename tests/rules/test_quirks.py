@@ -17,6 +17,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 HEADINGS = DOCS / "explanation" / "conformance-findings.md"
 
 
+@cache
 def named_in(path: Path) -> set[str]:
     """Return the rows that a file names in `tolerates` and `quirk`, or by key."""
     found: set[str] = set()
@@ -32,7 +33,6 @@ def named_in(path: Path) -> set[str]:
     return found
 
 
-@cache
 def in_code() -> dict[Path, set[str]]:
     return {path: named_in(path) for path in SOURCE.rglob("*.py") if path.name != "quirks.py"}
 

@@ -81,7 +81,8 @@ def command(name: str) -> list[str]:
 
 def environment(place: Path) -> dict[str, str | None]:
     """Return the changes that leave an agent with nothing of this machine's user."""
-    kept = {key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ}
+    keys = ("PATH", "LANG", "PYTHONPYCACHEPREFIX")
+    kept = {key: os.environ[key] for key in keys if key in os.environ}
     env: dict[str, str | None] = dict.fromkeys(os.environ)
     return env | kept | {"HOME": str(place / "home"), "OPENAI_API_KEY": "none"}
 
