@@ -1,0 +1,258 @@
+"""The sessions of a connection, and the handlers for the requests of its agent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from accord.client.agent_adapter import SessionSetup
+from accord.client.elicitation import (
+    ElicitationForm,
+    FormValues,
+    OnElicitForm,
+    OnElicitUrl,
+    UrlElicitationRequest,
+    form_error,
+)
+from accord.client.event_stream import SessionEventStream, UpdateReader
+from accord.client.events import PermissionDecided, PermissionRequest, Subagent
+from accord.client.files import ClientFiles, restrict_to_parent
+from accord.client.permissions import Policy, chain, choose, policies_of
+from accord.client.terminals import ClientTerminals
+from accord.client.url_pages import OpenUrlElicitations
+from accord.connection.flood_log import FloodLog
+from accord.errors import MethodNotFound, ResourceNotFound
+from accord.rules.quirks import tolerates
+from accord.types.auth import AuthStatus
+from accord.types.permission import PermissionOption
+
+__all__ = ("ClientHandlers", "Extension")
+
+log: logging.Logger = logging.getLogger("accord.client")
+
+# Receives the params and returns the result of a request, both JSON values.
+Extension: TypeAlias = Callable[[Any], Any | Awaitable[Any]]
+
+MAX_UNOPENED_SESSIONS = 256  # whose updates are kept although this client has not opened them
+MAX_SUBAGENT_LEVELS = 64  # of nested subagents
+
+
+class ClientHandlers:
+    """The sessions of one connection, and the handlers for the agent's requests."""
+
+    def __init__(
+        self,
+        permissions: Policy | Sequence[Policy] | None,
+        *,
+        files: ClientFiles | None = None,
+        terminals: ClientTerminals | None = None,
+        on_elicit_form: OnElicitForm | None = None,
+        on_elicit_url: OnElicitUrl | None = None,
+        on_auth_status: Callable[[AuthStatus], None] | None = None,
+        extensions: Mapping[str, Extension] | None = None,
+        unstable: bool = False,
+        terminal_login: bool = False,
+    ) -> None:
+        self._decide = chain(*policies_of(permissions))
+        self.event_streams: dict[str, SessionEventStream] = {}
+        self.session_setups: dict[str, SessionSetup] = {}  # of the sessions that are open
+        self._unopened: set[str] = set()  # event streams of sessions that are not open
+        self._parents: dict[str, str] = {}  # the parent session of each subagent
+        self.files: ClientFiles = files or ClientFiles(None)
+        self.terminals = terminals
+        self.on_elicit_form = on_elicit_form
+        self.on_elicit_url = on_elicit_url
+        self.unstable = unstable
+        self._log = FloodLog(log)
+        self.terminal_login = terminal_login
+        self._on_auth_status = on_auth_status
+        self._extensions = dict(extensions or {})
+        for name in self._extensions:
+            if not name.startswith("_"):
+                raise ValueError(
+                    f"The name of an extension must begin with an underscore: {name!r}"
+                )
+        self._pages = OpenUrlElicitations()
+
+    def open(
+        self, session_id: str, setup: SessionSetup, read: UpdateReader, *, replaces: bool = False
+    ) -> SessionEventStream:
+        """Open a session; if `replaces` is true, its earlier updates are dropped."""
+        stream = None if replaces else self.event_streams.get(session_id)
+        if stream is None:
+            before = self.event_streams.get(session_id)
+            stream = self._new_stream(session_id, read)
+            if before is not None:
+                before.release()
+        self.session_setups[session_id] = setup
+        self._unopened.discard(session_id)
+        return stream
+
+    @tolerates("updates-before-session")
+    def event_stream(self, session_id: str, read: UpdateReader) -> SessionEventStream:
+        """Return the event stream of a session, which may not be open yet."""
+        stream = self.event_streams.get(session_id)
+        if stream is not None:
+            return stream
+        if len(self._unopened) >= MAX_UNOPENED_SESSIONS and self._find_root(session_id) is None:
+            self._log.log(
+                logging.WARNING,
+                "! dropped updates: too many sessions that this client has not opened",
+            )
+            return SessionEventStream(session_id, read)
+        self._unopened.add(session_id)
+        return self._new_stream(session_id, read)
+
+    def _new_stream(self, session_id: str, read: UpdateReader) -> SessionEventStream:
+        stream = self.event_streams[session_id] = SessionEventStream(session_id, read)
+        stream.on_subagent = self._add_subagent
+        return stream
+
+    def _add_subagent(self, parent: str, child: str) -> None:
+        self._parents[child] = parent
+
+    def session_setup(self, session_id: str) -> SessionSetup:
+        """Return the setup of a session; raise `ResourceNotFound` if it is not open."""
+        setup = self.session_setups.get(session_id) or self.find_setup(session_id)
+        if setup is None:
+            raise ResourceNotFound("Unknown session", data={"sessionId": session_id})
+        return setup
+
+    def find_setup(self, session_id: str) -> SessionSetup | None:
+        """Return the setup of a session; a subagent inherits missing values from its parent."""
+        found = self._find_root(session_id)
+        if found is None:
+            return None
+        setup, subagents = found
+        for child in subagents:
+            roots = (
+                setup.additional_directories
+                if child.additional_directories is None
+                else child.additional_directories
+            )  # missing values are inherited (R-SUBAG-09)
+            setup = restrict_to_parent(
+                SessionSetup(cwd=child.cwd or setup.cwd, additional_directories=roots), setup
+            )
+        return setup
+
+    def _find_root(self, session_id: str) -> tuple[SessionSetup, list[Subagent]] | None:
+        """Return the setup of the open session above a subagent, and the subagents down to it."""
+        subagents: list[Subagent] = []
+        while (setup := self.session_setups.get(session_id)) is None:
+            parent = self.event_streams.get(self._parents.get(session_id, ""))
+            child = None if parent is None else parent.transcript.subagents.get(session_id)
+            if parent is None or child is None or len(subagents) >= MAX_SUBAGENT_LEVELS:
+                return None
+            subagents.append(child)
+            session_id = parent.session_id
+        return setup, subagents[::-1]
+
+    async def close_session(self, session_id: str) -> None:
+        """Stop the terminals of a closed session, and drop the session."""
+        if self.terminals is not None:
+            await self.terminals.aclose(session_id)
+        self.drop_session(session_id)
+
+    def drop_session(self, session_id: str) -> None:
+        """Drop a session that is no longer open, and its subagents."""
+        self.session_setups.pop(session_id, None)
+        leaving = [session_id]
+        while leaving:
+            gone = leaving.pop()
+            self._unopened.discard(gone)
+            stream = self.event_streams.pop(gone, None)
+            if stream is not None:
+                stream.release()
+            for child in () if stream is None else stream.transcript.subagents:
+                if self._parents.get(child) == gone:
+                    del self._parents[child]
+                if child not in self.session_setups:
+                    leaving.append(child)
+
+    def reads_others(self, full: set[Any]) -> bool:
+        """Return whether a consumer outside the congested sessions `full` keeps up."""
+        return any(
+            stream.session_id not in full or (stream.queue is not None and not stream.is_full)
+            for stream in self.event_streams.values()
+        )
+
+    def end(self, error: BaseException) -> None:
+        """Report the end of the connection to all sessions."""
+        for stream in self.event_streams.values():
+            stream.end(error)
+
+    async def aclose(self) -> None:
+        """Stop all terminals."""
+        if self.terminals is not None:
+            await self.terminals.aclose()
+
+    def auth_status_changed(self, status: AuthStatus) -> None:
+        """Report a change of the login status."""
+        if self._on_auth_status is not None:
+            self._on_auth_status(status)
+
+    def call_extension(self, method: str, params: Any, *, is_request: bool) -> Any:
+        """Call the handler of an extension method."""
+        handle = self._extensions.get(method)
+        if handle is not None:
+            return handle(params)
+        if is_request:
+            raise MethodNotFound(data={"method": method})
+        return None
+
+    async def elicit_form(self, form: ElicitationForm) -> tuple[str, FormValues | None]:
+        """Ask the user to fill in a form; return `accept` and the values, `decline` or `cancel`."""
+        assert self.on_elicit_form is not None, "the client does not support forms"
+        try:
+            values = await self.on_elicit_form(form)
+        except Exception as exc:  # noqa: BLE001  # logged
+            self._log.exception("! on_elicit_form failed", exc=exc)
+            return "cancel", None
+        if values is None:
+            return "decline", None
+        if (wrong := form_error(form, values)) is not None:
+            self._log.log(
+                logging.ERROR, "! the values of a form are invalid and were not sent: %s", wrong
+            )
+            return "cancel", None
+        return "accept", values
+
+    async def elicit_url(self, page: UrlElicitationRequest) -> str:
+        """Ask the user to open a URL; return `accept`, `decline` or `cancel`."""
+        assert self.on_elicit_url is not None, "the client does not support URL elicitation"
+        if not self._pages.add(page):
+            return "cancel"
+        agreed = False
+        try:
+            agreed = await self.on_elicit_url(page)
+            return "accept" if agreed else "decline"
+        except Exception as exc:  # noqa: BLE001  # logged
+            self._log.exception("! on_elicit_url failed", exc=exc)
+            return "cancel"
+        finally:
+            self._pages.answered(page, agreed=agreed)
+
+    def complete_url(self, page_id: str) -> None:
+        """Complete a URL elicitation; an unknown id is ignored (R-ELIC-30)."""
+        self._pages.complete(page_id)
+
+    async def decide_permission(
+        self, stream: SessionEventStream, request: PermissionRequest
+    ) -> PermissionOption | None:
+        """Return the chosen option, None if the request is cancelled."""
+        option: PermissionOption | None = None
+        try:
+            option = choose(request.options, await self._decide(request) or "reject")
+        except Exception as exc:  # noqa: BLE001  # logged
+            self._log.exception(
+                "! a permission policy failed; the request is rejected: %s", exc, exc=exc
+            )
+            option = choose(request.options, "reject")
+        finally:
+            self._publish(stream, PermissionDecided(request, option))
+        return option
+
+    @staticmethod
+    def _publish(stream: SessionEventStream, event: Any) -> None:
+        stream.publish(event)
