@@ -13,8 +13,8 @@ from accord import v2
 from accord.client.agent_adapter import SessionSetup
 from accord.client.event_stream import SessionEventStream
 from accord.client.events import ContentChunk, MessageReplaced, Text, Thought, ToolCall, UserText
+from accord.client.handlers import ClientHandlers
 from accord.client.message import AgentText, Message, merge_texts
-from accord.client.services import ClientServices
 from accord.client.shared_sequence import SharedSequence, appended
 from accord.client.transcript import Transcript
 from accord.client.v1.updates import events_from_update as read_v1
@@ -40,16 +40,16 @@ def test_measured_growth_is_detected() -> None:
 
 def test_cost_of_opening_a_session_is_independent_of_open_sessions() -> None:
     def made(sessions: int) -> Callable[[], Any]:
-        services = ClientServices(None)
+        handlers = ClientHandlers(None)
         for number in range(sessions):
-            services.event_stream(f"s{number}", read_v1)
-            services.open(f"s{number}", HERE, read_v1)
+            handlers.event_stream(f"s{number}", read_v1)
+            handlers.open(f"s{number}", HERE, read_v1)
         ids = iter(f"new{number}" for number in range(10))
 
         def open_one() -> None:
             name = next(ids)
-            services.event_stream(name, read_v1)
-            services.open(name, HERE, read_v1)
+            handlers.event_stream(name, read_v1)
+            handlers.open(name, HERE, read_v1)
 
         return open_one
 
@@ -58,12 +58,12 @@ def test_cost_of_opening_a_session_is_independent_of_open_sessions() -> None:
 
 def test_cost_of_an_unknown_session_is_independent_of_open_sessions() -> None:
     def made(sessions: int) -> Callable[[], Any]:
-        services = ClientServices(None)
+        handlers = ClientHandlers(None)
         for number in range(sessions):
-            services.open(f"s{number}", HERE, read_v1)
+            handlers.open(f"s{number}", HERE, read_v1)
         for number in range(300):
-            services.event_stream(f"unopened{number}", read_v1)
-        return lambda: (services.find_setup("unknown"), services.event_stream("unknown", read_v1))
+            handlers.event_stream(f"unopened{number}", read_v1)
+        return lambda: (handlers.find_setup("unknown"), handlers.event_stream("unknown", read_v1))
 
     assert_flat(made)
 

@@ -10,7 +10,7 @@ import pytest
 from accord import InvalidParams
 from accord.client.agent_adapter import SessionSetup
 from accord.client.files import ClientFiles, restrict_to_parent
-from client.test_services import reading, working, writing
+from client.test_handlers import reading, working, writing
 from client.wire_agents import Speaker
 from requirement import requirement
 

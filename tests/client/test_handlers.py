@@ -33,7 +33,7 @@ from accord.client.elicitation import (
 from accord.roles import serve
 from accord.transports.memory import pair
 from accord.types.session import OptionChoice
-from client.wire import BOTH, Script, Speaker, scripted
+from client.wire_agents import BOTH, Script, Speaker, scripted
 from quirk import quirk
 from raw_peer import QUICK
 from requirement import requirement
@@ -46,7 +46,7 @@ SHOUT = "import sys; sys.stdout.write('Grüße '); sys.stdout.flush(); sys.stder
 async def working(
     script: Script, cwd: Path | str, version: int = 1, **options: Any
 ) -> AsyncGenerator[ClientSession, None]:
-    """Open a session in a directory and run one turn of it."""
+    """Open a session in a directory and run one turn."""
     here, there = pair()
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(serve(there, scripted(version, script), limits=QUICK))
@@ -84,7 +84,7 @@ async def test_files_are_read_and_written_inside_the_roots(tmp_path: Path) -> No
 
 
 @requirement("R-FS-05", "R-FS-06", "R-FS-07", "R-DIR-12")
-async def test_what_is_outside_missing_or_no_text_is_an_error(tmp_path: Path) -> None:
+async def test_path_outside_missing_or_binary_is_an_error(tmp_path: Path) -> None:
     roots = tmp_path / "inside"
     roots.mkdir()
     (tmp_path / "secret").write_text("secret")
@@ -117,7 +117,7 @@ async def test_what_is_outside_missing_or_no_text_is_an_error(tmp_path: Path) ->
 
 
 @requirement("R-FS-01")
-async def test_files_are_offered_only_when_asked_for(tmp_path: Path) -> None:
+async def test_files_are_advertised_only_if_enabled(tmp_path: Path) -> None:
     async def script(speaker: Speaker) -> None:
         with pytest.raises(NotOffered):
             await speaker.client.write_text_file(writing(tmp_path / "x", ""))
@@ -127,9 +127,9 @@ async def test_files_are_offered_only_when_asked_for(tmp_path: Path) -> None:
 
 
 @requirement("R-FS-02")
-async def test_texts_of_an_editor_stand_before_the_disk(tmp_path: Path) -> None:
+async def test_unsaved_text_takes_precedence_over_the_file(tmp_path: Path) -> None:
     class Editor:
-        """Holds one unsaved file."""
+        """Has one unsaved file."""
 
         texts = {str(tmp_path.resolve() / "a"): "unsaved"}
 
@@ -158,7 +158,7 @@ async def test_texts_of_an_editor_stand_before_the_disk(tmp_path: Path) -> None:
 
 
 class Shell:
-    """The calls of one terminal."""
+    """The requests of one terminal."""
 
     def __init__(self, speaker: Speaker, terminal_id: str) -> None:
         self.client = speaker.client
@@ -245,7 +245,7 @@ async def test_output_stays_in_the_transcript_after_release(tmp_path: Path) -> N
 
 @quirk("shell-line")
 @pytest.mark.skipif(sys.platform == "win32", reason="lines for a shell of POSIX")
-async def test_line_for_a_shell_is_run_by_the_shell_of_the_user(
+async def test_line_with_shell_syntax_is_run_by_the_users_shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHELL", "/bin/sh")
@@ -266,7 +266,7 @@ async def test_line_for_a_shell_is_run_by_the_shell_of_the_user(
         for line in ("no-such-program", "./no program"):
             with pytest.raises(InternalError, match="cannot be started"):
                 await Shell.start(speaker, line)
-        # With arguments it is a program and its arguments, as the protocol says.
+        # With arguments it is a program with arguments, as the protocol defines it.
         with pytest.raises(InternalError, match="cannot be started"):
             await Shell.start(speaker, "echo a", "b")
 
@@ -276,7 +276,7 @@ async def test_line_for_a_shell_is_run_by_the_shell_of_the_user(
 
 
 @requirement("R-TERM-04", "R-TERM-05")
-async def test_output_is_cut_from_its_beginning_between_characters(tmp_path: Path) -> None:
+async def test_output_is_truncated_at_its_beginning_between_characters(tmp_path: Path) -> None:
     async def script(speaker: Speaker) -> None:
         env = [v1.EnvVariable(name="PYTHONIOENCODING", value="utf-8")]
         shell = await Shell.start(
@@ -293,7 +293,7 @@ async def test_output_is_cut_from_its_beginning_between_characters(tmp_path: Pat
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX has signals")
 @requirement("R-TERM-08")
-async def test_killed_terminal_stays_until_it_is_released(tmp_path: Path) -> None:
+async def test_killed_terminal_exists_until_it_is_released(tmp_path: Path) -> None:
     async def script(speaker: Speaker) -> None:
         shell = await Shell.start(speaker, sys.executable, "-c", "input() or print(1); 1/0")
         sleeper = await Shell.start(speaker, "sleep", "60")
@@ -310,7 +310,7 @@ async def test_killed_terminal_stays_until_it_is_released(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX has signals")
-async def test_who_waits_is_answered_before_the_release(tmp_path: Path) -> None:
+async def test_waiting_request_is_answered_before_the_release(tmp_path: Path) -> None:
     order: list[str] = []
 
     async def script(speaker: Speaker) -> None:
@@ -328,7 +328,7 @@ async def test_who_waits_is_answered_before_the_release(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there it would kill")
-async def test_nothing_runs_on_after_the_connection(tmp_path: Path) -> None:
+async def test_no_command_runs_after_the_connection(tmp_path: Path) -> None:
     pid: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def script(speaker: Speaker) -> None:
@@ -374,7 +374,7 @@ async def test_terminal_output_becomes_the_same_events_as_in_v2(tmp_path: Path) 
     assert printed.split() == [b"hello"]
 
 
-async def test_command_that_cannot_be_started_is_an_error(tmp_path: Path) -> None:
+async def test_command_that_cannot_start_is_an_error(tmp_path: Path) -> None:
     async def script(speaker: Speaker) -> None:
         with pytest.raises(InternalError):
             await Shell.start(speaker, "no-such-command")
@@ -385,7 +385,7 @@ async def test_command_that_cannot_be_started_is_an_error(tmp_path: Path) -> Non
         pass
 
 
-# Asking the user.
+# Elicitation.
 
 
 def ask_for(speaker: Speaker, **more: Any) -> Any:
@@ -444,7 +444,7 @@ async def test_form_is_answered(version: int, values: Any, action: str, tmp_path
 
 @requirement("R-ELIC-30", "R-ELIC-13")
 @BOTH
-async def test_page_is_visited_with_consent_and_then_done(version: int, tmp_path: Path) -> None:
+async def test_url_is_visited_with_consent_and_completed(version: int, tmp_path: Path) -> None:
     pages: list[UrlElicitationRequest] = []
 
     async def visit(page: UrlElicitationRequest) -> bool:
@@ -504,7 +504,7 @@ def test_form_has_every_kind_of_field_and_keeps_unknown_ones() -> None:
     "items",
     [{"type": "x", "enum": [["a"]]}, {"anyOf": [1]}, {"enum": 1}, {"anyOf": [{"const": 1}]}],
 )
-def test_items_of_an_unknown_kind_are_no_choices(items: Any) -> None:
+def test_items_of_an_unknown_kind_have_no_choices(items: Any) -> None:
     schema = {"properties": {"a": {"type": "array", "items": items}}}
     (field,) = form_from_schema("?", schema, None, None).fields
     assert (field.kind, field.choices) == ("array", ())

@@ -340,5 +340,5 @@ async def test_chain_of_subagents_is_followed_without_recursion(
         closing = asyncio.ensure_future(agent.remote.connection.call("_x", {}, bytes))
         raw.answer((await raw.get())["id"], {})
         await closing
-        session._services.drop_session("s1")
+        session._handlers.drop_session("s1")
         assert not tracebacks(caplog)

@@ -13,7 +13,7 @@ from accord.agent import elicitation
 from accord.client import url_pages
 from accord.client.elicitation import UrlElicitationRequest
 from accord.client.url_pages import MAX_PAGES, MAX_URL_CHARS, OpenUrlElicitations
-from client.test_services import BOTH, Speaker, working
+from client.test_handlers import BOTH, Speaker, working
 
 
 def _page(page_id: str, url: str = "https://example.com") -> UrlElicitationRequest:

@@ -23,8 +23,8 @@ from accord.client.agent_adapter import (
 from accord.client.elicitation import OnElicitForm, OnElicitUrl
 from accord.client.events import CommandsChanged, OptionsChanged
 from accord.client.files import ClientFiles, Files
+from accord.client.handlers import ClientHandlers, Extension
 from accord.client.permissions import Policy
-from accord.client.services import ClientServices, Extension
 from accord.client.session import ClientSession
 from accord.client.terminals import ClientTerminals
 from accord.connection.connection import Observer
@@ -123,7 +123,7 @@ async def connect(
     transport = _transport_for(
         command, cwd=cwd, env=env, on_stderr=on_stderr, on_stdout_noise=on_stdout_noise
     )
-    services = ClientServices(
+    handlers = ClientHandlers(
         permissions,
         files=ClientFiles(files),
         terminals=ClientTerminals() if terminals else None,
@@ -137,7 +137,7 @@ async def connect(
     client_info = client_info or Implementation("accord", __version__)
 
     def role(version: ProtocolVersion) -> roles.LazyRole:
-        return roles.LazyRole(version, lambda: _classes(version)[0](services, client_info))
+        return roles.LazyRole(version, lambda: _classes(version)[0](handlers, client_info))
 
     async with roles.connect(
         transport,
@@ -147,14 +147,14 @@ async def connect(
         initialize_timeout_s=initialize_timeout_s,
     ) as remote:
         adapter = _classes(remote.spec.version)[1](remote)
-        remote.connection.flow.reads_others = services.reads_others
-        watching = asyncio.create_task(_watch(remote, services), name="accord watch")
+        remote.connection.flow.reads_others = handlers.reads_others
+        watching = asyncio.create_task(_watch(remote, handlers), name="accord watch")
         try:
-            yield ConnectedAgent(adapter, services)
+            yield ConnectedAgent(adapter, handlers)
         finally:
             watching.cancel()
-            services.end(ConnectionClosed("The connection was closed"))
-            await services.aclose()
+            handlers.end(ConnectionClosed("The connection was closed"))
+            await handlers.aclose()
 
 
 def _classes(version: ProtocolVersion) -> tuple[type[SharedClientRole], type[AgentAdapter]]:
@@ -170,9 +170,9 @@ def _classes(version: ProtocolVersion) -> tuple[type[SharedClientRole], type[Age
     return ClientRoleV2, AgentAdapterV2
 
 
-async def _watch(remote: Remote, services: ClientServices) -> None:
+async def _watch(remote: Remote, handlers: ClientHandlers) -> None:
     closed = ConnectionClosed("The connection was closed")
-    services.end(await remote.connection.wait_ended() or closed)
+    handlers.end(await remote.connection.wait_ended() or closed)
 
 
 def _transport_for(
@@ -196,9 +196,9 @@ def _transport_for(
 class ConnectedAgent:
     """A connected agent, after `initialize`."""
 
-    def __init__(self, adapter: AgentAdapter, services: ClientServices) -> None:
+    def __init__(self, adapter: AgentAdapter, handlers: ClientHandlers) -> None:
         self._adapter = adapter
-        self._services = services
+        self._handlers = handlers
 
     def __repr__(self) -> str:
         name = excerpt(self.info.name, 60)
@@ -270,7 +270,7 @@ class ConnectedAgent:
         """
         setup = _setup(cwd, additional_directories, mcp_servers, system_prompt)
         # The replay precedes the response, and starts from an empty transcript.
-        stream = self._services.open(
+        stream = self._handlers.open(
             session_id, setup, self._adapter.events_from_update, replaces=True
         )
         stream.drops_history = not replay
@@ -279,8 +279,8 @@ class ConnectedAgent:
                 session_id, setup, replay=replay, opened=stream.end_replay
             )
         except BaseException:
-            if self._services.event_streams.get(session_id) is stream:
-                self._services.drop_session(session_id)
+            if self._handlers.event_streams.get(session_id) is stream:
+                self._handlers.drop_session(session_id)
             raise
         return self._session(opened, setup)
 
@@ -320,17 +320,17 @@ class ConnectedAgent:
     async def close_session(self, session_id: str) -> None:
         """Close a session: the agent stops its work and frees it."""
         await self._adapter.close_session(session_id)
-        await self._services.close_session(session_id)
+        await self._handlers.close_session(session_id)
 
     async def delete_session(self, session_id: str) -> None:
         """Delete a stored session permanently."""
         await self._adapter.delete_session(session_id)
-        await self._services.close_session(session_id)
+        await self._handlers.close_session(session_id)
 
     async def archive_session(self, session_id: str) -> None:
         """Close and archive a session."""
         await self._adapter.archive_session(session_id)
-        await self._services.close_session(session_id)
+        await self._handlers.close_session(session_id)
 
     async def unarchive_session(self, session_id: str) -> None:
         """Unarchive a session, without opening it."""
@@ -390,13 +390,13 @@ class ConnectedAgent:
         await self.remote.notify_extension(method, params)
 
     def _session(self, opened: OpenedSession, setup: SessionSetup) -> ClientSession:
-        services = self._services
-        stream = services.open(opened.session_id, setup, self._adapter.events_from_update)
+        handlers = self._handlers
+        stream = handlers.open(opened.session_id, setup, self._adapter.events_from_update)
         if opened.options is not None:
             stream.publish(OptionsChanged(opened.options))
         if opened.commands is not None:
             stream.publish(CommandsChanged(opened.commands))
-        return ClientSession(stream, self._adapter, services, setup)
+        return ClientSession(stream, self._adapter, handlers, setup)
 
 
 def _setup(

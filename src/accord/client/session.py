@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from accord.client.agent_adapter import AgentAdapter, SessionSetup, SessionStatus
 from accord.client.event_stream import SessionEventStream
 from accord.client.events import Event, ModeChanged, OptionsChanged, TitleChanged
-from accord.client.services import ClientServices
+from accord.client.handlers import ClientHandlers
 from accord.client.transcript import Transcript
 from accord.client.turn import ClientTurn
 from accord.errors import LocalProtocolError
@@ -32,7 +32,7 @@ class SessionView:
         self,
         stream: SessionEventStream,
         adapter: AgentAdapter,
-        services: ClientServices,
+        handlers: ClientHandlers,
         setup: SessionSetup,
     ) -> None:
         self.id: str = stream.session_id
@@ -40,7 +40,7 @@ class SessionView:
         self.directories: tuple[str, ...] = setup.directories
         self._stream = stream
         self._adapter = adapter
-        self._services = services
+        self._handlers = handlers
 
     def __repr__(self) -> str:
         state = self.transcript.state
@@ -66,11 +66,11 @@ class SessionView:
 
     def subagent(self, session_id: str) -> SubagentSession:
         """Return the session of a subagent from `transcript.subagents`."""
-        setup = self._services.find_setup(session_id)
+        setup = self._handlers.find_setup(session_id)
         if setup is None or session_id not in self.transcript.subagents:
             raise LocalProtocolError(f"The session has no subagent {session_id!r}")
-        stream = self._services.event_stream(session_id, self._adapter.events_from_update)
-        return SubagentSession(stream, self._adapter, self._services, setup, self._stream)
+        stream = self._handlers.event_stream(session_id, self._adapter.events_from_update)
+        return SubagentSession(stream, self._adapter, self._handlers, setup, self._stream)
 
 
 class SubagentSession(SessionView):
@@ -80,11 +80,11 @@ class SubagentSession(SessionView):
         self,
         stream: SessionEventStream,
         adapter: AgentAdapter,
-        services: ClientServices,
+        handlers: ClientHandlers,
         setup: SessionSetup,
         parent: SessionEventStream,
     ) -> None:
-        super().__init__(stream, adapter, services, setup)
+        super().__init__(stream, adapter, handlers, setup)
         self._parent = parent
 
     async def cancel(self) -> None:
@@ -194,7 +194,7 @@ class ClientSession(SessionView):
         except BaseException:
             stream.is_cancelling = before
             raise
-        await self._services.close_session(self.id)
+        await self._handlers.close_session(self.id)
 
     async def set_title(self, title: str) -> str:
         """Set the title of the session; return it as the agent has stored it."""
@@ -211,4 +211,4 @@ class ClientSession(SessionView):
     async def archive(self) -> None:
         """Close and archive the session: lists contain it only if archived ones are included."""
         await self._adapter.archive_session(self.id)
-        await self._services.close_session(self.id)
+        await self._handlers.close_session(self.id)

@@ -9,7 +9,7 @@ from accord.client.agent_adapter import auth_status_from_wire
 from accord.client.elicitation import UrlElicitationRequest, form_from_schema
 from accord.client.event_stream import MessageText, SessionEventStream, UpdateReader
 from accord.client.events import PermissionRequest
-from accord.client.services import ClientServices
+from accord.client.handlers import ClientHandlers
 from accord.errors import InvalidParams
 from accord.types.permission import PermissionOption
 from accord.types.session import Implementation
@@ -27,15 +27,15 @@ class SharedClientRole:
     types: ClassVar[Any]  # the package of the version
     events_from_update: UpdateReader
 
-    def __init__(self, services: ClientServices, info: Implementation) -> None:
+    def __init__(self, handlers: ClientHandlers, info: Implementation) -> None:
         self.info: Any = self.types.Implementation(
             name=info.name, version=info.version, title=info.title
         )
-        self._services = services
-        self._event_streams = services.event_streams
+        self._handlers = handlers
+        self._event_streams = handlers.event_streams
 
     def _stream(self, session_id: str) -> SessionEventStream:
-        return self._services.event_stream(session_id, self.events_from_update)
+        return self._handlers.event_stream(session_id, self.events_from_update)
 
     def session_update(self, params: Any, context: Any) -> None:
         stream = self._event_streams.get(params.session_id)
@@ -49,9 +49,9 @@ class SharedClientRole:
     # Asking the user.
 
     def _elicitation_capabilities(self) -> Any:
-        types, services = self.types, self._services
-        form = None if services.on_elicit_form is None else types.ElicitationFormCapabilities()
-        url = None if services.on_elicit_url is None else types.ElicitationUrlCapabilities()
+        types, handlers = self.types, self._handlers
+        form = None if handlers.on_elicit_form is None else types.ElicitationFormCapabilities()
+        url = None if handlers.on_elicit_url is None else types.ElicitationUrlCapabilities()
         if form is None and url is None:
             return None
         return types.ElicitationCapabilities(form=form, url=url)
@@ -62,7 +62,7 @@ class SharedClientRole:
     async def _decide(self, stream: SessionEventStream, request: PermissionRequest) -> Any:
         """Return the response to a permission request."""
         types = self.types
-        option = await self._services.decide_permission(stream, request)
+        option = await self._handlers.decide_permission(stream, request)
         outcome = (
             types.CancelledPermissionOutcome()
             if option is None
@@ -71,17 +71,17 @@ class SharedClientRole:
         return types.RequestPermissionResponse(outcome=outcome)
 
     async def create_elicitation(self, params: Any, context: Any) -> Any:
-        types, services = self.types, self._services
+        types, handlers = self.types, self._handlers
         session_id = getattr(params, "session_id", None)  # a mode of an unknown type has none
         session_id = session_id if isinstance(session_id, str) else None
         match params:
-            case types.ElicitationFormMode() if services.on_elicit_form is not None:
+            case types.ElicitationFormMode() if handlers.on_elicit_form is not None:
                 schema = to_builtins(params.requested_schema)
                 form = form_from_schema(params.message, schema, session_id, params.tool_call_id)
-                action, values = await services.elicit_form(form)
+                action, values = await handlers.elicit_form(form)
                 if action == "accept":
                     return types.ElicitationAcceptAction(content=dict(values or {}))
-            case types.ElicitationUrlMode() if services.on_elicit_url is not None:
+            case types.ElicitationUrlMode() if handlers.on_elicit_url is not None:
                 request = UrlElicitationRequest(
                     message=params.message,
                     url=params.url,
@@ -90,7 +90,7 @@ class SharedClientRole:
                     session_id=session_id,
                     tool_call_id=params.tool_call_id,
                 )
-                action = await services.elicit_url(request)
+                action = await handlers.elicit_url(request)
                 if action == "accept":
                     return types.ElicitationAcceptAction()
             case _:
@@ -101,15 +101,15 @@ class SharedClientRole:
         return types.ElicitationCancelAction()
 
     def complete_elicitation(self, params: Any, context: Any) -> None:
-        self._services.complete_url(params.elicitation_id)
+        self._handlers.complete_url(params.elicitation_id)
 
     # Outside sessions.
 
     def auth_status_update(self, params: Any, context: Any) -> None:
-        self._services.auth_status_changed(auth_status_from_wire(params))
+        self._handlers.auth_status_changed(auth_status_from_wire(params))
 
     def extension_request(self, method: str, params: Any, context: Any) -> Any:
-        return self._services.call_extension(method, params, is_request=True)
+        return self._handlers.call_extension(method, params, is_request=True)
 
     def extension_notification(self, method: str, params: Any, context: Any) -> Any:
-        return self._services.call_extension(method, params, is_request=False)
+        return self._handlers.call_extension(method, params, is_request=False)

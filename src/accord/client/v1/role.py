@@ -32,18 +32,18 @@ class ClientRoleV1(SharedClientRole, v1.ClientRole):
             config_options=options,
             notices=v1.NoticeCapabilities(),
         )
-        services = self._services
+        handlers = self._handlers
         capabilities = v1.ClientCapabilities(
             fs=v1.FileSystemCapabilities(
-                read_text_file=services.files.readable, write_text_file=services.files.writable
+                read_text_file=handlers.files.readable, write_text_file=handlers.files.writable
             ),
-            terminal=services.terminals is not None,
+            terminal=handlers.terminals is not None,
             session=session,
             elicitation=self._elicitation_capabilities(),
-            subagents=v1.SubagentCapabilities() if services.unstable else None,
-            plan=v1.PlanCapabilities() if services.unstable else None,
+            subagents=v1.SubagentCapabilities() if handlers.unstable else None,
+            plan=v1.PlanCapabilities() if handlers.unstable else None,
         )
-        if not services.terminal_login:
+        if not handlers.terminal_login:
             return capabilities  # the key `auth` is omitted, like those of other capabilities
         return replace(capabilities, auth=v1.AuthCapabilities(terminal=True))
 
@@ -72,7 +72,7 @@ class ClientRoleV1(SharedClientRole, v1.ClientRole):
         if stream.is_cancelling:  # then the response is the outcome `cancelled` (R-PERM-03)
             return v1.RequestPermissionResponse(outcome=v1.CancelledPermissionOutcome())
         call = stream.transcript.tool_call(params.tool_call.tool_call_id)
-        setup = self._services.find_setup(params.session_id)
+        setup = self._handlers.find_setup(params.session_id)
         request = PermissionRequest(
             session_id=params.session_id,
             cwd="/" if setup is None else setup.cwd,
@@ -87,21 +87,21 @@ class ClientRoleV1(SharedClientRole, v1.ClientRole):
     def read_text_file(
         self, params: v1.ReadTextFileRequest, context: v1.ClientContext
     ) -> v1.ReadTextFileResponse | Coroutine[Any, Any, v1.ReadTextFileResponse]:
-        setup = self._services.session_setup(params.session_id)
-        text = self._services.files.read(setup, params.path, params.line, params.limit)
+        setup = self._handlers.session_setup(params.session_id)
+        text = self._handlers.files.read(setup, params.path, params.line, params.limit)
         return v1.ReadTextFileResponse(content=text) if isinstance(text, str) else _file(text)
 
     async def write_text_file(
         self, params: v1.WriteTextFileRequest, context: v1.ClientContext
     ) -> v1.WriteTextFileResponse:
-        setup = self._services.session_setup(params.session_id)
-        await self._services.files.write(setup, params.path, params.content)
+        setup = self._handlers.session_setup(params.session_id)
+        await self._handlers.files.write(setup, params.path, params.content)
         return v1.WriteTextFileResponse()
 
     def create_terminal(
         self, params: v1.CreateTerminalRequest, context: v1.ClientContext
     ) -> v1.CreateTerminalResponse:
-        setup = self._services.session_setup(params.session_id)
+        setup = self._handlers.session_setup(params.session_id)
         terminal_id = self._terminals.create(
             self._stream(params.session_id),
             [params.command, *params.args],
@@ -138,8 +138,8 @@ class ClientRoleV1(SharedClientRole, v1.ClientRole):
 
     @property
     def _terminals(self) -> ClientTerminals:
-        assert self._services.terminals is not None, "terminals were not offered"
-        return self._services.terminals
+        assert self._handlers.terminals is not None, "terminals were not offered"
+        return self._handlers.terminals
 
 
 async def _file(text: Coroutine[Any, Any, str]) -> v1.ReadTextFileResponse:

@@ -18,7 +18,7 @@ class ClientRoleV2(SharedClientRole, v2.ClientRole):
     events_from_update: UpdateReader = staticmethod(events_from_update)
 
     def capabilities(self) -> v2.ClientCapabilities:
-        terminal = v2.TerminalAuthCapabilities() if self._services.terminal_login else None
+        terminal = v2.TerminalAuthCapabilities() if self._handlers.terminal_login else None
         return v2.ClientCapabilities(
             auth=v2.ClientAuthCapabilities(terminal=terminal) if terminal else None,
             elicitation=self._elicitation_capabilities(),
@@ -28,7 +28,7 @@ class ClientRoleV2(SharedClientRole, v2.ClientRole):
         self, params: v2.RequestPermissionRequest, context: v2.ClientContext
     ) -> v2.RequestPermissionResponse:
         stream = self._stream(params.session_id)
-        setup = self._services.find_setup(params.session_id)
+        setup = self._handlers.find_setup(params.session_id)
         cwd = "/" if setup is None else setup.cwd
         call_id: str | None = None
         command: str | None = None
