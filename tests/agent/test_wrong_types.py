@@ -94,7 +94,7 @@ VERBS: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
     (lambda t: t.think(["a"]), "content: expected str, ImageContent"),
     (
         lambda t: t.plan("abc"),
-        "plan(entries=…), several: expected str or PlanEntry, got str: 'abc'",
+        "plan(entries=…): expected a list of str or PlanEntry, got str: 'abc'",
     ),
     (lambda t: t.plan([1]), "plan(entries=…), one of them: expected str or PlanEntry, got int: 1"),
     (lambda t: t.plan(["a"], plan_id=1), "plan(plan_id=…): expected str, got int: 1"),
@@ -105,6 +105,7 @@ VERBS: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
         lambda t: t.show_notice("a", description=5),
         "show_notice(description=…): expected str or None",
     ),
+    (lambda t: t.files.write("a.txt", 5), "files.write(text=…): expected str, got int: 5"),
     (lambda t: t.set_title(None), "set_title(title=…): expected str, got None"),
     (
         lambda t: t.set_context_usage("much", 5),
@@ -116,7 +117,7 @@ VERBS: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
     ),
     (
         lambda t: t.set_commands(None),
-        "set_commands(commands=…), several: expected AvailableCommand, got None",
+        "set_commands(commands=…): expected a list of AvailableCommand, got None",
     ),
     (
         lambda t: t.send_session_message("me", "x"),
@@ -133,7 +134,7 @@ VERBS: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
     (lambda t: t.tool("t", kind=None).start(), "tool(kind=…): expected str, got None"),
     (
         lambda t: t.tool("t", locations="a.py").start(),
-        "tool(locations=…), several: expected str or",
+        "tool(locations=…): expected a list of str or",
     ),
     (
         lambda t: t.tool("t", locations=[3]).start(),
@@ -147,7 +148,7 @@ VERBS: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
     ),
     (
         lambda t: _ask(t, "yes"),
-        "request_choice(options=…), several: expected PermissionOption, got str",
+        "request_choice(options=…): expected a list of PermissionOption, got str",
     ),
     (
         lambda t: _in_call(t, lambda c: c.add_content(5)),

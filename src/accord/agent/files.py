@@ -12,6 +12,7 @@ from accord.errors import ResourceNotFound
 from accord.local.files import Roots
 from accord.local.in_place import InPlace
 from accord.local.reads import Reads
+from accord.types.validation import require_type
 
 if TYPE_CHECKING:
     from accord.agent.session_core import SessionCore
@@ -49,6 +50,7 @@ class SessionFiles:
 
         A tool call around it shows the change, which reads the old text; not if `show` is false.
         """
+        require_type("files.write(text=…)", text, str)
         await self._resolve(path)
         call = current_tool_call(self._core) if show else None
         old = await self._old(path) if call is not None else None

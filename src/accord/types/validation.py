@@ -44,7 +44,7 @@ def require_type(where: str, value: object, *kinds: type) -> None:
 def require_types(where: str, values: object, *kinds: type) -> list[Any]:
     """Return the items of an iterable, which must have these types; a string is rejected."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise type_error(f"{where}, several", values, *kinds)
+        raise type_error(where, values, *kinds, expected="a list of ")
     found = list(cast("Iterable[Any]", values))
     for value in found:
         if type(value) not in kinds:
@@ -61,10 +61,10 @@ def require_name(where: str, value: object, known: Iterable[str]) -> None:
         raise ValueError(f"{where}: expected {', '.join(names)} or {own}, got {value!r}")
 
 
-def type_error(where: str, value: object, *kinds: type) -> TypeError:
-    """Return the error for a value of another type."""
+def type_error(where: str, value: object, *kinds: type, expected: str = "") -> TypeError:
+    """Return the error for a value of another type; `expected` comes before the types."""
     *most, last = ["None" if kind is type(None) else kind.__name__ for kind in kinds]
-    expected = f"{', '.join(most)} or {last}" if most else last
+    expected += f"{', '.join(most)} or {last}" if most else last
     got = "None" if value is None else f"{type(value).__name__}: {excerpt(repr(value), 60)}"
     return TypeError(f"{where}: expected {expected}, got {got}")
 
