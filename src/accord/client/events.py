@@ -105,7 +105,7 @@ class MessageReplaced(Struct, frozen=True):
     meta: Meta | None = None
 
 
-class ToolCall(Struct, frozen=True, kw_only=True):
+class ToolCall(Struct, frozen=True, kw_only=True, gc=False):
     """A tool call in its current state; `changed` names the changed fields.
 
     The wire types are `v1.ToolCall` and `v2.ToolCallUpdate`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from accord.agent.updates import (
@@ -52,8 +52,10 @@ def collapse(updates: Iterable[Update], *, running: bool = False) -> list[Update
     return list(fold.result(running=running))
 
 
-class _ContentBuffer:
+class _Pieces:
     """Content that is appended to; consecutive text is joined."""
+
+    __slots__ = ("_items", "_recent", "_texts")
 
     def __init__(self) -> None:
         self._items: list[ToolContent] = []
@@ -79,9 +81,35 @@ class _ContentBuffer:
             self._recent.clear()
 
     def result(self) -> tuple[ToolContent, ...]:
-        """Return the content."""
         self._end_text()
         return tuple(self._items)
+
+
+class _ContentBuffer(Struct, gc=False):
+    """The content of one entity.
+
+    Most have one text, and a session can have 100,000: with lists for each, the garbage collector
+    would stop all sessions for a long time.
+    """
+
+    text: str | None = None  # the only piece
+    pieces: _Pieces | None = None  # all content, if there is more
+
+    def add(self, part: ToolContent, *, continues: bool) -> None:
+        if self.pieces is None:
+            if self.text is None and type(part) is str:
+                self.text = part
+                return
+            self.pieces = _Pieces()
+            if self.text is not None:
+                self.pieces.add(self.text, continues=False)
+        self.pieces.add(part, continues=continues)
+
+    def result(self) -> tuple[ToolContent, ...]:
+        """Return the content."""
+        if self.pieces is not None:
+            return self.pieces.result()
+        return () if self.text is None else (self.text,)
 
 
 class Collapser:
