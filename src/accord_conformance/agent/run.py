@@ -82,11 +82,11 @@ class AgentRun:
 
     @property
     def is_over_budget(self) -> bool:
-        """Whether the time budget is spent."""
+        """Whether the time budget is exceeded."""
         return asyncio.get_running_loop().time() >= self._ends
 
     def budget_timeout(self) -> asyncio.Timeout:
-        """Return a timeout that ends the block when the time budget is spent."""
+        """Return a timeout that ends the block when the time budget is exceeded."""
         return asyncio.timeout_at(None if self.budget_s is None else self._ends)
 
     async def run(self, versions: Sequence[int]) -> RunResult:
@@ -410,7 +410,7 @@ class VersionRun:
 
 @tolerates("false-v2")
 def _is_false_v2(result: dict[str, Any]) -> bool:
-    """Return whether an agent answers with version 2 but in the shape of version 1.
+    """Return whether an agent answers with version 2 but in the form of version 1.
 
     A result that has only the number is of version 1: version 2 requires `info`.
     """

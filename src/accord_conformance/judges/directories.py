@@ -33,7 +33,7 @@ class Directories(Judge):
             )
 
     def on_response(self, call: Request) -> None:
-        """Judge that a path that is not absolute is refused, not left out."""
+        """Judge that the agent refuses a path that is not absolute, and does not omit it."""
         if not _is_setup(call):
             return
         directories = call.params.get("additionalDirectories")

@@ -135,7 +135,7 @@ class FieldRule(Struct, frozen=True):
         )
 
     def applies_to(self, visit: VisitedKey) -> bool:
-        """Return whether a key of a message brings the rule into play."""
+        """Return whether a key of a message exercises the rule."""
         if self.kinds == _KEYS:
             return not visit.key and any(place.owner == visit.owner for place in self.places)
         return any(

@@ -408,7 +408,7 @@ def _rules() -> tuple[FieldRule, ...]:
 
 
 def field_rule_ids() -> frozenset[str]:
-    """Return the ids of all rules that a wrong field may break, R-INIT-08 excepted."""
+    """Return the ids of all rules that a wrong field may break, except R-INIT-08."""
     general = {"R-EXT-01", _SPELLED, _UNKNOWN_KEY, _UNKNOWN_VALUE}
     return frozenset(general | {rule.rule for rule in _rules()})
 
@@ -446,7 +446,7 @@ def _is_misspelled(problem: TypeProblem) -> bool:
 
 
 def rules_for_keys(visits: Iterable[VisitedKey], version: int) -> set[str]:
-    """Return the rules that these keys of a message bring into play."""
+    """Return the rules that these keys of a message exercise."""
     return {rule for visit in visits for rule in _rules_at(visit, version)}
 
 

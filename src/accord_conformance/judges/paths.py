@@ -1,4 +1,4 @@
-"""Paths are absolute, and lines count from 1."""
+"""Paths are absolute, and line numbers start at 1."""
 
 from __future__ import annotations
 

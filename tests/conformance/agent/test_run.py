@@ -72,7 +72,7 @@ async def test_further_prompts_bring_rules_into_play() -> None:
     assert {"R-NOTICE-02", "R-PLAN-07"} < kept[1]
     without = await AgentRun(connect, chosen, Settings()).run((1,))
     assert [one.reason for one in without.scenario_results] == [
-        "the settings have no further prompts (`more`)"
+        "the settings have no additional prompts (`more`)"
     ]
 
 

@@ -134,7 +134,7 @@ async def _cancel(context: AgentContext, works_s: float) -> tuple[SentPrompt, Fr
 
 @scenario("cancellation/no-turn", "R-CANCEL-12")
 async def _nothing(context: AgentContext) -> None:
-    """A session without a turn is cancelled, and an unknown session."""
+    """A session without a turn and an unknown session are cancelled."""
     client = context.client
     session = await client.new_session()
     began = len(client.connection.observer.state.frames)
@@ -176,7 +176,7 @@ async def _request(context: AgentContext) -> None:
 
 @scenario("cancellation/late", "R-REQCAN-06")
 async def _late(context: AgentContext) -> None:
-    """Requests are cancelled that are answered already, or never existed."""
+    """Requests that are already answered, or never existed, are cancelled."""
     client = context.client
     await client.new_session()
     began = len(client.connection.observer.state.frames)

@@ -22,7 +22,7 @@ async def _accept(context: AgentContext) -> None:
 
 @scenario("elicitation/decline", "R-ELIC-25")
 async def _decline(context: AgentContext) -> None:
-    """The user declines, and cancels, with content that must be ignored."""
+    """The user declines and cancels, with content that the agent must ignore."""
     client = context.client
 
     def answer(call: Request) -> None:
@@ -50,7 +50,7 @@ async def _decline(context: AgentContext) -> None:
 
 @scenario("elicitation/unknown-action")
 async def _unknown(context: AgentContext) -> None:
-    """The response has an unknown action."""
+    """The client answers with an unknown action."""
     client = context.client
     await _asked(client, lambda call: client.connection.respond(call, {"action": "_accord"}))
 

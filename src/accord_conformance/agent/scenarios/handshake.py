@@ -29,7 +29,7 @@ _NO_VERSION = 99
 
 @scenario("handshake/unknown", "R-INIT-18", "R-GEN-08", isolated=True)
 async def _unknown(context: AgentContext) -> None:
-    """The handshake has unknown capabilities and keys."""
+    """The client sends unknown capabilities and keys in `initialize`."""
     client = await context.connect()
     known = ALL_CAPABILITIES_V1 if context.version == 1 else ALL_CAPABILITIES_V2
     call = await client.initialize({**known, "accordUnknown": {"deep": [1, None]}})
@@ -152,7 +152,7 @@ async def _words_of_version_2(context: AgentContext) -> None:
 
 @scenario("handshake/no-capabilities", "R-INIT-16", "R-INIT-17", "R-ELIC-04", isolated=True)
 async def _nothing_offered(context: AgentContext) -> None:
-    """An agent sends no requests to a client without capabilities."""
+    """The client advertises no capabilities, so the agent must not request any of them."""
     client = await context.connect_initialized(capabilities={})
     (context.folder / "note.txt").write_text("The word is quince.\n", "utf-8")
     session = await client.new_session()

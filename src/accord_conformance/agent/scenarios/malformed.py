@@ -18,7 +18,7 @@ _LARGE_BYTES = 1024 * 1024
 
 @scenario("malformed/frames", "R-ERR-03", "R-BATCH-10", isolated=True)
 async def _frames(context: AgentContext) -> None:
-    """Frames are not JSON, not a message, or a batch."""
+    """The client sends frames that are not JSON, not a message, or a batch."""
     client = await context.connect_initialized()
     batch = [{"jsonrpc": "2.0", "id": 91, "method": "_accord/in-batch"}]
     for rule, frame in (
@@ -50,7 +50,7 @@ async def _frames(context: AgentContext) -> None:
 
 @scenario("malformed/ids", isolated=True)
 async def _ids(context: AgentContext) -> None:
-    """Requests have invalid ids."""
+    """The client sends requests with invalid ids."""
     client = await context.connect_initialized()
     if context.version == 1:
         raise NotExercised("version 1 allows a null id")
@@ -62,7 +62,7 @@ async def _ids(context: AgentContext) -> None:
 
 @scenario("malformed/responses", "R-ERR-04", isolated=True)
 async def _answers(context: AgentContext) -> None:
-    """Responses have no request."""
+    """The client sends responses that match no request."""
     client = await context.connect_initialized()
     began = len(client.connection.observer.state.frames)
     error = {"code": -32603, "message": "Internal error"}
@@ -94,7 +94,7 @@ async def _answers(context: AgentContext) -> None:
 
 @scenario("malformed/params", "R-ERR-05", isolated=True)
 async def _params(context: AgentContext) -> None:
-    """Requests and notifications have invalid params."""
+    """The client sends requests and notifications with invalid params."""
     client = await context.connect_initialized()
     odd: tuple[Any, ...] = ([], "text", 5, {"sessionId": 5}, {"sessionId": None})
     for value in odd:
@@ -107,7 +107,7 @@ async def _params(context: AgentContext) -> None:
 
 @scenario("malformed/lines", "R-STDIO-11", isolated=True)
 async def _lines(context: AgentContext) -> None:
-    """Lines are blank, end in CR, are not UTF-8, and one is very long."""
+    """The client sends lines that are blank, end in CR LF, are not UTF-8, or are very long."""
     client = await context.connect_initialized()
     rule = "R-STDIO-11"
     began = len(client.connection.observer.state.frames)

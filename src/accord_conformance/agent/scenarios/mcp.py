@@ -40,7 +40,7 @@ async def _stdio(context: AgentContext) -> None:
 
 @scenario("mcp/malformed", "R-MCP-12")
 async def _malformed(context: AgentContext) -> None:
-    """One of the servers is malformed, so the session is refused."""
+    """One of the servers is malformed, so the agent must refuse the session."""
     client = context.client
     await client.new_session()
     odd: dict[str, Json] = {

@@ -46,7 +46,7 @@ async def _unknown(context: AgentContext) -> None:
 
 @scenario("options/modes", "R-MODE-05", versions=(1,))
 async def _modes(context: AgentContext) -> None:
-    """The mode is set, as a mode and as an option."""
+    """The mode is set, and the config option of category mode has to follow."""
     client = context.client
     session, setup = await _session(client)
     offered = setup.get("modes")

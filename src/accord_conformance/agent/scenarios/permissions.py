@@ -49,7 +49,7 @@ async def _reject(context: AgentContext) -> None:
 
 @scenario("permissions/invalid-response", "R-PERM-05", "R-PERM-14")
 async def _no_answer(context: AgentContext) -> None:
-    """The response selects an unknown option, or has an unknown outcome."""
+    """The client answers with an unknown option, or with an unknown outcome."""
     client = context.client
     refused = await _answered(context, client.reject, "rejected")
     allowed = await _answered(context, client.allow, "allowed")

@@ -115,7 +115,7 @@ def _message_ids(context: AgentContext, first: SentPrompt, second: SentPrompt) -
 
 @scenario("prompts/link", "R-INIT-24")
 async def _link(context: AgentContext) -> None:
-    """A prompt has a text, and a link to a file."""
+    """The client sends a prompt with a text and a link to a file."""
     client = context.client
     note = context.folder / "note.txt"
     note.write_text("The word is quince.\n", "utf-8")
@@ -137,7 +137,7 @@ async def _link(context: AgentContext) -> None:
 
 @scenario("prompts/media")
 async def _media(context: AgentContext) -> None:
-    """A prompt has the media that the agent supports."""
+    """The client sends a prompt with the media that the agent supports."""
     client = context.client
     blocks: list[Json] = []
     if client.supports("images"):
@@ -227,7 +227,7 @@ async def _tool(context: AgentContext) -> None:
 
 @scenario("prompts/command", "R-PROMPT-35")
 async def _command(context: AgentContext) -> None:
-    """A slash command has the states of any other turn."""
+    """A slash command goes through the same states as any other turn."""
     client = context.client
     session = await client.new_session()
     sent = await client.run_turn(session, "command")
@@ -262,10 +262,10 @@ async def _fail(context: AgentContext) -> None:
 
 @scenario("prompts/additional")
 async def _more(context: AgentContext) -> None:
-    """The further prompts of the settings, one after the other in one session."""
+    """The client sends the additional prompts of the settings, one after the other."""
     client, prompts = context.client, context.settings.more
     if not prompts:
-        raise NotExercised("the settings have no further prompts (`more`)")
+        raise NotExercised("the settings have no additional prompts (`more`)")
     session = await client.new_session()
     for words in prompts:
         sent = client.prompt(session, words)
@@ -275,7 +275,7 @@ async def _more(context: AgentContext) -> None:
 
 @scenario("prompts/held", "R-PROMPT-27", "R-CANCEL-13", versions=(2,))
 async def _held(context: AgentContext) -> None:
-    """Prompts wait for a turn to end, and are cancelled in three ways."""
+    """Prompts that wait for a turn to end are cancelled in three ways."""
     client = context.client
     session = await client.new_session()
     long = client.prompt_for(session, "long")

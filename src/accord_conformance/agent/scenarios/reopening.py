@@ -93,7 +93,7 @@ async def _resume(context: AgentContext) -> None:
 
 @scenario("reopening/cursor", versions=(2,))
 async def _cursor(context: AgentContext) -> None:
-    """A session is resumed from an unknown point, which is refused."""
+    """The client resumes a session from an unknown position, which the agent must refuse."""
     session, _ = await _told(context.client)
     for cursor in ({"type": "_accord_nowhere"}, "start"):
         await context.client.reopen_session(session, replay=False, replayFrom=cursor)
@@ -101,7 +101,7 @@ async def _cursor(context: AgentContext) -> None:
 
 @scenario("reopening/fork", "R-SESS-25")
 async def _fork(context: AgentContext) -> None:
-    """A session with a turn is forked, and the fork continues; the session is unchanged."""
+    """A session with a turn is forked; the fork continues, and the session is unchanged."""
     client = context.client
     client.require("fork")
     session = await client.new_session()

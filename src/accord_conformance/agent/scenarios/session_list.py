@@ -34,7 +34,7 @@ async def _pages(context: AgentContext) -> None:
 
 @scenario("session-list/delete", "R-LIST-14")
 async def _delete(context: AgentContext) -> None:
-    """A session is deleted twice, and an unknown session."""
+    """A session is deleted twice, and an unknown session once."""
     client = context.client
     client.require("delete")
     session = await client.new_session()
@@ -124,7 +124,7 @@ async def _archive_active(context: AgentContext) -> None:
 
 @scenario("session-list/set-title", "R-TITLE-02", "R-TITLE-03")
 async def _title(context: AgentContext) -> None:
-    """Titles of sessions are set, open or not, also to invalid values."""
+    """Titles of open and closed sessions are set, also to invalid values."""
     client = context.client
     client.require("title")
     session = await client.new_session()
@@ -159,7 +159,7 @@ async def _title(context: AgentContext) -> None:
 
 @scenario("session-list/agent-title", "R-LIST-16")
 async def _title_told(context: AgentContext) -> None:
-    """The agent sets the title of a session, which is listed."""
+    """The agent sets the title of a session; the list has that title."""
     client = context.client
     client.require("list")
     session = await client.new_session()
@@ -188,7 +188,7 @@ async def _title_told(context: AgentContext) -> None:
 
 @scenario("session-list/status", "R-STATUS-02", "R-STATUS-06", "R-LIST-11")
 async def _status(context: AgentContext) -> None:
-    """The client requests the status of a session, which does not open it; nor does a list."""
+    """The client requests the status of a session; neither that nor a list opens it."""
     client = context.client
     client.require("status")
     session = await client.new_session()

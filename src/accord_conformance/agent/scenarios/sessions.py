@@ -45,7 +45,7 @@ async def _malformed(context: AgentContext) -> None:
 
 @scenario("sessions/directories")
 async def _directories(context: AgentContext) -> None:
-    """Sessions have additional directories, also invalid ones."""
+    """Sessions are created with additional directories, also invalid ones."""
     client = context.client
     client.require("additional directories")
     more = context.folder / "more"
@@ -81,7 +81,7 @@ async def _unknown(context: AgentContext) -> None:
 
 @scenario("sessions/system-prompt", "R-SYSP-02", "R-SYSP-03", "R-SYSP-04")
 async def _system_prompt(context: AgentContext) -> None:
-    """Sessions have system prompts, also invalid ones."""
+    """Sessions are created with system prompts, also invalid ones."""
     client = context.client
     client.require("system prompts")
     await client.new_session()

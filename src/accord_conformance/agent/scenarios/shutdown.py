@@ -21,7 +21,7 @@ _KILLED = -int(getattr(signal, "SIGKILL", 9))
 @scenario("shutdown/stdin-closed", isolated=True)
 @tolerates("stays-after-stdin")
 async def _leaves(context: AgentContext) -> None:
-    """Stdin is closed while the agent waits for a request, and the process exits."""
+    """Stdin is closed while the agent waits for a request; the process has to exit."""
     client = await context.connect_initialized()
     # A session, if it needs no login.
     await client.open_session("session/new", client.setup_params())

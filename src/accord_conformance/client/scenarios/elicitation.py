@@ -1,4 +1,4 @@
-"""Forms and URLs: every kind of field, unknown and malformed ones, and a declined URL."""
+"""Forms with every kind of field, unknown and malformed ones, and a declined URL."""
 
 from __future__ import annotations
 

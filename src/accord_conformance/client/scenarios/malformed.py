@@ -22,7 +22,7 @@ _MCP: Json = {
 
 @scenario("malformed/unknown-requests", "R-EXT-05", "R-EXT-06", "R-GEN-09")
 async def _requests(context: ClientContext) -> None:
-    """Requests of unknown methods: with params, with null and without params."""
+    """Sends requests with unknown methods: with params, with null and without params."""
     for ident in ("a text", 9_007_199_254_740_991):
         call = context.connection.send_request("_accord/unknown", {"any": [1, {}]}, ident=ident)
         with suppress(NoResponse):
@@ -49,7 +49,7 @@ async def _requests(context: ClientContext) -> None:
 
 @scenario("malformed/unknown-notifications", "R-EXT-07", "R-REQCAN-10")
 async def _notifications(context: ClientContext) -> None:
-    """Notifications that the client does not know."""
+    """Sends notifications with unknown methods."""
     sent = [
         context.send_notification("_accord/unheard", {"any": 1}),
         context.send_notification("session/unheard", context.session_params()),
@@ -64,7 +64,7 @@ async def _notifications(context: ClientContext) -> None:
 
 @scenario("malformed/late-cancels", "R-REQCAN-06")
 async def _cancels(context: ClientContext) -> None:
-    """`$/cancel_request` for an unknown request, and for an answered one."""
+    """Sends `$/cancel_request` for an unknown request, and for an answered one."""
     done = await context.call(ABSENT_METHOD, {})
     sent = [
         context.send_notification("$/cancel_request", {"requestId": "never sent"}),
@@ -75,7 +75,7 @@ async def _cancels(context: ClientContext) -> None:
 
 @scenario("malformed/responses", "R-ERR-04")
 async def _answers(context: ClientContext) -> None:
-    """Responses without a request."""
+    """Sends responses that match no request."""
     sent = [
         context.send(b'{"jsonrpc":"2.0","id":"never asked","result":{}}'),
         context.send(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"It is so"}}'),
@@ -91,7 +91,7 @@ async def _answers(context: ClientContext) -> None:
 
 @scenario("malformed/lines", "R-STDIO-11")
 async def _lines(context: ClientContext) -> None:
-    """Blank lines, a carriage return, bytes that are not UTF-8."""
+    """Sends blank lines, a carriage return, and bytes that are not UTF-8."""
     note = msgspec.json.encode({"jsonrpc": "2.0", "method": "_accord/unheard"})
     sent = [context.send(b""), context.send(b"  "), context.send(note + b"\r")]
     await context.expect_alive("R-STDIO-11", "blank lines and a carriage return", *sent)
@@ -103,7 +103,7 @@ async def _lines(context: ClientContext) -> None:
 
 @scenario("malformed/frames")
 async def _broken(context: ClientContext) -> None:
-    """A line that is not JSON, one that is not a message, an array; the responses are observed."""
+    """Sends a line that is not JSON, one that is not a message, and an array."""
     context.send(b'{"jsonrpc":"2.0","id":')
     await context.agent.is_alive()
     context.send(b'{"jsonrpc":"2.0","id":"no name","method":5}')
@@ -118,7 +118,7 @@ async def _broken(context: ClientContext) -> None:
 
 @scenario("malformed/unsupported-methods", "R-INIT-29")
 async def _not_offered(context: ClientContext) -> None:
-    """Requests that the client does not support: files, commands, elicitations."""
+    """Sends requests that the client does not support: files, commands, elicitations."""
     asks: list[tuple[bool, str, Json]] = [
         (context.supports("fs", "readTextFile"), "fs/read_text_file", {"path": "/accord-check"}),
         (context.supports("terminal"), "terminal/create", {"command": "accord-check-nothing"}),
@@ -140,7 +140,7 @@ async def _not_offered(context: ClientContext) -> None:
 
 @scenario("malformed/unknown-server", "R-MOA-07")
 async def _servers(context: ClientContext) -> None:
-    """A request for an MCP server that the client has not declared."""
+    """Sends a request for an MCP server that the client has not declared."""
     inner: Json = {"method": "tools/list", "params": {"_meta": _MCP}}
     params: Json = {"serverId": "accord-nowhere", "requestId": "accord-1", **inner}
     call = await context.call("mcp/message", params)

@@ -30,7 +30,7 @@ _ALL = (
 
 @scenario("permissions/malformed", "R-GEN-11", "R-ERR-05")
 async def _wrong(context: ClientContext) -> None:
-    """Sends requests with missing or malformed params: the client refuses each of them."""
+    """Sends requests with missing or malformed params, which the client must refuse."""
     whole: Json = {"title": "Wrong", "options": list(OPTIONS)}
     if context.version == 1:
         whole["toolCall"] = {"toolCallId": "wrong", "title": "Wrong"}
