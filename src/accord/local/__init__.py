@@ -1,4 +1,4 @@
-"""This machine's files and processes, within bounds: what both sides do when they are asked."""
+"""Files and processes of this machine, within bounds; both sides use them to serve requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command on this machine: no shell, no input, its output kept, its whole group ended."""
+"""A command on this machine: without shell and input, with its last output, stopped as a group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STOP_TIMES_S = (0.0, 2.0, 2.0)
 
 @tolerates("shell-line")
 def in_shell(argv: Sequence[str], cwd: str, env: Mapping[str, str | None] | None) -> list[str]:
-    """Return the words to run; a line for a shell, in place of a program, is given to one."""
+    """Return the words to run; a shell command line instead of a program is passed to a shell."""
     if len(argv) != 1 or not set(argv[0]) & _SHELL_CHARACTERS:
         return list(argv)
     line = argv[0]
@@ -53,13 +53,13 @@ class Output:
         self.truncated = False
 
     def add(self, data: bytes) -> None:
-        """Take more; forget the beginning beyond the limit."""
+        """Append bytes; drop the beginning beyond the limit."""
         self._kept += data
         if self._limit is not None and len(self._kept) > 2 * self._limit + 4096:
             self._cut(self._limit)
 
     def text(self) -> str:
-        """Return what is kept; what is not UTF-8 is replaced."""
+        """Return the stored output; invalid UTF-8 is replaced."""
         if self._limit is not None and len(self._kept) > self._limit:
             self._cut(self._limit)
         return self._kept.decode("utf-8", "replace")
@@ -74,13 +74,13 @@ class Output:
 
 
 class LocalCommand:
-    """Runs from its making on; `aclose` ends it with everything that it has started.
+    """Runs from its creation until it ends; `aclose` stops it and its descendants.
 
-    So does the end of this process, even by SIGKILL: see
-    `accord.transports.process_group.Group`, which also says what is out of reach.
+    It is also stopped when this process ends, even by SIGKILL; for the limits see
+    `accord.transports.process_group.ProcessGroup`.
 
-    Raises `StartError` when it cannot be started. `on_output` gets the bytes as they come,
-    stdout and stderr in one.
+    Raises `StartError` if it cannot be started. `on_output` gets the bytes of stdout and stderr
+    as they arrive.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class LocalCommand:
         self.output: Output = Output(output_bytes)
         self._on_output = on_output
         self._over: asyncio.Future[None] = loop.create_future()
-        start_guardian()  # first: whenever we are killed, it knows us
+        start_guardian()  # first, so that it knows this process whenever that is killed
         mark = Mark("c")
         popen, fd = _spawn(argv, cwd, environment(env), mark)
         self._group = ProcessGroup(loop, popen, mark)
@@ -106,7 +106,7 @@ class LocalCommand:
         self._closing: asyncio.Task[None] | None = None
 
     async def wait(self) -> tuple[int | None, str | None]:
-        """Return the exit code or the name of the signal, once all output has come."""
+        """Return the exit code or the name of the signal, after all output has been read."""
         await asyncio.wait([self._over, self._group.exited], return_when=asyncio.ALL_COMPLETED)
         return self.status()
 
@@ -122,17 +122,17 @@ class LocalCommand:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the command is running."""
         return not self._group.exited.done()
 
     async def kill(self) -> None:
-        """End it and all that it has started; the output so far is kept."""
+        """Stop the command and its descendants; keep the output."""
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._group.stop(_STOP_TIMES_S))
         await asyncio.shield(self._closing)
 
     async def aclose(self) -> None:
-        """End it, free everything."""
+        """Stop the command and release all resources."""
         try:
             await self.kill()
         finally:
@@ -149,7 +149,7 @@ class LocalCommand:
             self._over.set_result(None)
 
     def _left(self, _: asyncio.Future[int | None]) -> None:
-        """It has gone; others that it started may still hold its output open."""
+        """Stop reading soon: processes that it started may still hold its output open."""
         asyncio.get_running_loop().call_later(_LEFT_OPEN_S, self._reader.end_when_empty)
 
 

@@ -1,4 +1,4 @@
-"""Text files inside some directories, and nowhere else, whatever links there are."""
+"""Text files inside some directories only; links cannot lead outside."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _PATH_BYTES = os.pathconf("/", "PC_PATH_MAX") if hasattr(os, "pathconf") else 32
 
 
 class OutsideRoots(AccordError, PermissionError):
-    """A path leads out of the directories that files may be in."""
+    """A path leads outside of the allowed directories."""
 
 
 class HardLinked(OutsideRoots):
-    """A file has further names (hard links), and these may be outside of the directories."""
+    """A file has other names (hard links), which may be outside of the allowed directories."""
 
 
 class Roots:
-    """Directories that files are read and written in; relative paths belong to the first.
+    """The directories in which files are read and written; relative paths start at the first.
 
-    A path is resolved first, links and all, and then opened step by step without following
-    any link: what is moved in between makes it fail, not escape (R-DIR-10). A file with further
-    names (hard links) is refused, since nothing says where these are. Text that cannot be a path
-    (a NUL, more than the system's longest path) raises `OSError`. The functions block.
+    A path is first resolved with all links, and then opened step by step without following any
+    link: if something is moved in between, the call fails and does not escape (R-DIR-10). A file
+    with other names (hard links) is refused, because their place is unknown. Text that cannot be
+    a path (with a NUL, or too long for the system) raises `OSError`. The functions block.
     """
 
     def __init__(
@@ -52,23 +52,23 @@ class Roots:
         also: Collection[str] = (),
         real: Sequence[str] | None = None,
     ) -> None:
-        """`also` are real paths elsewhere that are allowed, just they; it may change later.
+        """`also` are single real paths that are allowed, too; the collection may change later.
 
-        `real` is where the directories lead, when that has been found out before: a directory
-        that is exchanged for a link since then does not count.
+        `real` are the real paths of the directories if they are known from an earlier time: a
+        directory that was replaced by a link since then is not allowed.
         """
         self._base = paths[0]
         self._roots = [real_path(path) for path in paths] if real is None else list(real)
         self._also = also
 
     def absolute(self, path: str) -> str:
-        """Return the path as it is named, absolute and without dots (R-DIR-09)."""
+        """Return the path, absolute and without dots, links not resolved (R-DIR-09)."""
         if path[:1] == "/" and _IS_POSIX:
             return os.path.normpath(path)
         return os.path.normpath(os.path.join(self._base, path))  # noqa: PTH118  # text, not a file
 
     def resolve(self, path: str) -> str:
-        """Return where a path leads; raise `OutsideRoots`."""
+        """Return the real path of a path; raise `OutsideRoots`."""
         _check_text(path)
         real, status = _real_path(self.absolute(path))
         self._root_of(real, path)
@@ -85,9 +85,9 @@ class Roots:
         max_bytes: int = MAX_BYTES,
         stop: Callable[[], bool] | None = None,
     ) -> str:
-        """Return the text of a file, which is UTF-8, its line ends as they are.
+        """Return the text of a UTF-8 file with unchanged line ends.
 
-        `line` counts from 1; the file is read up to the last of `limit` lines and no further.
+        `line` counts from 1; the file is read only up to the last of `limit` lines.
         Raises `TooLarge` beyond `max_bytes`, and `InterruptedError` once `stop` returns true.
         """
         fd = self.open(path)
@@ -98,16 +98,16 @@ class Roots:
         return data.decode("utf-8")
 
     def write(self, path: str, text: str) -> None:
-        """Replace the text of a file as a whole; it is created if missing, with its parents (A-49).
+        """Replace the text of a file atomically; create it and its parents if missing (A-49).
 
-        A reader, a crash and a full disk meet the old text or the new: see `replace_file`.
+        Readers see the old or the new text, also after a crash: see `replace_file`.
         """
         self.replace(path, text.encode("utf-8"))
 
     def replace(
         self, path: str, data: bytes, *, expected: Callable[[bytes | None], None] | None = None
     ) -> None:
-        """Do what `write` does; `expected` sees the old content, None for none, and may raise."""
+        """Do what `write` does; `expected` gets the old content or None, and may raise."""
         real, root = self._find(path)
 
         def check(status: os.stat_result) -> None:
@@ -118,16 +118,16 @@ class Roots:
             replace_file(folder, name, data, check, expected)
 
     def create(self, path: str, data: bytes) -> None:
-        """Make a new file as a whole, with its parents; raise `FileExistsError` if there is one."""
+        """Create a file atomically, with its parents; raise `FileExistsError` if it exists."""
         real, root = self._find(path)
         with self._folder(real, root, path) as (folder, name):
             create_file(folder, name, data)
 
     @contextlib.contextmanager
     def _folder(self, real: str, root: str, path: str) -> Generator[tuple[int | None, str]]:
-        """Open the directory that a file is in, with its parents; give it and the file's name.
+        """Open the directory of a file, creating its parents; yield it and the file's name.
 
-        Where directories have no descriptors it is None, and the name the real path.
+        On systems without directory descriptors it is None, and the name is the real path.
         """
         if not _HAS_DIR_FD:
             self._make_parents(real, path)
@@ -140,7 +140,7 @@ class Roots:
             os.close(folder)
 
     def open(self, path: str, flags: int = os.O_RDONLY, *, parents: bool = False) -> int:
-        """Return a descriptor of a file, to be closed; `parents` makes missing directories."""
+        """Return a descriptor of a file, which the caller closes; `parents` creates directories."""
         real, root = self._find(path)
         flags |= _O_NOFOLLOW | _O_BINARY | _O_NONBLOCK
         if _HAS_DIR_FD:
@@ -161,7 +161,7 @@ class Roots:
         return fd
 
     def remove(self, path: str) -> None:
-        """Delete a file, a link and not what it leads to, or an empty directory."""
+        """Delete a file, a link (not its target) or an empty directory."""
         folder, name = self._entry(path)
         try:
             if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -173,7 +173,7 @@ class Roots:
                 os.close(folder)
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file, a link or a directory; what is at the target already stays there.
+        """Rename a file, a link or a directory; an existing target is not replaced.
 
         The target's parents are created. Raises `FileExistsError` if the target exists.
         """
@@ -192,9 +192,9 @@ class Roots:
                     os.close(folder)
 
     def _entry(self, path: str, *, parents: bool = False) -> tuple[int | None, str]:
-        """Return the directory that an entry is in, and its name there; the entry may be a link.
+        """Return the directory of an entry, and its name in it; the entry may be a link.
 
-        Where directories have no descriptors it is None, and the name the real path.
+        On systems without directory descriptors it is None, and the name is the real path.
         """
         _check_text(path)
         parent, name = os.path.split(self.absolute(path))
@@ -209,7 +209,7 @@ class Roots:
         return None, real
 
     def _find(self, path: str) -> tuple[str, str]:
-        """Return where a path leads, and the root that this is in."""
+        """Return the target of a path, and the root that contains it."""
         _check_text(path)
         real = real_path(self.absolute(path))
         return real, self._root_of(real, path)
@@ -227,7 +227,7 @@ class Roots:
         raise OutsideRoots(f"{path} is outside of the session's directories")
 
     def _make_parents(self, real: str, path: str) -> None:
-        """Where directories have no descriptors: make those that are missing, and look again."""
+        """Without directory descriptors: create the missing directories, and check again."""
         parent = os.path.dirname(real)  # noqa: PTH120  # a text
         os.makedirs(parent, exist_ok=True)  # noqa: PTH103  # as above
         if os.path.realpath(parent) != parent:
@@ -244,12 +244,12 @@ class Roots:
 
 
 def real_path(path: str) -> str:
-    """Return where a path leads, with all links; raise `OSError` for what cannot be a path."""
+    """Return the real path, all links resolved; raise `OSError` for an impossible path."""
     return _real_path(path)[0]
 
 
 def _real_path(path: str) -> tuple[str, os.stat_result | None]:
-    """Return what `real_path` returns, and the status of a file or directory that is there."""
+    """Return what `real_path` returns, and the status of an existing file or directory."""
     _check_text(path)
     if _IS_POSIX and path[:1] == "/" and path[:2] != "//" and os.path.normpath(path) == path:
         # `os.path.realpath` takes five times as long if there is no link.
@@ -277,7 +277,7 @@ def _hard_linked(path: str) -> HardLinked:
 
 
 def has_further_names(path: str) -> bool:
-    """Return whether a file has further names (hard links); nothing says where these are."""
+    """Return whether a file has other names (hard links); their place is unknown."""
     try:
         status = os.lstat(path)
     except (OSError, ValueError):
@@ -304,7 +304,7 @@ def _check_text(path: str) -> None:
 
 
 def _refuse_others(status: os.stat_result, path: str) -> None:
-    """Raise `OSError` for what is not a regular file."""
+    """Raise `OSError` unless this is a regular file."""
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(status.st_mode):
@@ -312,7 +312,7 @@ def _refuse_others(status: os.stat_result, path: str) -> None:
 
 
 def _walk(root: str, real: str, *, parents: bool) -> tuple[int, str]:
-    """Open the directory that a path below another ends in, following no link on the way."""
+    """Open the directory at the end of a path below another, without following links."""
     if sys.platform == "win32":
         raise NotImplementedError
     step = _O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW

@@ -1,4 +1,4 @@
-"""Some lines of a text, without more of it than they need."""
+"""Reads some lines of a text, and no more of it than needed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _CHUNK = 256 * 1024
 
 
 class TooLarge(AccordError, OSError):
-    """More text was asked for than one read returns; `line` and `limit` ask for less."""
+    """More text was requested than one read returns; use `line` and `limit`."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(errno.EFBIG, reason, path)
 
 
 def lines_of(text: str, line: int | None, limit: int | None) -> str:
-    """Return `limit` lines from `line` on, which counts from 1; beyond the end there are none.
+    """Return `limit` lines, starting at `line`, which counts from 1; empty beyond the end.
 
     Only a line feed ends a line: other marks are text in most programs.
     """
@@ -47,7 +47,7 @@ def read_lines(
     max_bytes: int = MAX_BYTES,
     stop: Callable[[], bool] | None = None,
 ) -> bytes:
-    """Return what `lines_of` would, from an open file, which is read only up to the last line.
+    """Return what `lines_of` returns, from an open file, read only up to the last line.
 
     Raises `TooLarge` beyond `max_bytes`, and `InterruptedError` once `stop` returns true.
     """
@@ -79,7 +79,7 @@ def read_lines(
 
 
 def _after(chunk: bytes, lines: int, begin: int) -> int:
-    """Return where the text after so many ends of lines begins; they must exist."""
+    """Return the position after this number of line ends, which must exist."""
     for _ in range(lines):
         begin = chunk.index(b"\n", begin) + 1
     return begin

@@ -1,4 +1,4 @@
-"""The content of a file replaced as a whole: readers see the old text or the new, never a part."""
+"""Replaces the content of a file atomically: readers see the old text or the new one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ONLY_IN_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXD
 
 
 def create_file(folder: int | None, name: str, data: bytes) -> None:
-    """Make a new file with this content, as a whole; raise `FileExistsError` if there is one."""
+    """Create a file with this content atomically; raise `FileExistsError` if it exists."""
     temporary = _temporary(folder, name, data, None)
     try:
         try:
@@ -54,15 +54,15 @@ def replace_file(
     check: Callable[[os.stat_result], None],
     expected: Callable[[bytes | None], None] | None = None,
 ) -> None:
-    """Give the file `name` in a directory new content, or create it; a link is not followed.
+    """Replace the content of file `name` in a directory, or create it; follow no link.
 
     The new content is written to a second file next to it, flushed to the disk (`fsync`) and then
     renamed: after a crash, a power failure or on a full disk the old content is complete, or the
     new. The directory itself is not flushed, so a power failure may bring the old content back.
-    Mode, owner and extended attributes stay. Where the directory takes no new file, or the owner
-    could not stay, or the file has further names (hard links), the content is written in place;
-    an error puts the old content back, a crash does not. `check` sees the status of the old file
-    and raises what refuses it; `expected` sees its content, None for none.
+    Mode, owner and extended attributes stay. If no file can be created in the directory, if the
+    owner would change, or if the file has other names (hard links), the content is written in
+    place: after an error the old content is restored, after a crash it is not. `check` gets the
+    status of the old file and raises an error to refuse it; `expected` gets its content or None.
     """
     old = _open_old(folder, name)
     try:
@@ -89,7 +89,7 @@ def replace_file(
 
 
 def _open_old(folder: int | None, name: str) -> int | None:
-    """Open the file to be replaced: who may not write it may not replace it either."""
+    """Open the file to replace: a file that cannot be written must not be replaced either."""
     try:
         return os.open(name, _FLAGS, dir_fd=folder)
     except FileNotFoundError:
@@ -107,7 +107,7 @@ def _by_rename(folder: int | None, name: str, data: bytes, old: int | None) -> N
 
 
 def _temporary(folder: int | None, name: str, data: bytes, old: int | None) -> str:
-    """Write a file next to another, with its attributes, to the disk; return its name."""
+    """Write a file next to another, with the same attributes, and flush it; return its name."""
     temporary = f".accord-{os.urandom(8).hex()}.tmp"
     if folder is None:
         temporary = os.path.join(os.path.dirname(name), temporary)  # noqa: PTH118, PTH120  # a text
@@ -129,7 +129,7 @@ def _temporary(folder: int | None, name: str, data: bytes, old: int | None) -> s
 
 
 def _copy_attributes(old: int, new: int) -> None:
-    """Copy owner, extended attributes and mode; raise `OSError` when one would be lost."""
+    """Copy owner, extended attributes and mode; raise `OSError` if one would be lost."""
     if os.name == "nt":
         return
     was, now = os.fstat(old), os.fstat(new)
@@ -166,7 +166,7 @@ def _in_place(folder: int | None, name: str, data: bytes, fd: int) -> None:
 
 
 def _content(folder: int | None, name: str, fd: int) -> bytes | None:
-    """Return the content of an open file; None when it may be written and not be read."""
+    """Return the content of an open file; None if it is writable but not readable."""
     flags = _FLAGS & ~os.O_WRONLY | os.O_RDONLY
     try:
         second = os.open(name, flags, dir_fd=folder)

@@ -1,4 +1,4 @@
-"""Runs a program: if a signal ends it, everything that it has started is stopped."""
+"""Runs a program; if a signal ends it, its child processes are stopped."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 def run_program(work: Coroutine[Any, Any, T]) -> T:
-    """Run it until it ends; SIGTERM and SIGHUP cancel it first, a second one ends it at once.
+    """Run a coroutine; SIGTERM and SIGHUP cancel it, a second signal ends the process.
 
-    Signals that are handled or ignored already are left alone.
+    Signals that the program already handles or ignores are not changed.
     """
     got: list[int] = []
     ours = _default_signals()
