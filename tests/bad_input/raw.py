@@ -33,7 +33,7 @@ class Program:
         self._in = self._process.stdin.fileno()
         self._out = self._process.stdout.fileno()
         os.set_blocking(self._in, False)
-        self._begun = bytearray()  # of a line
+        self._partial_line = bytearray()  # of a line
         self._lines: list[bytes] = []
         self._err_read = b""
 
@@ -150,10 +150,10 @@ class Program:
         data = os.read(self._out, 16 * _PIECE)
         *lines, rest = data.split(b"\n")
         for line in lines:
-            self._begun += line
-            self._lines.append(bytes(self._begun))
-            self._begun.clear()
-        self._begun += rest
+            self._partial_line += line
+            self._lines.append(bytes(self._partial_line))
+            self._partial_line.clear()
+        self._partial_line += rest
         return bool(data)
 
     def err_line(self) -> str:

@@ -16,7 +16,7 @@ from event_loop import drain_event_loop
 from raw_peer import QUICK, notification
 from requirement import requirement
 
-LIMITS = structs.replace(QUICK, waiting=50, max_waiting=5000)
+LIMITS = structs.replace(QUICK, backlog_messages=50, max_backlog_messages=5000)
 
 
 def chunk(session_id: str, n: int, size: int = 1) -> Any:
@@ -143,9 +143,9 @@ async def test_other_sessions_do_not_wait_for_a_slow_consumer(version: int) -> N
 @pytest.mark.parametrize(
     ("limits", "limit"),
     [
-        ({"max_waiting": 500}, "max_waiting"),
-        ({"max_waiting_bytes": 200_000}, "max_waiting_bytes"),
-        ({"all_waiting_bytes": 200_000}, "all_waiting_bytes"),
+        ({"max_backlog_messages": 500}, "max_backlog_messages"),
+        ({"max_backlog_bytes": 200_000}, "max_backlog_bytes"),
+        ({"total_backlog_bytes": 200_000}, "total_backlog_bytes"),
     ],
 )
 async def test_turn_fails_at_the_limit_and_other_sessions_continue(
@@ -178,7 +178,7 @@ async def test_turn_fails_at_the_limit_and_other_sessions_continue(
 
 @BOTH
 async def test_updates_outside_turns_fail_for_a_consumer_that_does_not_read(version: int) -> None:
-    async with by_hand(version, max_waiting=500) as (agent, raw):
+    async with by_hand(version, max_backlog_messages=500) as (agent, raw):
         session = await open_session(agent, raw, "a")
         await open_session(agent, raw, "b")
         async with session.events() as slow, session.events() as quick:

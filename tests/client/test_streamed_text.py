@@ -130,7 +130,7 @@ async def test_both_paths_have_the_same_limit(
 
 
 async def events_up_to_the_bound(version: int) -> list[Any]:
-    limits = structs.replace(QUICK, waiting=20, max_waiting=100)
+    limits = structs.replace(QUICK, backlog_messages=20, max_backlog_messages=100)
     events: list[Any] = []
     async with asyncio.timeout(20), agent_by_hand(version, limits=limits) as (agent, raw):
         session = await open_session(agent, raw, "s1")

@@ -334,7 +334,7 @@ async def test_slow_handler_slows_the_peer_and_messages_stay_in_order() -> None:
     def update(n: int) -> Any:
         return notification("update", {"sessionId": "s", "n": n})
 
-    limits = structs.replace(QUICK, waiting=10)
+    limits = structs.replace(QUICK, backlog_messages=10)
     async with with_raw_peer(serving(tell_update=slow), limits=limits, limit_bytes=1000) as sides:
         for n in range(40):
             sides.other.send(update(n))
@@ -355,7 +355,7 @@ async def test_reading_continues_while_a_handler_awaits_a_response() -> None:
             handled.append(await ask(sides.ours))
         handled.append(params.n)
 
-    limits = structs.replace(QUICK, waiting=2)
+    limits = structs.replace(QUICK, backlog_messages=2)
     async with with_raw_peer(serving(tell_update=handle), limits=limits) as sides:
         sides.other.send(*(notification("update", {"n": n}) for n in range(20)))
         asked = await sides.other.get()
@@ -366,7 +366,8 @@ async def test_reading_continues_while_a_handler_awaits_a_response() -> None:
 
 
 @pytest.mark.parametrize(
-    "limit", [{"max_waiting": 10}, {"max_waiting_bytes": 10_000}, {"all_waiting_bytes": 10_000}]
+    "limit",
+    [{"max_backlog_messages": 10}, {"max_backlog_bytes": 10_000}, {"total_backlog_bytes": 10_000}],
 )
 async def test_session_over_its_limits_fails_alone(limit: dict[str, int]) -> None:
     failed: list[BaseException] = []
@@ -377,7 +378,7 @@ async def test_session_over_its_limits_fails_alone(limit: dict[str, int]) -> Non
 
     routes = serving(tell_update=handle, ask_permission=lambda p, c: "yes")
     routes.on_backlog_exceeded = lambda session, error: told.append((session, error))
-    limits = structs.replace(QUICK, waiting_bytes=100, **limit)
+    limits = structs.replace(QUICK, backlog_bytes=100, **limit)
     async with with_raw_peer(routes, limits=limits) as sides:
         sides.other.tell("update", {"sessionId": "s"})
         await sides.other.get()
@@ -408,7 +409,7 @@ async def test_requests_over_the_message_limit_of_a_session_are_answered() -> No
     async def handle(params: Params, context: Any) -> None:
         await gate.wait()
 
-    limits = structs.replace(QUICK, max_waiting=5)
+    limits = structs.replace(QUICK, max_backlog_messages=5)
     routes = serving(tell_update=handle, ask_it=lambda p, c: "done")
     async with with_raw_peer(routes, limits=limits) as sides:
         sides.other.tell("update", {"sessionId": "s"})
@@ -416,7 +417,7 @@ async def test_requests_over_the_message_limit_of_a_session_are_answered() -> No
         for n in (6, 7):
             refused = await sides.other.get()
             assert (refused["id"], refused["error"]["code"]) == (n, -32603)
-            assert "Limits.max_waiting" in refused["error"]["message"]
+            assert "Limits.max_backlog_messages" in refused["error"]["message"]
         gate.set()
         assert [(await sides.other.get())["id"] for _ in range(6)] == list(range(6))
 
@@ -427,7 +428,7 @@ async def test_requests_over_the_byte_limit_are_answered() -> None:
     async def handle(params: Params, context: Any) -> None:
         await gate.wait()
 
-    limits = structs.replace(QUICK, all_waiting_bytes=1000)
+    limits = structs.replace(QUICK, total_backlog_bytes=1000)
     async with with_raw_peer(serving(ask_it=handle), limits=limits) as sides:
         for again in range(2):  # handled messages no longer count
             for n in range(4):
@@ -479,7 +480,7 @@ async def test_slow_handler_does_not_delay_responses_to_others() -> None:
     async def slow(params: Params, context: Any) -> None:
         await gate.wait()
 
-    limits = structs.replace(QUICK, waiting=10)
+    limits = structs.replace(QUICK, backlog_messages=10)
     async with with_raw_peer(serving(tell_update=slow), limits=limits, limit_bytes=1000) as sides:
         await congest(sides)
         call = asyncio.create_task(ask(sides.ours))  # for no session
@@ -527,7 +528,7 @@ async def test_sides_that_wait_for_each_other_to_read_do_not_deadlock() -> None:
 
         return serving(tell_update=on_update)
 
-    limits = structs.replace(QUICK, waiting=2)
+    limits = structs.replace(QUICK, backlog_messages=2)
     async with (
         asyncio.timeout(10),
         two_connections(side("left"), side("right"), limits=limits, limit_bytes=1000) as (
@@ -546,7 +547,7 @@ async def test_sides_that_wait_for_each_other_to_read_do_not_deadlock() -> None:
 
 
 async def test_responses_are_read_while_the_peer_does_not_read() -> None:
-    limits = structs.replace(QUICK, unread_responses_bytes=1000, all_waiting_bytes=100_000)
+    limits = structs.replace(QUICK, unread_responses_bytes=1000, total_backlog_bytes=100_000)
     routes = serving(ask_it=lambda p, c: "x" * 500)
     async with with_raw_peer(routes, limits=limits, limit_bytes=1000) as sides:
         call = asyncio.create_task(ask(sides.ours))

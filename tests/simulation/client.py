@@ -80,9 +80,9 @@ class SimulatedClient:
         spec, world = self.spec, self.world
         await asyncio.sleep(spec.starts_after_s)
         limits = Limits(
-            waiting=spec.waiting,
-            waiting_bytes=spec.waiting_bytes,
-            max_waiting=spec.max_waiting,
+            backlog_messages=spec.waiting,
+            backlog_bytes=spec.waiting_bytes,
+            max_backlog_messages=spec.max_waiting,
         )
         connecting = accord.connect(
             transport,

@@ -114,9 +114,9 @@ def check_backlogs(world: World, client: Any, *, settled: bool = False) -> None:
     backlogs = client.agent.remote.connection.flow.backlogs
     limits = backlogs.limits
     for backlog in backlogs.full:
-        if backlog.items > limits.max_waiting + 1:  # the last one exceeds it
+        if backlog.items > limits.max_backlog_messages + 1:  # the last one exceeds it
             world.fail("a backlog exceeds its bound", f"{backlog.items} messages")
-    if not 0 <= backlogs.size_bytes <= limits.all_waiting_bytes:
+    if not 0 <= backlogs.size_bytes <= limits.total_backlog_bytes:
         world.fail("all backlogs exceed their bound", f"{backlogs.size_bytes} bytes")
     if settled and backlogs.size_bytes:
         world.fail(

@@ -178,7 +178,7 @@ class _Run:
         return here
 
     async def _serve(self, client: SimulatedClient, transport: SimulatedTransport) -> None:
-        limits = Limits(waiting=self.world.program.waiting)
+        limits = Limits(backlog_messages=self.world.program.waiting)
         try:
             await accord.serve(self.agent, transport, limits=limits)
         except TransportError as error:

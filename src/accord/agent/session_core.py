@@ -215,7 +215,7 @@ class SessionCore:
         changed = _with_value(self.option(option_id), value)
         await self.set_options(tuple(o if o.id != option_id else changed for o in self.options))
 
-    def apply_option(self, option_id: str, value: str | bool) -> None:
+    def set_option_without_update(self, option_id: str, value: str | bool) -> None:
         """Change a value without an update; ignore an option that the agent has removed."""
         self.options = tuple(
             _with_value(option, value) if option.id == option_id else option
@@ -227,7 +227,7 @@ class SessionCore:
         for option in stored:
             with suppress(InvalidParams):
                 self.validate_option(option.id, option.value)
-                self.apply_option(option.id, option.value)
+                self.set_option_without_update(option.id, option.value)
 
     def validate_option(self, option_id: str, value: str | bool) -> None:
         """Raise `InvalidParams` for an unknown option or value."""

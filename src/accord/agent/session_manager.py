@@ -288,7 +288,7 @@ class SessionManager:
         """Set an option; raise `InvalidParams` for an unknown option or value."""
         core.validate_option(option_id, value)  # R-CONF-11
         await self.agent.set_option(self.sessions[core.id], option_id, value)
-        core.apply_option(option_id, value)
+        core.set_option_without_update(option_id, value)
         await core.store_update(OptionsUpdate(core.options))
 
     def start_turn(

@@ -57,8 +57,8 @@ class Backlog:
         self.error: BacklogExceeded | None = None
         self._backlogs = backlogs
         limits = backlogs.limits
-        self._max_items = min(limits.waiting, limits.max_waiting)
-        self._max_bytes = min(limits.waiting_bytes, limits.max_waiting_bytes)
+        self._max_items = min(limits.backlog_messages, limits.max_backlog_messages)
+        self._max_bytes = min(limits.backlog_bytes, limits.max_backlog_bytes)
 
     def add(self, size: int) -> None:
         """Count a message that starts to wait."""
@@ -70,7 +70,7 @@ class Backlog:
         if (
             self.items > self._max_items
             or self.size_bytes > self._max_bytes
-            or backlogs.size_bytes > backlogs.limits.all_waiting_bytes
+            or backlogs.size_bytes > backlogs.limits.total_backlog_bytes
         ):
             backlogs.check(self)
 
@@ -82,7 +82,7 @@ class Backlog:
         if (
             items > self._max_items
             or self.size_bytes + added > self._max_bytes
-            or backlogs.size_bytes + added > backlogs.limits.all_waiting_bytes
+            or backlogs.size_bytes + added > backlogs.limits.total_backlog_bytes
         ):
             return False
         self.items = items
@@ -145,19 +145,21 @@ class Backlogs:
         if backlog.error is not None:
             return
         limits = self.limits
-        if backlog.items > limits.waiting or backlog.size_bytes > limits.waiting_bytes:
+        if backlog.items > limits.backlog_messages or backlog.size_bytes > limits.backlog_bytes:
             backlog.is_full = True
             self.full.add(backlog)
-        if backlog.items > limits.max_waiting:
-            self._fail(backlog, f"more than {limits.max_waiting} messages", "max_waiting")
-        elif backlog.size_bytes > limits.max_waiting_bytes and backlog.items > 1:
-            what = f"more than {limits.max_waiting_bytes} bytes of messages"
-            self._fail(backlog, what, "max_waiting_bytes")
-        elif self.size_bytes > limits.all_waiting_bytes:
+        if backlog.items > limits.max_backlog_messages:
+            self._fail(
+                backlog, f"more than {limits.max_backlog_messages} messages", "max_backlog_messages"
+            )
+        elif backlog.size_bytes > limits.max_backlog_bytes and backlog.items > 1:
+            what = f"more than {limits.max_backlog_bytes} bytes of messages"
+            self._fail(backlog, what, "max_backlog_bytes")
+        elif self.size_bytes > limits.total_backlog_bytes:
             largest = max(self.full, key=_size_bytes, default=backlog)
             if largest.items > 1 and largest.error is None:
-                what = f"the most of {limits.all_waiting_bytes} bytes of messages of all sessions"
-                self._fail(largest, what, "all_waiting_bytes")
+                what = f"the most of {limits.total_backlog_bytes} bytes of messages of all sessions"
+                self._fail(largest, what, "total_backlog_bytes")
 
     def _fail(self, backlog: Backlog, what: str, limit: str) -> None:
         session = "" if backlog.session is None else f" {excerpt(str(backlog.session))!r}"

@@ -77,7 +77,7 @@ class Connection:
             exceeded=self._fail_session,
             flood_log=self._log,
         )
-        self.serving: RequestHandlers = RequestHandlers(
+        self.request_handlers: RequestHandlers = RequestHandlers(
             self, self.peer, self._tasks, self.limits, self._response_queued, self._log
         )
         self._routes: Routes | None = None
@@ -177,7 +177,7 @@ class Connection:
         self.outbox.close(self._closed)
 
     def _fail_calls(self, error: TransportError) -> None:
-        self._hung_up = self.serving.ended_by = error
+        self._hung_up = self.request_handlers.ended_by = error
         for call in self.peer.receive_eof():
             reject(call, error)
 
@@ -196,7 +196,7 @@ class Connection:
             await self._wait_for_handlers(self.limits.eof_grace_s)
             self.outbox.flush()
             self._fail_everything(reason)
-            self.serving.cancel_where(lambda _method, _params: True)
+            self.request_handlers.cancel_where(lambda _method, _params: True)
             await self._lanes.wait_empty(self.limits.drain_s)
             await self._tasks.cancel(self.limits.close_timeout_s)
             self.outbox.flush()
@@ -206,7 +206,7 @@ class Connection:
     async def _wait_for_handlers(self, timeout_s: float) -> None:
         """Wait for the handlers of requests and for spawned work."""
         deadline = self._loop.time() + timeout_s
-        while tasks := self._works | self.serving.tasks:
+        while tasks := self._works | self.request_handlers.tasks:
             left_s = deadline - self._loop.time()
             # Waiting for each separately takes quadratic time.
             _, running = await asyncio.wait(tasks, timeout=max(left_s, 0.0))
@@ -331,7 +331,7 @@ class Connection:
         """Report an error in this library, so that later messages are still handled."""
         self._log.exception("! could not handle a message", exc=exc)
         if type(event) is Message and event.id is not UNSET:
-            self.serving.fail(event.id, InternalError())
+            self.request_handlers.fail(event.id, InternalError())
         elif type(event) is Response:
             reject(event.call, ConnectionLost("The response could not be handled"))
 
@@ -379,7 +379,7 @@ class Connection:
         held.append(message)
         self._held_bytes += 0 if message.params is UNSET else len(message.params)
         limits = self.limits
-        if len(held) > limits.held or self._held_bytes > limits.all_waiting_bytes:
+        if len(held) > limits.held_messages or self._held_bytes > limits.total_backlog_bytes:
             self._reject_overflow("The peer sends messages without responding to `initialize`")
 
     def _dispatch(self, message: Message) -> None:
@@ -404,7 +404,7 @@ class Connection:
         except RequestError as error:
             log.debug("! %r: %s", method, error.code)
             if request_id is not UNSET:
-                self.serving.fail(request_id, error)
+                self.request_handlers.fail(request_id, error)
             elif isinstance(error.__cause__, DecodeError):
                 report_undecodable(routes, method, text, error.__cause__, self._log)
             return
@@ -423,19 +423,19 @@ class Connection:
             self._lanes.open(session, method, outcome)  # type: ignore[arg-type]  # as above
 
     def _cancel(self, request_id: RequestId) -> None:
-        self.serving.cancel(request_id)
+        self.request_handlers.cancel(request_id)
         self._cancel_queued(lambda item: item.request_id == request_id)
 
     def cancel_where(self, matches: Callable[[str, Any], bool]) -> None:
         """Cancel the peer's requests whose method and params match; each still gets a response."""
-        self.serving.cancel_where(matches)
+        self.request_handlers.cancel_where(matches)
         self._cancel_queued(lambda item: item.is_request and matches(item.method, item.params))
 
     def _cancel_queued(self, matches: Callable[[QueuedMessage], bool]) -> None:
         for item in self._lanes.remove_matching(
             lambda item: type(item) is QueuedMessage and matches(item)
         ):
-            self.serving.cancel_queued(item.route, item.method, item.request_id)
+            self.request_handlers.cancel_queued(item.route, item.method, item.request_id)
 
     def _handle(
         self, route: Route, method: Any, params: Any, request_id: Any
@@ -446,7 +446,7 @@ class Connection:
             if (session := session_id_of(params)) is not None:
                 self.flow.note_session(session)
             context = self._routes.context(request_id)
-            self.serving.start(route, method, params, request_id, context)
+            self.request_handlers.start(route, method, params, request_id, context)
             return None
         try:
             outcome = route.handler(params, self._shared)
@@ -472,14 +472,14 @@ class Connection:
                 reject(item.answer.call, self._closed)
             resolve(item.answer)
         elif item.is_request:
-            self.serving.cancel_queued(item.route, item.method, item.request_id)
+            self.request_handlers.cancel_queued(item.route, item.method, item.request_id)
 
     def _reject(self, item: QueuedMessage | QueuedResponse, error: BacklogExceeded) -> None:
         """Refuse a message because the backlog of its lane is exceeded."""
         if isinstance(item, QueuedResponse):
             reject(item.answer.call, error)
         elif item.is_request:
-            self.serving.fail(item.request_id, InternalError(str(error)))
+            self.request_handlers.fail(item.request_id, InternalError(str(error)))
 
     def _receive_response(self, answer: Response) -> None:
         call: PendingCall = answer.call

@@ -97,7 +97,7 @@ class Flow:
     def apply_backpressure(self) -> None:
         """Pause reading while backlogs are full and nothing else is expected from the peer."""
         limits = self._limits
-        if self._unread_bytes > limits.all_waiting_bytes:
+        if self._unread_bytes > limits.total_backlog_bytes:
             self._overrun("The peer sends requests but does not read the responses")
             return
         full = (

@@ -85,7 +85,7 @@ class RequestHandlers:
             self.fail(request_id, InternalError("Too many requests in progress"))
             return
         size = self._connection.message_bytes
-        if self._running and self._running_bytes + size > self._limits.all_waiting_bytes:
+        if self._running and self._running_bytes + size > self._limits.total_backlog_bytes:
             self.fail(request_id, InternalError("The requests in progress are too large"))
             return
         meta = getattr(params, "meta", None)

@@ -17,21 +17,21 @@ class LineReader:
     def __init__(self, limit: int) -> None:
         self.refused: list[bytes] = []  # the caller removes its items
         self._limit = limit
-        self._begun = bytearray()  # of an incomplete line
+        self._partial_line = bytearray()  # of an incomplete line
         self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes | bytearray]:
         """Return the lines that are complete now."""
         lines: list[bytes | bytearray] = []
-        if self._begun or self._skipping:
+        if self._partial_line or self._skipping:
             end = data.find(b"\n")
             self._hold(data if end < 0 else data[:end])
             if end < 0:
                 return lines
             if not self._skipping:
                 # Returned as it is, because copying a large line takes time.
-                lines.append(self._begun)
-                self._begun = bytearray()
+                lines.append(self._partial_line)
+                self._partial_line = bytearray()
             self._skipping = False
             data = data[end + 1 :]
         whole = data.split(b"\n")
@@ -45,17 +45,17 @@ class LineReader:
 
     def finish(self) -> list[bytes | bytearray]:
         """Return the last line if it has no newline (R-STDIO-11)."""
-        last, self._begun = self._begun, bytearray()
+        last, self._partial_line = self._partial_line, bytearray()
         return [last] if last else []
 
     def _hold(self, data: bytes) -> None:
         if self._skipping:
             return
-        if len(self._begun) + len(data) > self._limit:
-            head = self._begun[:HEAD_BYTES]
+        if len(self._partial_line) + len(data) > self._limit:
+            head = self._partial_line[:HEAD_BYTES]
             head += data[: HEAD_BYTES - len(head)]
             self.refused.append(bytes(head))
-            self._begun = bytearray()
+            self._partial_line = bytearray()
             self._skipping = True
         else:
-            self._begun += data
+            self._partial_line += data

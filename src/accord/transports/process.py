@@ -184,7 +184,7 @@ class ProcessTransport(PipeTransport):
         name = self._argv[0]
         if not group.exited.done():
             return ConnectionLost(f"{name} hung up but is still running", stderr=self.stderr_tail)
-        await self._stderr.read_up(EXIT_S)
+        await self._stderr.wait_until_read(EXIT_S)
         tail = self.stderr_tail
         status = group.exited.result()
         message = f"{name} {exit_text(status)}"
@@ -208,7 +208,7 @@ class ProcessTransport(PipeTransport):
                 left_s = max(leave_s - (loop.time() - began), 0.0)
                 await self._group.stop((left_s, terminate_s, kill_s))
             self._stderr.end_when_empty()
-            await self._stderr.read_up(EXIT_S)
+            await self._stderr.wait_until_read(EXIT_S)
         finally:
             if self._leftovers is not None:
                 self._leftovers.cancel()
@@ -277,7 +277,7 @@ class _Stderr:
     def __init__(self, on_line: Callable[[str], None] | None) -> None:
         self._on_line = on_line
         self._kept = bytearray()
-        self._begun = b""
+        self._partial_line = b""
         self._reader: Reader | None = None
         self._over: asyncio.Future[None] | None = None
 
@@ -293,7 +293,7 @@ class _Stderr:
         if self._reader is not None:
             self._reader.end_when_empty()
 
-    async def read_up(self, timeout_s: float) -> None:
+    async def wait_until_read(self, timeout_s: float) -> None:
         if self._over is not None:
             await asyncio.wait([self._over], timeout=timeout_s)
 
@@ -308,17 +308,17 @@ class _Stderr:
             del self._kept[:-STDERR_BYTES]
         if self._on_line is None:
             return
-        *lines, self._begun = (self._begun + data).split(b"\n")
-        if len(self._begun) > STDERR_BYTES:
-            lines.append(self._begun)
-            self._begun = b""
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
+        if len(self._partial_line) > STDERR_BYTES:
+            lines.append(self._partial_line)
+            self._partial_line = b""
         for line in lines:
             _show(self._on_line, line)
 
     def _ended(self, _: OSError | None) -> None:
-        if self._begun and self._on_line is not None:
-            _show(self._on_line, self._begun)
-            self._begun = b""
+        if self._partial_line and self._on_line is not None:
+            _show(self._on_line, self._partial_line)
+            self._partial_line = b""
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
 

@@ -22,35 +22,35 @@ _Work = Coroutine[Any, Any, T]
 class _MustAwait(Coroutine[Any, Any, T]):
     """A coroutine that is named in the log if it is dropped, and that has no truth value."""
 
-    __slots__ = ("_begun", "_owner", "_what", "_work")
+    __slots__ = ("_owner", "_was_awaited", "_what", "_work")
 
     def __init__(self, work: Coroutine[Any, Any, T], what: str, owner: Any) -> None:
         self._work = work
         self._what = what
         self._owner = owner
-        self._begun = False
+        self._was_awaited = False
 
     def __await__(self) -> Any:
-        self._begun = True
+        self._was_awaited = True
         return self._work.__await__()
 
     def send(self, value: Any) -> Any:
-        self._begun = True
+        self._was_awaited = True
         return self._work.send(value)
 
     def throw(self, *error: Any) -> Any:
-        self._begun = True
+        self._was_awaited = True
         return self._work.throw(*error)
 
     def close(self) -> None:
-        self._begun = True
+        self._was_awaited = True
         self._work.close()
 
     def __bool__(self) -> bool:
         raise not_awaited(self._what)
 
     def __del__(self) -> None:
-        if not self._begun:
+        if not self._was_awaited:
             self._work.close()
             log_not_awaited(self._what, getattr(self._owner, "_core", None))
 

@@ -21,7 +21,7 @@ class LateUpdates(Judge):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._begun: dict[str, set[str]] = {}  # messages of the turn, by session
+        self._turn_messages: dict[str, set[str]] = {}  # ids, by session
         self._over: dict[str, Notification] = {}  # the state update that ended the turn, by session
 
     def on_request(self, call: Request) -> None:
@@ -49,14 +49,14 @@ class LateUpdates(Judge):
 
     def _forget(self, session: str) -> None:
         self._over.pop(session, None)
-        self._begun.pop(session, None)
+        self._turn_messages.pop(session, None)
 
     def _chunk(self, session: str, message: str, note: Notification) -> None:
-        begun = self._begun.setdefault(session, set())
+        turn_messages = self._turn_messages.setdefault(session, set())
         over = self._over.get(session)
         if over is None:
-            begun.add(message)
-        elif message in begun:
+            turn_messages.add(message)
+        elif message in turn_messages:
             self.judge(
                 "R-CANCEL-09",
                 False,
