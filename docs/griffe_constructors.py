@@ -29,6 +29,7 @@ class Constructors(griffe.Extension):
         structs = {cls: struct for path, cls in classes.items() if (struct := _struct(path))}
         fields = {cls: _fields(struct, classes) for cls, struct in structs.items()}
         private = {cls.name for cls in classes.values()} - _documented()
+        _remove_labels(pkg)
         for cls in classes.values():
             if cls not in structs:
                 _describe_attributes(cls)
@@ -48,6 +49,15 @@ def _classes(scope: griffe.Module | griffe.Class) -> Iterator[griffe.Class]:
         elif isinstance(member, griffe.Class):
             yield member
             yield from _classes(member)
+
+
+def _remove_labels(scope: griffe.Module | griffe.Class) -> None:
+    """Remove the labels that say where an attribute is defined."""
+    for member in scope.members.values():
+        if isinstance(member, griffe.Attribute):
+            member.labels -= {"class-attribute", "instance-attribute", "module-attribute"}
+        elif isinstance(member, griffe.Module | griffe.Class):
+            _remove_labels(member)
 
 
 def _documented() -> set[str]:
