@@ -28,21 +28,26 @@ __all__ = ("Agent",)
 class Agent:
     """The base class of agents, written once for both protocol versions.
 
-    `prompt_capabilities` names the content that prompts may have in addition to text and links:
-    `image`, `audio`, `resource`. `mcp_transports` names how the agent connects to MCP servers:
-    `stdio`, `http`, `sse`. With a `store`, sessions can be listed, loaded, resumed and deleted.
-    With `unstable`, the agent supports the unstable protocol, too: sessions can be forked,
-    renamed and archived and have a status, subagents are shown, and so on. `system_prompt` then
-    names the modes in which it accepts a system prompt of the client: `append`, `override`.
+    Override `prompt`. A method that you override is advertised to clients as a capability.
     """
 
-    info: Implementation | None = None  # by default the name of the class
+    info: Implementation | None = None
+    """The name and version of the agent; by default the name of the class."""
     prompt_capabilities: frozenset[str] = frozenset()
+    """The content that prompts may have in addition to text and links: image, audio, resource."""
     mcp_transports: frozenset[str] = frozenset()
+    """How the agent connects to MCP servers: stdio, http, sse."""
     system_prompt: frozenset[str] = frozenset()
+    """The accepted modes of a system prompt of the client: append, override (unstable)."""
     store: SessionStore | None = None
+    """Where sessions are stored, so that they can be listed, loaded, resumed and deleted."""
     unstable: bool = False
-    spec_v1: ProtocolSpec | None = None  # version 1 with a protocol family added to it
+    """Whether the agent supports unstable parts of the protocol.
+
+    Then sessions can be forked, renamed and archived and have a status, subagents are shown, etc.
+    """
+    spec_v1: ProtocolSpec | None = None
+    """Version 1 with a protocol family added to it."""
 
     def __init_subclass__(cls, **more: object) -> None:
         super().__init_subclass__(**more)

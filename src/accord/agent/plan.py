@@ -26,7 +26,9 @@ class PlanHandle:
     def __init__(self, core: SessionCore, plan_id: str) -> None:
         self._core = core
         self.id = plan_id
+        """The id of the plan."""
         self.entries: list[PlanEntry] = []
+        """The entries of the plan."""
 
     @must_await("plan")
     async def update(

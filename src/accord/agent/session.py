@@ -207,13 +207,21 @@ class Session(WorkActions):
         self._core = core
         self._toolbox = toolbox
         self.session: Session = self
+        """The session itself: a turn and a session have the same methods."""
         self.id: str = core.id
+        """The id of the session."""
         self.cwd: str = core.cwd
+        """The working directory of the session, an absolute path."""
         self.directories: tuple[str, ...] = core.directories
+        """Further directories that the session may use."""
         self.mcp_servers: tuple[McpServer, ...] = core.mcp_servers
+        """The MCP servers that the client wants the agent to use."""
         self.client = client
+        """The client that the session is open in."""
         self.agent = agent
+        """The agent that serves the session."""
         self.data: dict[str, Any] = {}
+        """Data of your own, which lasts as long as the session is open."""
         self._files: SessionFiles | None = None
 
     def __repr__(self) -> str:
@@ -300,10 +308,15 @@ class SubagentHandle(Session):
         super().__init__(core, parent.client, parent.agent, toolbox)
         self._subagent = core
         self.parent = parent
+        """The session that started this one."""
         self.description: str | None = core.description
+        """What the subagent does."""
         self.cancellable: bool = core.cancellable
+        """Whether the user can cancel the subagent."""
         self.stop_reason: StopReason = "end_turn"
+        """Why the subagent ended, to send with its end."""
         self.token_usage: TokenUsage | None = None
+        """The tokens that the subagent used, to send with its end."""
 
     async def __aenter__(self) -> SubagentHandle:
         await self._subagent.enter()

@@ -81,12 +81,16 @@ class BaseToolCall:
         self._core = core
         self._turn = turn
         self.id: str = core.next_id("tool")
+        """The id of the tool call."""
         self.title: str = title
+        """What the user sees as its title."""
         self.kind: ToolKind = kind
+        """The kind of the tool, by which clients choose an icon."""
         self.name = name
         self.locations: tuple[ToolCallLocation, ...] = _locations("tool(locations=…)", locations)
         self.raw_input: Any = raw_input
         self.status: ToolStatus = "pending"
+        """The status that was last sent."""
         self.cancellable = cancellable
         self.is_asking = False
         self.final_status_sent = False

@@ -22,11 +22,7 @@ PartT = TypeVar("PartT")
 
 
 class Turn(WorkActions):
-    """One prompt that the agent works on; `content` is what the user sent.
-
-    `token_usage` is what the turn used: set it, and it is sent with the end of the turn
-    (unstable). `meta` is the `_meta` of the prompt, `end_meta` is sent with the turn's end.
-    """
+    """One prompt that the agent works on, with methods for what the agent shows and asks."""
 
     def __init__(
         self,
@@ -38,10 +34,15 @@ class Turn(WorkActions):
         meta: dict[str, Any] | None = None,
     ) -> None:
         self.session = session
+        """The session of the turn."""
         self.content = content
+        """The prompt as the user sent it."""
         self.meta = meta
+        """The `_meta` of the prompt."""
         self.end_meta: dict[str, Any] | None = None
+        """The `_meta` to send with the turn's end."""
         self.token_usage: TokenUsage | None = None
+        """The tokens that the turn used, to send with its end (unstable)."""
         self._core = core
         self._toolbox = toolbox
         self._state = state

@@ -36,8 +36,11 @@ class SessionView:
         setup: SessionSetup,
     ) -> None:
         self.id: str = stream.session_id
+        """The id of the session."""
         self.cwd: str = setup.cwd
+        """The working directory of the session."""
         self.directories: tuple[str, ...] = setup.directories
+        """Further directories that the agent may use."""
         self._stream = stream
         self._adapter = adapter
         self._handlers = handlers

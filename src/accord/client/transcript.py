@@ -105,15 +105,25 @@ class Transcript:
 
     def __init__(self) -> None:
         self.items: list[Item] = []
+        """Messages, tool calls and the like, in the order of their first update."""
         self.plans: dict[str | None, Plan] = {}
+        """The plans by id."""
         self.options: tuple[SessionOption, ...] = ()
+        """The config options of the session, with their values."""
         self.commands: tuple[AvailableCommand, ...] = ()
+        """The commands that a prompt can begin with."""
         self.terminals: dict[str, TerminalTranscript] = {}
+        """The terminals of the agent, with their output, by id."""
         self.usage: ContextUsage | None = None
+        """How much of the context window is used."""
         self.title: str | None = None
-        self.updated_at: str | None = None  # RFC 3339
-        self.subagents: dict[str, Subagent] = {}  # by session id
+        """The title of the session."""
+        self.updated_at: str | None = None
+        """When the session last changed, in RFC 3339."""
+        self.subagents: dict[str, Subagent] = {}
+        """The subagents by session id."""
         self.state: StateChanged | None = None
+        """The state of the session, if the agent reports it."""
         self._mode: str | None = None  # if there is no mode option
         self._index: dict[tuple[str, str], int] = {}
         self._last: Message | None = None  # the last item, if it is a message

@@ -53,12 +53,16 @@ class ClientTurn:
         cancel_timeout_s: float,
         meta: Meta | None = None,
     ) -> None:
-        self.stop_reason: StopReason | None = None  # None until the turn has ended
-        self.token_usage: TokenUsage | None = None  # if the agent reports it
-        self.error: BaseException | None = None  # why it failed
+        self.stop_reason: StopReason | None = None
+        """Why the turn ended; None until then."""
+        self.token_usage: TokenUsage | None = None
+        """The tokens that the turn used, if the agent reports them."""
+        self.error: BaseException | None = None
+        """Why the turn failed."""
         self._stream = stream
         self._adapter = adapter
-        self.meta: Meta | None = None  # the `_meta` of its end
+        self.meta: Meta | None = None
+        """The `_meta` of the turn's end."""
         self._contents = contents
         self._meta = meta
         self._cancel_timeout_s = cancel_timeout_s
