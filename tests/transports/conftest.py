@@ -59,3 +59,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def closing_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait long for a peer that does not read."""
     monkeypatch.setattr("accord.transports.pipes.FLUSH_S", 0.1)
+    monkeypatch.setattr("accord.transports.messages.FLUSH_S", 0.1)

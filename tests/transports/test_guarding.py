@@ -79,7 +79,10 @@ class Heard:
 
 
 @pytest.mark.parametrize("how", [[], ["stubborn"], ["done"]], ids=["obeys", "stubborn", "done"])
-async def test_closing_a_command_ends_those_too_that_have_left_its_group(how: list[str]) -> None:
+async def test_closing_a_command_ends_those_too_that_have_left_its_group(
+    how: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accord.local.command._STOP_TIMES_S", (0.0, 0.3, 2.0))
     heard = Heard()
     command = LocalCommand([*FAMILY, *how], cwd="/", on_output=heard)
     try:

@@ -16,6 +16,7 @@ from accord.transports.messages import MessageTransport
 from transports.tcp import TcpTransport, connect_tcp, listening
 
 
+@pytest.mark.usefixtures("closing_is_quick")
 class TestTcp(TransportContract):
     """A transport of forty lines keeps the whole contract."""
 

@@ -84,15 +84,20 @@ raise SystemExit(3)
 """
 
 
-async def start(code: str, *names: str, settings: Settings | None = None) -> RunResult:
+async def start(
+    code: str,
+    *names: str,
+    settings: Settings | None = None,
+    stop_times_s: tuple[float, float, float] = (2.0, 0.5, 2.0),
+) -> RunResult:
     """Play with a program of a few lines, in version 1."""
     settings = settings or Settings(timeout=5.0, answer=5.0, prompts=dict(PROMPTS))
     chosen = [one for one in agent_scenarios() if one.name in names]
 
     def connect(noise: Callable[[str], None]) -> Transport:
-        stops = (2.0, 0.5, 2.0)
         argv = (sys.executable, "-c", code)
-        return process(*argv, env=settings.env, on_stdout_noise=noise, stop_times_s=stops)()
+        start = process(*argv, env=settings.env, on_stdout_noise=noise, stop_times_s=stop_times_s)
+        return start()
 
     return await AgentRun(connect, chosen, settings).run((1,))
 
@@ -169,7 +174,8 @@ time.sleep(60)
 @quirk("stays-after-stdin")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM")
 async def test_agent_that_stays_without_stdin_is_advised(how: str, told: str) -> None:
-    result = await start(STAYING.format(how=how), "shutdown/stdin-closed")
+    code = STAYING.format(how=how)
+    result = await start(code, "shutdown/stdin-closed", stop_times_s=(0.5, 0.5, 2.0))
     (played,) = result.scenario_results
     assert played.outcome == "advised"
     assert "after its stdin was closed" in played.reason
