@@ -1,4 +1,4 @@
-"""Logging in and out, and who is logged in (v1)."""
+"""Authentication: login, logout and status (v1)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AuthMethodTerminal(Wire, tag_field="type", tag="terminal"):
 
 
 class AuthMethodAgent(Wire):
-    """A login that the agent does by itself when `authenticate` is called."""
+    """A login that the agent handles itself when `authenticate` is called."""
 
     id: AuthMethodId
     name: str
@@ -47,13 +47,13 @@ AuthMethod: TypeAlias = ByShape[AuthMethodTerminal | AuthMethodAgent]
 
 
 class AuthenticateRequest(Wire):
-    """Log in by a method of type agent."""
+    """Logs in with a method of type agent."""
 
     method_id: AuthMethodId
 
 
 class AuthenticateResponse(Wire):
-    """The login succeeded."""
+    """The result of a successful login."""
 
 
 class LogoutRequest(Wire):
@@ -70,7 +70,7 @@ AuthState: TypeAlias = OpenEnum[
 
 
 class AuthAccount(Wire):
-    """An account that is logged in; all of it is for display and stays out of logs."""
+    """An account, for display only; keep it out of logs."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -82,7 +82,7 @@ class AuthAccount(Wire):
 
 
 class AuthStatusRequest(Wire):
-    """Ask whether a user is logged in."""
+    """Asks whether a user is logged in."""
 
     __unstable__: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Giving up a request that was sent (v1)."""
+"""Cancellation of requests (v1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ("CancelRequestNotification",)
 
 
 class CancelRequestNotification(Wire):
-    """Asks the peer to give up a request of this side's; it is answered all the same."""
+    """Cancels a request that this side sent; it still gets a response."""
 
     request_id: RequestId
 

@@ -15,7 +15,7 @@ __all__ = (
 
 
 class UnstructuredCommandInput(Wire):
-    """All text after the command is its input; `hint` shows while there is none."""
+    """All text after the command is its input; `hint` is shown while it is empty."""
 
     hint: str
 
@@ -24,7 +24,7 @@ AvailableCommandInput: TypeAlias = UnstructuredCommandInput
 
 
 class AvailableCommand(Wire):
-    """A command, called by a prompt that begins with `/name`."""
+    """A command, which a prompt calls with `/name` at its beginning."""
 
     name: str
     description: str
@@ -32,6 +32,6 @@ class AvailableCommand(Wire):
 
 
 class AvailableCommandsUpdate(Wire, tag_field="sessionUpdate", tag="available_commands_update"):
-    """The commands of the session, all of them."""
+    """All commands of the session."""
 
     available_commands: Lenient[LenientList[AvailableCommand]]

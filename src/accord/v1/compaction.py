@@ -48,7 +48,7 @@ class CompactionUpdate(Patch, tag_field="sessionUpdate", tag="compaction_update"
 
 
 class CompactionSummaryChunk(Wire, tag_field="sessionUpdate", tag="compaction_summary_chunk"):
-    """A block more of the summary of a compaction."""
+    """One more block of a compaction's summary."""
 
     compaction_id: CompactionId
     content: ContentBlock

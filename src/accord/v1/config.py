@@ -1,4 +1,4 @@
-"""Config options: what the user can choose in a session (v1)."""
+"""Config options: the settings of a session that the user can change (v1)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SessionConfigOptionCategory: TypeAlias = OpenEnum[
 
 
 class SessionConfigOptionBase(Wire):
-    """What options of every type have."""
+    """The fields of config options of every type."""
 
     id: SessionConfigId
     name: str
@@ -45,7 +45,7 @@ class SessionConfigOptionBase(Wire):
 
 
 class SessionConfigSelectOption(Wire):
-    """One value to choose."""
+    """One value of an option."""
 
     value: SessionConfigValueId
     name: str
@@ -53,7 +53,7 @@ class SessionConfigSelectOption(Wire):
 
 
 class SessionConfigSelectGroup(Wire):
-    """Values shown together under a name."""
+    """Values under a common heading."""
 
     group: SessionConfigGroupId
     name: str
@@ -66,7 +66,7 @@ SessionConfigSelectOptions: TypeAlias = ByShape[
 
 
 class SessionConfigSelect(SessionConfigOptionBase, tag_field="type", tag="select"):
-    """An option with one of several values."""
+    """An option whose value is one of several."""
 
     current_value: SessionConfigValueId
     options: SessionConfigSelectOptions
@@ -82,20 +82,20 @@ SessionConfigOption: TypeAlias = SessionConfigSelect | SessionConfigBoolean
 
 
 class SetSessionConfigOptionBase(Wire):
-    """Which option of which session to set."""
+    """The session and the option to set."""
 
     session_id: SessionId
     config_id: SessionConfigId
 
 
 class SetSessionConfigOptionBoolean(SetSessionConfigOptionBase, tag_field="type", tag="boolean"):
-    """Switch an option on or off; a value of another type is an error (A-56)."""
+    """Sets a boolean option; a value of another type is an error (A-56)."""
 
     value: bool
 
 
 class SetSessionConfigOptionId(SetSessionConfigOptionBase):
-    """Choose one of the values of an option."""
+    """Sets an option to one of its values."""
 
     value: SessionConfigValueId
 
@@ -106,13 +106,13 @@ SetSessionConfigOptionRequest: TypeAlias = ByShape[
 
 
 class SetSessionConfigOptionResponse(Wire):
-    """All options as they are now."""
+    """All options with their current values."""
 
     config_options: Lenient[LenientList[SessionConfigOption]]
 
 
 class ConfigOptionUpdate(Wire, tag_field="sessionUpdate", tag="config_option_update"):
-    """The options changed: here are all of them."""
+    """The options changed; contains all of them."""
 
     config_options: Lenient[LenientList[SessionConfigOption]]
 

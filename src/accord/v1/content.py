@@ -1,4 +1,4 @@
-"""Content blocks: what prompts, messages and tool results are made of (v1)."""
+"""Content blocks of prompts, messages and tool results (v1)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Role: TypeAlias = Literal["assistant", "user"]
 
 
 class Annotations(Wire):
-    """Hints for display: for whom a block is, how fresh, how important."""
+    """Hints for display: audience, last modification, priority."""
 
     audience: Lenient[LenientList[Role] | None] = None
     last_modified: Lenient[str | None] = None
@@ -48,7 +48,7 @@ class ImageContent(Wire, tag_field="type", tag="image"):
 
 
 class AudioContent(Wire, tag_field="type", tag="audio"):
-    """A sound; `data` is base64."""
+    """Audio; `data` is base64."""
 
     data: str
     mime_type: str
@@ -56,7 +56,7 @@ class AudioContent(Wire, tag_field="type", tag="audio"):
 
 
 class ResourceLink(Wire, tag_field="type", tag="resource_link"):
-    """A resource that the agent can read by itself; `size` in bytes."""
+    """A resource that the agent can read itself; `size` is in bytes."""
 
     name: str
     uri: str

@@ -1,4 +1,4 @@
-"""Early spellings of version 1, still met in old programs: read here, never written.
+"""Early spellings of version 1, which old programs still use: read here, never written.
 
 Ordinary traffic does not need this. It is for messages whose method is unknown, or whose
 params do not decode.
@@ -49,9 +49,9 @@ Params: TypeAlias = dict[str, Any]
 
 
 def translate_early(method: str, params: Any) -> tuple[str, Any]:
-    """Return a message's method and params as they are spelled now.
+    """Return a message's method and params in the current spelling.
 
-    What has no early spelling comes back as it is, the params as the same object.
+    Without an early spelling, both are returned unchanged, the params as the same object.
     """
     rewrite = _REWRITES.get(method)
     method = LEGACY_METHODS.get(method, method)
@@ -85,7 +85,7 @@ def _setup(params: Params) -> Params:
 
 @tolerates("mcp-server-shapes")
 def _mcp_server(server: Params) -> Params:
-    """Add the lists that are left out (A-92); make lists of the maps."""
+    """Add missing lists (A-92), and convert maps to lists."""
     match server.get("type"):
         case "acp":
             return server
@@ -125,7 +125,7 @@ def _update(params: Params) -> Params:
 
 
 def _each(params: Params, key: str, rewrite: Callable[[Params], Params]) -> Params:
-    """Rewrite the objects of a list that is not absurdly long."""
+    """Rewrite the objects of a list of limited length."""
     if not isinstance(params.get(key), list) or len(params[key]) > _MAX_ITEMS:
         return params
     old: list[Any] = params[key]
@@ -149,7 +149,7 @@ _REWRITES: dict[str, Callable[[Params], Params]] = {
 
 
 class ModelInfo(Wire):
-    """A model to choose."""
+    """A model that can be selected."""
 
     model_id: str
     name: str
@@ -157,7 +157,7 @@ class ModelInfo(Wire):
 
 
 class SessionModelState(Wire):
-    """The models of a session, and which one is used: `models` in a setup answer."""
+    """The models of a session and the current one: `models` in a setup response."""
 
     current_model_id: str
     available_models: Lenient[LenientList[ModelInfo]]
@@ -206,14 +206,14 @@ def set_model(params: SetSessionConfigOptionRequest) -> SetSessionModelRequest |
 
 
 class SetSessionModelRequest(Wire):
-    """Choose a model of an agent that gave `models` and no config option for them."""
+    """Selects a model of an agent that sent `models` without a config option for them."""
 
     session_id: SessionId
     model_id: str
 
 
 class SetSessionModelResponse(Wire):
-    """The model is chosen."""
+    """The model is selected."""
 
 
 # The one early spelling that is sent: to agents that know nothing else.

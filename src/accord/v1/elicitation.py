@@ -1,4 +1,4 @@
-"""Elicitation: the agent asks the user for data, by a form or on a web page (v1)."""
+"""Elicitation: the agent asks the user for input, with a form or a URL (v1)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ StringFormat: TypeAlias = Literal["email", "uri", "date", "date-time"]
 
 
 class EnumOption(Wire):
-    """A value to choose, with the title that the user sees."""
+    """A choice with its title."""
 
     const: str
     title: str
@@ -61,7 +61,7 @@ class EnumOption(Wire):
 
 
 class StringPropertySchema(Wire, tag_field="type", tag="string"):
-    """A text to fill in, or with `enum` or `one_of` a value to choose."""
+    """A text field; with `enum` or `one_of`, a choice."""
 
     title: Lenient[str | None] = None
     description: Lenient[str | None] = None
@@ -75,7 +75,7 @@ class StringPropertySchema(Wire, tag_field="type", tag="string"):
 
 
 class NumberPropertySchema(Wire, tag_field="type", tag="number"):
-    """A number to fill in."""
+    """A number field."""
 
     title: Lenient[str | None] = None
     description: Lenient[str | None] = None
@@ -85,7 +85,7 @@ class NumberPropertySchema(Wire, tag_field="type", tag="number"):
 
 
 class IntegerPropertySchema(Wire, tag_field="type", tag="integer"):
-    """A whole number to fill in."""
+    """An integer field."""
 
     title: Lenient[str | None] = None
     description: Lenient[str | None] = None
@@ -95,7 +95,7 @@ class IntegerPropertySchema(Wire, tag_field="type", tag="integer"):
 
 
 class BooleanPropertySchema(Wire, tag_field="type", tag="boolean"):
-    """A box to tick."""
+    """A checkbox."""
 
     title: Lenient[str | None] = None
     description: Lenient[str | None] = None
@@ -103,13 +103,13 @@ class BooleanPropertySchema(Wire, tag_field="type", tag="boolean"):
 
 
 class StringMultiSelectItems(Wire, tag_field="type", tag="string"):
-    """The values to choose from."""
+    """The choices."""
 
     enum: list[str]
 
 
 class TitledMultiSelectItems(Wire):
-    """The values to choose from, each with its title."""
+    """The choices, each with its title."""
 
     any_of: list[EnumOption]
 
@@ -118,7 +118,7 @@ MultiSelectItems: TypeAlias = Open[ByShape[StringMultiSelectItems | TitledMultiS
 
 
 class MultiSelectPropertySchema(Wire, tag_field="type", tag="array"):
-    """Several values to choose."""
+    """A field for several choices."""
 
     items: MultiSelectItems
     title: Lenient[str | None] = None
@@ -142,7 +142,7 @@ def _no_properties() -> dict[str, ElicitationPropertySchema]:
 
 
 class ElicitationSchema(Wire):
-    """A form: flat, one property for each thing to fill in."""
+    """A flat form with one property for each field."""
 
     type: Lenient[ElicitationSchemaType] = always("object")
     title: Lenient[str | None] = None
@@ -152,7 +152,7 @@ class ElicitationSchema(Wire):
 
 
 class CreateElicitationBase(Wire):
-    """What every mode has: a text for the user, and the session or the request that asks.
+    """The fields of every mode: a text for the user, and the session or request it belongs to.
 
     An id that does not decode is ignored if the other one is present; the session's id wins.
     """
@@ -170,13 +170,13 @@ class CreateElicitationBase(Wire):
 
 
 class ElicitationFormMode(CreateElicitationBase, tag_field="mode", tag="form"):
-    """Ask by a form."""
+    """Asks with a form."""
 
     requested_schema: ElicitationSchema
 
 
 class ElicitationUrlMode(CreateElicitationBase, tag_field="mode", tag="url"):
-    """Ask on a web page; `elicitation/complete` tells when the user is done there."""
+    """Asks with a URL; `elicitation/complete` reports when the user is done there."""
 
     elicitation_id: ElicitationId
     url: Uri
@@ -191,17 +191,17 @@ ElicitationContentValue: TypeAlias = str | int | float | bool | list[str]
 
 
 class ElicitationAcceptAction(Wire, tag_field="action", tag="accept"):
-    """The user agreed; `content` is what was filled in."""
+    """The user accepted; `content` has the values of the form."""
 
     content: dict[str, ElicitationContentValue] | None = None
 
 
 class ElicitationDeclineAction(Wire, tag_field="action", tag="decline"):
-    """The user said no."""
+    """The user declined."""
 
 
 class ElicitationCancelAction(Wire, tag_field="action", tag="cancel"):
-    """The user gave no answer."""
+    """The user cancelled."""
 
 
 CreateElicitationResponse: TypeAlias = Open[
@@ -210,7 +210,7 @@ CreateElicitationResponse: TypeAlias = Open[
 
 
 class CompleteElicitationNotification(Wire):
-    """The user is done on the web page."""
+    """The user is done at the URL."""
 
     elicitation_id: ElicitationId
 

@@ -1,4 +1,4 @@
-"""Errors as they travel in answers and at the end of work (v1)."""
+"""Errors in responses and at the end of work (v1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files as the client sees them, unsaved text of its editors included (v1)."""
+"""Files of the client, including unsaved changes in the editor (v1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = (
 
 
 class ReadTextFileRequest(Wire):
-    """Read a text file, or `limit` lines of it from `line` on."""
+    """Reads a text file, or `limit` of its lines, starting at `line`."""
 
     session_id: SessionId
     path: str  # absolute
@@ -24,13 +24,13 @@ class ReadTextFileRequest(Wire):
 
 
 class ReadTextFileResponse(Wire):
-    """The text that was asked for."""
+    """The requested text."""
 
     content: str
 
 
 class WriteTextFileRequest(Wire):
-    """Replace the text of a file, or make a new one."""
+    """Replaces the text of a file, or creates a file."""
 
     session_id: SessionId
     path: str  # absolute

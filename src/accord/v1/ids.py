@@ -1,4 +1,4 @@
-"""Names of things: ids are plain strings, told apart for the reader only (v1)."""
+"""Ids: plain strings with different names, for the reader only (v1)."""
 
 from __future__ import annotations
 

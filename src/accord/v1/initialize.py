@@ -1,4 +1,4 @@
-"""The first call: versions, who the sides are, what they can do (v1)."""
+"""The handshake: versions, names and capabilities (v1)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ProtocolVersion: TypeAlias = UInt16
 
 
 class Implementation(Wire):
-    """A program and its version; `title` is for the user, else `name`."""
+    """A program and its version; the user sees `title`, or `name` without one."""
 
     name: str
     version: str
@@ -77,7 +77,7 @@ class LogoutCapabilities(Wire):
 
 
 class AgentAuthCapabilities(Wire):
-    """What the agent supports in addition to logging in."""
+    """Authentication features of the agent in addition to login."""
 
     status: Unstable[Lenient[AuthStatusCapabilities | None]] = None
     logout: Lenient[LogoutCapabilities | None] = None
@@ -119,11 +119,11 @@ class NoticeCapabilities(Bare):
 
 
 class BooleanConfigOptionCapabilities(Wire):
-    """The client shows options that are on or off."""
+    """The client supports boolean options."""
 
 
 class SessionConfigOptionsCapabilities(Wire):
-    """The types of config option that the client shows in addition to select."""
+    """The types of config options that the client supports in addition to select."""
 
     boolean: Lenient[BooleanConfigOptionCapabilities | None] = None
 
@@ -149,7 +149,7 @@ class PlanCapabilities(Wire):
 
 
 class AuthCapabilities(Wire):
-    """The ways to log in that the client can offer the user."""
+    """The auth methods that the client supports."""
 
     terminal: Lenient[bool] = False
 
@@ -159,11 +159,11 @@ class ElicitationFormCapabilities(Wire):
 
 
 class ElicitationUrlCapabilities(Wire):
-    """The client opens web pages."""
+    """The client opens URLs."""
 
 
 class ElicitationCapabilities(Wire):
-    """The modes of elicitation that the client serves."""
+    """The modes of elicitation that the client supports."""
 
     form: Lenient[ElicitationFormCapabilities | None] = None
     url: Lenient[ElicitationUrlCapabilities | None] = None
@@ -182,7 +182,7 @@ class ClientCapabilities(Wire):
 
 
 class InitializeRequest(Wire):
-    """The client says who it is; `protocol_version` is the latest that it speaks."""
+    """The client's description; `protocol_version` is the highest that it supports."""
 
     protocol_version: ProtocolVersion
     client_capabilities: Lenient[ClientCapabilities] = ClientCapabilities()

@@ -1,4 +1,4 @@
-"""MCP servers that a session may use (v1)."""
+"""The MCP servers of a session (v1)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class HttpHeader(Wire):
 
 
 class McpServerHttp(Wire, tag_field="type", tag="http"):
-    """An MCP server reached by streamable HTTP."""
+    """An MCP server that uses streamable HTTP."""
 
     name: str
     url: str
@@ -34,7 +34,7 @@ class McpServerHttp(Wire, tag_field="type", tag="http"):
 
 
 class McpServerSse(Wire, tag_field="type", tag="sse"):
-    """An MCP server reached by server-sent events, the older way."""
+    """An MCP server that uses server-sent events, an older transport."""
 
     name: str
     url: str
@@ -42,7 +42,7 @@ class McpServerSse(Wire, tag_field="type", tag="sse"):
 
 
 class McpServerAcp(Wire, tag_field="type", tag="acp"):
-    """An MCP server that the sender keeps; it is reached by `mcp/message`."""
+    """An MCP server of the sender, used with `mcp/message`."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -51,7 +51,7 @@ class McpServerAcp(Wire, tag_field="type", tag="acp"):
 
 
 class McpServerStdio(Wire):
-    """An MCP server that the agent starts and talks to over stdin and stdout."""
+    """An MCP server that the agent starts and uses over stdin and stdout."""
 
     name: str
     command: str  # absolute path

@@ -1,4 +1,4 @@
-"""What inside the params needs an offer of its own, beside that of the method (v1)."""
+"""The parts of params that need a capability in addition to that of the method (v1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking the user whether a tool call may continue (v1)."""
+"""Permission requests: the agent asks the user about a tool call (v1)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PermissionOptionKind: TypeAlias = Literal[
 
 
 class PermissionOption(Wire):
-    """One answer that the user can give; `kind` is for its looks."""
+    """An option that the user can select; `kind` is a hint for its appearance."""
 
     option_id: PermissionOptionId
     name: str
@@ -33,7 +33,7 @@ class PermissionOption(Wire):
 
 
 class RequestPermissionRequest(Wire):
-    """Ask the user about a tool call, which may be new to the client."""
+    """Asks the user about a tool call, which may be new to the client."""
 
     session_id: SessionId
     tool_call: ToolCallDetails
@@ -45,7 +45,7 @@ class CancelledPermissionOutcome(Bare, tag_field="outcome", tag="cancelled"):
 
 
 class SelectedPermissionOutcome(Wire, tag_field="outcome", tag="selected"):
-    """The user chose an option."""
+    """The user selected an option."""
 
     option_id: PermissionOptionId
 
@@ -54,7 +54,7 @@ RequestPermissionOutcome: TypeAlias = CancelledPermissionOutcome | SelectedPermi
 
 
 class RequestPermissionResponse(Wire):
-    """What became of the question."""
+    """The outcome of a permission request."""
 
     outcome: RequestPermissionOutcome
 

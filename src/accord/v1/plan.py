@@ -1,4 +1,4 @@
-"""Plans: what the agent means to do, step by step (v1)."""
+"""Plans: the steps that the agent intends to do (v1)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class PlanEntry(Wire):
 
 
 class Plan(Wire, tag_field="sessionUpdate", tag="plan"):
-    """The session's plan, whole; it replaces the one before."""
+    """The complete plan of the session; it replaces the previous one."""
 
     entries: Lenient[LenientList[PlanEntry]]
 
 
 class PlanItems(Wire, tag_field="type", tag="items"):
-    """A plan made of steps."""
+    """A plan as a list of steps."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -48,7 +48,7 @@ class PlanItems(Wire, tag_field="type", tag="items"):
 
 
 class PlanFile(Wire, tag_field="type", tag="file"):
-    """A plan kept in a file."""
+    """A plan in a file."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -57,7 +57,7 @@ class PlanFile(Wire, tag_field="type", tag="file"):
 
 
 class PlanMarkdown(Wire, tag_field="type", tag="markdown"):
-    """A plan written as Markdown."""
+    """A plan as Markdown."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -69,7 +69,7 @@ PlanUpdateContent: TypeAlias = PlanItems | PlanFile | PlanMarkdown
 
 
 class PlanUpdate(Wire, tag_field="sessionUpdate", tag="plan_update"):
-    """One of several plans, whole; it replaces the one of the same id."""
+    """One of several plans, complete; it replaces the plan with the same id."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -77,7 +77,7 @@ class PlanUpdate(Wire, tag_field="sessionUpdate", tag="plan_update"):
 
 
 class PlanRemoved(Wire, tag_field="sessionUpdate", tag="plan_removed"):
-    """One of several plans is gone."""
+    """One of several plans was removed."""
 
     __unstable__: ClassVar[bool] = True
 

@@ -23,14 +23,14 @@ StopReason: TypeAlias = Literal[
 
 
 class PromptRequest(Wire):
-    """What the user says; the answer comes when the turn has ended."""
+    """The user's prompt; the response arrives when the turn has ended."""
 
     session_id: SessionId
     prompt: list[ContentBlock]
 
 
 class Usage(Wire):
-    """Counts of tokens; of what span of work, v1 leaves open (A-47)."""
+    """Counts of tokens; v1 does not define for which span of work (A-47)."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -43,14 +43,14 @@ class Usage(Wire):
 
 
 class PromptResponse(Wire):
-    """The turn ended, and why."""
+    """The end of the turn, with its stop reason."""
 
     stop_reason: StopReason
     usage: Unstable[Lenient[Usage | None]] = None
 
 
 class CancelNotification(Wire):
-    """End the running turn; its prompt is answered with the stop reason cancelled."""
+    """Cancels the running turn; its prompt is answered with the stop reason cancelled."""
 
     session_id: SessionId
 

@@ -1,4 +1,4 @@
-"""Providers: where the agent gets its models from (v1, unstable)."""
+"""Providers: the sources of the agent's models (v1, unstable)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LlmProtocol: TypeAlias = OpenEnum[Literal["anthropic", "openai", "azure", "verte
 
 
 class ProviderCurrentConfig(Wire):
-    """How a provider is reached now; its headers are never told."""
+    """The current configuration of a provider, without its headers."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -44,7 +44,7 @@ class ProviderInfo(Wire):
 
 
 class ListProvidersRequest(Wire):
-    """Ask for the providers."""
+    """Asks for the providers."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -58,7 +58,7 @@ class ListProvidersResponse(Wire):
 
 
 class SetProviderRequest(Wire):
-    """Replace the whole configuration of a provider."""
+    """Replaces the whole configuration of a provider."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -75,7 +75,7 @@ class SetProviderResponse(Wire):
 
 
 class DisableProviderRequest(Wire):
-    """Use a provider no more."""
+    """Disables a provider."""
 
     __unstable__: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Sessions: made, found, changed and ended (v1)."""
+"""Sessions: created, listed, changed and closed (v1)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class SystemPrompt(Wire):
 
 
 class SessionMode(Wire):
-    """A way of working that the user can choose."""
+    """A mode that the user can select."""
 
     id: SessionModeId
     name: str
@@ -81,14 +81,14 @@ class SessionMode(Wire):
 
 
 class SessionModeState(Wire):
-    """The modes of a session, and which one is active."""
+    """The modes of a session, and the current one."""
 
     current_mode_id: SessionModeId
     available_modes: Lenient[LenientList[SessionMode]]
 
 
 class NewSessionRequest(Wire):
-    """Make a session that works in `cwd`; all paths are absolute."""
+    """Creates a session that works in `cwd`; all paths are absolute."""
 
     cwd: str
     mcp_servers: NullAsEmpty[list[McpServer]]
@@ -105,7 +105,7 @@ class NewSessionResponse(Wire):
 
 
 class LoadSessionRequest(Wire):
-    """Open a saved session; its history comes as updates before the answer."""
+    """Opens a stored session; its history is sent as updates before the response."""
 
     session_id: SessionId
     cwd: str
@@ -122,7 +122,7 @@ class LoadSessionResponse(Wire):
 
 
 class ResumeSessionRequest(Wire):
-    """Open a saved session without its history."""
+    """Opens a stored session without its history."""
 
     session_id: SessionId
     cwd: str
@@ -139,7 +139,7 @@ class ResumeSessionResponse(Wire):
 
 
 class ForkSessionRequest(Wire):
-    """Make a new session that begins as a copy of this one."""
+    """Creates a session that begins as a copy of this one."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -151,7 +151,7 @@ class ForkSessionRequest(Wire):
 
 
 class ForkSessionResponse(Wire):
-    """The copy is ready for prompts; the original is as it was."""
+    """The copy is ready for prompts; the original is unchanged."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -161,7 +161,7 @@ class ForkSessionResponse(Wire):
 
 
 class ListSessionsRequest(Wire):
-    """Ask for a page of the sessions, those of one directory or all."""
+    """Asks for a page of sessions, those of one directory or all."""
 
     cwd: str | None = None
     cursor: str | None = None  # from the page before
@@ -180,24 +180,24 @@ class SessionInfo(Wire):
 
 
 class ListSessionsResponse(Wire):
-    """A page of the sessions; with `next_cursor` there are more."""
+    """A page of sessions; with `next_cursor`, more pages follow."""
 
     sessions: Lenient[LenientList[SessionInfo]]
     next_cursor: Lenient[str | None] = None
 
 
 class DeleteSessionRequest(Wire):
-    """Remove a session from the list, for good."""
+    """Removes a session from the list permanently."""
 
     session_id: SessionId
 
 
 class DeleteSessionResponse(Wire):
-    """The session is not in the list, or never was."""
+    """The session is no longer in the list, or never was."""
 
 
 class CloseSessionRequest(Wire):
-    """Cancel what runs in a session and free what it holds; it stays in the list."""
+    """Cancels the work of a session and frees its resources; it stays in the list."""
 
     session_id: SessionId
 
@@ -207,7 +207,7 @@ class CloseSessionResponse(Wire):
 
 
 class ArchiveSessionRequest(Wire):
-    """Put a session away; an open one is closed first."""
+    """Archives a session; an open one is closed first."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -221,7 +221,7 @@ class ArchiveSessionResponse(Wire):
 
 
 class UnarchiveSessionRequest(Wire):
-    """Take a session out of the archive, without opening it."""
+    """Unarchives a session without opening it."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -235,7 +235,7 @@ class UnarchiveSessionResponse(Wire):
 
 
 class SessionStatusRequest(Wire):
-    """Ask what a session's state is, and change nothing."""
+    """Asks for the status of a session, and changes nothing."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -243,7 +243,7 @@ class SessionStatusRequest(Wire):
 
 
 class SessionStatusResponse(Wire):
-    """Whether a session is open in the agent or only saved."""
+    """Whether a session is open in the agent or only stored."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -251,7 +251,7 @@ class SessionStatusResponse(Wire):
 
 
 class SetSessionTitleRequest(Wire):
-    """Give a session a title."""
+    """Sets the title of a session."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -260,7 +260,7 @@ class SetSessionTitleRequest(Wire):
 
 
 class SetSessionTitleResponse(Wire):
-    """The title as the agent keeps it: show this one."""
+    """The title as stored, which clients show."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -268,14 +268,14 @@ class SetSessionTitleResponse(Wire):
 
 
 class SetSessionModeRequest(Wire):
-    """Change the mode, also while a turn runs."""
+    """Changes the mode, also during a turn."""
 
     session_id: SessionId
     mode_id: SessionModeId
 
 
 class SetSessionModeResponse(Wire):
-    """The mode is changed."""
+    """The mode has changed."""
 
 
 class SessionListCapabilities(Wire):
@@ -297,7 +297,7 @@ class SessionSystemPromptOverrideCapabilities(Wire):
 
 
 class SessionSystemPromptModeCapabilities(Wire):
-    """What a client may do to the system prompt in addition to appending."""
+    """The modes of system prompts that the agent supports in addition to appending."""
 
     __unstable__: ClassVar[bool] = True
 

@@ -29,7 +29,7 @@ class RunningState(Wire, tag_field="state", tag="running"):
 
 
 class IdleState(Wire, KeepsMore, tag_field="state", tag="idle"):
-    """Nothing runs; `error` says more when the stop reason is error."""
+    """Nothing runs; `error` explains the stop reason error."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -45,7 +45,7 @@ class RequiresActionState(Wire, tag_field="state", tag="requires_action"):
 
 
 class UnknownState(Wire, tag_field="state", tag="unknown"):
-    """The agent cannot tell."""
+    """The state is unknown to the agent."""
 
     __unstable__: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Sessions that a session started, and what they say to each other (v1, unstable)."""
+"""Sessions that a session started, and messages between them (v1, unstable)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SessionCancelCapabilities(Wire):
 
 
 class SubagentSessionCapabilities(Wire):
-    """What the client may do to a subagent."""
+    """What the client can do with a subagent."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -47,7 +47,7 @@ class SubagentUpdate(Patch, tag_field="sessionUpdate", tag="subagent_update"):
 
 
 class SessionMessage(Patch, tag_field="sessionUpdate", tag="session_message"):
-    """A message between sessions. UNSET keeps what was said before, None clears it."""
+    """A message between sessions. UNSET keeps the previous value, None clears it."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -60,7 +60,7 @@ class SessionMessage(Patch, tag_field="sessionUpdate", tag="session_message"):
 
 
 class SessionMessageChunk(Wire, tag_field="sessionUpdate", tag="session_message_chunk"):
-    """A block more of a message between sessions."""
+    """One more block of a message between sessions."""
 
     __unstable__: ClassVar[bool] = True
 

@@ -30,7 +30,7 @@ class EnvVariable(Wire):
 
 
 class CreateTerminalRequest(Wire):
-    """Start a command, without a shell, and do not wait for it."""
+    """Starts a command without a shell, and does not wait for it."""
 
     session_id: SessionId
     command: str
@@ -41,27 +41,27 @@ class CreateTerminalRequest(Wire):
 
 
 class CreateTerminalResponse(Wire):
-    """The command runs, or has run; its terminal lives until it is released."""
+    """The command runs, or has run; its terminal exists until it is released."""
 
     terminal_id: TerminalId
 
 
 class TerminalOutputRequest(Wire):
-    """Ask what a terminal has shown so far."""
+    """Asks for the output of a terminal so far."""
 
     session_id: SessionId
     terminal_id: TerminalId
 
 
 class TerminalExitStatus(Wire):
-    """How a command ended: by a code or by a signal."""
+    """How a command ended: with an exit code or by a signal."""
 
     exit_code: Lenient[UInt32 | None] = None
     signal: Lenient[str | None] = None
 
 
 class TerminalOutputResponse(Wire):
-    """What a terminal has shown, without its beginning when `truncated`."""
+    """The output of a terminal, without its beginning if `truncated`."""
 
     output: str
     truncated: bool
@@ -69,21 +69,21 @@ class TerminalOutputResponse(Wire):
 
 
 class WaitForTerminalExitRequest(Wire):
-    """Ask to be told when a command ends."""
+    """Asks for a response when a command ends."""
 
     session_id: SessionId
     terminal_id: TerminalId
 
 
 class WaitForTerminalExitResponse(Wire):
-    """A command ended: by a code or by a signal."""
+    """A command ended: with an exit code or by a signal."""
 
     exit_code: Lenient[UInt32 | None] = None
     signal: Lenient[str | None] = None
 
 
 class KillTerminalRequest(Wire):
-    """End a command; its terminal can still be read."""
+    """Ends a command; its terminal can still be read."""
 
     session_id: SessionId
     terminal_id: TerminalId
@@ -94,14 +94,14 @@ class KillTerminalResponse(Wire):
 
 
 class ReleaseTerminalRequest(Wire):
-    """End a command if it still runs, and forget its terminal."""
+    """Ends a command if it still runs, and releases its terminal."""
 
     session_id: SessionId
     terminal_id: TerminalId
 
 
 class ReleaseTerminalResponse(Wire):
-    """The terminal's id means nothing any more."""
+    """The terminal's id is now invalid."""
 
 
 METHODS: tuple[Method, ...] = (

@@ -1,4 +1,4 @@
-"""Tool calls: what the agent does, as the user sees it (v1)."""
+"""Tool calls: the agent's operations as the user sees them (v1)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Content(Wire, tag_field="type", tag="content"):
 
 
 class Diff(Wire, tag_field="type", tag="diff"):
-    """A change of one file, given by its whole text before and after."""
+    """A change of one file: its whole text before and after."""
 
     path: str  # absolute
     new_text: str
@@ -60,14 +60,14 @@ ToolCallContent: TypeAlias = Content | Diff | Terminal
 
 
 class ToolCallLocation(Wire):
-    """A place in a file that the tool works on."""
+    """A location in a file that the tool works on."""
 
     path: str
     line: Lenient[UInt32 | None] = None  # the first line is 1
 
 
 class ToolCallDetails(Wire):
-    """What is known of a tool call; None leaves unchanged what was known before."""
+    """The changed fields of a tool call; None keeps the previous value."""
 
     tool_call_id: ToolCallId
     title: Lenient[str | None] = None

@@ -1,4 +1,4 @@
-"""Session updates: everything an agent tells while it works (v1)."""
+"""Session updates: everything that an agent reports about a session (v1)."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ __all__ = (
 
 
 class ContentChunk(Wire):
-    """A block more of a message; another `message_id` begins another message."""
+    """One more block of a message; a different `message_id` begins another message."""
 
     content: ContentBlock
     message_id: Lenient[MessageId | None] = None
 
 
 class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk"):
-    """A block of what the user said."""
+    """A block of a user message."""
 
 
 class AgentMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_message_chunk"):
-    """A block of what the agent says."""
+    """A block of an agent message."""
 
 
 class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thought_chunk"):
-    """A block of what the agent thinks."""
+    """A block of the agent's thinking."""
 
 
 class CurrentModeUpdate(Wire, tag_field="sessionUpdate", tag="current_mode_update"):
@@ -63,14 +63,14 @@ class SessionInfoUpdate(Patch, tag_field="sessionUpdate", tag="session_info_upda
 
 
 class Cost(Wire):
-    """What the session has cost so far."""
+    """The cost of the session so far."""
 
     amount: float
     currency: str  # an ISO 4217 code or another unit, credits for instance
 
 
 class UsageUpdate(Wire, tag_field="sessionUpdate", tag="usage_update"):
-    """How full the context is, in tokens."""
+    """The used context and its size, in tokens."""
 
     used: UInt64
     size: UInt64
@@ -101,7 +101,7 @@ SessionUpdate: TypeAlias = (
 
 
 class SessionNotification(Wire):
-    """Something happened in a session."""
+    """An update of a session."""
 
     session_id: SessionId
     update: SessionUpdate

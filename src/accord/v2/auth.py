@@ -27,7 +27,7 @@ __all__ = (
 
 
 class AuthMethodBase(Wire):
-    """What every way to log in carries, of whatever type."""
+    """The fields of auth methods of every type."""
 
     method_id: AuthMethodId
     name: str
@@ -42,7 +42,7 @@ class AuthMethodTerminal(AuthMethodBase, tag_field="type", tag="terminal"):
 
 
 class AuthMethodAgent(AuthMethodBase, tag_field="type", tag="agent"):
-    """A login that the agent does by itself when `auth/login` is called."""
+    """A login that the agent handles itself when `auth/login` is called."""
 
     description: Lenient[str | None] = None
 
@@ -51,7 +51,7 @@ AuthMethod: TypeAlias = Annotated[Open[AuthMethodTerminal | AuthMethodAgent], Ot
 
 
 class LoginAuthRequest(Wire):
-    """Logs in by a method that the agent listed, never by a terminal one."""
+    """Logs in with a method that the agent advertised, never with a terminal one."""
 
     method_id: AuthMethodId
 
@@ -86,13 +86,13 @@ class AuthAccount(Wire):
 
 
 class AuthStatusRequest(Wire):
-    """Asks who is logged in."""
+    """Asks whether a user is logged in."""
 
     __unstable__: ClassVar[bool] = True
 
 
 class AuthStatusResponse(Wire):
-    """Who is logged in; an unknown `state` counts as "unknown"."""
+    """Whether a user is logged in, and the accounts; an unknown `state` counts as "unknown"."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -101,7 +101,7 @@ class AuthStatusResponse(Wire):
 
 
 class AuthStatusUpdateNotification(Wire):
-    """Who is logged in now."""
+    """The auth status changed."""
 
     __unstable__: ClassVar[bool] = True
 

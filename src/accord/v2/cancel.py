@@ -1,4 +1,4 @@
-"""Asking to stop: a request, a session's work, one tool call, one terminal (v2)."""
+"""Cancellation of a request, a session's work, a tool call or a terminal (v2)."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ __all__ = (
 
 
 class CancelRequestNotification(Wire):
-    """Asks the peer to give up a request that this side sent; it is answered all the same."""
+    """Cancels a request that this side sent; it still gets a response."""
 
     request_id: RequestId
 
 
 class CancelSessionNotification(Wire):
-    """Asks to stop the foreground work of a session and the prompts it still holds."""
+    """Cancels the foreground work of a session and the prompts that it still holds."""
 
     session_id: SessionId
 
 
 class CancelToolCallRequest(Wire):
-    """Asks to stop one tool call that offers it."""
+    """Cancels one tool call that advertises it."""
 
     session_id: SessionId
     tool_call_id: ToolCallId
 
 
 class CancelToolCallResponse(Wire):
-    """Accepted; the proof is an update of the tool call with a final status."""
+    """The cancel is accepted; a later update of the tool call has the final status."""
 
 
 class CancelTerminalRequest(Wire):
-    """Asks to stop the command of one terminal that offers it."""
+    """Stops the command of one terminal that advertises it."""
 
     session_id: SessionId
     terminal_id: TerminalId
 
 
 class CancelTerminalResponse(Wire):
-    """Accepted; the proof is an update of the terminal with an exit status."""
+    """The cancel is accepted; a later update of the terminal has the exit status."""
 
 
 METHODS: tuple[Method, ...] = (

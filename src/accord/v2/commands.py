@@ -26,7 +26,7 @@ AvailableCommandInput: TypeAlias = Open[TextCommandInput]
 
 
 class CommandBase(Wire):
-    """What every command carries, of whatever type; `name` has no slash."""
+    """The fields of commands of every type; `name` has no slash."""
 
     name: str
     description: str

@@ -23,7 +23,7 @@ NoticeSeverity: TypeAlias = OpenEnum[Literal["info", "warning", "error"]]
 
 
 class CompactionUpdate(Patch, tag_field="sessionUpdate", tag="compaction_update"):
-    """Creates or patches a compaction; `summary` takes the place of the chunks so far."""
+    """Creates or patches a compaction; `summary` replaces all chunks so far."""
 
     compaction_id: CompactionId
     status: CompactionStatus

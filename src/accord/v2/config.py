@@ -1,4 +1,4 @@
-"""Config options: what the user may choose in a session (v2)."""
+"""Config options: the settings of a session that the user can change (v2)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SessionConfigOptionCategory: TypeAlias = OpenEnum[
 
 
 class SessionConfigSelectOption(Wire):
-    """One value to choose."""
+    """One value of an option."""
 
     value: SessionConfigValueId
     name: str
@@ -56,7 +56,7 @@ SessionConfigSelectOptions: TypeAlias = ByShape[
 
 
 class SessionConfigOptionBase(Wire):
-    """What every config option carries, of whatever type; `category` only helps to display it."""
+    """The fields of config options of every type; `category` is only a hint for display."""
 
     config_id: SessionConfigId
     name: str
@@ -65,14 +65,14 @@ class SessionConfigOptionBase(Wire):
 
 
 class SessionConfigSelect(SessionConfigOptionBase, tag_field="type", tag="select"):
-    """One value out of several; values are unique across groups."""
+    """A choice of one value; values are unique across groups."""
 
     current_value: SessionConfigValueId
     options: SessionConfigSelectOptions
 
 
 class SessionConfigBoolean(SessionConfigOptionBase, tag_field="type", tag="boolean"):
-    """On or off."""
+    """A boolean option."""
 
     current_value: bool
 
@@ -83,20 +83,20 @@ SessionConfigOption: TypeAlias = Annotated[
 
 
 class SetSessionConfigOptionBase(Wire):
-    """What every request to set a config option carries."""
+    """The fields of every request that sets a config option."""
 
     session_id: SessionId
     config_id: SessionConfigId
 
 
 class SetSessionConfigOptionId(SetSessionConfigOptionBase, tag_field="type", tag="id"):
-    """Chooses a value of a select option."""
+    """Sets a select option."""
 
     value: SessionConfigValueId
 
 
 class SetSessionConfigOptionBoolean(SetSessionConfigOptionBase, tag_field="type", tag="boolean"):
-    """Switches a boolean option."""
+    """Sets a boolean option."""
 
     value: bool
 
@@ -114,13 +114,13 @@ SetSessionConfigOptionRequest: TypeAlias = Annotated[
 
 
 class SetSessionConfigOptionResponse(Wire):
-    """All options, with the change applied."""
+    """All options, including the change."""
 
     config_options: LenientList[SessionConfigOption]
 
 
 class ConfigOptionUpdate(Wire, tag_field="sessionUpdate", tag="config_option_update"):
-    """All config options as they are now."""
+    """All config options with their current values."""
 
     config_options: LenientList[SessionConfigOption]
 

@@ -1,4 +1,4 @@
-"""Content blocks: what prompts, messages and tool results are made of (v2)."""
+"""Content blocks of prompts, messages and tool results (v2)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IconTheme: TypeAlias = OpenEnum[Literal["light", "dark"]]
 
 
 class Annotations(Wire):
-    """Hints for display: for whom a block is, how fresh, how important (0 to 1)."""
+    """Hints for display: audience, last modification, priority (0 to 1)."""
 
     audience: Lenient[LenientList[Role] | None] = None
     last_modified: Lenient[str | None] = None
@@ -54,7 +54,7 @@ class ImageContent(Wire, tag_field="type", tag="image"):
 
 
 class AudioContent(Wire, tag_field="type", tag="audio"):
-    """A sound; `data` is base64."""
+    """Audio; `data` is base64."""
 
     data: Base64
     mime_type: MediaType
@@ -71,7 +71,7 @@ class Icon(Wire):
 
 
 class ResourceLink(Wire, tag_field="type", tag="resource_link"):
-    """A resource that the agent can read by itself; `size` in bytes."""
+    """A resource that the agent can read itself; `size` is in bytes."""
 
     name: str
     uri: Uri

@@ -1,4 +1,4 @@
-"""Elicitation: the agent asks the user for input, by a form or a link (v2)."""
+"""Elicitation: the agent asks the user for input, with a form or a URL (v2)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ StringFormat: TypeAlias = OpenEnum[Literal["email", "uri", "date", "date-time"]]
 
 
 class EnumOption(Wire):
-    """One value to choose, with its label."""
+    """A choice with its label."""
 
     const: str
     title: str
@@ -63,14 +63,14 @@ class EnumOption(Wire):
 
 
 class PropertySchemaBase(Wire):
-    """How a field of a form is labelled."""
+    """The labels of a form field."""
 
     title: Lenient[str | None] = None
     description: Lenient[str | None] = None
 
 
 class StringPropertySchema(PropertySchemaBase, tag_field="type", tag="string"):
-    """A text, or one choice out of `enum` or `one_of`."""
+    """A text field; with `enum` or `one_of`, a choice."""
 
     min_length: UInt32 | None = None
     max_length: UInt32 | None = None
@@ -104,13 +104,13 @@ class BooleanPropertySchema(PropertySchemaBase, tag_field="type", tag="boolean")
 
 
 class StringMultiSelectItems(Wire, tag_field="type", tag="string"):
-    """The values to choose."""
+    """The choices."""
 
     enum: Annotated[list[str], Meta(min_length=1)]
 
 
 class TitledMultiSelectItems(Wire):
-    """The values to choose, with their labels."""
+    """The choices, with their labels."""
 
     any_of: Annotated[list[EnumOption], Meta(min_length=1)]
 
@@ -119,7 +119,7 @@ MultiSelectItems: TypeAlias = Open[ByShape[StringMultiSelectItems | TitledMultiS
 
 
 class MultiSelectPropertySchema(PropertySchemaBase, tag_field="type", tag="array"):
-    """Several choices."""
+    """A field for several choices."""
 
     min_items: UInt64 | None = None
     max_items: UInt64 | None = None
@@ -140,7 +140,7 @@ ElicitationSchemaType: TypeAlias = Literal["object"]
 
 
 class ElicitationSchema(Wire):
-    """A form: its fields by name, and which of them must be filled in."""
+    """A form: its fields by name, and the names of the required ones."""
 
     type: ElicitationSchemaType
     title: Lenient[str | None] = None
@@ -150,7 +150,7 @@ class ElicitationSchema(Wire):
 
 
 class CreateElicitationBase(Wire):
-    """What every elicitation carries: a message, and either a session or a pending request."""
+    """The fields of every elicitation: a message, and a session or a pending request."""
 
     __one_of__: ClassVar[frozenset[str]] = frozenset({"sessionId", "requestId"})
 
@@ -171,7 +171,7 @@ class ElicitationFormMode(CreateElicitationBase, tag_field="mode", tag="form"):
 
 
 class ElicitationUrlMode(CreateElicitationBase, tag_field="mode", tag="url"):
-    """Asks the user to open a link."""
+    """Asks the user to open a URL."""
 
     elicitation_id: ElicitationId
     url: Uri
@@ -187,17 +187,17 @@ ElicitationContentValue: TypeAlias = Any
 
 
 class ElicitationAcceptAction(Wire, tag_field="action", tag="accept"):
-    """The user gave what was asked for."""
+    """The user accepted."""
 
     content: dict[str, ElicitationContentValue] | None = None
 
 
 class ElicitationDeclineAction(Wire, tag_field="action", tag="decline"):
-    """The user said no."""
+    """The user declined."""
 
 
 class ElicitationCancelAction(Wire, tag_field="action", tag="cancel"):
-    """The user did not answer."""
+    """The user cancelled."""
 
 
 # An action that is not known is handled as cancel.
@@ -207,7 +207,7 @@ CreateElicitationResponse: TypeAlias = Open[
 
 
 class CompleteElicitationNotification(Wire):
-    """What the link was for is done."""
+    """The interaction at the URL is complete."""
 
     elicitation_id: ElicitationId
 

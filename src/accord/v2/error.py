@@ -22,7 +22,7 @@ ErrorCode: TypeAlias = Int32
 
 
 class UnsupportedProtocolVersionErrorData(Wire):
-    """The version that was asked for, and those that the agent speaks."""
+    """The requested version, and those that the agent supports."""
 
     requested: ProtocolVersion
     supported: list[ProtocolVersion]

@@ -1,4 +1,4 @@
-"""The handshake: versions, names, and what each side can do (v2)."""
+"""The handshake: versions, names and capabilities (v2)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = (
 
 
 class Implementation(Wire):
-    """The program at one end; show `name` when it has no `title`."""
+    """A program and its version; without a `title`, show `name`."""
 
     name: str
     title: Lenient[str | None] = None
@@ -36,13 +36,13 @@ class Implementation(Wire):
 
 
 class AuthStatusCapabilities(Wire):
-    """The agent tells who is logged in."""
+    """The agent reports the auth status."""
 
     __unstable__: ClassVar[bool] = True
 
 
 class AgentAuthCapabilities(Wire):
-    """What the agent can do about logins."""
+    """The authentication features of the agent."""
 
     status: Unstable[Lenient[AuthStatusCapabilities | None]] = None
 
@@ -54,7 +54,7 @@ class ProvidersCapabilities(Wire):
 
 
 class AgentCapabilities(Wire):
-    """What the agent can do; without `session` it has no sessions."""
+    """The capabilities of the agent; without `session` it has no sessions."""
 
     session: Lenient[SessionCapabilities | None] = None
     auth: Lenient[AgentAuthCapabilities | None] = None
@@ -66,7 +66,7 @@ class TerminalAuthCapabilities(Wire):
 
 
 class ClientAuthCapabilities(Wire):
-    """What the client can do about logins."""
+    """The authentication features of the client."""
 
     terminal: Lenient[TerminalAuthCapabilities | None] = None
 
@@ -76,7 +76,7 @@ class ElicitationFormCapabilities(Wire):
 
 
 class ElicitationUrlCapabilities(Wire):
-    """The client can open links for the user."""
+    """The client can open URLs for the user."""
 
 
 class ElicitationCapabilities(Wire):
@@ -87,14 +87,14 @@ class ElicitationCapabilities(Wire):
 
 
 class ClientCapabilities(Wire):
-    """What the client can do."""
+    """The capabilities of the client."""
 
     auth: Lenient[ClientAuthCapabilities | None] = None
     elicitation: Lenient[ElicitationCapabilities | None] = None
 
 
 class InitializeRequest(Wire):
-    """The client's first message; `protocol_version` is the highest that it speaks."""
+    """The client's first message; `protocol_version` is the highest that it supports."""
 
     protocol_version: ProtocolVersion
     info: Implementation
@@ -102,7 +102,7 @@ class InitializeRequest(Wire):
 
 
 class InitializeResponse(Wire):
-    """The agent's choice of version, and what it can do."""
+    """The selected version, and the capabilities of the agent."""
 
     protocol_version: ProtocolVersion
     info: Implementation

@@ -1,4 +1,4 @@
-"""MCP servers that a session is to use (v2)."""
+"""The MCP servers of a session (v2)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class HttpHeader(Wire):
 
 
 class McpServerHttp(Wire, tag_field="type", tag="http"):
-    """An MCP server reached by streamable HTTP."""
+    """An MCP server that uses streamable HTTP."""
 
     name: str
     url: Uri
@@ -45,7 +45,7 @@ class McpServerHttp(Wire, tag_field="type", tag="http"):
 
 
 class McpServerAcp(Wire, tag_field="type", tag="acp"):
-    """An MCP server that lives in the client or a proxy and is reached through this connection."""
+    """An MCP server in the client or a proxy, used through this connection."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -70,17 +70,17 @@ class McpStdioCapabilities(Wire):
 
 
 class McpHttpCapabilities(Wire):
-    """MCP servers may be reached by HTTP."""
+    """MCP servers may use HTTP."""
 
 
 class McpAcpCapabilities(Wire):
-    """MCP servers may be reached through this connection."""
+    """MCP servers may be used through this connection."""
 
     __unstable__: ClassVar[bool] = True
 
 
 class McpCapabilities(Wire):
-    """Which MCP servers a session may be given."""
+    """The transports of MCP servers that the agent supports."""
 
     stdio: Lenient[McpStdioCapabilities | None] = None
     http: Lenient[McpHttpCapabilities | None] = None

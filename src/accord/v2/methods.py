@@ -1,4 +1,4 @@
-"""The methods of v2: their types, who serves them, what they need."""
+"""The methods of v2: their types, serving sides and gates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What inside the params needs an offer of its own, beside that of the method (v2).
+"""The parts of params that need a capability in addition to that of the method (v2).
 
 Unknown variants have a gate that is never open: an agent rejects them (R-CONT-05).
 """

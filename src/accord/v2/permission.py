@@ -1,4 +1,4 @@
-"""Asking the user before the agent acts (v2)."""
+"""Permission requests: the agent asks the user before it acts (v2)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PermissionOptionKind: TypeAlias = OpenEnum[
 
 
 class PermissionOption(Wire):
-    """One answer that the user may give."""
+    """An option that the user can select."""
 
     option_id: PermissionOptionId
     name: str
@@ -38,13 +38,13 @@ class PermissionOption(Wire):
 
 
 class ToolCallPermissionSubject(Wire, tag_field="type", tag="tool_call"):
-    """The question is about a tool call; `tool_call` is applied like an update."""
+    """The request is about a tool call; `tool_call` is applied like an update."""
 
     tool_call: ToolCallDetails
 
 
 class CommandPermissionSubject(Wire, tag_field="type", tag="command"):
-    """The question is about a command."""
+    """The request is about a command."""
 
     command: str
     cwd: AbsolutePath
@@ -56,7 +56,7 @@ RequestPermissionSubject: TypeAlias = Open[ToolCallPermissionSubject | CommandPe
 
 
 class RequestPermissionRequest(Wire):
-    """Asks the user to choose one of the options."""
+    """Asks the user to select one of the options."""
 
     session_id: SessionId
     title: str
@@ -66,11 +66,11 @@ class RequestPermissionRequest(Wire):
 
 
 class CancelledPermissionOutcome(Wire, tag_field="outcome", tag="cancelled"):
-    """The question was withdrawn."""
+    """The request was cancelled."""
 
 
 class SelectedPermissionOutcome(Wire, tag_field="outcome", tag="selected"):
-    """The user chose an option."""
+    """The user selected an option."""
 
     option_id: PermissionOptionId
 
@@ -80,7 +80,7 @@ RequestPermissionOutcome: TypeAlias = Open[CancelledPermissionOutcome | Selected
 
 
 class RequestPermissionResponse(Wire):
-    """What the user answered."""
+    """The user's decision."""
 
     outcome: RequestPermissionOutcome
 

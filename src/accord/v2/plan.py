@@ -1,4 +1,4 @@
-"""Plans: what the agent means to do, and how far it is (v2)."""
+"""Plans: the tasks that the agent intends to do, with their status (v2)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PlanEntry(Wire):
 
 
 class PlanBase(Wire):
-    """What every plan carries, of whatever type."""
+    """The fields of plans of every type."""
 
     plan_id: PlanId
 
@@ -66,13 +66,13 @@ PlanUpdateContent: TypeAlias = Annotated[
 
 
 class PlanUpdate(Wire, tag_field="sessionUpdate", tag="plan_update"):
-    """A plan in its present form; it takes the place of the plan with this id."""
+    """A complete plan; it replaces the plan with this id."""
 
     plan: PlanUpdateContent
 
 
 class PlanRemoved(Wire, tag_field="sessionUpdate", tag="plan_removed"):
-    """A plan is dropped."""
+    """A plan was removed."""
 
     __unstable__: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Prompts: what the user says to the agent (v2)."""
+"""Prompts: the user's messages to the agent (v2)."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class PromptRequest(Wire):
 
 
 class PromptResponse(Wire):
-    """The prompt has its place in the conversation; state updates tell when its work ends."""
+    """The prompt is inserted in the conversation; state updates report the end of its work."""
 
     message_id: MessageId
 
 
 class PromptImageCapabilities(Wire):
-    """Prompts may hold images."""
+    """Prompts may contain images."""
 
 
 class PromptAudioCapabilities(Wire):
-    """Prompts may hold sound."""
+    """Prompts may contain audio."""
 
 
 class PromptEmbeddedContextCapabilities(Wire):
-    """Prompts may hold resources with their content."""
+    """Prompts may contain resources with their content."""
 
 
 class PromptCapabilities(Wire):

@@ -24,7 +24,7 @@ LlmProtocol: TypeAlias = OpenEnum[Literal["anthropic", "openai", "azure", "verte
 
 
 class ProviderCurrentConfig(Wire):
-    """What a provider is set to; without the headers, which are secret."""
+    """The configuration of a provider, without the headers, which are secret."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -33,7 +33,7 @@ class ProviderCurrentConfig(Wire):
 
 
 class ProviderInfo(Wire):
-    """A provider; it is disabled when it has no `current`, and never when it is `required`."""
+    """A provider; without `current` it is disabled, which a `required` one never is."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -44,7 +44,7 @@ class ProviderInfo(Wire):
 
 
 class ListProvidersRequest(Wire):
-    """Asks which providers there are."""
+    """Asks for the providers."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -58,7 +58,7 @@ class ListProvidersResponse(Wire):
 
 
 class SetProviderRequest(Wire):
-    """Replaces the whole configuration of a provider; `headers` may hold secrets."""
+    """Replaces the whole configuration of a provider; `headers` may contain secrets."""
 
     __unstable__: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Sessions: begun, resumed, listed, closed, put in order (v2)."""
+"""Sessions: created, resumed, listed, closed and archived (v2)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SystemPromptMode: TypeAlias = OpenEnum[Literal["append", "override"]]
 
 
 class SystemPrompt(Wire):
-    """A system prompt of the client; a mode that the agent does not know is an error."""
+    """A system prompt of the client; an unknown mode is an error."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -67,7 +67,7 @@ class SystemPrompt(Wire):
 
 
 class NewSessionRequest(Wire):
-    """Begins a session."""
+    """Creates a session."""
 
     cwd: AbsolutePath
     additional_directories: NullAsEmpty[list[AbsolutePath]] = []
@@ -92,7 +92,7 @@ ReplayFrom: TypeAlias = Open[ReplayFromStart]
 
 
 class ResumeSessionRequest(Wire):
-    """Goes on with a session; `mcp_servers` is complete, nothing is restored from before."""
+    """Resumes a session; `mcp_servers` is complete, and no earlier ones are restored."""
 
     session_id: SessionId
     cwd: AbsolutePath
@@ -103,14 +103,14 @@ class ResumeSessionRequest(Wire):
 
 
 class ResumeSessionResponse(Wire):
-    """The session is open; its replay and its state were sent before this."""
+    """The session is open; its replay and its state were sent before this response."""
 
     config_options: Lenient[LenientList[SessionConfigOption]] = []
     available_commands: Lenient[LenientList[AvailableCommand]] = []
 
 
 class ForkSessionRequest(Wire):
-    """Begins a session with the conversation of another, which stays as it is."""
+    """Creates a session with the conversation of another one, which does not change."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -135,7 +135,7 @@ SessionArchiveFilter: TypeAlias = OpenEnum[Literal["exclude", "include", "only"]
 
 
 class ListSessionsRequest(Wire):
-    """Asks for one page of sessions; an empty `cursor` is a cursor too."""
+    """Asks for one page of sessions; an empty `cursor` is a cursor, too."""
 
     cwd: AbsolutePath | None = None
     cursor: SessionListCursor | None = None
@@ -161,27 +161,27 @@ class ListSessionsResponse(Wire):
 
 
 class DeleteSessionRequest(Wire):
-    """Deletes a session."""
+    """Deletes a session permanently."""
 
     session_id: SessionId
 
 
 class DeleteSessionResponse(Wire):
-    """The session is gone."""
+    """The session is deleted."""
 
 
 class CloseSessionRequest(Wire):
-    """Ends a session's work and frees what it holds; it can be resumed."""
+    """Ends a session's work and frees its resources; it can be resumed."""
 
     session_id: SessionId
 
 
 class CloseSessionResponse(Wire):
-    """The session is closed; nothing more comes for it."""
+    """The session is closed; no more updates arrive for it."""
 
 
 class ArchiveSessionRequest(Wire):
-    """Puts a session away, closing it first."""
+    """Archives a session, after closing it."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -195,7 +195,7 @@ class ArchiveSessionResponse(Wire):
 
 
 class UnarchiveSessionRequest(Wire):
-    """Takes a session out of the archive, without resuming it."""
+    """Unarchives a session without resuming it."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -203,7 +203,7 @@ class UnarchiveSessionRequest(Wire):
 
 
 class UnarchiveSessionResponse(Wire):
-    """The session is among the others again."""
+    """The session is not archived."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -221,7 +221,7 @@ class SessionStatusRequest(Wire):
 
 
 class SessionStatusResponse(Wire):
-    """Where a session stands; `state` is a snapshot, and `None` does not mean idle."""
+    """The status of a session; `state` is a snapshot, and `None` does not mean idle."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -239,7 +239,7 @@ class SetSessionTitleRequest(Wire):
 
 
 class SetSessionTitleResponse(Wire):
-    """The title as it was stored, which is the one to show."""
+    """The title as stored, which clients show."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -255,13 +255,13 @@ class SessionAdditionalDirectoriesCapabilities(Wire):
 
 
 class SessionSystemPromptOverrideCapabilities(Wire):
-    """The client's system prompt can take the place of the agent's."""
+    """The client's system prompt can replace the agent's."""
 
     __unstable__: ClassVar[bool] = True
 
 
 class SessionSystemPromptModeCapabilities(Wire):
-    """How a system prompt can be applied, in addition to being appended."""
+    """The modes of system prompts in addition to appending."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -269,7 +269,7 @@ class SessionSystemPromptModeCapabilities(Wire):
 
 
 class SessionSystemPromptCapabilities(Wire):
-    """The client can give a system prompt."""
+    """The client can send a system prompt."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -289,7 +289,7 @@ class SessionArchiveCapabilities(Wire):
 
 
 class SessionStatusCapabilities(Wire):
-    """A session can be asked for its status."""
+    """The client can ask for the status of a session."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -301,7 +301,7 @@ class SessionTitleCapabilities(Wire):
 
 
 class SessionCapabilities(Wire):
-    """What sessions can do beyond the baseline."""
+    """The optional features of sessions."""
 
     prompt: Lenient[PromptCapabilities | None] = None
     mcp: Lenient[McpCapabilities | None] = None

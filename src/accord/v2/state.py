@@ -1,4 +1,4 @@
-"""What a session is doing: as a snapshot, and as the update that tells it (v2)."""
+"""The state of a session: as a snapshot, and as an update (v2)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ BackgroundWork: TypeAlias = Open[
 
 
 class Usage(Wire):
-    """Tokens that the finished piece of work took."""
+    """The tokens that the finished work used."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -85,7 +85,7 @@ StopReason: TypeAlias = OpenEnum[
 
 
 class StateDetails(Wire):
-    """What every known state carries: all detached work, `None` when it was not reported."""
+    """The fields of every known state: all background work, `None` if not reported."""
 
     background: Lenient[list[BackgroundWork] | None] = None
 
@@ -111,7 +111,7 @@ class RequiresActionState(StateDetails, tag_field="state", tag="requires_action"
 
 
 class UnknownState(StateDetails, tag_field="state", tag="unknown"):
-    """The agent can no longer tell."""
+    """The state is unknown to the agent."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -147,7 +147,7 @@ class RequiresActionStateUpdate(StateDetails, tag_field="sessionUpdate", tag="st
 
 
 class UnknownStateUpdate(StateDetails, tag_field="sessionUpdate", tag="state_update"):
-    """The agent can no longer tell."""
+    """The state is unknown to the agent."""
 
     __unstable__: ClassVar[bool] = True
     __second_tag__: ClassVar[tuple[str, str]] = ("state", "unknown")

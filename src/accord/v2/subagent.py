@@ -25,7 +25,7 @@ class SessionCancelCapabilities(Wire):
 
 
 class SubagentSessionCapabilities(Wire):
-    """What the client may do to the child."""
+    """What the client can do with the child."""
 
     __unstable__: ClassVar[bool] = True
 
@@ -33,7 +33,7 @@ class SubagentSessionCapabilities(Wire):
 
 
 class SubagentUpdate(Patch, tag_field="sessionUpdate", tag="subagent_update"):
-    """Creates or patches a child session; without a `cwd` it has its parent's."""
+    """Creates or patches a child session; without a `cwd` it uses that of its parent."""
 
     __unstable__: ClassVar[bool] = True
 

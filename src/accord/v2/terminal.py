@@ -36,7 +36,7 @@ class TerminalExitStatus(Wire):
 
 
 class TerminalSize(Wire):
-    """The grid that the command writes for, in cells."""
+    """The size for which the command writes, in cells."""
 
     cols: _Cells
     rows: _Cells
@@ -47,13 +47,13 @@ class TerminalCancelCapabilities(Wire):
 
 
 class TerminalCapabilities(Wire):
-    """What the client may do to a terminal."""
+    """What the client can do with a terminal."""
 
     cancel: Lenient[TerminalCancelCapabilities | None] = None
 
 
 class TerminalUpdate(Patch, tag_field="sessionUpdate", tag="terminal_update"):
-    """Creates or patches a terminal; `output` takes the place of all bytes so far."""
+    """Creates or patches a terminal; `output` replaces all bytes so far."""
 
     terminal_id: TerminalId
     command: Lenient[str | None | UnsetType] = UNSET
@@ -65,7 +65,7 @@ class TerminalUpdate(Patch, tag_field="sessionUpdate", tag="terminal_update"):
 
 
 class TerminalOutputChunk(Wire, tag_field="sessionUpdate", tag="terminal_output_chunk"):
-    """Bytes to append; each chunk is base64 by itself and may split a character."""
+    """Bytes to append; each chunk is encoded separately and may split a character."""
 
     terminal_id: TerminalId
     data: Base64

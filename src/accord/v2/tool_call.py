@@ -1,4 +1,4 @@
-"""Tool calls: what the agent does, as the user sees it (v2)."""
+"""Tool calls: the agent's operations as the user sees them (v2)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Content(Wire, tag_field="type", tag="content"):
 
 
 class DiffChangeBase(Wire):
-    """What every file operation of a diff may tell."""
+    """The optional fields of every file operation of a diff."""
 
     file_type: Lenient[DiffFileType | None] = None
     mime_type: Lenient[MediaType | None] = None
@@ -97,37 +97,37 @@ class DiffPathPairChange(DiffChangeBase):
 
 
 class DiffAdd(DiffPathChange, tag_field="operation", tag="add"):
-    """A file is new."""
+    """A file was added."""
 
 
 class DiffDelete(DiffPathChange, tag_field="operation", tag="delete"):
-    """A file is gone."""
+    """A file was deleted."""
 
 
 class DiffModify(DiffPathChange, tag_field="operation", tag="modify"):
-    """A file has other content."""
+    """A file was modified."""
 
 
 class DiffMove(DiffPathPairChange, tag_field="operation", tag="move"):
-    """A file has another path, and perhaps other content."""
+    """A file was moved, and perhaps modified."""
 
 
 class DiffCopy(DiffPathPairChange, tag_field="operation", tag="copy"):
-    """A file was copied, and perhaps changed."""
+    """A file was copied, and perhaps modified."""
 
 
 DiffChange: TypeAlias = Open[DiffAdd | DiffDelete | DiffModify | DiffMove | DiffCopy]
 
 
 class DiffPatch(Wire):
-    """The changes as text to show; the paths in it are absolute."""
+    """The changes as text for display, with absolute paths."""
 
     format: DiffPatchFormat
     text: str
 
 
 class Diff(Wire, tag_field="type", tag="diff"):
-    """Changes of files; `changes` is what holds, `patch` shows it."""
+    """Changes of files; `changes` is authoritative, `patch` is for display."""
 
     changes: LenientList[DiffChange]
     patch: Lenient[DiffPatch | None] = None
@@ -143,7 +143,7 @@ ToolCallContent: TypeAlias = Open[Content | Diff | Terminal]
 
 
 class ToolCallLocation(Wire):
-    """A place that the tool call touches; lines count from 1."""
+    """A location that the tool call uses; lines count from 1."""
 
     path: AbsolutePath
     line: Lenient[Annotated[int, Meta(ge=1, le=2**32 - 1)] | None] = None
@@ -154,7 +154,7 @@ class ToolCallCancelCapabilities(Wire):
 
 
 class ToolCallCapabilities(Wire):
-    """What the client may do to a tool call."""
+    """What the client can do with a tool call."""
 
     cancel: Lenient[ToolCallCancelCapabilities | None] = None
 
@@ -175,7 +175,7 @@ class ToolCallDetails(Patch):
 
 
 class ToolCallUpdate(ToolCallDetails, tag_field="sessionUpdate", tag="tool_call_update"):
-    """Creates or patches a tool call; lists take the place of the whole list so far."""
+    """Creates or patches a tool call; a list replaces the whole previous list."""
 
 
 class ToolCallContentChunk(Wire, tag_field="sessionUpdate", tag="tool_call_content_chunk"):

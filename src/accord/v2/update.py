@@ -1,4 +1,4 @@
-"""Session updates: everything that an agent tells about a session (v2)."""
+"""Session updates: everything that an agent reports about a session (v2)."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thou
 
 
 class MessageUpdateBase(Patch):
-    """Creates or patches a message; `content` takes the place of everything so far."""
+    """Creates or patches a message; `content` replaces all previous content."""
 
     message_id: MessageId
     content: Lenient[LenientList[ContentBlock] | None | UnsetType] = UNSET
 
 
 class UserMessage(MessageUpdateBase, tag_field="sessionUpdate", tag="user_message"):
-    """A message of the user: the proof that a prompt has its place in the conversation."""
+    """A message of the user; it confirms that a prompt is inserted in the conversation."""
 
 
 class AgentMessage(MessageUpdateBase, tag_field="sessionUpdate", tag="agent_message"):
@@ -83,21 +83,21 @@ class AgentThought(MessageUpdateBase, tag_field="sessionUpdate", tag="agent_thou
 
 
 class SessionInfoUpdate(Patch, tag_field="sessionUpdate", tag="session_info_update"):
-    """Patches what is known about the session; `updated_at` is RFC 3339."""
+    """Patches the session's metadata; `updated_at` is RFC 3339."""
 
     title: Lenient[str | None | UnsetType] = UNSET
     updated_at: Lenient[DateTime | None | UnsetType] = UNSET
 
 
 class Cost(Wire):
-    """What the session has cost so far; `currency` is an ISO 4217 code or another unit."""
+    """The cost of the session so far; `currency` is an ISO 4217 code or another unit."""
 
     amount: float
     currency: str
 
 
 class UsageUpdate(Wire, tag_field="sessionUpdate", tag="usage_update"):
-    """How much of the context window is taken, in tokens; `cost` is three-state."""
+    """The used part of the context window, in tokens; `cost` is three-state."""
 
     used: UInt64
     size: UInt64
@@ -132,7 +132,7 @@ SessionUpdate: TypeAlias = Open[
 
 
 class UpdateSessionNotification(Wire):
-    """One update of one session; they are applied in the order in which they come."""
+    """An update of a session; updates are applied in the order of arrival."""
 
     session_id: SessionId
     update: SessionUpdate
