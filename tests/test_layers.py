@@ -49,26 +49,6 @@ def EVERY(test: Callable[[Module], None]) -> Callable[[], None]:  # noqa: N802  
 # Imports that point upward, and packages with cycles of imports for types. Remove what is fixed;
 # add nothing.
 STILL_UPWARD: set[tuple[str, str]] = set()
-# Other modules with imports inside functions. Remove what is fixed; add nothing.
-STILL_LAZY = {
-    "accord.cli.ask.attachments",
-    "accord.cli.ask.run",
-    "accord.cli.ask.screen.diff_rows",
-    "accord_coder.auth",
-    "accord_coder.directories",
-    "accord_coder.loop.run_tools",
-    "accord_coder.mcp_client",
-    "accord_coder.models.api_keys",
-    "accord_coder.models.local_servers",
-    "accord_coder.models.remote",
-    "accord_coder.models.selection",
-    "accord_coder.permissions.rules_file",
-    "accord_coder.permissions.sensitive_files",
-    "accord_coder.process_memory",
-    "accord_coder.store",
-    "accord_coder.tools.fetch",
-    "accord_coder.tools.mcp_tool",
-}
 # The conformance kit loads this by name; the rest of `accord.nes` does not import it.
 NES_RULES = "accord.nes.conformance"
 # Packages of extras, which only the programs that need them may import.
@@ -187,7 +167,7 @@ def test_nothing_imports_the_folder_of_nes() -> None:
 
 def test_imports_inside_functions_are_in_the_seams() -> None:
     lazy = {module.name for module in MODULES.values() if any(module.lazy())}
-    assert lazy == SEAMS.keys() | STILL_LAZY, "import at the top of the module, or in a seam"
+    assert lazy == SEAMS.keys(), "import at the top of the module, or in a seam"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

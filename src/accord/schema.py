@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import inspect
 import json
 import os
@@ -13,6 +12,10 @@ from typing import Any, TypeAlias, get_origin
 
 from msgspec import Struct
 
+from accord.v1 import METHODS as METHODS_V1
+from accord.v1 import types as types_v1
+from accord.v2 import METHODS as METHODS_V2
+from accord.v2 import types as types_v2
 from accord.wire.describe import (
     Anything,
     Boolean,
@@ -33,11 +36,13 @@ from accord.wire.method import Method
 __all__ = ("json_schema", "main", "wire_types")
 
 Node: TypeAlias = dict[str, Any]
+_TYPES = {"v1": types_v1, "v2": types_v2}
+_METHODS = {"v1": METHODS_V1, "v2": METHODS_V2}
 
 
 def wire_types(version: str) -> dict[str, Any]:
     """Return the wire types of "v1" or "v2" by name."""
-    types = importlib.import_module(f"accord.{version}.types")
+    types = _TYPES[version]
     by_name = {name: getattr(types, name) for name in sorted(types.__all__)}
     return {name: tp for name, tp in by_name.items() if _is_wire_type(tp)}
 
@@ -67,9 +72,7 @@ class _Printer:
                 self.aliases.setdefault(_key(shape), name)
 
     def print(self) -> Node:
-        table: tuple[Method, ...] = importlib.import_module(
-            f"accord.{self.version}.methods"
-        ).METHODS
+        table: tuple[Method, ...] = _METHODS[self.version]
         for method in table:
             if self.unstable or not method.unstable:
                 params = self._message(method, method.params, "")

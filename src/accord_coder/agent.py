@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from accord import Implementation, __version__
+from accord import AuthRequired, Implementation, InvalidParams, RequestError, __version__
 from accord_coder.auth import ApiKeyAuth
 from accord_coder.settings import Settings
 
 if TYPE_CHECKING:
     from accord import Session, SessionStore, Turn
     from accord_coder.loop.coder_session import CoderSession
+    from accord_coder.models.api_keys import ApiKeys
     from accord_coder.models.base import Model
+    from accord_coder.models.providers import ModelProvider
     from accord_coder.models.retry import RetryPolicy
     from accord_coder.permissions.project_rules import TrustStore
 
-# Imported lazily to keep start-up fast: `initialize` does not need these modules.
+# `initialize` needs none of the modules that the methods import; an editor waits for it.
 
 __all__ = ("Coder",)
 
@@ -51,14 +54,26 @@ class Coder(ApiKeyAuth):
         self.retry_policy: RetryPolicy | None = None  # for requests to models; None is the default
         self._trust: TrustStore | None = None
 
+    @cached_property
+    def keys(self) -> ApiKeys:
+        """The available API keys."""
+        from accord_coder.models.api_keys import ApiKeys
+
+        return ApiKeys(self.settings.config)
+
+    def needs_key(self, model: str | None) -> ModelProvider | None:
+        """Return the provider whose key a model lacks; None is the default model."""
+        from accord_coder.models.selection import default_model, needs_key
+
+        name = default_model(self.settings, self.keys) if model is None else model
+        return needs_key(name, self.settings, self.keys)
+
     async def open_session(self, session: Session) -> None:
         """Set the options and commands. The conversation is loaded with the first prompt.
 
         Raises `InvalidParams` if `cwd` of a new session is not a directory.
         """
         if not await asyncio.to_thread(os.path.isdir, session.cwd) and not await session.history():
-            from accord import InvalidParams
-
             exists = await asyncio.to_thread(os.path.lexists, session.cwd)
             reason = "is not a directory" if exists else "does not exist"
             raise InvalidParams(f"`cwd` {session.cwd} {reason}", data={"path": session.cwd})
@@ -114,7 +129,6 @@ class Coder(ApiKeyAuth):
 
     async def _open_model(self, state: CoderSession, name: str) -> Model:
         """Open a model for a session, and set the options that it supports."""
-        from accord import AuthRequired, RequestError
         from accord_coder.models.base import KeyRejected, ModelError
         from accord_coder.models.selection import effort_option, open_model
 

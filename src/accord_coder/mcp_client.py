@@ -8,14 +8,18 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import Any, TextIO, cast
+
+import httpx2
+from mcp import Client, Implementation, MCPError, StdioServerParameters, Tool, stdio_client
+from mcp.client.session import IncomingMessage
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.types import CONNECTION_CLOSED, ToolListChangedNotification
 
 from accord import AccordError, McpServerHttp, McpServerSse, McpServerStdio, __version__
 from accord.types.mcp import McpServer
-
-if TYPE_CHECKING:
-    from mcp import Client, Tool
-    from mcp.client.session import IncomingMessage
 
 __all__ = ("McpConnection", "McpError", "McpServers")
 
@@ -55,14 +59,12 @@ class McpConnection:
 
     async def call(self, tool: str, arguments: dict[str, Any], progress: Any) -> Any:
         """Call a tool and return its result; a cancel is forwarded. Raises `McpError`."""
-        from mcp import MCPError
-
         if self._client is None:
             raise McpError("it is not connected")
         try:
             return await self._client.call_tool(tool, arguments, progress_callback=progress)
         except MCPError as exc:
-            self.is_lost = self._task.done() or exc.code == _connection_closed()
+            self.is_lost = self._task.done() or exc.code == CONNECTION_CLOSED
             raise McpError(exc.message) from exc
         except (RuntimeError, ValueError, OSError) as exc:
             log.warning("! the MCP server %s: %s", self.name, exc)
@@ -78,8 +80,6 @@ class McpConnection:
     async def _run(self) -> None:
         """Own the connection from opening to closing: both must run in one task."""
         try:
-            from mcp import Client, Implementation
-
             logging.getLogger("mcp.client.stdio").addFilter(_drop_traceback)
             async with Client(
                 _transport(self.server, self._cwd),
@@ -135,9 +135,6 @@ class McpConnection:
 
     async def _listen(self, client: Client) -> None:
         """Subscribe to changes of a server that notifies only subscribers."""
-        from mcp import MCPError
-        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
-
         tools = client.server_capabilities.tools
         if tools is None or not tools.list_changed:
             return
@@ -147,8 +144,6 @@ class McpConnection:
                     self._changed.set()
 
     async def _on_message(self, message: IncomingMessage) -> None:
-        from mcp.types import ToolListChangedNotification
-
         if isinstance(message, ToolListChangedNotification):
             self._changed.set()
 
@@ -159,17 +154,9 @@ def _drop_traceback(record: logging.LogRecord) -> bool:
     return True
 
 
-def _connection_closed() -> int:
-    from mcp.types import CONNECTION_CLOSED
-
-    return CONNECTION_CLOSED
-
-
 def _transport(server: McpServer, cwd: str) -> AbstractAsyncContextManager[Any]:
     match server:
         case McpServerStdio(_, command, args, env):
-            from mcp import StdioServerParameters, stdio_client
-
             # It gets the basic environment variables, and no API key.
             parameters = StdioServerParameters(
                 command=command, args=list(args), env=dict(env), cwd=cwd
@@ -178,16 +165,11 @@ def _transport(server: McpServer, cwd: str) -> AbstractAsyncContextManager[Any]:
         case McpServerHttp(_, url, headers):
             return _http(url, dict(headers))
         case McpServerSse(_, url, headers):
-            from mcp.client.sse import sse_client
-
             return sse_client(url, headers=dict(headers))
 
 
 @asynccontextmanager
 async def _http(url: str, headers: dict[str, str]) -> AsyncGenerator[Any, None]:
-    import httpx2
-    from mcp.client.streamable_http import streamable_http_client
-
     timeout = httpx2.Timeout(_START_S, read=300.0)
     async with (
         httpx2.AsyncClient(headers=headers, timeout=timeout) as client,
@@ -215,8 +197,6 @@ def _reason(exc: BaseException) -> str:
     while isinstance(inner, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", inner).exceptions[0]
     match inner:
-        case ImportError():
-            return "it requires pip install 'accord[coder]'"
         case FileNotFoundError():
             return "the command does not exist"
         case OSError(strerror=str() as reason):

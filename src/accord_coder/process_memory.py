@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 
 __all__ = ("conceal_process",)
@@ -17,6 +18,4 @@ def conceal_process() -> None:
     systems, only debuggers with special rights can read the memory of a process.
     """
     if sys.platform == "linux":
-        import ctypes
-
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

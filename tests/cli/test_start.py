@@ -33,7 +33,6 @@ ALWAYS = {
     "accord.cli.agent_names",
     "accord.cli.ask",
     "accord.cli.ask.agent_output",
-    "accord.cli.ask.attachments",
     "accord.cli.ask.cancellation",
     "accord.cli.ask.command",
     "accord.cli.ask.conversation",

@@ -1,4 +1,4 @@
-"""Imports of the coder: only public names of Accord, no cycles, at the top of the module."""
+"""Imports of the coder: only public names of Accord, and no cycles."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ ROOT = Path(accord_coder.__file__).parent
 # The packages with public modules, and their public names.
 PUBLIC_PACKAGES = ("accord.types", "accord.local", "accord.text")
 PUBLIC_MODULES = ("accord", "accord.agent", "accord.errors")
-# Modules with imports inside functions: they answer `initialize` or load a model library.
-LAZY_SEAM = {"accord_coder.agent", "accord_coder.auth", "accord_coder.models.selection"}
 
 
 def name_of(path: Path) -> str:
@@ -78,14 +76,3 @@ def test_no_import_cycles_exist_even_for_types() -> None:
 
     for module in MODULES:
         visit(module, ())
-
-
-def test_modules_import_at_the_top_except_at_one_seam() -> None:
-    for module, tree in MODULES.items():
-        functions = [
-            node
-            for node in ast.walk(tree)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        ]
-        late = {found for function in functions for found in imports(function, of="accord_coder")}
-        assert not late or module in LAZY_SEAM, (module, late)

@@ -9,12 +9,15 @@ import sys
 import pytest
 
 LATER = {
+    "filelock",
     "httpx",
+    "httpx2",
     "keyring",
     "mcp",
     "pydantic",
     "pydantic_ai",
     "sqlite3",
+    "tomlkit",
     "tomllib",
     "click",
     "rich",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_coder.directories import lock_directory
+from accord_coder.directory_lock import lock_directory
 from accord_coder.permissions.project_rules import ProjectRules, TrustStore
 from accord_coder.permissions.rules import Rule
 
@@ -142,7 +142,7 @@ def test_concurrent_changes_of_the_rules_lose_none(project: Path, tmp_path: Path
 def test_rule_applies_in_this_process_if_the_file_stays_locked(
     project: Path, trust: TrustStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accord_coder.directories._MAX_WAIT_S", 0.02)
+    monkeypatch.setattr("accord_coder.directory_lock._MAX_WAIT_S", 0.02)
     book = ProjectRules(str(project), trust)
     with lock_directory(project / ".accord"):
         why = book.add(MINE)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
-from accord import Compaction, Cost, RequestError, TokenUsage, UsageChanged
+from accord import (
+    Compaction,
+    Cost,
+    McpServerStdio,
+    Notice,
+    RequestError,
+    TokenUsage,
+    UsageChanged,
+)
 from accord_coder.loop.messages import Answer, Message, Prompt, Results, ToolResult, ToolUse
 from accord_coder.models.base import (
     ContextOverflow,
@@ -244,3 +253,17 @@ async def test_messages_before_an_error_are_known_afterwards(version: int, tmp_p
             await harness.prompt("Hello")
         await harness.prompt("Go on")
         assert model.requests[1].messages[1] == Answer(text="I had begun")
+
+
+@BOTH
+async def test_user_is_told_once_that_mcp_is_not_installed(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "accord_coder.tools.mcp_tool", None)
+    model = Small(lambda _request: "Hello.")
+    servers = [McpServerStdio("test", sys.executable)]
+    async with coder_session(version, cwd=tmp_path, model=model, mcp_servers=servers) as harness:
+        assert await harness.prompt("Hello") == "Hello."
+        assert await harness.prompt("Hello again") == "Hello."
+        (notice,) = (event for event in harness.events if isinstance(event, Notice))
+        assert "pip install 'accord[coder]'" in notice.title

@@ -131,8 +131,8 @@ def _serve_script(options: dict[str, str]) -> int:
 def _serve_coder(options: dict[str, str]) -> int:
     settings = _settings(options)
     if "login" in options:
-        from accord_coder.auth import prompt_for_key
         from accord_coder.directories import config_dir
+        from accord_coder.login import prompt_for_key
 
         return prompt_for_key(options["login"], settings.config or config_dir())
     from accord_coder.agent import Coder

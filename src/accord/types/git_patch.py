@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 
-__all__ = ("git_patch",)
+__all__ = ("git_patch", "unified_diff")
+
+# `difflib` is imported when a change is shown: it is slow to import.
 
 _MAX_PAIRS = 200_000  # of equal lines; beyond, the whole text is shown as replaced
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
@@ -26,6 +29,16 @@ def git_patch(path: str, old: str | None, new: str | None) -> str:
         lines.append("+++ /dev/null" if new is None else f"+++ {label}")
         lines += hunks
     return "\n".join(lines) + "\n"
+
+
+def unified_diff(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a unified diff without its header. The time grows with both lengths."""
+    from difflib import unified_diff as compare
+
+    lines = compare(old, new, lineterm="")
+    next(lines, None)  # the header
+    next(lines, None)
+    yield from lines
 
 
 def _hunks(old: str, new: str) -> list[str]:

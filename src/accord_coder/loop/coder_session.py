@@ -54,6 +54,7 @@ class CoderSession(ToolContext):
         self.cost: Cost | None = None
         self.tools: dict[str, Tool[Any]] = {}
         self.mcp: McpServers | None = None  # from the first prompt on, if the client names any
+        self.lacks_mcp = False  # the package is not installed, and the user knows
         self._open_models: list[Model] = []
 
     def set_model(self, model: Model) -> None:

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from accord import (
     ContentBlock,
     RemoteProtocolError,
@@ -164,8 +166,6 @@ def _result(use: ToolUse, content: tuple[ContentBlock, ...], *, failed: bool) ->
 
 
 def _json(arguments: str) -> Any:
-    import msgspec
-
     try:
         return msgspec.json.decode(arguments or "{}")
     except msgspec.DecodeError:

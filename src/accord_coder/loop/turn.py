@@ -27,7 +27,6 @@ from accord_coder.models.summary import (
     nothing_to_drop,
     summarise,
 )
-from accord_coder.tools.mcp_tool import connect_servers, offer_tools
 
 __all__ = ("compact", "run_turn")
 
@@ -48,7 +47,7 @@ async def run_turn(
     state.messages = repair(state.messages)
     state.messages.append(prompt)
     if turn.session.mcp_servers:
-        await connect_servers(turn, state)
+        await _connect_servers(turn, state)
     try:
         for _ in range(state.settings.max_requests):
             answer, reason = await _request_with_compaction(turn, state, model, instructions)
@@ -74,11 +73,28 @@ def _drop_prompt(prompt: Prompt, state: CoderSession) -> None:
             return
 
 
+async def _connect_servers(turn: Turn, state: CoderSession) -> None:
+    """Connect to the MCP servers of the session; their package is slow to import."""
+    try:
+        from accord_coder.tools.mcp_tool import connect_servers
+    except ImportError:
+        if not state.lacks_mcp:
+            state.lacks_mcp = True
+            await turn.show_notice(
+                "MCP servers cannot be used: they require pip install 'accord[coder]'.",
+                severity="warning",
+            )
+    else:
+        await connect_servers(turn, state)
+
+
 async def _request_with_compaction(
     turn: Turn, state: CoderSession, model: Model, instructions: str
 ) -> tuple[Answer, str]:
     """Request an answer; compact the conversation first if it is too long."""
     if state.mcp is not None:
+        from accord_coder.tools.mcp_tool import offer_tools
+
         offer_tools(state)
     if _estimate_context(state) > _COMPACT_ABOVE * model.context_size:
         await compact(turn, state, model)

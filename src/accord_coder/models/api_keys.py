@@ -8,21 +8,22 @@ import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec import Struct
 
 from accord_coder.directories import private_dir
 from accord_coder.models.providers import PROVIDERS, ModelProvider
-from accord_coder.process_memory import conceal_process
+
+if TYPE_CHECKING:
+    from accord_coder.models.user_keyring import UserKeyring
 
 __all__ = ("ApiKeys", "KeyLocation")
 
 log = logging.getLogger("accord_coder")
 
 KeyLocation = Literal["keyring", "file"]
-_SERVICE = "accord"  # in the keyring
 
 
 class _StoredKey(Struct, frozen=True, omit_defaults=True):
@@ -53,6 +54,8 @@ class ApiKeys:
     def conceal(self) -> None:
         """Protect the memory of this process from other processes if it has keys."""
         if any(map(self.has_key, PROVIDERS)):
+            from accord_coder.process_memory import conceal_process  # ctypes is slow to import
+
             conceal_process()
 
     def in_environment(self, source: ModelProvider) -> bool:
@@ -135,39 +138,27 @@ def _read_private(path: Path) -> dict[str, _StoredKey]:
 
 def _save_in_keyring(source_id: str, key: str) -> bool:
     """Save a key in the keyring; return whether that worked."""
-    try:
-        import keyring
-        from keyring.errors import KeyringError
-    except ImportError:
-        return False
-    try:
-        keyring.set_password(_SERVICE, source_id, key)
-        return keyring.get_password(_SERVICE, source_id) == key
-    except (KeyringError, RuntimeError, OSError):
-        return False
+    keyring = _keyring()
+    return keyring is not None and keyring.save(source_id, key)
 
 
 def _read_keyring(source_id: str) -> str | None:
-    try:
-        import keyring
-        from keyring.errors import KeyringError
-    except ImportError:
+    keyring = _keyring()
+    if keyring is None:
         log.warning("! a key is in the keyring, and `keyring` is not installed")
         return None
-    try:
-        return keyring.get_password(_SERVICE, source_id)
-    except (KeyringError, RuntimeError, OSError) as exc:
-        log.warning("! the keyring failed: %s", type(exc).__name__)
-        return None
+    return keyring.read(source_id)
 
 
 def _delete_from_keyring(source_id: str) -> None:
+    if (keyring := _keyring()) is not None:
+        keyring.delete(source_id)
+
+
+def _keyring() -> UserKeyring | None:
+    """Return the user's keyring, None if the package is not installed; it is slow to import."""
     try:
-        import keyring
-        from keyring.errors import KeyringError
+        from accord_coder.models.user_keyring import UserKeyring
     except ImportError:
-        return
-    try:
-        keyring.delete_password(_SERVICE, source_id)
-    except (KeyringError, RuntimeError, OSError) as exc:
-        log.warning("! the keyring did not delete a key: %s", type(exc).__name__)
+        return None
+    return UserKeyring()

@@ -1,14 +1,9 @@
-"""Model servers on this machine: `--model local` finds them on the ports they use by default."""
+"""Model servers on this machine, on the ports that they use by default."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-
-import msgspec
 from msgspec import Struct
 
-from accord_coder.models.base import ModelError
 from accord_coder.models.providers import ModelProvider
 
 __all__ = (
@@ -16,15 +11,11 @@ __all__ = (
     "SERVERS",
     "LocalModel",
     "LocalServer",
-    "find_local_models",
     "is_local",
     "local_provider",
-    "pick_local_model",
 )
 
 LOCAL = "local"  # the name of the model that is picked; `local:NAME` names one
-_TIMEOUT_S = 3.0
-_MAX_BYTES = 4 * 1024 * 1024
 
 
 class LocalServer(Struct, frozen=True):
@@ -51,15 +42,6 @@ class LocalModel(Struct, frozen=True):
     context_size: int | None = None
 
 
-class _Model(Struct):
-    id: str
-    max_model_len: int | None = None  # vLLM reports the context size
-
-
-class _Models(Struct):
-    data: list[_Model] = []
-
-
 def is_local(name: str) -> bool:
     """Return whether a model's name is `local` or `local:NAME`."""
     return name == LOCAL or (name.startswith(f"{LOCAL}:") and name != f"{LOCAL}:")
@@ -68,62 +50,3 @@ def is_local(name: str) -> bool:
 def local_provider(server: LocalServer) -> ModelProvider:
     """Return a provider for a server: its name for messages, and its optional key."""
     return ModelProvider(id=LOCAL, name=server.name, variables=("ACCORD_API_KEY",), keyless=True)
-
-
-async def find_local_models(servers: Sequence[LocalServer] | None = None) -> list[LocalModel]:
-    """Return the models of all servers that respond, by server and then by name."""
-    servers = SERVERS if servers is None else servers
-    found = await asyncio.gather(*map(_models_of, servers))
-    return [model for models in found for model in models]
-
-
-async def pick_local_model(name: str, servers: Sequence[LocalServer] | None = None) -> LocalModel:
-    """Return the model of `local` or `local:NAME`; raise `ModelError` if it is not available.
-
-    `local` is the first model, by name, of the first server that has any. Models whose name
-    contains "embed" compute embeddings and cannot answer.
-    """
-    servers = SERVERS if servers is None else servers
-    models = await find_local_models(servers)
-    wanted = name.partition(":")[2]
-    for model in models:
-        if model.name == wanted if wanted else "embed" not in model.name.lower():
-            return model
-    if models:
-        names = ", ".join(f"local:{model.name}" for model in models)
-        raise ModelError(
-            f"No local server has the model {wanted!r}: choose one of {names}."
-            if wanted
-            else f"The local servers have only models that compute embeddings: {names}."
-        )
-    tried = ", ".join(f"{server.name} ({server.base_url})" for server in servers)
-    raise ModelError(
-        f"No local model server responded. Tried {tried}. Start one, for example with"
-        " `ollama serve` after `ollama pull qwen3`; for another address use"
-        " `--model compatible:NAME --base-url URL`."
-    )
-
-
-async def _models_of(server: LocalServer) -> list[LocalModel]:
-    """Return the models of a server, none if it does not respond in time or in another format."""
-    import httpx2
-
-    try:
-        async with (
-            asyncio.timeout(_TIMEOUT_S),
-            # No proxy, no redirect: the server is on this machine.
-            httpx2.AsyncClient(trust_env=False, follow_redirects=False) as client,
-            client.stream("GET", f"{server.base_url}/models") as response,
-        ):
-            if response.status_code != 200:
-                return []
-            data = b""
-            async for piece in response.aiter_bytes():
-                data += piece
-                if len(data) > _MAX_BYTES:
-                    return []
-            models = msgspec.json.decode(data, type=_Models).data
-    except (TimeoutError, httpx2.HTTPError, msgspec.DecodeError):
-        return []
-    models.sort(key=lambda model: model.id)
-    return [LocalModel(server, model.id, model.max_model_len) for model in models]

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ("HOW_TO_GET_A_MODEL", "KEY_VARIABLES", "PROVIDERS", "ModelProvider", "provider_of")
+from accord import AuthRequired
+
+__all__ = (
+    "HOW_TO_GET_A_MODEL",
+    "KEY_VARIABLES",
+    "PROVIDERS",
+    "ModelProvider",
+    "missing_key_error",
+    "provider_of",
+)
 
 # For users of the demonstration model.
 HOW_TO_GET_A_MODEL = (
@@ -83,3 +92,12 @@ def provider_of(model: str) -> tuple[ModelProvider, str] | None:
         if source.id == provider:
             return source, name
     return None
+
+
+def missing_key_error(source: ModelProvider) -> AuthRequired:
+    """Return the error for a missing key of a provider."""
+    variables = " or ".join(source.variables)
+    return AuthRequired(
+        f"{source.name} needs a key: set {variables}, or run `accord agent --login {source.id}`",
+        data={"provider": source.id, "variables": list(source.variables)},
+    )

@@ -9,18 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accord import AuthRequired, InvalidParams, OptionChoice, SelectOption
+import msgspec
+
+from accord import InvalidParams, OptionChoice, SelectOption
 from accord_coder.models.local_servers import (
     LOCAL,
     SERVERS,
     LocalModel,
     LocalServer,
-    find_local_models,
     is_local,
     local_provider,
-    pick_local_model,
 )
-from accord_coder.models.providers import PROVIDERS, ModelProvider, provider_of
+from accord_coder.models.providers import PROVIDERS, ModelProvider, missing_key_error, provider_of
 from accord_coder.settings import Settings
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ __all__ = (
     "default_model",
     "effort_option",
     "local_models",
-    "missing_key_error",
     "model_choices",
     "model_option",
     "named_model",
@@ -72,14 +71,11 @@ def _configured(config: Path | None) -> str | None:
     """Return the model in the user's `config.toml`."""
     if config is None:
         return None
-    import tomllib
-
     try:
-        with (config / "config.toml").open("rb") as file:
-            model = tomllib.load(file).get("model")
+        model = msgspec.toml.decode((config / "config.toml").read_bytes()).get("model")
     except FileNotFoundError:
         return None
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as exc:
         log.warning("! config.toml cannot be read: %s", exc)
         return None
     return model if isinstance(model, str) else None
@@ -174,15 +170,6 @@ def _address(source: ModelProvider, settings: Settings, keys: ApiKeys) -> str | 
     return source.address
 
 
-def missing_key_error(source: ModelProvider) -> AuthRequired:
-    """Return the error for a missing key of a provider."""
-    variables = " or ".join(source.variables)
-    return AuthRequired(
-        f"{source.name} needs a key: set {variables}, or run `accord agent --login {source.id}`",
-        data={"provider": source.id, "variables": list(source.variables)},
-    )
-
-
 def _servers(settings: Settings) -> Sequence[LocalServer]:
     """Return the servers that `local` asks: only the one at `--base-url` if it is given."""
     if settings.base_url is not None and is_local(named_model(settings) or ""):
@@ -194,6 +181,8 @@ async def local_models(settings: Settings, keys: ApiKeys) -> list[LocalModel]:
     """Return the models to offer of servers on this machine, if the default is one of them."""
     if not is_local(default_model(settings, keys)):
         return []
+    from accord_coder.models.local_search import find_local_models
+
     return await find_local_models(_servers(settings))
 
 
@@ -206,6 +195,8 @@ async def open_model(
 
         return DemoModel()
     if is_local(name):
+        from accord_coder.models.local_search import pick_local_model
+
         picked = await pick_local_model(name, _servers(settings))
         provider = local_provider(picked.server)
         model = await asyncio.to_thread(

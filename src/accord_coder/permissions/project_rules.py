@@ -19,18 +19,13 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from accord_coder.directories import lock_directory, private_dir
+from accord_coder.directories import private_dir
 from accord_coder.permissions.rules import Rule
-from accord_coder.permissions.rules_file import (
-    InvalidRules,
-    lock_rules,
-    read_rules,
-    with_rule,
-    without_rule,
-    write_rules_file,
-)
+from accord_coder.permissions.rules_file import InvalidRules, read_rules
 
 __all__ = ("EffectiveRules", "ProjectRules", "TrustStore")
+
+# What changes rules is imported when the user changes one: tomlkit and filelock are slow to import.
 
 log = logging.getLogger("accord_coder")
 
@@ -58,6 +53,8 @@ class TrustStore:
 
     def change(self, project: str, *, add: Iterable[Rule] = (), drop: Iterable[Rule] = ()) -> None:
         """Add or remove accepted rules. If they cannot be stored, they stay in memory."""
+        from accord_coder.directory_lock import lock_directory
+
         with self._lock:
             added, dropped = set(add), set(drop)
             if self._folder is not None:
@@ -121,10 +118,13 @@ class ProjectRules:
 
     def add(self, rule: Rule) -> str | None:
         """Add a rule of the user. If it cannot be stored, return the reason; it stays in memory."""
+        from accord_coder.permissions import rules_editor
+
         try:
-            with lock_rules(Path(self.project)):
+            with rules_editor.lock_rules(Path(self.project)):
                 text, rules = read_rules(Path(self.project))
-                write_rules_file(Path(self.project), with_rule(text, rules, rule))
+                new = rules_editor.with_rule(text, rules, rule)
+                rules_editor.write_rules_file(Path(self.project), new)
         except (InvalidRules, OSError) as exc:
             self._unwritten.append(rule)
             return str(exc)
@@ -137,9 +137,12 @@ class ProjectRules:
         if rule in self._unwritten:
             self._unwritten.remove(rule)
             return
-        with lock_rules(Path(self.project)):
+        from accord_coder.permissions import rules_editor
+
+        with rules_editor.lock_rules(Path(self.project)):
             text, rules = read_rules(Path(self.project))
-            write_rules_file(Path(self.project), without_rule(text, rules, rule))
+            new = rules_editor.without_rule(text, rules, rule)
+            rules_editor.write_rules_file(Path(self.project), new)
         self._trust.change(self.project, drop=[rule])
 
     def trust_all(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Iterable
 from functools import cache
 from pathlib import PurePath
@@ -189,8 +190,6 @@ def _folded(part: str) -> str:
     if part.isascii():
         part = part.lower()
     else:
-        import unicodedata
-
         # macOS compares like this, and older versions ignored these characters.
         part = unicodedata.normalize("NFC", part.translate(_IGNORED)).casefold()
     # Windows drops these suffixes.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
@@ -100,8 +101,6 @@ def _check_url(address: str) -> SplitResult:
 
 
 async def _get(url: SplitResult, context: ToolContext) -> Page:
-    from http.client import HTTPException
-
     host = url.hostname or ""
     try:
         async with asyncio.timeout(_MAX_SECONDS):

@@ -9,6 +9,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from mcp import types
+from mcp.types import CallToolResult
+from mcp.types import ContentBlock as McpContentBlock
+from mcp.types import Tool as Listed
 
 from accord import AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, Turn
 from accord_coder.mcp_client import McpConnection, McpError, McpServers
@@ -17,10 +21,6 @@ from accord_coder.tools.base import Tool
 from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
-    from mcp.types import CallToolResult
-    from mcp.types import ContentBlock as McpContentBlock
-    from mcp.types import Tool as Listed
-
     from accord.agent import ToolCallHandle
     from accord_coder.loop.coder_session import CoderSession
     from accord_coder.tools.context import ToolContext
@@ -125,8 +125,6 @@ class McpTool(Tool[Any]):
 
 
 def _content(block: McpContentBlock) -> ContentBlock:
-    from mcp import types
-
     match block:
         case types.TextContent():
             return block.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +24,6 @@ def attached_content(agent: ConnectedAgent, files: Iterable[Path]) -> Iterator[C
 
 
 def _content(agent: ConnectedAgent, path: Path) -> ContentBlock:
-    import mimetypes  # slow to import, and only needed for files
-
     mime_type = mimetypes.guess_type(path.name)[0]
     size = path.stat().st_size
     link = ResourceLink(path.as_uri(), path.name, mime_type=mime_type, size=size)

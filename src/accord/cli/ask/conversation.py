@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accord.cli.ask.attachments import attached_content
 from accord.cli.ask.cancellation import Deadline
 from accord.cli.ask.login import log_in
 from accord.cli.ask.options import STOPPED_EARLY, AskOptions, exit_status
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from accord.client.events import PermissionRequest
     from accord.client.permissions import Policy
     from accord.transports.process import ProcessTransport
+    from accord.types.content import ContentBlock
 
 __all__ = ("Conversation",)
 
@@ -39,6 +40,7 @@ class Conversation:
         interactive: bool,
         auth_methods: list[str],
         initialize_timeout_s: float,
+        attach: Callable[[ConnectedAgent, Iterable[Path]], Iterable[ContentBlock]] | None,
     ) -> None:
         self._options = options
         self._view = view
@@ -46,6 +48,7 @@ class Conversation:
         self._interactive = interactive
         self._auth_methods = auth_methods  # filled in when the agent is connected
         self._initialize_timeout_s = initialize_timeout_s
+        self._attach = attach  # None if there are no files
         self._rejected: list[PermissionRequest] = []  # because the user could not be asked
 
     async def run(self, new_transport: Callable[[], ProcessTransport]) -> int:
@@ -88,7 +91,7 @@ class Conversation:
         self._view.session_opened(agent, session)
         contents = [
             *([options.prompt] if options.prompt else []),
-            *attached_content(agent, options.files),
+            *(() if self._attach is None else self._attach(agent, options.files)),
         ]
         turn = session.prompt(*contents, cancel_timeout_s=QUIT_S)
         show_event = self._view.get().show_event

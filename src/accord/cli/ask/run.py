@@ -86,6 +86,11 @@ class AskProgram:
                 transports[0].spawn()
                 from accord.cli.ask.conversation import Conversation
 
+                attach = None
+                if self._options.files:
+                    from accord.cli.ask.attachments import attached_content
+
+                    attach = attached_content
                 conversation = Conversation(
                     self._options,
                     self._view,
@@ -93,6 +98,7 @@ class AskProgram:
                     interactive=self._interactive,
                     auth_methods=self._auth_methods,
                     initialize_timeout_s=INITIALIZE_S,
+                    attach=attach,
                 )
                 return await conversation.run(connection_transport)
             finally:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from accord.cli.ask.safe_text import printable
 from accord.cli.ask.screen.rows import Row
+from accord.types.git_patch import unified_diff
 from accord.types.tool_calls import Diff
 
 __all__ = ("diff_counts", "diff_rows")
@@ -54,12 +55,7 @@ def _lines_of(diff: Diff) -> Iterator[str]:
         return
     old, new = (diff.old or "").splitlines(), (diff.new or "").splitlines()
     if len(old) * len(new) <= MAX_COMPARED:
-        import difflib  # slow to import, and only needed without a patch
-
-        lines = difflib.unified_diff(old, new, lineterm="")
-        next(lines, None)  # the file header
-        next(lines, None)
-        yield from lines
+        yield from unified_diff(old, new)
         return
     same = _common_prefix(old, new)
     after = _common_prefix(old[same:][::-1], new[same:][::-1])
