@@ -10,7 +10,7 @@ import pytest
 from accord.cli.click_group import main
 from accord.cli.main import COMMANDS, load_command
 from accord_conformance.traffic.recording import write, write_judged_side
-from conformance.doubles.talking import Talker
+from conformance.doubles.conversation import Talker
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

@@ -1,4 +1,4 @@
-"""Conversations between our client and the script agent, recorded as they pass."""
+"""Recorded conversations between Accord's client and the script agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from versions import only
 AGENT = (sys.executable, "-W", "error", "-m", "accord", "agent", "script")
 Recorded = list[tuple[float, Side, bytes]]
 
-# One of everything that the script agent can say without a way out of the conversation.
+# One prompt for each feature of the script agent that ends normally.
 PROMPTS = (
     "help",
     "echo hello",
@@ -46,7 +46,7 @@ PROMPTS = (
 
 
 async def record(version: int, cwd: Path, prompts: Iterable[str] = PROMPTS) -> Recorded:
-    """Return all frames of a conversation in which everything is tried, and a turn cancelled."""
+    """Return all frames of a conversation that uses every feature, and a cancelled turn."""
     frames: Recorded = []
     begun = time.monotonic()
 

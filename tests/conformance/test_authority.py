@@ -1,4 +1,4 @@
-"""Every rule says on whose authority it is asked, and only the protocol's own decides."""
+"""The authority of each rule: only the protocol's own rules decide the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from accord_conformance.reports.report import Report
 from accord_conformance.reports.run_result import EXIT_FAILED, RunResult, verdict
 from accord_conformance.rules.manifest import AUTHORITIES, Requirement, requirements, rule_files
 from accord_conformance.rules.sources import links
-from conformance.doubles.talking import Talker
+from conformance.doubles.conversation import Talker
 
 PAGES = Path(__file__).parents[2] / "docs" / "explanation"
 RULES = requirements().values()
@@ -22,13 +22,13 @@ PAIRS = [(rule, version) for rule in RULES for version in rule.versions]
 
 
 def rows() -> dict[str, dict[str, Any]]:
-    """Return the rows as they are in the files."""
+    """Return the rows of the rule files."""
     files = [tomllib.loads(path.read_text("utf-8")) for path in rule_files()]
     return {name: row for file in files for name, row in file.items() if isinstance(row, dict)}
 
 
 def opened(version: int) -> Talker:
-    """Return a conversation with a session in it."""
+    """Return a conversation with an open session."""
     talker = Talker(version)
     talker.initialize()
     talker.new()
@@ -36,7 +36,7 @@ def opened(version: int) -> Talker:
 
 
 def broken_in(rule: Requirement, version: int, **more: Any) -> Report:
-    """Return a report in which only this rule was broken."""
+    """Return a report in which only this rule failed."""
     report = Report(version=version)
     by = "client" if rule.who == "client" else "agent"
     report.add(Finding(rule=rule.id, passed=False, by=by, expected="a", got="b", **more))
@@ -68,7 +68,7 @@ def test_only_a_must_of_the_protocol_decides_the_exit_status(strict: bool) -> No
         assert (outcome == "advised") == weak, (rule.id, version)
 
 
-def test_authority_rests_on_the_source_that_is_named() -> None:
+def test_authority_follows_from_the_named_source() -> None:
     for rule in RULES:
         kinds = {
             "schema": "schema" in rule.source,
@@ -77,14 +77,14 @@ def test_authority_rests_on_the_source_that_is_named() -> None:
             "derived": True,
         }
         for version, authority in rule.authority.items():
-            # A schema also says in words what follows from its types.
+            # A schema also describes in prose what its types express.
             named = kinds[authority] or rule.id in SAID_BY_THE_SCHEMA
             assert named, (rule.id, version, authority)
         if not (kinds["schema"] or kinds["text"]):
             assert not any(map(rule.is_normative, rule.versions)), rule.id
 
 
-# The pages that are named for it describe a field whose explanation in the schema says the same.
+# The named pages describe a field that the schema describes in the same way.
 SAID_BY_THE_SCHEMA = {"R-MCP-10"}
 
 
@@ -104,20 +104,20 @@ SAID_BY_THE_SCHEMA = {"R-MCP-10"}
         ("R-GEN-12", 1, "text"),
     ],
 )
-def test_rules_that_many_agents_break_have_been_judged_one_by_one(
+def test_rules_that_many_agents_violate_were_reviewed_individually(
     name: str, version: int, authority: str
 ) -> None:
     assert requirements()[name].authority_in(version) == authority
 
 
-def test_without_an_agreed_version_the_weakest_authority_counts() -> None:
+def test_without_a_negotiated_version_the_weakest_authority_counts() -> None:
     assert requirements()["R-ERR-03"].authority_in(None) == "derived"
     assert requirements()["R-GEN-03"].authority_in(None) == "text"
 
 
-def test_key_that_the_protocol_has_elsewhere_is_advice_and_a_custom_one_is_not() -> None:
+def test_misplaced_protocol_key_is_an_advisory_and_a_custom_key_is_not() -> None:
     talker = opened(1)
-    talker.tool(subagents={})  # of the unstable schema
+    talker.tool(subagents={})  # in the unstable schema
     report = talker.report()
     assert report.outcome(requirements()["R-GEN-12"]) == "advised"
     assert report.failed_rules() == []
@@ -127,7 +127,7 @@ def test_key_that_the_protocol_has_elsewhere_is_advice_and_a_custom_one_is_not()
     assert talker.report().failed_rules() == ["R-GEN-12"]
 
 
-def test_agent_without_tool_calls_to_cancel_is_advised_and_a_wrong_error_is_not() -> None:
+def test_agent_without_tool_call_cancellation_has_an_advisory_and_a_wrong_error_does_not() -> None:
     for code, outcome in ((-32601, "advised"), (-32603, "failed")):
         talker = opened(2)
         talker.refused("tool_call/cancel", talker.here(toolCallId="none"), code)
@@ -135,7 +135,7 @@ def test_agent_without_tool_calls_to_cancel_is_advised_and_a_wrong_error_is_not(
         assert report.outcome(requirements()["R-TCAN-05"]) == outcome
 
 
-def test_advice_stays_advice_when_connections_are_joined() -> None:
+def test_advisories_are_kept_when_connections_are_merged() -> None:
     rule = requirements()["R-GEN-12"]
     whole = Report(version=1)
     for _ in range(2):
@@ -145,7 +145,7 @@ def test_advice_stays_advice_when_connections_are_joined() -> None:
     assert (whole.outcome(rule), whole.authority(rule)) == ("failed", "text")
 
 
-def test_sources_are_links_except_what_was_derived() -> None:
+def test_sources_are_links_unless_derived() -> None:
     for rule, version in PAIRS:
         found = links(rule, version)
         assert found, rule.id
@@ -160,7 +160,7 @@ def test_sources_are_links_except_what_was_derived() -> None:
     assert [link.label for link in links(requirements()["R-GEN-01"], 1)] == ["v1 docs: overview"]
 
 
-def test_what_real_agents_broke_has_a_hint_how_to_fix_it() -> None:
+def test_rules_that_real_agents_violate_have_a_hint() -> None:
     page = (PAGES / "conformance-findings.md").read_text("utf-8")
     named = set(re.findall(r"R-[A-Z]+-\d+", page))
     assert sorted(name for name in named if not requirements()[name].hint) == []

@@ -1,4 +1,4 @@
-"""Each judge finds what breaks its rule, and nothing else; what keeps all rules is clean."""
+"""Each judge finds the violation of its rule, and nothing else, and accepts conforming messages."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 
 from accord_conformance.judges.observer import observed_rules
 from accord_conformance.rules.manifest import requirements
-from conformance.doubles.kept import everything
-from conformance.doubles.talking import DOUBLES, Double
+from conformance.doubles.conforming import everything
+from conformance.doubles.conversation import DOUBLES, Double
 
-for name in ("framing", "handshake", "fields", "sessions", "turns", "work", "families"):
+for name in ("framing", "handshake", "fields", "sessions", "turns", "work", "nes_and_mcp"):
     importlib.import_module(f"conformance.doubles.{name}")
 
 
 @pytest.mark.parametrize("double", DOUBLES, ids=repr)
-def test_double_is_told_of_with_this_rule_and_no_other(double: Double) -> None:
+def test_double_fails_this_rule_and_no_other(double: Double) -> None:
     report = double.report()
     broken = {finding.rule: finding for finding in report.failures()}
     assert set(broken) == {double.rule} | double.also, [
@@ -31,7 +31,7 @@ def test_double_is_told_of_with_this_rule_and_no_other(double: Double) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_what_keeps_all_rules_is_clean(version: int) -> None:
+def test_conforming_conversation_has_no_findings(version: int) -> None:
     report = everything(version).report()
     assert [(found.rule, found.expected, found.got) for found in report.failures()] == []
     assert report.version == version
@@ -41,7 +41,7 @@ def test_every_judged_rule_has_a_double() -> None:
     assert sorted(observed_rules() - {double.rule for double in DOUBLES}) == []
 
 
-def test_every_judged_rule_is_told_of_when_it_is_kept() -> None:
+def test_every_judged_rule_is_exercised_by_a_conforming_conversation() -> None:
     reports = [everything(version).report() for version in (1, 2)]
     reports += [double.report() for double in DOUBLES]
     kept = {rule for report in reports for rule, found in report.rules.items() if found.passed}
@@ -49,5 +49,5 @@ def test_every_judged_rule_is_told_of_when_it_is_kept() -> None:
     assert missing == [], missing
 
 
-# What is forbidden in one version as a whole: that it was not sent says nothing.
+# A rule that forbids something in a whole version is not exercised by its absence.
 NEVER_KEPT = {"R-FS-08", "R-TERM-13"}

@@ -1,4 +1,4 @@
-"""Each enum and union of both versions: which rule a value that it does not have breaks."""
+"""The rule for an unknown value of each enum and union of both versions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from accord_conformance.judges.field_rule import absent, fields
 from accord_conformance.judges.fields import rule_for_problem
 from accord_conformance.traffic.connection_state import methods
 from accord_conformance.traffic.strict_types import Member, ProblemKind, TypeProblem, owner_of
-from conformance.doubles.talking import Talker
+from conformance.doubles.conversation import Talker
 
 OTHERWISE = "R-INIT-08"
-# The enums and unions that no rule of their own is about, with the keys that they stand at.
+# Enums and unions without a rule of their own, with their keys.
 WITHOUT_A_RULE = {
     1: {
         "PlanEntry.priority",
@@ -67,7 +67,7 @@ class Place(NamedTuple):
 
 
 def places(shape: Shape, place: Place, above: tuple[str, ...] = ()) -> Iterator[Place]:
-    """Yield all enums and tags below, and the ways in which a value may be wrong there."""
+    """Yield all enums and tags below, and how a value there can be wrong."""
     objects = [kind for kind in shape if isinstance(kind, Object)]
     for kind in shape:
         match kind:
@@ -105,7 +105,7 @@ def tags(objects: list[Object], place: Place) -> Iterator[Place]:
 
 
 def rules(version: int) -> dict[Place, str]:
-    """Return the rule that a wrong value breaks, at each place of the protocol."""
+    """Return the rule that a wrong value violates, for each place of the protocol."""
     found: dict[Place, str] = {}
     for method in methods(version):
         if method.name.startswith("proxy/"):
@@ -129,11 +129,11 @@ def at(place: Place, version: int) -> str:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_wrong_values_break_the_rule_that_is_about_them(version: int) -> None:
+def test_wrong_value_violates_the_rule_for_it(version: int) -> None:
     bare = {
         place.name
         for place, rule in rules(version).items()
-        # Where config options stand has many names.
+        # The members with config options have several names.
         if rule == OTHERWISE and "configOptions" not in place.path
     }
     assert bare == WITHOUT_A_RULE[version]
@@ -147,7 +147,7 @@ def test_wrong_values_break_the_rule_that_is_about_them(version: int) -> None:
         (1, "Annotations.audience", "value", "R-CONT-01"),
         (1, "PromptRequest.type", "value", "R-CONT-01"),
         (1, "CompactionUpdate.type", "value", "R-CONT-01"),
-        (1, "Notice.severity", "custom", ""),  # open in version 1, too
+        (1, "Notice.severity", "custom", ""),  # open in version 1 too
         (2, "IdleStateUpdate.stopReason", "custom", "R-PROMPT-21"),
         (2, "UpdateSessionNotification.state", "variant", "R-PROMPT-21"),
         (2, "AuthStatusResponse.state", "custom", "R-EXT-09"),
@@ -165,7 +165,9 @@ def test_wrong_values_break_the_rule_that_is_about_them(version: int) -> None:
         (2, "PlanUpdate.type", "variant", "R-PLAN-07"),
     ],
 )
-def test_wrong_value_at_a_place_breaks(version: int, where: str, what: str, rule: str) -> None:
+def test_wrong_value_at_a_place_violates_its_rule(
+    version: int, where: str, what: str, rule: str
+) -> None:
     found = {
         told
         for place, told in rules(version).items()
@@ -174,7 +176,7 @@ def test_wrong_value_at_a_place_breaks(version: int, where: str, what: str, rule
     assert found == {rule}
 
 
-def test_value_of_no_rule_is_told_with_the_values_of_the_version() -> None:
+def test_value_without_a_rule_is_reported_with_the_valid_values() -> None:
     talker = Talker(1)
     talker.initialize()
     talker.new()
@@ -186,7 +188,7 @@ def test_value_of_no_rule_is_told_with_the_values_of_the_version() -> None:
     assert "values" in finding.requirement.rule
 
 
-def test_renaming_a_wire_type_or_a_member_cannot_change_a_verdict_unnoticed() -> None:
+def test_renaming_a_wire_type_or_member_cannot_change_a_verdict_unnoticed() -> None:
     with pytest.raises(TypeError, match=r"accord\.v1\.prompt\.PromptResponse has no member why"):
         fields(v1.PromptResponse, "why")
     with pytest.raises(TypeError, match="PromptResponse has stopReason"):

@@ -1,4 +1,4 @@
-"""Whatever comes, the observer takes it: peers under test send anything."""
+"""The observer accepts any message: peers under test send anything."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from accord_conformance.judges.observer import Observer
-from conformance.doubles.kept import everything
+from conformance.doubles.conforming import everything
 
 ODD: tuple[Any, ...] = (None, True, -1, 1.5, 2**70, "", "s1", "\ud800", [], [None], {}, {"": {}})
 
 
 def mutated(value: Any, chance: random.Random) -> Any:
-    """Return a JSON value with some parts replaced, left out or repeated."""
+    """Return a JSON value with some parts replaced, removed or repeated."""
     if chance.random() < 0.06:
         return chance.choice(ODD)
     if isinstance(value, dict):
@@ -33,12 +33,12 @@ def mutated(value: Any, chance: random.Random) -> Any:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("version", [1, 2])
-def test_mutated_conversations_are_judged_to_the_end(version: int, seed: int) -> None:
+def test_mutated_conversations_are_judged_completely(version: int, seed: int) -> None:
     chance = random.Random(seed)
     observer = Observer()
     for frame in everything(version).observer.state.frames:
         text = frame.text
-        if frame.number > 6:  # it is settled which version is spoken
+        if frame.number > 6:  # the version is known
             text = json.dumps(mutated(json.loads(text), chance)).encode()
         for _ in range(1 + (chance.random() < 0.05)):
             observer.receive(frame.sender, text, frame.time)

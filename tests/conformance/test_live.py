@@ -1,4 +1,4 @@
-"""Our own agent and our own client, as real processes, keep all rules."""
+"""The script agent and Accord's client conform, as real processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def failures(report: Report) -> list[tuple[str, str, str]]:
 
 
 @BOTH
-async def test_script_agent_and_our_client_keep_all_rules(version: int, tmp_path: Path) -> None:
+async def test_script_agent_and_accord_client_conform(version: int, tmp_path: Path) -> None:
     observer = Observer()
     frames = await record(version, tmp_path)
     for time, sender, text in frames:
@@ -33,7 +33,7 @@ async def test_script_agent_and_our_client_keep_all_rules(version: int, tmp_path
     lines = [recording.write(time, sender, text) for time, sender, text in frames]
     assert failures(judge_recording(lines).finish()) == []
 
-    # Nobody said who wrote what: it shows.
+    # The direction is not recorded: it follows from the frames.
     guessed = list(recording.read(text for _, _, text in frames))
     senders = [item.sender for item in guessed if isinstance(item, recording.Recorded)]
     assert senders == [sender for _, sender, _ in frames]

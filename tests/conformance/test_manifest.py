@@ -1,4 +1,4 @@
-"""The manifest of the conformance kit: complete, in our own words, honest about who judges what."""
+"""The manifest of rules is complete and correct."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "explanation" / "conformance.md"
 LEVELS = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"}
 LEAST_RULES = 644
-MAX_PLANNED = 49  # what waits for transports and routers
+MAX_PLANNED = 49  # rules about transports and routing
 
 
-def test_no_rule_is_lost_and_all_are_in_order() -> None:
+def test_rules_are_complete_and_in_order() -> None:
     ids = list(requirements())
     assert len(ids) >= LEAST_RULES
     in_files = re.findall(
@@ -43,7 +43,7 @@ def test_rules_are_one_sentence_each() -> None:
         assert "§" not in rule.rule, rule
 
 
-def test_rules_say_all_there_is_to_know() -> None:
+def test_rules_have_all_fields() -> None:
     for rule in requirements().values():
         assert rule.level.upper() in LEVELS, rule
         assert rule.area in areas(), rule
@@ -53,23 +53,23 @@ def test_rules_say_all_there_is_to_know() -> None:
         assert rule.source, rule
 
 
-def test_what_is_untestable_says_why() -> None:
+def test_untestable_rules_have_a_reason() -> None:
     for rule in requirements().values():
         assert bool(rule.reason) == (rule.how == "untestable"), rule
 
 
-def test_what_is_observed_is_what_judges_tell_of() -> None:
+def test_observed_rules_are_those_of_the_judges() -> None:
     marked = {rule.id for rule in requirements().values() if rule.how == "observed"}
     assert marked == observed_rules()
 
 
-def test_less_and_less_is_planned(capsys: pytest.CaptureFixture[str]) -> None:
+def test_number_of_planned_rules_does_not_grow(capsys: pytest.CaptureFixture[str]) -> None:
     count = Counter(rule.how for rule in requirements().values())
     print(dict(count))
     assert count["planned"] <= MAX_PLANNED
 
 
-def test_most_of_what_must_be_on_stdio_is_judged() -> None:
+def test_most_must_rules_on_stdio_are_judged() -> None:
     asked = [
         rule
         for rule in requirements().values()

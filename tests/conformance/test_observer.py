@@ -1,4 +1,4 @@
-"""The observer: whom it blames, what it leaves unsaid, and how reports add up."""
+"""The observer: which side a finding is for, what is not a finding, and merging of reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from accord_conformance.judges.observer import Observer
 from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.report import MAX_FAILURES, Report
 from accord_conformance.rules.manifest import requirements
-from conformance.doubles.talking import Talker
+from conformance.doubles.conversation import Talker
 from quirk import quirk
 
 
@@ -19,7 +19,7 @@ def opened(version: int) -> Talker:
     return talker
 
 
-def test_findings_are_told_with_the_frame_that_shows_them() -> None:
+def test_findings_have_the_frame_that_shows_them() -> None:
     observer = Observer()
     (found,) = observer.receive("agent", b"Starting...", 1.5)
     assert (found.rule, found.passed, found.by) == ("R-STDIO-04", False, "agent")
@@ -27,13 +27,13 @@ def test_findings_are_told_with_the_frame_that_shows_them() -> None:
     assert (frame.number, frame.time, frame.text) == (1, 1.5, b"Starting...")
 
 
-def test_blank_lines_mean_nothing() -> None:
+def test_blank_lines_are_ignored() -> None:
     observer = Observer()
     assert observer.receive("agent", b"  \r") == []
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_an_end_and_a_cancel_that_cross_are_no_finding(version: int) -> None:
+def test_end_and_cancel_that_cross_are_not_a_finding(version: int) -> None:
     talker = opened(version)
     prompt = talker.prompt()
     talker.note("session/cancel", talker.here())
@@ -41,7 +41,7 @@ def test_an_end_and_a_cancel_that_cross_are_no_finding(version: int) -> None:
     assert list(talker.report().failures()) == []
 
 
-def test_release_that_nobody_is_left_to_answer_is_a_release() -> None:
+def test_unanswered_release_at_the_end_counts_as_a_release() -> None:
     talker = opened(1)
     command = talker.here(command="make")
     talker.call("terminal/create", command, {"terminalId": "x"}, "agent")
@@ -52,14 +52,14 @@ def test_release_that_nobody_is_left_to_answer_is_a_release() -> None:
     assert report.rules["R-TERM-09"].passed
 
 
-def test_recording_that_begins_in_the_middle_is_no_finding() -> None:
+def test_recording_that_starts_late_has_no_findings() -> None:
     talker = Talker(1)
     talker.answer(7, {"stopReason": "end_turn"})
     talker.update("agent_message_chunk", content={"type": "text", "text": "Hello"})
     assert list(talker.report().failures()) == []
 
 
-def test_vendor_extensions_are_no_finding() -> None:
+def test_vendor_extensions_are_not_findings() -> None:
     talker = opened(2)
     talker.call("_example.com/dance", {"any": 1}, {"thing": 2})
     talker.note("$/progress", {"any": 1}, "agent")
@@ -68,7 +68,7 @@ def test_vendor_extensions_are_no_finding() -> None:
     assert list(talker.report().failures()) == []
 
 
-def test_what_follows_a_false_version_2_is_judged_as_version_1() -> None:
+def test_messages_after_a_false_version_2_are_judged_as_version_1() -> None:
     talker = Talker(2)
     body = {"info": None, "capabilities": None, "agentInfo": {"name": "a", "version": "1"}}
     talker.initialize(says={**body, "authMethods": []})
@@ -78,15 +78,15 @@ def test_what_follows_a_false_version_2_is_judged_as_version_1() -> None:
     assert {found.rule for found in talker.report().failures()} == {"R-INIT-06"}
 
 
-def test_what_did_not_come_into_play_is_not_exercised() -> None:
+def test_rule_without_an_occasion_is_not_exercised() -> None:
     report = opened(1).report()
     rules = requirements()
     assert report.outcome(rules["R-SESS-01"]) == "passed"
     assert report.outcome(rules["R-CANCEL-05"]) == "not exercised"
-    assert "R-CANCEL-07" not in {rule.id for rule in report.applicable_rules()}  # of version 2
+    assert "R-CANCEL-07" not in {rule.id for rule in report.applicable_rules()}  # in version 2
 
 
-def test_broken_should_is_a_warning() -> None:
+def test_failed_should_rule_is_a_warning() -> None:
     report = Report()
     report.add(Finding(rule="R-INIT-19", passed=False, by="agent"))
     assert report.outcome(requirements()["R-INIT-19"]) == "warned"
@@ -94,7 +94,7 @@ def test_broken_should_is_a_warning() -> None:
     assert report.failed_rules(strict=True) == ["R-INIT-19"]
 
 
-def test_reports_of_connections_are_joined() -> None:
+def test_reports_of_connections_are_merged() -> None:
     whole = Report()
     for _ in range(MAX_FAILURES):
         part = Report(version=1, frames=2)
@@ -115,7 +115,7 @@ def test_sums_count_each_rule_once() -> None:
     assert counted == len(list(report.applicable_rules()))
 
 
-def test_error_for_an_id_without_method_and_result_may_have_that_id() -> None:
+def test_error_for_an_id_without_method_and_result_can_have_that_id() -> None:
     talker = opened(1)
     talker.observer.receive("client", b'{"jsonrpc":"2.0","id":4712}')
     error = b'{"jsonrpc":"2.0","id":4712,"error":{"code":-32600,"message":"Invalid request"}}'
@@ -124,7 +124,7 @@ def test_error_for_an_id_without_method_and_result_may_have_that_id() -> None:
 
 
 @pytest.mark.parametrize("answer_comes_first", [False, True])
-def test_question_that_is_withdrawn_at_the_close_counts_once_it_is_answered(
+def test_request_withdrawn_at_the_close_counts_after_its_response(
     answer_comes_first: bool,
 ) -> None:
     talker = opened(2)
@@ -145,7 +145,7 @@ def test_question_that_is_withdrawn_at_the_close_counts_once_it_is_answered(
 
 
 @pytest.mark.parametrize("ident", ['"no name"', "77", "null"])
-def test_error_that_repeats_the_id_of_a_message_without_a_method_is_no_finding(ident: str) -> None:
+def test_error_with_the_id_of_a_message_without_a_method_is_not_a_finding(ident: str) -> None:
     talker = opened(1)
     talker.observer.receive("agent", f'{{"jsonrpc":"2.0","id":{ident},"method":5}}'.encode())
     error = f'{{"jsonrpc":"2.0","id":{ident},"error":{{"code":-32600,"message":"Invalid"}}}}'
@@ -157,7 +157,7 @@ def test_error_that_repeats_the_id_of_a_message_without_a_method_is_no_finding(i
     ("asked", "answered", "fits"),
     [("7.0", "7", True), ("7", "7.0", True), ("1e1", "10", True), ("7", '"7"', False)],
 )
-def test_ids_are_the_same_when_their_json_values_are(asked: str, answered: str, fits: bool) -> None:
+def test_ids_are_equal_if_their_json_values_are(asked: str, answered: str, fits: bool) -> None:
     talker = opened(1)
     call = f'{{"jsonrpc":"2.0","id":{asked},"method":"_accord/any","params":{{}}}}'
     talker.observer.receive("client", call.encode())
@@ -172,7 +172,7 @@ def test_ids_are_the_same_when_their_json_values_are(asked: str, answered: str, 
     "members",
     ['"result":{"any":1},"error":null', '"result":null,"error":{"code":-32601,"message":"No"}'],
 )
-def test_member_that_is_null_beside_the_other_one_is_absent(members: str) -> None:
+def test_null_member_next_to_the_other_one_is_absent(members: str) -> None:
     talker = opened(1)
     ident = talker.ask("_accord/any", {})
     reply = f'{{"jsonrpc":"2.0","id":{ident},{members}}}'
@@ -181,7 +181,7 @@ def test_member_that_is_null_beside_the_other_one_is_absent(members: str) -> Non
 
 
 @quirk("null-result")
-def test_null_for_an_empty_result_is_told_of_and_nothing_else() -> None:
+def test_null_for_an_empty_result_is_the_only_finding() -> None:
     talker = opened(1)
     talker.call("session/close", talker.here(), None)
     assert {found.rule for found in talker.report().failures()} == {"R-GEN-10"}

@@ -1,4 +1,4 @@
-"""What a client of Accord's tells of what it holds."""
+"""The state that Accord's client reports to a state probe."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parts(version: int) -> list[dict[str, Any]]:
 
 
 @BOTH
-async def test_it_is_told_in_the_words_of_the_protocol(version: int) -> None:
+async def test_state_has_the_members_of_the_protocol(version: int) -> None:
     async with agent_by_hand(version, unstable=True) as (agent, raw):
         session = await opened(agent, raw)
         async with session.events() as updates:
@@ -59,7 +59,7 @@ async def test_it_is_told_in_the_words_of_the_protocol(version: int) -> None:
 
 
 @pytest.mark.parametrize(("given", "ids"), [({}, None), ({"background": []}, [])])
-async def test_state_is_told_with_what_goes_on_behind_it(given: Any, ids: Any) -> None:
+async def test_state_has_the_background_work(given: Any, ids: Any) -> None:
     async with agent_by_hand(2) as (agent, raw):
         session = await opened(agent, raw)
         async with session.events() as updates:

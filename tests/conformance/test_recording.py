@@ -1,4 +1,4 @@
-"""Recorded conversations: what is written is read again, and plain dumps are understood."""
+"""Recordings: they are read as they were written, and plain dumps are understood."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"sessions":[]}}'
 
 
 @pytest.mark.parametrize("text", [ASK, b"no JSON at all", b'{"caf\xe9', "{\u00e9}".encode()])
-def test_what_is_written_is_read_again(text: bytes) -> None:
+def test_recording_survives_a_round_trip(text: bytes) -> None:
     line = write(0.25, "agent", text)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
@@ -30,33 +30,33 @@ def test_end_of_a_side_is_read() -> None:
     assert list(read([b'{"time":1,"from":"agent","end":true}'])) == [End("agent")]
 
 
-def test_frame_may_be_an_object() -> None:
+def test_frame_can_be_an_object() -> None:
     (found,) = read([b'{"direction":"sent","frame":{"jsonrpc":"2.0","method":"_x"}}'])
     assert found == Recorded(0.0, "client", b'{"jsonrpc":"2.0","method":"_x"}')
 
 
-def test_record_of_nobody_is_refused() -> None:
+def test_record_without_a_sender_is_rejected() -> None:
     with pytest.raises(ValueError, match="line 2"):
         list(read([b"", b'{"from":"me","frame":"x"}']))
 
 
 @pytest.mark.parametrize(("mine", "theirs"), [("> ", "< "), ("->", "<-"), ("client: ", "agent: ")])
-def test_prefixes_say_who_wrote(mine: str, theirs: str) -> None:
+def test_prefixes_name_the_sender(mine: str, theirs: str) -> None:
     found = list(read([mine.encode() + ANSWER, theirs.encode() + ASK]))
     assert found == [Recorded(0.0, "client", ANSWER), Recorded(0.0, "agent", ASK)]
 
 
-def test_writers_are_guessed_from_what_they_write() -> None:
+def test_senders_are_inferred_from_the_messages() -> None:
     create = b'{"jsonrpc":"2.0","id":1,"method":"terminal/create","params":{}}'
     created = b'{"jsonrpc":"2.0","id":1,"result":{"terminalId":"x"}}'
     noise = b"Loading..."
     lines = [noise, ASK, create, created, b"", ANSWER]
     found = [item.sender for item in read(lines) if isinstance(item, Recorded)]
-    # Both wait for the answer to 1: what it says tells to whom it goes.
+    # Both sides wait for the response to 1: its content shows the receiver.
     assert found == ["agent", "client", "agent", "client", "agent"]
 
 
-def test_mark_of_the_byte_order_is_no_part_of_the_first_frame() -> None:
+def test_byte_order_mark_is_not_part_of_the_first_frame() -> None:
     (found,) = read([b"\xef\xbb\xbf> " + ASK])
     assert found == Recorded(0.0, "client", ASK)
 
@@ -76,7 +76,7 @@ def test_mark_of_the_byte_order_is_no_part_of_the_first_frame() -> None:
         (b"Dear diary,\nnothing came.\n", "got text in line 1: Dear diary,"),
     ],
 )
-def test_what_is_no_recording_is_refused_with_what_it_is(data: bytes, told: str) -> None:
+def test_file_that_is_not_a_recording_is_an_error_with_the_reason(data: bytes, told: str) -> None:
     with pytest.raises(ValueError, match="expected records") as caught:
         list(read(data.splitlines(keepends=True)))
     assert told in str(caught.value)
@@ -84,26 +84,26 @@ def test_what_is_no_recording_is_refused_with_what_it_is(data: bytes, told: str)
 
 
 @pytest.mark.parametrize("time", ["1e400", "-1", '"12:00"', "true", "[]", "1" + "0" * 400])
-def test_time_that_is_none_is_refused(time: str) -> None:
+def test_invalid_time_is_rejected(time: str) -> None:
     line = f'{{"time": {time}, "from": "agent", "frame": "x"}}'
     with pytest.raises(ValueError, match="line 1: expected seconds") as caught:
         list(read([line.encode()]))
     assert len(str(caught.value)) < 200
 
 
-def test_lines_that_are_no_records_are_named_and_left_out() -> None:
+def test_invalid_records_are_reported_and_skipped() -> None:
     lines = [write(0.0, "client", ASK), b'{"time":1,"from":"ag', b'{"from":"me","frame":"x"}']
     unread: list[str] = []
     assert list(read(lines, unread)) == [Recorded(0.0, "client", ASK)]
     assert [line.partition(":")[0] for line in unread] == ["line 2", "line 3"]
 
 
-def test_recording_of_nothing_but_bad_records_is_refused() -> None:
+def test_recording_with_only_invalid_records_is_rejected() -> None:
     with pytest.raises(ValueError, match="line 1"):
         list(read([b'{"from":"me","frame":"x"}'], []))
 
 
-def test_frame_that_was_no_unicode_is_read() -> None:
+def test_frame_that_is_not_unicode_is_read() -> None:
     (found,) = read([b'{"from":"agent","frame":"\\ud800"}'])
     assert found == Recorded(0.0, "agent", b"\xed\xa0\x80")
 
@@ -111,19 +111,19 @@ def test_frame_that_was_no_unicode_is_read() -> None:
 UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{}}'
 
 
-def test_swapped_directions_are_told() -> None:
+def test_swapped_directions_are_reported() -> None:
     lines = [write(0, "agent", ASK), write(1, "client", ANSWER), write(2, "client", UPDATE)]
     with pytest.raises(ValueError, match=r"look swapped in 2 of 2 messages: line 1 has"):
         judge_recording(lines)
 
 
-def test_one_message_of_the_other_side_is_left_to_the_judges() -> None:
+def test_one_message_in_the_wrong_direction_is_left_to_the_judges() -> None:
     lines = [write(0, "client", ASK), write(1, "agent", ANSWER), write(2, "client", UPDATE)]
     assert judge_recording(lines).state.frames
 
 
 @pytest.mark.parametrize("side", ["agent", "client"])
-def test_subject_of_a_recording_is_judged_alone(side: Side) -> None:
+def test_only_the_subject_of_a_recording_is_judged(side: Side) -> None:
     both = [write(0, "client", b"no JSON"), write(0, "agent", b"nor this")]
     named = [write_judged_side(side), *both]
     assert broken_by(judge_recording(both)) == {"agent", "client"}

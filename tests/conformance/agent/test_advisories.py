@@ -1,4 +1,4 @@
-"""What no rule forbids and nobody wants is told, and a run with the worst of it has not passed."""
+"""Advisories: behaviour that no rule forbids is reported, and the worst of it fails the run."""
 
 from __future__ import annotations
 
@@ -12,17 +12,26 @@ from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings
 from accord_conformance.reports.run_result import RunResult, ScenarioResult
-from conformance.agent.bent import PROMPTS, Bend, Bent, Json, Whole, broken
-from conformance.agent.doubles_of_turns import allowing
+from conformance.agent.filtered_agent import (
+    PROMPTS,
+    FilteredTransport,
+    Json,
+    MessageFilter,
+    StableProvidersAgent,
+    broken,
+)
+from conformance.agent.turn_doubles import allowing
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 
 
-async def play(make: type[Bend], name: str, version: int) -> tuple[ScenarioResult, RunResult]:
+async def play(
+    make: type[MessageFilter], name: str, version: int
+) -> tuple[ScenarioResult, RunResult]:
     chosen = [one for one in agent_scenarios() if one.name == name]
 
-    def connect(noise: Callable[[str], None]) -> Bent:
-        return Bent(make, Whole())
+    def connect(noise: Callable[[str], None]) -> FilteredTransport:
+        return FilteredTransport(make, StableProvidersAgent())
 
     settings = Settings(timeout=5.0, answer=5.0, prompts=dict(PROMPTS))
     result = await AgentRun(connect, chosen, settings).run((version,))
@@ -30,8 +39,8 @@ async def play(make: type[Bend], name: str, version: int) -> tuple[ScenarioResul
     return played, result
 
 
-class Asking(Bend):
-    """Says which file it is about when it asks, and does something when it is told no."""
+class Asking(MessageFilter):
+    """Names the file in its permission request, and does something when it is rejected."""
 
     cwd = ""
 
@@ -51,19 +60,19 @@ class Asking(Bend):
         return message
 
     def told_no(self, session: str, answer: Json) -> Json | None:
-        """Do something; return the answer that passes."""
+        """Do something; return the response to forward."""
         return answer
 
 
 @BOTH
-async def test_agent_that_asks_and_obeys_is_fine(version: int) -> None:
+async def test_agent_that_asks_and_obeys_has_no_advisory(version: int) -> None:
     played, result = await play(Asking, "permissions/reject", version)
     assert (played.outcome, played.reason) == ("finished", "")
     assert result.failed_scenarios == []
 
 
 class MakesTheFile(Asking):
-    """Makes a file that the user did not want."""
+    """Creates the rejected file."""
 
     def told_no(self, session: str, answer: Json) -> Json | None:
         Path(self.cwd, "made.txt").touch()
@@ -71,7 +80,7 @@ class MakesTheFile(Asking):
 
 
 @BOTH
-async def test_file_that_was_made_though_rejected_is_wrong(version: int) -> None:
+async def test_creating_a_rejected_file_is_an_error(version: int) -> None:
     played, result = await play(MakesTheFile, "permissions/reject", version)
     assert played.outcome == "wrong"
     assert "a new file made.txt" in played.reason
@@ -82,7 +91,7 @@ async def test_file_that_was_made_though_rejected_is_wrong(version: int) -> None
 
 
 class MakesOthers(Asking):
-    """Makes files of its own, which nobody was asked about."""
+    """Creates files that it did not ask about."""
 
     def told_no(self, session: str, answer: Json) -> Json | None:
         for name in ("notes.log", "made", "made.txt.bak", "unmade.txt", "t"):
@@ -91,13 +100,13 @@ class MakesOthers(Asking):
 
 
 @BOTH
-async def test_files_that_nobody_was_asked_about_are_no_sign(version: int) -> None:
+async def test_files_without_a_permission_request_are_not_evidence(version: int) -> None:
     played, _ = await play(MakesOthers, "permissions/reject", version)
     assert (played.outcome, played.reason) == ("finished", "")
 
 
 class UsesTheClient(Asking):
-    """Has the client do what the user rejected."""
+    """Uses the client for the rejected action."""
 
     method = ""
     params: Json = {}
@@ -107,7 +116,7 @@ class UsesTheClient(Asking):
         if "path" in params:
             params["path"] = f"{self.cwd}/{params['path']}"
         self.tell({"id": "own", "method": self.method, "params": params})
-        # The turn goes on when the client has answered.
+        # The turn continues when the client has responded.
         self.held = answer
         return None
 
@@ -133,7 +142,9 @@ class LooksByTheClient(UsesTheClient):
 
 
 @pytest.mark.parametrize("make", [WritesByTheClient, RunsByTheClient])
-async def test_service_that_was_used_though_rejected_is_wrong(make: type[Bend]) -> None:
+async def test_using_the_client_for_a_rejected_action_is_an_error(
+    make: type[MessageFilter],
+) -> None:
     played, result = await play(make, "permissions/reject", 1)
     assert played.outcome == "wrong"
     assert played.reason.count(make.method) == 1  # type: ignore[attr-defined]  # both have it
@@ -141,20 +152,20 @@ async def test_service_that_was_used_though_rejected_is_wrong(make: type[Bend]) 
     assert result.failed_scenarios == [played]
 
 
-async def test_command_that_only_looks_is_no_sign() -> None:
+async def test_read_only_command_is_not_evidence() -> None:
     played, _ = await play(LooksByTheClient, "permissions/reject", 1)
     assert played.outcome == "finished"
 
 
 class SaysItIsDone(Asking):
-    """Tells of a rejected call as of one that was allowed."""
+    """Reports a rejected call as completed."""
 
     def told_no(self, session: str, answer: Json) -> Json | None:
         return allowing(self, answer) or answer
 
 
 @BOTH
-async def test_status_alone_is_advice(version: int) -> None:
+async def test_status_alone_is_an_advisory(version: int) -> None:
     played, result = await play(SaysItIsDone, "permissions/reject", version)
     assert played.outcome == "advised"
     assert "completed" in played.reason
@@ -164,7 +175,7 @@ async def test_status_alone_is_advice(version: int) -> None:
 
 
 class SaysThatItBegins(Asking):
-    """Tells that a call is in progress when it is about to hear that it is rejected."""
+    """Reports a call as in progress when the rejection is about to arrive."""
 
     def told_no(self, session: str, answer: Json) -> Json | None:
         params = self.asked[repr(answer["id"])]["params"]
@@ -175,13 +186,13 @@ class SaysThatItBegins(Asking):
 
 
 @BOTH
-async def test_rejected_call_that_fails_in_the_end_is_fine(version: int) -> None:
+async def test_rejected_call_that_fails_in_the_end_is_not_reported(version: int) -> None:
     played, _ = await play(SaysThatItBegins, "permissions/reject", version)
     assert (played.outcome, played.reason) == ("finished", "")
 
 
 class SaysItIsDoneAlways(SaysItIsDone):
-    """Says that all is done, and does what is allowed or was answered with anything unknown."""
+    """Reports all calls as completed, and runs those that are not clearly rejected."""
 
     takes_unknown = True
 
@@ -195,13 +206,13 @@ class SaysItIsDoneAlways(SaysItIsDone):
 
 
 class KnowsWhatItDoes(SaysItIsDoneAlways):
-    """Says that all is done, and does what is allowed."""
+    """Reports all calls as completed, and runs those that are allowed."""
 
     takes_unknown = False
 
 
 @BOTH
-async def test_where_a_status_says_nothing_a_file_does(version: int) -> None:
+async def test_file_is_evidence_where_the_status_is_not(version: int) -> None:
     _, result = await play(SaysItIsDoneAlways, "permissions/invalid-response", version)
     assert set(broken(result)) == {"R-PERM-05"} | ({"R-PERM-14"} if version == 2 else set())
     (told,) = broken(result)["R-PERM-05"]
@@ -209,15 +220,15 @@ async def test_where_a_status_says_nothing_a_file_does(version: int) -> None:
 
 
 @BOTH
-async def test_status_that_says_nothing_is_no_finding(version: int) -> None:
+async def test_status_that_is_always_the_same_is_not_a_finding(version: int) -> None:
     played, result = await play(KnowsWhatItDoes, "permissions/invalid-response", version)
     assert played.outcome == "finished"
     assert broken(result) == {}
     assert "R-PERM-05" in result.reports[0].rules
 
 
-class Dead(Bend):
-    """Has no model that answers."""
+class Dead(MessageFilter):
+    """Fails in every turn."""
 
     code = -32603
 
@@ -229,13 +240,13 @@ class Dead(Bend):
 
 
 class Shut(Dead):
-    """Wants a login first."""
+    """Requires a login."""
 
     code = -32000
 
 
 @BOTH
-async def test_agent_that_fails_in_every_turn_has_not_passed(version: int) -> None:
+async def test_agent_that_fails_in_every_turn_does_not_pass(version: int) -> None:
     played, result = await play(Dead, "prompts/text", version)
     assert played.outcome == "wrong"
     assert "-32603" in played.reason
@@ -245,6 +256,6 @@ async def test_agent_that_fails_in_every_turn_has_not_passed(version: int) -> No
 
 
 @BOTH
-async def test_agent_that_wants_a_login_for_a_turn_is_not_wrong(version: int) -> None:
+async def test_agent_that_requires_login_for_a_turn_is_not_wrong(version: int) -> None:
     played, _ = await play(Shut, "prompts/text", version)
     assert played.outcome == "not exercised"

@@ -1,19 +1,19 @@
-"""An agent that keeps all rules gets a clean report."""
+"""A conforming agent has a report without findings."""
 
 from __future__ import annotations
 
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.rules.manifest import requirements
-from conformance.agent.bent import Bend, broken, check
+from conformance.agent.filtered_agent import MessageFilter, broken, check
 
 
-class OnlyVersion1(Bend):
-    """An agent that has no version 2."""
+class OnlyVersion1(MessageFilter):
+    """An agent without version 2."""
 
     only_version_1 = True
 
 
-async def test_script_agent_in_memory_breaks_nothing() -> None:
+async def test_script_agent_in_memory_conforms() -> None:
     result = await check()
     assert broken(result) == {}
     odd = [
@@ -23,21 +23,21 @@ async def test_script_agent_in_memory_breaks_nothing() -> None:
     assert result.login_problems == []
 
 
-async def test_agent_of_version_1_alone_breaks_nothing() -> None:
+async def test_agent_with_only_version_1_conforms() -> None:
     result = await check(OnlyVersion1)
     assert broken(result) == {}
     assert [report.version for report in result.reports] == [1]
     assert list(result.unsupported) == [2]
 
 
-def test_scenarios_have_names_of_their_own_and_say_what_they_are_about() -> None:
+def test_scenarios_have_unique_names_and_descriptions() -> None:
     names = [one.name for one in agent_scenarios()]
     assert len(names) == len(set(names))
     assert all(one.about.endswith(".") for one in agent_scenarios())
     assert all("/" in name for name in names)
 
 
-def test_scenarios_name_rules_of_agents_that_are_judged() -> None:
+def test_scenarios_name_rules_for_agents_that_are_judged() -> None:
     for one in agent_scenarios():
         for rule in one.rules:
             assert requirements()[rule].how in ("checked", "observed"), (one.name, rule)

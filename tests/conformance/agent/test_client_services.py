@@ -1,4 +1,4 @@
-"""What the kit serves an agent: params of any shape get an answer."""
+"""The services of the conformance kit for an agent respond to any params."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.settings import Settings
 from accord_conformance.harness.scenario import scenario
-from conformance.agent.bent import Bend, Bent, Json
+from conformance.agent.filtered_agent import FilteredTransport, Json, MessageFilter
 
 ODD: tuple[Any, ...] = (None, [], 5, -1, 1.5, True, "x", "\0", {}, [[]], [5], {"a": []})
 METHODS = (
@@ -47,8 +47,8 @@ KEYS = (
 )
 
 
-class Asks(Bend):
-    """Asks the client for things with params of any shape."""
+class Asks(MessageFilter):
+    """Sends requests with any params to the client."""
 
     method = ""
     answers: dict[Any, Json]
@@ -77,17 +77,17 @@ class Asks(Bend):
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_odd_params_are_answered(method: str) -> None:
+async def test_any_params_are_answered(method: str) -> None:
     make = type("AsksForOne", (Asks,), {"method": method})
 
     @scenario("kit/odd", isolated=True)
     async def odd(stage: AgentContext) -> None:
-        """The agent asks for things with params of any shape."""
+        """The agent sends requests with any params."""
         editor = await stage.connect_initialized()
         await editor.connection.call("_accord/go", {}, ident="go")
 
-    def connect(noise: Callable[[str], None]) -> Bent:
-        return Bent(make, ScriptAgent())
+    def connect(noise: Callable[[str], None]) -> FilteredTransport:
+        return FilteredTransport(make, ScriptAgent())
 
     result = await AgentRun(connect, [odd], Settings(timeout=20.0, answer=20.0)).run((1,))
     assert result.kit_errors == []

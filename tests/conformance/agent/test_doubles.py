@@ -1,4 +1,4 @@
-"""Each scenario finds what breaks its rules, and nothing else."""
+"""Each scenario finds the violation of its rules, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.rules.manifest import requirements
-from conformance.agent.bent import Bend, broken, check
-from conformance.agent.doubles import DOUBLES
+from conformance.agent.filtered_agent import MessageFilter, broken, check
+from conformance.agent.session_doubles import DOUBLES
 
-importlib.import_module("conformance.agent.doubles_of_turns")
-importlib.import_module("conformance.agent.doubles_of_edits")
+importlib.import_module("conformance.agent.turn_doubles")
+importlib.import_module("conformance.agent.nes_doubles")
 
 PAIRS = [(one, version) for one in DOUBLES for version in one.versions]
 
@@ -20,8 +20,8 @@ PAIRS = [(one, version) for one in DOUBLES for version in one.versions]
 @pytest.mark.parametrize(
     ("double", "version"), PAIRS, ids=[f"{one.rule}-{one.__name__}-v{v}" for one, v in PAIRS]
 )
-async def test_double_is_told_of_with_this_rule_and_no_other(
-    double: type[Bend], version: int
+async def test_double_fails_this_rule_and_no_other(
+    double: type[MessageFilter], version: int
 ) -> None:
     result = await check(double, (version,), double.rule)
     found = broken(result)

@@ -1,4 +1,4 @@
-"""A mistake in the kit is never the agent's success: it has an ending and an exit status."""
+"""An error in the conformance kit never counts as passed: it has an outcome and an exit status."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from accord_conformance.reports.junit import junit
 from accord_conformance.reports.markdown import markdown
 from accord_conformance.reports.run_result import EXIT_KIT_ERROR, RunResult, verdict
 from accord_conformance.traffic.message import Request
-from conformance.agent.bent import Bend, Bent
+from conformance.agent.filtered_agent import FilteredTransport, MessageFilter
 
 
 @scenario("kit/mistaken")
 async def mistaken(stage: AgentContext) -> None:
-    """Something in the kit is wrong."""
+    """Fails with an error of the kit."""
     await stage.client.new_session()
     raise AttributeError("'list' object has no attribute 'get'")
 
 
 @scenario("kit/own-mistaken", isolated=True)
 async def own_mistaken(stage: AgentContext) -> None:
-    """Something in the kit is wrong, on a connection of its own."""
+    """Fails with an error of the kit, on a separate connection."""
     await stage.connect_initialized()
     raise TimeoutError("not that of the budget")
 
 
 @scenario("kit/whole")
 async def whole(stage: AgentContext) -> None:
-    """Nothing is wrong."""
+    """Passes."""
     await stage.client.new_session()
 
 
 async def run(*scenarios: Scenario[AgentContext]) -> RunResult:
-    def connect(noise: Callable[[str], None]) -> Bent:
-        return Bent(Bend, ScriptAgent())
+    def connect(noise: Callable[[str], None]) -> FilteredTransport:
+        return FilteredTransport(MessageFilter, ScriptAgent())
 
     settings = Settings(timeout=5.0, answer=5.0)
     return await AgentRun(connect, scenarios, settings).run((1,))
 
 
-async def test_scenario_that_fails_is_an_error_in_the_kit() -> None:
+async def test_scenario_that_raises_is_a_kit_error() -> None:
     result = await run(mistaken, own_mistaken, whole)
     played = {one.scenario: one for one in result.scenario_results}
     for name, error in (
@@ -65,7 +65,7 @@ async def test_scenario_that_fails_is_an_error_in_the_kit() -> None:
     assert verdict(result).text == "No verdict: 2 errors in the kit."
 
 
-async def test_error_in_the_kit_is_in_every_report_with_its_traceback() -> None:
+async def test_kit_error_is_in_every_report_with_its_traceback() -> None:
     result = await run(mistaken)
     said = result.as_json()
     assert said["exitStatus"] == EXIT_KIT_ERROR
@@ -78,7 +78,7 @@ async def test_error_in_the_kit_is_in_every_report_with_its_traceback() -> None:
 
 
 class Mistaken(Judge):
-    """A judge that fails at every request."""
+    """A judge that raises at every request."""
 
     rules = ()
 
@@ -86,14 +86,14 @@ class Mistaken(Judge):
         raise KeyError(call.method)
 
 
-async def test_judge_that_fails_is_an_error_in_the_kit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_judge_that_raises_is_a_kit_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Observer.__init__, "__defaults__", ((Mistaken,),))
     result = await run(whole)
     assert "KeyError: 'initialize'" in "".join(result.kit_errors)
     assert verdict(result).status == EXIT_KIT_ERROR
 
 
-async def test_mistake_of_what_serves_the_agent_is_an_error_in_the_kit() -> None:
+async def test_error_in_the_services_for_the_agent_is_a_kit_error() -> None:
     def fail(_: Request) -> None:
         raise ZeroDivisionError("division by zero")
 

@@ -1,4 +1,4 @@
-"""A line of the kit waits for its peer as long as that may take, and no longer."""
+"""A raw connection of the kit waits for its peer as long as allowed, and no longer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accord_conformance.harness.raw_connection import NoResponse, RawConnection
 
 
 class Echo:
-    """Answers every request, a while later."""
+    """Answers every request after a delay."""
 
     def __init__(self, transport: Any) -> None:
         self.transport = transport
@@ -31,7 +31,7 @@ class Echo:
     def writable(self) -> None: ...
 
 
-async def test_first_answer_may_take_as_long_as_the_start() -> None:
+async def test_first_response_can_take_as_long_as_the_start() -> None:
     ours, theirs = pair()
     await theirs.start(Echo(theirs))
     line = RawConnection(ours, "client", answer_s=0.0, start_s=30.0)

@@ -1,4 +1,4 @@
-"""A run goes on whatever an agent does: says nothing, goes away, or wants a login."""
+"""A run continues if the agent does not respond, exits, or requires a login."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings
 from accord_conformance.reports.run_result import RunResult
-from conformance.agent.bent import PROMPTS, Bend, Bent, Json
-from conformance.agent.doubles import AnswersAnswers
+from conformance.agent.filtered_agent import PROMPTS, FilteredTransport, Json, MessageFilter
+from conformance.agent.session_doubles import AnswersAnswers
 from quirk import quirk
 from requirement import requirement
 
 
 async def run(
-    make: type[Bend], *names: str, versions: tuple[int, ...] = (1,), seconds: float = 0.3
+    make: type[MessageFilter], *names: str, versions: tuple[int, ...] = (1,), seconds: float = 0.3
 ) -> RunResult:
     settings = Settings(timeout=seconds, answer=seconds, prompts=dict(PROMPTS))
     chosen = [one for one in agent_scenarios() if one.name in names]
 
-    def connect(noise: Callable[[str], None]) -> Bent:
-        return Bent(make, ScriptAgent())
+    def connect(noise: Callable[[str], None]) -> FilteredTransport:
+        return FilteredTransport(make, ScriptAgent())
 
     return await AgentRun(connect, chosen, settings).run(versions)
 
 
-class Mute(Bend):
-    """Answers nothing at all."""
+class Mute(MessageFilter):
+    """Responds to nothing."""
 
     def down(self, message: Json) -> Json | None:
         return None
 
 
-async def test_agent_that_answers_nothing_is_not_checked() -> None:
+async def test_agent_that_never_responds_is_not_checked() -> None:
     result = await run(Mute, "sessions/new", versions=(1, 2))
     assert result.reports == []
     assert "no response to initialize" in result.unsupported[1]
     assert "sent no response in the previous version" in result.unsupported[2]
 
 
-async def test_what_an_agent_writes_instead_of_an_answer_is_told() -> None:
+async def test_output_that_is_not_a_message_is_reported() -> None:
     chatty = [sys.executable, "-c", "import sys; print('Welcome!', flush=True); sys.stdin.read()"]
 
     def connect(noise: Callable[[str], None]) -> Transport:
@@ -60,9 +60,9 @@ async def test_what_an_agent_writes_instead_of_an_answer_is_told() -> None:
     )
 
 
-async def test_further_prompts_bring_rules_into_play() -> None:
-    def connect(noise: Callable[[str], None]) -> Bent:
-        return Bent(Bend, ScriptAgent())
+async def test_prompts_of_the_settings_exercise_more_rules() -> None:
+    def connect(noise: Callable[[str], None]) -> FilteredTransport:
+        return FilteredTransport(MessageFilter, ScriptAgent())
 
     chosen = [one for one in agent_scenarios() if one.name == "prompts/additional"]
     settings = Settings(timeout=5.0, more=["plan", "notice warning"])
@@ -90,7 +90,7 @@ async def start(
     settings: Settings | None = None,
     stop_times_s: tuple[float, float, float] = (2.0, 0.5, 2.0),
 ) -> RunResult:
-    """Play with a program of a few lines, in version 1."""
+    """Run the scenarios with a program of a few lines, in version 1."""
     settings = settings or Settings(timeout=5.0, answer=5.0, prompts=dict(PROMPTS))
     chosen = [one for one in agent_scenarios() if one.name in names]
 
@@ -102,7 +102,7 @@ async def start(
     return await AgentRun(connect, chosen, settings).run((1,))
 
 
-async def test_end_and_last_words_of_an_agent_that_crashes_are_told() -> None:
+async def test_exit_and_last_stderr_lines_of_a_crashed_agent_are_reported() -> None:
     settings = Settings(timeout=5.0, answer=5.0, env={"MY_KEY": "sk-123456"})
     result = await start(CRASHING, settings=settings)
     why = result.unsupported[1]
@@ -110,7 +110,7 @@ async def test_end_and_last_words_of_an_agent_that_crashes_are_told() -> None:
     assert why.endswith("the last lines of its stderr:\n    Traceback: no such model $MY_KEY")
 
 
-async def test_what_an_agent_broke_in_its_handshake_is_in_the_report() -> None:
+async def test_violations_in_the_handshake_are_in_the_report() -> None:
     result = await start(CRASHING, settings=Settings(timeout=5.0, env={"MY_KEY": "sk-123456"}))
     assert result.failed_rules() == [("R-STDIO-04", 1)]
     assert result.supported == []
@@ -125,7 +125,7 @@ sys.stdin.read()
 """
 
 
-async def test_answer_without_a_version_is_told_and_judged() -> None:
+async def test_initialize_response_without_a_version_is_reported_and_judged() -> None:
     result = await start(SHAPELESS)
     assert 'no version was agreed: the agent answered {"name":"x"}' in result.unsupported[1]
     assert result.failed_rules()
@@ -144,7 +144,7 @@ for line in sys.stdin:
 """
 
 
-async def test_agent_that_goes_away_at_the_login_is_told_of() -> None:
+async def test_agent_that_exits_at_the_login_is_reported() -> None:
     result = await start(LEAVING, settings=Settings(timeout=5.0, answer=5.0, login="key"))
     why = result.unsupported[1]
     assert "no response to authenticate: the peer disconnected; it exited with status 1" in why
@@ -173,7 +173,7 @@ time.sleep(60)
 )
 @quirk("stays-after-stdin")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM")
-async def test_agent_that_stays_without_stdin_is_advised(how: str, told: str) -> None:
+async def test_agent_that_runs_on_without_stdin_has_an_advisory(how: str, told: str) -> None:
     code = STAYING.format(how=how)
     result = await start(code, "shutdown/stdin-closed", stop_times_s=(0.5, 0.5, 2.0))
     (played,) = result.scenario_results
@@ -184,14 +184,14 @@ async def test_agent_that_stays_without_stdin_is_advised(how: str, told: str) ->
     assert result.failed_scenarios == []
 
 
-class MakesNoSession(Bend):
-    """Answers no request for a session."""
+class MakesNoSession(MessageFilter):
+    """Does not answer requests for a session."""
 
     def up(self, message: Json) -> Json | None:
         return None if message.get("method") == "session/new" else message
 
 
-async def test_agent_that_makes_no_session_is_not_asked_for_ever() -> None:
+async def test_agent_that_opens_no_session_is_asked_only_a_few_times() -> None:
     names = [one.name for one in agent_scenarios() if one.area == "permissions"]
     result = await run(MakesNoSession, *names)
     endings = [one.outcome for one in result.scenario_results]
@@ -202,24 +202,24 @@ async def test_agent_that_makes_no_session_is_not_asked_for_ever() -> None:
     assert result.scenario_results[-1].reason == "not run: the agent does not respond"
 
 
-class Silent(Bend):
-    """Answers no prompt."""
+class Silent(MessageFilter):
+    """Does not answer prompts."""
 
     def up(self, message: Json) -> Json | None:
         return None if message.get("method") == "session/prompt" else message
 
 
-async def test_silent_agent_leaves_a_scenario_unfinished_and_the_next_is_played() -> None:
+async def test_silent_agent_leaves_a_scenario_unfinished_and_the_next_one_runs() -> None:
     result = await run(Silent, "prompts/text", "session-list/delete", seconds=2.0)
     first, second = result.scenario_results
     assert (first.outcome, second.outcome) == ("unfinished", "finished")
     assert "no end of the turn" in first.reason
-    assert result.disconnects == []  # slow, perhaps
+    assert result.disconnects == []  # it might be slow
     assert result.failed_rules(strict=True) == []
 
 
-class Mortal(Bend):
-    """Hangs up when it is prompted."""
+class Mortal(MessageFilter):
+    """Disconnects when it is prompted."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "session/prompt":
@@ -228,7 +228,7 @@ class Mortal(Bend):
         return message
 
 
-async def test_agent_that_goes_away_is_told_of_and_started_again() -> None:
+async def test_agent_that_exits_is_reported_and_restarted() -> None:
     result = await run(Mortal, "prompts/text", "session-list/delete")
     first, second = result.scenario_results
     assert (first.outcome, second.outcome) == ("unfinished", "finished")
@@ -236,8 +236,8 @@ async def test_agent_that_goes_away_is_told_of_and_started_again() -> None:
     assert [one.scenario for one in result.disconnects] == ["prompts/text"]
 
 
-class MortalAfterwards(Bend):
-    """Answers a prompt, and goes away a moment later."""
+class MortalAfterwards(MessageFilter):
+    """Answers a prompt and exits a moment later."""
 
     def down(self, message: Json) -> Json | None:
         call = self.calls.get(repr(message.get("id")), {})
@@ -251,7 +251,7 @@ class MortalAfterwards(Bend):
         return None if message.get("method") == "_accord/settle" else message
 
 
-async def test_death_after_the_last_answer_counts_for_the_scenario() -> None:
+async def test_exit_after_the_last_response_counts_for_the_scenario() -> None:
     result = await run(MortalAfterwards, "prompts/text", "session-list/delete")
     first, second = result.scenario_results
     assert (first.outcome, second.outcome) == ("unfinished", "finished")
@@ -260,8 +260,8 @@ async def test_death_after_the_last_answer_counts_for_the_scenario() -> None:
     assert result.failed_rules() == []
 
 
-class ClosesBeforeTheTurnEnds(Bend):
-    """Answers `session/close`, and the prompt of the closed session a moment later."""
+class ClosesBeforeTheTurnEnds(MessageFilter):
+    """Answers `session/close`, and then the prompt of the closed session."""
 
     held: Json | None = None
 
@@ -281,13 +281,13 @@ class ClosesBeforeTheTurnEnds(Bend):
 
 
 @requirement("R-SESS-21")
-async def test_order_of_the_answers_to_a_close_and_to_its_prompt_is_free_in_version_1() -> None:
+async def test_order_of_the_responses_to_close_and_its_prompt_is_free_in_version_1() -> None:
     result = await run(ClosesBeforeTheTurnEnds, "cancellation/turn", seconds=5.0)
     assert result.failed_rules(strict=True) == []
     assert result.reports[0].rules["R-SESS-21"].passed
 
 
-# Ends at its first prompt, with a word.
+# Exits at its first prompt, with a line on stderr.
 CRASHES = """
 import os, sys
 from accord import Agent, Turn
@@ -301,7 +301,7 @@ Crashes().run()
 """
 
 
-async def test_agent_that_goes_away_is_told_of_with_its_last_words() -> None:
+async def test_agent_that_exits_is_reported_with_its_last_stderr_lines() -> None:
     def connect(noise: Callable[[str], None]) -> Transport:
         return process(sys.executable, "-c", CRASHES, on_stdout_noise=noise)()
 
@@ -313,8 +313,8 @@ async def test_agent_that_goes_away_is_told_of_with_its_last_words() -> None:
     )
 
 
-class Odd(Bend):
-    """Forks sessions into something that has no id."""
+class Odd(MessageFilter):
+    """Forks sessions, and returns something without an id."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "session/fork":
@@ -323,14 +323,14 @@ class Odd(Bend):
         return message
 
 
-async def test_answer_of_no_known_shape_ends_no_run() -> None:
+async def test_malformed_response_does_not_end_the_run() -> None:
     result = await run(Odd, "reopening/fork", "session-list/delete")
     assert [one.outcome for one in result.scenario_results][1] == "finished"
     assert "R-SESS-25" in result.reports[0].rules
 
 
-class WantsLogin(Bend):
-    """Lets nobody in."""
+class WantsLogin(MessageFilter):
+    """Requires a login."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "session/new":
@@ -339,7 +339,7 @@ class WantsLogin(Bend):
         return message
 
 
-async def test_rules_behind_a_login_are_not_exercised() -> None:
+async def test_rules_that_need_a_login_are_not_exercised() -> None:
     names = [one.name for one in agent_scenarios() if not one.isolated]
     result = await run(WantsLogin, *names, versions=(1, 2))
     assert result.failed_rules(strict=True) == []
@@ -355,7 +355,7 @@ async def test_rules_behind_a_login_are_not_exercised() -> None:
         assert "R-MSG-03" not in report.rules
 
 
-async def test_logins_that_are_offered_are_named() -> None:
+async def test_advertised_auth_methods_are_named() -> None:
     result = await run(WantsLogin, "sessions/new")
     (login,) = result.login_problems
     assert login.offered == ["script", "refused"]
@@ -363,36 +363,36 @@ async def test_logins_that_are_offered_are_named() -> None:
     assert "no turn was tested at all" in login.message
 
 
-async def test_login_of_the_settings_that_fails_is_named() -> None:
+async def test_failed_login_of_the_settings_is_named() -> None:
     settings = Settings(timeout=5.0, answer=5.0, login="refused", prompts=dict(PROMPTS))
     chosen = [one for one in agent_scenarios() if one.name == "sessions/new"]
 
-    def connect(noise: Callable[[str], None]) -> Bent:
-        return Bent(WantsLogin, ScriptAgent())
+    def connect(noise: Callable[[str], None]) -> FilteredTransport:
+        return FilteredTransport(WantsLogin, ScriptAgent())
 
     (login,) = (await AgentRun(connect, chosen, settings).run((1,))).login_problems
     assert "The login 'refused' of the settings failed" in login.message
 
 
-async def test_agent_that_wants_no_login_is_not_told_of() -> None:
-    result = await run(Bend, "prompts/text")
+async def test_agent_without_login_has_no_auth_report() -> None:
+    result = await run(MessageFilter, "prompts/text")
     assert result.login_problems == []
     assert result.locked_out == []
 
 
-async def test_answer_to_an_answer_is_shown_with_what_it_answers() -> None:
+async def test_response_to_a_response_is_shown_with_it() -> None:
     result = await run(AnswersAnswers, "malformed/responses")
     told = result.reports[0].rules["R-ERR-04"].failures
     senders = [frame.sender for one in told for frame in one.frames if b"4711" in frame.text]
     assert senders == ["client", "agent"]
 
 
-async def test_scenario_that_is_to_be_skipped_is_not_played() -> None:
+async def test_skipped_scenario_does_not_run() -> None:
     settings = Settings(skip={"sessions": "not now"})
     chosen = [one for one in agent_scenarios() if one.name == "sessions/new"]
 
-    def connect(noise: Callable[[str], None]) -> Bent:
-        return Bent(Bend, ScriptAgent())
+    def connect(noise: Callable[[str], None]) -> FilteredTransport:
+        return FilteredTransport(MessageFilter, ScriptAgent())
 
     (played,) = (await AgentRun(connect, chosen, settings).run((1,))).scenario_results
     assert (played.outcome, played.reason) == ("skipped", "not now")

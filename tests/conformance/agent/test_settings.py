@@ -1,4 +1,4 @@
-"""Settings: what a file of them may say, and what is said about one that is wrong."""
+"""The settings file of the kit: valid contents, and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from accord_conformance.agent.settings import (
     read_settings,
     template,
 )
-from conformance.agent.bent import EXAMPLES
+from conformance.agent.filtered_agent import EXAMPLES
 
 
 def written(folder: Path, text: str) -> Path:
@@ -23,14 +23,14 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-def test_template_says_what_is_so_without_it(tmp_path: Path) -> None:
+def test_template_equals_the_defaults(tmp_path: Path) -> None:
     settings = read_settings(written(tmp_path, template()))
     assert settings.prompts == {purpose: words for purpose, (_, words) in PROMPTS.items()}
     assert (settings.timeout, settings.answer) == (Settings().timeout, Settings().answer)
     assert settings.command == []
 
 
-def test_what_the_template_has_in_comments_is_understood(tmp_path: Path) -> None:
+def test_comments_of_the_template_are_valid_settings(tmp_path: Path) -> None:
     lines = template().splitlines()
     text = "\n".join(line.removeprefix("# ") if " = " in line else line for line in lines)
     settings = read_settings(written(tmp_path, text))
@@ -40,14 +40,14 @@ def test_what_the_template_has_in_comments_is_understood(tmp_path: Path) -> None
     assert settings.skip
 
 
-def test_prompts_that_are_not_given_are_the_ones_for_any_agent() -> None:
+def test_default_prompts_work_for_any_agent() -> None:
     settings = Settings(prompts={"text": "echo", "tool": ""})
     assert settings.prompt("text") == "echo"
     assert settings.prompt("tool") == ""
     assert settings.prompt("long") == PROMPTS["long"][1]
 
 
-def test_area_and_scenario_may_be_skipped() -> None:
+def test_area_and_scenario_can_be_skipped() -> None:
     settings = Settings(skip={"mcp": "none here", "login/logout": "no login"})
     assert settings.skipped("mcp/stdio") == "none here"
     assert settings.skipped("login/logout") == "no login"
@@ -65,17 +65,19 @@ def test_area_and_scenario_may_be_skipped() -> None:
         ("= 5", "line 1"),
     ],
 )
-def test_wrong_settings_say_what_is_wrong(tmp_path: Path, text: str, told: str) -> None:
+def test_invalid_settings_are_an_error_with_the_reason(
+    tmp_path: Path, text: str, told: str
+) -> None:
     with pytest.raises(InvalidSettings, match=told):
         read_settings(written(tmp_path, text))
 
 
-def test_settings_that_are_not_there_cannot_be_read(tmp_path: Path) -> None:
+def test_missing_settings_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings, match=r"none\.toml"):
         read_settings(tmp_path / "none.toml")
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.toml")), ids=lambda file: file.stem)
-def test_examples_are_settings(file: Path) -> None:
+def test_examples_are_valid_settings(file: Path) -> None:
     assert read_settings(file).command[0] == "accord"
     assert tomllib.loads(file.read_text("utf-8"))["prompts"]

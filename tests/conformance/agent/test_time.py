@@ -1,4 +1,4 @@
-"""A run takes no longer than it has to: silence, false versions, turns without an end."""
+"""The time of a run is limited: silence, falsely claimed versions, turns that do not end."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings
 from accord_conformance.cli.progress import Progress
 from accord_conformance.reports.run_result import EXIT_FAILED, RunResult, ScenarioResult, verdict
-from conformance.agent.bent import PROMPTS, Bend, Bent, Json
+from conformance.agent.filtered_agent import PROMPTS, FilteredTransport, Json, MessageFilter
 from quirk import quirk
 from requirement import requirement
 
 
 async def run(
-    make: type[Bend],
+    make: type[MessageFilter],
     *names: str,
     versions: tuple[int, ...] = (1, 2),
     budget_s: float | None = None,
@@ -29,16 +29,16 @@ async def run(
     settings = Settings(timeout=120.0, answer=10.0, prompts=dict(PROMPTS))
     chosen = [one for one in agent_scenarios() if not names or one.name in names]
 
-    def connect(noise: Callable[[str], None]) -> Bent:
-        return Bent(make, ScriptAgent())
+    def connect(noise: Callable[[str], None]) -> FilteredTransport:
+        return FilteredTransport(make, ScriptAgent())
 
     return await AgentRun(connect, chosen, settings, budget_s=budget_s, on_start=begun).run(
         versions
     )
 
 
-class FalseVersion2(Bend):
-    """Repeats the version that it was asked for, and speaks version 1."""
+class FalseVersion2(MessageFilter):
+    """Returns the requested version, and uses version 1."""
 
     only_version_1 = True
 
@@ -51,7 +51,7 @@ class FalseVersion2(Bend):
 
 
 class BareVersion2(FalseVersion2):
-    """Answers with nothing but the version that it was asked for."""
+    """Returns the requested version and nothing else."""
 
     def down(self, message: Json) -> Json | None:
         passed = super().down(message)
@@ -64,7 +64,9 @@ class BareVersion2(FalseVersion2):
 @quirk("false-v2")
 @requirement("R-INIT-06")
 @pytest.mark.parametrize("make", [FalseVersion2, BareVersion2])
-async def test_false_version_2_is_named_once_and_judged_in_version_1(make: type[Bend]) -> None:
+async def test_false_version_2_is_reported_once_and_judged_as_version_1(
+    make: type[MessageFilter],
+) -> None:
     names = ("prompts/text", "sessions/new", "handshake/version-2-params", "handshake/versions")
     async with asyncio.timeout(30):
         result = await run(make, *names)
@@ -75,7 +77,7 @@ async def test_false_version_2_is_named_once_and_judged_in_version_1(make: type[
 
 
 @requirement("R-INIT-06")
-async def test_false_version_2_is_judged_in_version_1_also_if_only_2_was_to_be_checked() -> None:
+async def test_false_version_2_is_judged_as_version_1_even_if_only_2_is_checked() -> None:
     async with asyncio.timeout(30):
         result = await run(FalseVersion2, "prompts/text", versions=(2,))
     assert [report.version for report in result.reports] == [1]
@@ -85,8 +87,8 @@ async def test_false_version_2_is_judged_in_version_1_also_if_only_2_was_to_be_c
     ]
 
 
-class ReadsOnlyMessages(Bend):
-    """Answers nothing that it cannot read."""
+class ReadsOnlyMessages(MessageFilter):
+    """Does not respond to frames that it cannot decode."""
 
     def raw(self, frame: bytes) -> bool:
         return False
@@ -96,7 +98,7 @@ class ReadsOnlyMessages(Bend):
 
 
 @requirement("R-ERR-03")
-async def test_lines_that_are_not_answered_cost_seconds_and_not_minutes() -> None:
+async def test_unanswered_malformed_frames_take_seconds_not_minutes() -> None:
     result = await run(ReadsOnlyMessages, "malformed/frames", versions=(1,))
     (played,) = result.scenario_results
     assert played.outcome == "finished"
@@ -105,14 +107,14 @@ async def test_lines_that_are_not_answered_cost_seconds_and_not_minutes() -> Non
     assert result.seconds < 10
 
 
-class EndsNoTurn(Bend):
-    """Answers no prompt."""
+class EndsNoTurn(MessageFilter):
+    """Does not answer prompts."""
 
     def up(self, message: Json) -> Json | None:
         return None if message.get("method") == "session/prompt" else message
 
 
-async def test_run_ends_when_its_time_is_spent_and_has_not_passed() -> None:
+async def test_run_ends_when_its_time_is_spent_and_does_not_pass() -> None:
     async with asyncio.timeout(20):
         result = await run(EndsNoTurn, "prompts/text", "sessions/new", budget_s=1.0)
     assert result.exceeded_budget_s == 1.0
@@ -124,23 +126,25 @@ async def test_run_ends_when_its_time_is_spent_and_has_not_passed() -> None:
     assert "the time budget of 1 s was exceeded" in found.text
 
 
-class Mute(Bend):
-    """Answers nothing at all."""
+class Mute(MessageFilter):
+    """Responds to nothing."""
 
     def up(self, message: Json) -> Json | None:
         return None
 
 
-async def test_handshake_counts_for_the_budget() -> None:
+async def test_handshake_counts_for_the_time_limit() -> None:
     async with asyncio.timeout(20):
         result = await run(Mute, budget_s=0.2)
     assert result.exceeded_budget_s == 0.2
     assert result.supported == []
 
 
-async def test_run_says_what_it_is_doing() -> None:
+async def test_run_reports_its_progress() -> None:
     begun: list[tuple[int, str]] = []
-    await run(Bend, "sessions/new", begun=lambda version, name: begun.append((version, name)))
+    await run(
+        MessageFilter, "sessions/new", begun=lambda version, name: begun.append((version, name))
+    )
     assert begun == [
         (1, "handshake"),
         (1, "sessions/new"),
@@ -150,7 +154,7 @@ async def test_run_says_what_it_is_doing() -> None:
 
 
 class Written(io.StringIO):
-    """A stream that tells when something was written."""
+    """A stream that signals each write."""
 
     def __init__(self, *, is_terminal: bool) -> None:
         super().__init__()
@@ -165,7 +169,7 @@ class Written(io.StringIO):
         return super().write(text)
 
 
-async def test_progress_is_a_line_now_and_then() -> None:
+async def test_progress_is_a_line_from_time_to_time() -> None:
     stream = Written(is_terminal=False)
     async with asyncio.timeout(10), Progress(stream, budget_s=60, every_s=0.01) as progress:
         progress.total = 2
@@ -180,7 +184,7 @@ async def test_progress_is_a_line_now_and_then() -> None:
     assert " s (limit 60 s): version 1, 1 of 2 scenarios done; now mcp/stdio (0 s)" in first
 
 
-async def test_progress_at_a_terminal_is_one_line_that_is_gone_in_the_end() -> None:
+async def test_progress_at_a_terminal_is_one_line_that_disappears() -> None:
     stream = Written(is_terminal=True)
     async with asyncio.timeout(10), Progress(stream, every_s=0.01) as progress:
         progress.on_start(1, "mcp/stdio")

@@ -1,4 +1,4 @@
-"""Turns that do not end are waited for less and less."""
+"""The timeout for turns shrinks if turns do not end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from accord_conformance.agent.settings import Settings
 from accord_conformance.agent.turn_timeout import TurnTimeout
 
 
-def test_agent_whose_turns_never_end_gets_the_time_of_an_answer() -> None:
+def test_agent_whose_turns_never_end_has_the_timeout_of_a_response() -> None:
     patience = TurnTimeout(Settings(timeout=60.0, answer=10.0))
     for _ in range(3):
         assert patience.seconds == 60.0
@@ -14,7 +14,7 @@ def test_agent_whose_turns_never_end_gets_the_time_of_an_answer() -> None:
     assert patience.seconds == 10.0
 
 
-def test_agent_that_has_ended_a_turn_keeps_its_time() -> None:
+def test_agent_that_ended_a_turn_keeps_its_timeout() -> None:
     patience = TurnTimeout(Settings(timeout=60.0, answer=10.0))
     patience.turn_ended()
     for _ in range(5):
@@ -22,7 +22,7 @@ def test_agent_that_has_ended_a_turn_keeps_its_time() -> None:
     assert patience.seconds == 60.0
 
 
-def test_time_of_an_answer_is_never_more_than_that_of_a_turn() -> None:
+def test_timeout_of_a_response_never_exceeds_that_of_a_turn() -> None:
     patience = TurnTimeout(Settings(timeout=5.0, answer=10.0))
     for _ in range(3):
         patience.turn_timed_out()

@@ -1,4 +1,4 @@
-"""Clients that break a rule on files, terminals or forms."""
+"""Clients that violate a rule on files, terminals or forms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conformance.client.doubling import (
+from conformance.client.double_factories import (
     FORM,
     READ,
     WRITE,
@@ -22,7 +22,7 @@ from conformance.client.doubling import (
     result,
     visit,
 )
-from conformance.client.driven import Between, Json
+from conformance.client.driven_client import Between, Json
 
 # Files.
 

@@ -1,13 +1,13 @@
-"""Clients that take what is told otherwise than the rules have it, and show that."""
+"""Clients that apply updates against the rules, and report the resulting state."""
 
 from __future__ import annotations
 
 import base64
 from typing import Any
 
-from conformance.client.bending import Bend, bends, meta_bends, retells, without
-from conformance.client.doubling import add, breaks, gone_at
-from conformance.client.driven import Between, Json, look_around
+from conformance.client.double_factories import add, breaks, gone_at
+from conformance.client.driven_client import Between, Json, look_around
+from conformance.client.state_double_factories import Bend, bends, meta_bends, retells, without
 
 
 def text(words: str) -> Json:
@@ -19,7 +19,7 @@ def part(words: str) -> Json:
 
 
 def at(kind: str, into: Any, /, **fields: Any) -> Bend:
-    """Take updates of a kind with these fields as something else, or as nothing."""
+    """Apply updates of this kind with these fields as something else, or not at all."""
 
     def bend(update: Json) -> Any:
         if update["sessionUpdate"] == kind and all(
@@ -284,7 +284,7 @@ bends(
     bend=at(TERMINAL, with_(exitStatus=None), exitStatus={}),
 )
 
-# What holds for the session.
+# The state of the session.
 
 bends(
     "R-PLAN-03",
@@ -437,7 +437,7 @@ def begins_idle(between: Between) -> None:
     between.from_agent = from_agent
 
 
-# Histories, and what is beside sessions.
+# Histories, and data outside of sessions.
 
 bends(
     "R-SESS-17",
@@ -562,7 +562,7 @@ meta_bends(
 )
 meta_bends("R-EXT-14", 1, name="patches_by_key", by_key=True)
 
-# What is asked for beside sessions.
+# Requests outside of sessions.
 
 
 def _told_login(between: Between) -> None:
@@ -599,7 +599,7 @@ def _answers(changes: dict[str, Any], when: Any) -> Any:
     return spoil
 
 
-# It takes a while, so that what is found beside it is told.
+# The delay lets the finding of the concurrent message arrive.
 AROUND: dict[str, Any] = {"plays": "check: state", "does": look_around, "window": True}
 LATER = {"status": "accord_later"}
 add(

@@ -1,4 +1,4 @@
-"""`accord check client` as the process that a client starts."""
+"""`accord check client` as a process that a client starts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from accord_conformance.client.client_rules import CLIENT_RULES
 from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.judges.observer import judge_recording
 from accord_conformance.traffic import recording
-from conformance.client.doubling import asks, changes, error
-from conformance.client.driven import PROMPTS, Between, check, converse, log_in, look_around
-from conformance.client.ledger import Ledger
+from conformance.client.double_factories import asks, changes, error
+from conformance.client.driven_client import PROMPTS, Between, check, converse, log_in, look_around
+from conformance.client.state_ledger import Ledger
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 INITIALIZE = {
@@ -41,7 +41,7 @@ def found_in(report: Path) -> dict[str, Any]:
 
 
 @BOTH
-async def test_our_client_passes_over_a_process(version: int, tmp_path: Path) -> None:
+async def test_accord_client_passes_over_a_process(version: int, tmp_path: Path) -> None:
     report, cwd = tmp_path / "report.json", tmp_path / "work"
     trace, page = tmp_path / "trace.ndjson", tmp_path / "report.html"
     cwd.mkdir()
@@ -53,12 +53,12 @@ async def test_our_client_passes_over_a_process(version: int, tmp_path: Path) ->
     assert "<html" in page.read_text()
     frames = list(recording.read(trace.read_bytes().splitlines()))
     assert len(frames) > 100
-    # What the kit did wrong on purpose is not held against anybody.
+    # Deliberate violations of the kit are not findings.
     judged = judge_recording(trace.read_bytes().splitlines()).finish()
     assert list(judged.failures()) == []
 
 
-async def test_all_that_is_checked_is_told_of_when_it_is_kept(tmp_path: Path) -> None:
+async def test_all_checked_rules_are_exercised(tmp_path: Path) -> None:
     runs = [
         await check(tmp_path, version, *PROMPTS, does=look_around, window=True)
         for version in (1, 2)
@@ -84,7 +84,7 @@ async def test_all_that_is_checked_is_told_of_when_it_is_kept(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("hangs_up", "outcome"), [(False, "failed"), (True, "passed")], ids=["kills", "hangs-up"]
 )
-async def test_client_has_to_hang_up_before_it_kills(
+async def test_client_closes_stdin_before_it_kills_the_agent(
     hangs_up: bool, outcome: str, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.json"
@@ -107,7 +107,7 @@ async def test_client_has_to_hang_up_before_it_kills(
     assert found_in(report)["R-STDIO-07"] == outcome
 
 
-async def test_accord_ask_is_a_client_to_check(tmp_path: Path) -> None:
+async def test_accord_ask_can_be_checked(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     agent = " ".join(command(report, "--patience", "0.2"))
     process = await asyncio.create_subprocess_exec(
@@ -133,12 +133,12 @@ async def test_accord_ask_is_a_client_to_check(tmp_path: Path) -> None:
 
 
 def starts(*words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Start it as a client that writes something, and hangs up."""
+    """Start the agent as a client that writes something and disconnects."""
     said = [sys.executable, "-m", "accord", "check", "client", *words]
     return subprocess.run(said, input=data, capture_output=True, timeout=20, check=False)
 
 
-def test_client_that_hangs_up_at_once_gets_a_report(tmp_path: Path) -> None:
+def test_client_that_disconnects_at_once_has_a_report(tmp_path: Path) -> None:
     report = tmp_path / "report-{pid}.json"
     assert starts("--report", str(report)).returncode == 0
     (written,) = tmp_path.iterdir()
@@ -146,7 +146,7 @@ def test_client_that_hangs_up_at_once_gets_a_report(tmp_path: Path) -> None:
     assert json.loads(written.read_text())["reports"]
 
 
-def test_garbage_is_told_of_in_every_report(tmp_path: Path) -> None:
+def test_garbage_is_in_every_report(tmp_path: Path) -> None:
     kinds = ("json", "markdown", "html", "junit", "trace")
     files = {kind: tmp_path / kind for kind in kinds}
     words = [
@@ -162,7 +162,7 @@ def test_garbage_is_told_of_in_every_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--report", "--html", "--trace"])
-def test_file_that_cannot_be_written_is_told_of_at_once(tmp_path: Path, option: str) -> None:
+def test_unwritable_file_is_reported_at_once(tmp_path: Path, option: str) -> None:
     words = ["--report", str(tmp_path / "report")] if option != "--report" else []
     done = starts(*words, option, str(tmp_path / "none" / "file"), data=b"{}\n")
     assert (done.returncode, done.stdout) == (2, b"")
@@ -172,7 +172,7 @@ def test_file_that_cannot_be_written_is_told_of_at_once(tmp_path: Path, option: 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-async def test_what_was_seen_is_written_when_it_is_interrupted(tmp_path: Path, number: int) -> None:
+async def test_interrupted_run_writes_its_findings(tmp_path: Path, number: int) -> None:
     report = tmp_path / "report.json"
     process = await asyncio.create_subprocess_exec(
         *command(report),
@@ -195,7 +195,7 @@ async def test_what_was_seen_is_written_when_it_is_interrupted(tmp_path: Path, n
     assert outcomes["R-STDIO-07"] == "not exercised"
 
 
-async def test_two_runs_may_write_one_report(tmp_path: Path) -> None:
+async def test_two_runs_can_write_one_report(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     words = ("check", "client", "--report", str(report), "--html", str(tmp_path / "page.html"))
     runs = [

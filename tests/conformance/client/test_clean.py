@@ -1,4 +1,4 @@
-"""Our own client keeps all rules, whatever the posing agent does to it."""
+"""Accord's client conforms, whatever the scenario agent does."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.client.state_probe import NO_PROBE, PROBE_METHOD
 from accord_conformance.reports.run_result import RunResult
 from accord_conformance.rules.manifest import requirements
-from conformance.client.doubling import asks, changes
-from conformance.client.doubling import result as result_of
-from conformance.client.driven import PROMPTS, Between, check, look_around
-from conformance.client.ledger import Ledger
+from conformance.client.double_factories import asks, changes
+from conformance.client.double_factories import result as result_of
+from conformance.client.driven_client import PROMPTS, Between, check, look_around
+from conformance.client.state_ledger import Ledger
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
-# Our client keeps no `_meta`, and carries no MCP.
+# Accord's client does not keep `_meta` and does not support MCP over ACP.
 UNTOLD = {
     1: {"malformed/unknown-server", "state/meta-replaced"},
     2: {"malformed/unknown-server", "state/meta"},
@@ -30,7 +30,7 @@ def failures(result: RunResult) -> list[tuple[str, str, str]]:
 
 
 @BOTH
-async def test_our_client_passes_everything(version: int, tmp_path: Path) -> None:
+async def test_accord_client_passes_everything(version: int, tmp_path: Path) -> None:
     result = await check(tmp_path, version, *PROMPTS, does=look_around, window=True)
     assert failures(result) == []
     ended = {played.scenario: played.outcome for played in result.scenario_results}
@@ -41,7 +41,7 @@ async def test_our_client_passes_everything(version: int, tmp_path: Path) -> Non
 
 
 @BOTH
-async def test_client_without_a_window_is_not_judged_by_what_it_holds(
+async def test_client_without_a_state_probe_is_not_judged_by_its_state(
     version: int, tmp_path: Path
 ) -> None:
     result = await check(tmp_path, version, "check: state", "check: cancellation/turn")
@@ -54,7 +54,7 @@ async def test_client_without_a_window_is_not_judged_by_what_it_holds(
 
 
 @BOTH
-async def test_client_that_keeps_all_there_is_passes(version: int, tmp_path: Path) -> None:
+async def test_client_with_complete_state_passes(version: int, tmp_path: Path) -> None:
     between = Between()
     Ledger(version).stands_in(between)
     result = await check(
@@ -68,7 +68,7 @@ async def test_client_that_keeps_all_there_is_passes(version: int, tmp_path: Pat
     assert mine - kept == set()
 
 
-async def test_client_that_tells_of_nothing_is_not_judged(tmp_path: Path) -> None:
+async def test_client_that_reports_an_empty_state_is_not_judged(tmp_path: Path) -> None:
     between = Between()
     changes(asks(PROBE_METHOD), result_of({}))(between)
     result = await check(tmp_path, 2, "check: state", window=True, between=between)
@@ -76,7 +76,7 @@ async def test_client_that_tells_of_nothing_is_not_judged(tmp_path: Path) -> Non
     assert {one.outcome for one in result.scenario_results} == {"not exercised"}
 
 
-async def test_client_that_does_not_answer_is_asked_for_other_things(tmp_path: Path) -> None:
+async def test_client_that_does_not_answer_a_probe_is_checked_otherwise(tmp_path: Path) -> None:
     between = Between()
     changes(asks(PROBE_METHOD), lambda *_: [])(between)
     result = await check(

@@ -1,4 +1,4 @@
-"""A client that dies is told of in the scenario that killed it, with what it got last."""
+"""A client that exits is reported in the scenario that caused it, with the last message."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from accord_conformance.reports.run_result import EXIT_FAILED, RunResult, verdict
-from conformance.client.doubling import noted
-from conformance.client.driven import Between, Json, check
+from conformance.client.double_factories import noted
+from conformance.client.driven_client import Between, Json, check
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 
 
 def dies(when: Callable[[Json], bool], *, after: Callable[[Json], bool]) -> Between:
-    """Return a client that hangs up at some message, once another one has come."""
+    """Return a client that disconnects at a message, after another one has arrived."""
     between = Between()
     seen: list[Json] = []
 
@@ -30,7 +30,7 @@ def dies(when: Callable[[Json], bool], *, after: Callable[[Json], bool]) -> Betw
 
 
 def is_malformed(message: Json) -> bool:
-    """Whether it is the last one that `updates/unknown` sends."""
+    """Return whether it is the last message that `updates/unknown` sends."""
     params = message.get("params")
     return isinstance(params, dict) and params.get("update") == []
 
@@ -50,10 +50,10 @@ def outcomes(result: RunResult) -> dict[str, str]:
 
 
 @BOTH
-async def test_death_after_the_last_answer_counts_for_the_scenario(
+async def test_exit_after_the_last_response_counts_for_the_scenario(
     version: int, tmp_path: Path
 ) -> None:
-    # It answers the probes, and dies when it works on what it got before.
+    # It answers the probes, and exits when it handles an earlier message.
     between = dies(is_completed, after=is_malformed)
     result = await check(tmp_path, version, "check: updates", between=between)
     (left,) = result.disconnects
@@ -62,13 +62,13 @@ async def test_death_after_the_last_answer_counts_for_the_scenario(
     assert "it disconnected after this scenario" in left.reason
     assert any(b'"update":[]' in frame.text for frame in left.frames)
     broken = {finding.rule for finding in result.reports[0].failures()}
-    assert broken == {"R-GEN-11"}  # and not R-CONF-12, of the scenario that comes next
+    assert broken == {"R-GEN-11"}  # not R-CONF-12 of the next scenario
     assert outcomes(result)["updates/options"] == "unfinished"
     assert verdict(result).status == EXIT_FAILED
 
 
 @BOTH
-async def test_death_at_an_array_is_told_of_with_the_array(version: int, tmp_path: Path) -> None:
+async def test_exit_at_an_array_is_reported_with_the_array(version: int, tmp_path: Path) -> None:
     between = dies(is_array, after=lambda _: True)
     result = await check(tmp_path, version, "check: malformed", between=between)
     (left,) = result.disconnects
@@ -79,14 +79,14 @@ async def test_death_at_an_array_is_told_of_with_the_array(version: int, tmp_pat
     assert "disconnected in malformed/frames" in verdict(result).text
 
 
-async def test_client_whose_user_cancelled_may_leave(tmp_path: Path) -> None:
+async def test_client_whose_user_cancelled_can_exit(tmp_path: Path) -> None:
     between = dies(lambda _: True, after=noted("session/cancel"))
     result = await check(tmp_path, 1, "check: cancellation/turn", between=between)
     assert result.disconnects == []
 
 
 @BOTH
-async def test_client_that_stays_has_not_left(version: int, tmp_path: Path) -> None:
+async def test_client_that_stays_is_not_reported(version: int, tmp_path: Path) -> None:
     result = await check(tmp_path, version, "check: malformed", "check: updates")
     assert result.disconnects == []
     assert verdict(result).status == 0

@@ -1,4 +1,4 @@
-"""Each client that breaks a rule is told of with this rule and no other."""
+"""Each client that violates a rule fails this rule and no other."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from accord_conformance.client.client_rules import CLIENT_RULES
 from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.rules.manifest import requirements
-from conformance.client.doubling import DOUBLES, Double
-from conformance.client.driven import Between, check
+from conformance.client.double_factories import DOUBLES, Double
+from conformance.client.driven_client import Between, check
 
-for name in ("wire", "service", "own", "state"):
+for name in ("wire", "service", "behaviour", "state"):
     importlib.import_module(f"conformance.client.{name}_doubles")
 
 RULES = {*CLIENT_RULES, *(rule for one in client_scenarios() for rule in one.rules)}
@@ -21,9 +21,7 @@ IN_A_PROCESS = {"R-STDIO-07"}  # see test_check_client
 
 
 @pytest.mark.parametrize("double", DOUBLES, ids=repr)
-async def test_double_is_told_of_with_this_rule_and_no_other(
-    double: Double, tmp_path: Path
-) -> None:
+async def test_double_fails_this_rule_and_no_other(double: Double, tmp_path: Path) -> None:
     between = Between()
     double.spoil(between)
     result = await check(tmp_path, double.version, *double.plays, between=between, **double.more)
@@ -43,6 +41,6 @@ def test_every_checked_rule_has_a_double() -> None:
     assert sorted(RULES - {double.rule for double in DOUBLES} - IN_A_PROCESS) == []
 
 
-def test_what_is_checked_is_marked() -> None:
+def test_checked_rules_are_marked() -> None:
     unmarked = [rule for rule in RULES if requirements()[rule].how not in ("checked", "observed")]
     assert sorted(unmarked) == []

@@ -1,4 +1,4 @@
-"""A run against a client: what it tells is written, whatever the client does."""
+"""A run against a client: the report is written, whatever the client does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from accord_conformance.client.context import ClientContext
 from accord_conformance.client.run import ClientRun
 from accord_conformance.harness.scenario import Scenario, scenario
 from accord_conformance.reports.run_result import RunResult
-from conformance.client.driven import converse
+from conformance.client.driven_client import converse
 
 Json = dict[str, Any]
 INITIALIZE = {"id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
@@ -26,25 +26,25 @@ INITIALIZE = {"id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
 
 @scenario("some/broken")
 async def broken(scene: ClientContext) -> None:
-    """The client answers what the scenario cannot use."""
+    """The client's response cannot be used by the scenario."""
     raise AttributeError("'list' object has no attribute 'get'")
 
 
 @scenario("some/whole")
 async def whole(scene: ClientContext) -> None:
-    """The client does nothing wrong."""
+    """The client passes."""
     scene.say("Hello")
 
 
 class RawClient(Receiver):
-    """Sends messages as they are, and keeps what comes."""
+    """Sends raw messages and records the received ones."""
 
     def __init__(self) -> None:
         self.heard: list[Json] = []
         self._news = asyncio.Event()
 
     async def answer(self, ident: Any) -> Json:
-        """Return the answer with this id."""
+        """Return the response with this id."""
         while not (found := [one for one in self.heard if one.get("id") == ident]):
             self._news.clear()
             await self._news.wait()
@@ -64,7 +64,7 @@ class RawClient(Receiver):
         return
 
 
-async def test_report_is_written_before_anything_is_prompted(
+async def test_report_is_written_before_the_first_prompt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(run_module, "_KEEP_S", 0.01)
@@ -102,7 +102,7 @@ async def test_report_is_written_when_the_run_is_interrupted() -> None:
     assert list(results[-1].reports[0].failures())
 
 
-async def test_scenario_that_fails_ends_no_run(tmp_path: Path) -> None:
+async def test_scenario_that_raises_does_not_end_the_run(tmp_path: Path) -> None:
     here, there = pair()
     chosen: tuple[Scenario[ClientContext], ...] = (broken, whole)
     run = ClientRun(here, chosen, versions=(1,), pause_s=0.0)
@@ -117,7 +117,7 @@ async def test_scenario_that_fails_ends_no_run(tmp_path: Path) -> None:
 
 
 def unanswered(number: int) -> Scenario[ClientContext]:
-    """Asks for what nobody answers."""
+    """Sends a request that is never answered."""
 
     async def play(scene: ClientContext) -> None:
         await scene.call("_accord/unanswered")
@@ -125,7 +125,7 @@ def unanswered(number: int) -> Scenario[ClientContext]:
     return Scenario(name=f"some/unanswered{number}", about="", run=play)
 
 
-async def test_client_that_does_not_answer_has_not_passed(tmp_path: Path) -> None:
+async def test_client_that_does_not_respond_does_not_pass(tmp_path: Path) -> None:
     here, there = pair()
     chosen = (*map(unanswered, range(2)), whole, *map(unanswered, range(2, 6)))
     run = ClientRun(here, chosen, versions=(1,), pause_s=0.0, answer_s=0.05)
@@ -180,7 +180,7 @@ KEYS = ("sessionId", "cwd", "prompt", "cursor", "modeId", "methodId", "additiona
         "session/cancel",
     ],
 )
-async def test_params_of_no_known_shape_are_answered(method: str) -> None:
+async def test_params_of_any_shape_are_answered(method: str) -> None:
     here, there = pair()
     run = ClientRun(here, (whole,), versions=(1,), pause_s=0.0, answer_s=0.01)
     client = RawClient()

@@ -1,4 +1,4 @@
-"""What a client tells of itself is compared kindly: only what is told and wrong is broken."""
+"""The reported state of a client: only reported and wrong values are failures."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from accord_conformance.client.state_probe import (
 )
 from accord_conformance.harness.raw_connection import RawConnection
 from accord_conformance.harness.scenario import NotExercised
-from conformance.client.driven import Json
+from conformance.client.driven_client import Json
 
 RULE = "R-TOOL-08"
 
 
 async def outcome(one: ExpectedState, *shown: Any) -> list[bool]:
-    """Return what is found when a client tells this, and then that."""
+    """Return the outcome if a client reports one state and then another."""
     here, there = pair()
     answers = list(shown)
     found: list[bool] = []
@@ -94,7 +94,7 @@ def text(words: str) -> Json:
         (5, 5.0),
     ],
 )
-async def test_what_is_right_is_kept(expected: Any, got: Any) -> None:
+async def test_correct_state_passes(expected: Any, got: Any) -> None:
     assert await outcome(expect(RULE, "toolCalls", "t", title=expected), tools(title=got)) == [True]
 
 
@@ -125,7 +125,7 @@ async def test_what_is_right_is_kept(expected: Any, got: Any) -> None:
         (5, "5"),
     ],
 )
-async def test_what_is_wrong_is_broken(expected: Any, got: Any) -> None:
+async def test_wrong_state_fails(expected: Any, got: Any) -> None:
     assert await outcome(expect(RULE, "toolCalls", "t", title=expected), tools(title=got)) == [
         False
     ]
@@ -144,11 +144,11 @@ async def test_what_is_wrong_is_broken(expected: Any, got: Any) -> None:
         {"toolCalls": [{"toolCallId": "t", "title": None}]},
     ],
 )
-async def test_what_is_not_told_is_not_judged(shown: Json) -> None:
+async def test_missing_members_are_not_judged(shown: Json) -> None:
     assert await outcome(expect(RULE, "toolCalls", "t", title="A"), shown) == []
 
 
-async def test_what_was_told_of_once_is_missed_when_it_is_gone() -> None:
+async def test_member_that_was_reported_once_must_not_disappear() -> None:
     assert await outcome(expect(RULE, "toolCalls", "x", title="A"), tools(title="A")) == [False]
     assert await outcome(expect(RULE, "toolCalls", "t", title="A"), tools()) == [False]
     assert await outcome(expect(RULE, "toolCalls", "t", title=None), tools()) == [True]
@@ -158,23 +158,23 @@ async def test_what_was_told_of_once_is_missed_when_it_is_gone() -> None:
     assert await outcome(expect(RULE, "toolCalls", "t", title=IsNot(("A",))), tools()) == [True]
 
 
-async def test_what_may_be_gone_may_be_gone() -> None:
+async def test_optional_member_can_disappear() -> None:
     one = expect_or_absent(expect(RULE, "toolCalls", "x", title=None))
     assert await outcome(one, tools(title="A")) == [True]
 
 
-async def test_client_may_be_a_moment_behind() -> None:
+async def test_state_can_lag_a_moment() -> None:
     late = [tools(title="old"), tools(title="old"), tools(title="new")]
     assert await outcome(expect(RULE, "toolCalls", "t", title="new"), *late) == [True]
 
 
-async def test_session_itself_has_members() -> None:
+async def test_session_has_members_of_its_own() -> None:
     assert await outcome(expect(RULE, "", title="A"), {"title": "A"}) == [True]
     assert await outcome(expect(RULE, "", title="A"), {"title": "B"}) == [False]
     assert await outcome(expect(RULE, "usage", cost={"amount": 1}), {"usage": {"cost": None}}) == []
 
 
-async def test_only_plan_needs_no_id() -> None:
+async def test_single_plan_needs_no_id() -> None:
     one = expect(RULE, "plans", entries=[{"content": "A"}])
     for plan in ({}, {"planId": None}, {"planId": "its own"}):
         shown = {"plans": [{"entries": [{"content": "A"}], **plan}]}

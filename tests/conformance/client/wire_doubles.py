@@ -1,4 +1,4 @@
-"""Clients that break a rule on lines, updates or questions."""
+"""Clients that violate a rule on lines, updates or permission requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 import subprocess
 from typing import Any
 
-from conformance.client.doubling import (
+from conformance.client.double_factories import (
     ASK,
     FORM,
     add,
@@ -22,7 +22,7 @@ from conformance.client.doubling import (
     told,
     visit,
 )
-from conformance.client.driven import Between, Json
+from conformance.client.driven_client import Between, Json
 
 # Lines and messages.
 
@@ -166,7 +166,7 @@ def fetches_icons(between: Between) -> None:
     between.from_agent = from_agent
 
 
-# Questions.
+# Permission requests.
 
 add(
     "R-GEN-11",

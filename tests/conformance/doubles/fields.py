@@ -1,10 +1,10 @@
-"""Doubles with one wrong field: its type, value, name or path is not what the rule allows."""
+"""Doubles with one wrong field: a type, value, name or path that the rule forbids."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from conformance.doubles.talking import SELECT_1, SELECT_2, TEXT, Talker, breaks
+from conformance.doubles.conversation import SELECT_1, SELECT_2, TEXT, Talker, breaks
 
 
 @breaks("R-INIT-08", 1, 2, by="client")

@@ -1,8 +1,8 @@
-"""Doubles that break what JSON-RPC and stdio ask of every frame."""
+"""Doubles that violate the rules of JSON-RPC and stdio."""
 
 from __future__ import annotations
 
-from conformance.doubles.talking import Talker, breaks
+from conformance.doubles.conversation import Talker, breaks
 
 
 @breaks("R-GEN-03", 1, 2, by="agent")

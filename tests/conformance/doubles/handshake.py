@@ -1,10 +1,10 @@
-"""Doubles that break what `initialize`, the capabilities and logging in ask."""
+"""Doubles that violate the rules of `initialize`, capabilities and authentication."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from conformance.doubles.talking import AGENT_1, AGENT_2, CLIENT_1, CLIENT_2, Talker, breaks
+from conformance.doubles.conversation import AGENT_1, AGENT_2, CLIENT_1, CLIENT_2, Talker, breaks
 
 
 @breaks("R-INIT-01", 1, 2, bare=True)
@@ -316,7 +316,7 @@ def logout_not_offered(t: Talker) -> None:
     t.ask("logout", {})
 
 
-# Logging in.
+# Authentication.
 
 
 @breaks("R-AUTH-01", 1, 2, bare=True)

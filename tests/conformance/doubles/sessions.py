@@ -1,10 +1,10 @@
-"""Doubles that break what is asked of sessions: making, opening, listing and closing them."""
+"""Doubles that violate the rules of sessions: new, load, resume, list and close."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from conformance.doubles.talking import TEXT, Talker, breaks
+from conformance.doubles.conversation import TEXT, Talker, breaks
 
 
 def _info(ident: str, cwd: str = "/project", **more: Any) -> dict[str, Any]:

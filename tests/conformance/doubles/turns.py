@@ -1,10 +1,10 @@
-"""Doubles that break what is asked of turns: their prompts, states, ends and cancels."""
+"""Doubles that violate the rules of turns: prompts, states, ends and cancels."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from conformance.doubles.talking import TEXT, Talker, breaks
+from conformance.doubles.conversation import TEXT, Talker, breaks
 
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
 YES = {"outcome": {"outcome": "selected", "optionId": "yes"}}
@@ -43,7 +43,7 @@ def tool_call_that_is_left(t: Talker) -> None:
 
 
 def _cancelled_turn(t: Talker, answer: Any) -> int:
-    """Cancel a turn that asks for permission, and give that answer."""
+    """Cancel a turn that requests permission, and send this response."""
     prompt = t.prompt()
     t.tool(status="pending")
     asked = t.permission()
@@ -156,7 +156,7 @@ def cancelled_work_ends_in_an_error(t: Talker) -> None:
 
 
 def _spoken(t: Talker) -> None:
-    """A cancelled turn in which a message was begun."""
+    """A cancelled turn that had started a message."""
     t.prompt()
     t.update("agent_message_chunk", messageId="a1", content=TEXT)
     t.note("session/cancel", t.here())

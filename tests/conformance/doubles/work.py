@@ -1,11 +1,11 @@
-"""Doubles around what an agent does: tool calls, permissions, files, terminals, forms."""
+"""Doubles that violate the rules of tool calls, permissions, files, terminals and forms."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from conformance.doubles.conversation import OPTIONS, Talker, breaks
 from conformance.doubles.handshake import FORM
-from conformance.doubles.talking import OPTIONS, Talker, breaks
 from conformance.doubles.turns import CANCELLED
 
 

@@ -1,4 +1,4 @@
-"""An agent that keeps all rules, written from the catalogue alone; `BREAK` makes it break one."""
+"""A conforming agent, written from the list of rules only; `BREAK` makes it violate one."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from turns import Turn
 Json = Any
 BREAK = os.environ.get("BREAK", "")
 INFO = {"name": "independent", "title": "The independent agent", "version": "1.0"}
-UNSERVED = BREAK.partition("unserved:")[2]  # a method that is offered all the same
+UNSERVED = BREAK.partition("unserved:")[2]  # a method that is served nevertheless
 PAGE = 3
 NEEDS_LOGIN = {"session/new", "session/load", "session/resume", "session/fork", "session/prompt"}
 
 
 class Session:
-    """A conversation: what was said, what is chosen, what is going on."""
+    """A session: its history, options and current work."""
 
     def __init__(self, number: int, cwd: str, roots: list[str]) -> None:
         self.number = number
@@ -50,7 +50,7 @@ class Session:
         self.lock = threading.RLock()
         self.turn: Turn | None = None
         self.held: list[Turn] = []
-        self.background: dict[str, threading.Event] = {}  # tool calls that go on by themselves
+        self.background: dict[str, threading.Event] = {}  # tool calls that run after their turn
         self.stoppable: dict[str, threading.Event] = {}  # tool calls that can be cancelled
         self.servers: list[subprocess.Popen[bytes]] = []
 
@@ -74,13 +74,13 @@ class Session:
 
 
 class Agent:
-    """Answers an editor."""
+    """Serves a client."""
 
     def __init__(self) -> None:
         self.peer = Peer(sys.stdin.buffer.readline, 1, self.request, self.note)
         self.sessions: dict[str, Session] = {}
         self.client: dict[str, Json] = {}  # its capabilities
-        self.others_asked = False  # anything but `initialize`
+        self.others_asked = False  # after `initialize`
         self.logged_in = True
         self.made = 0
         self.prompts: dict[Json, Turn] = {}
@@ -90,7 +90,7 @@ class Agent:
         return self.peer.version
 
     def offers(self, *path: str) -> bool:
-        """Say whether the client offers what is at this path of its capabilities."""
+        """Return whether the client has the capability at this path."""
         found: Json = self.client
         for key in path:
             found = found.get(key) if isinstance(found, dict) else None
@@ -205,7 +205,7 @@ class Agent:
         return session
 
     def connect(self, session: Session, servers: list[dict[str, Json]]) -> None:
-        """Start the MCP servers and greet them; one that does not start is done without."""
+        """Start the MCP servers and initialize them; skip one that does not start."""
         for server in servers:
             try:
                 process = subprocess.Popen(
@@ -250,7 +250,7 @@ class Agent:
         return {"sessionId": session.id, **self.setup(session)}
 
     def again(self, params: dict[str, Json], *, needed: bool = False) -> Session:
-        """Attach to a session that was there."""
+        """Attach to an existing session."""
         cwd, roots, servers = self.read_setup(params, servers=needed)
         session = self.session(params, active=False)
         if os.path.normpath(cwd) != os.path.normpath(session.cwd):
@@ -382,12 +382,12 @@ class Agent:
             with session.lock:
                 self.prompts.pop(turn.request_id, None)
                 session.turn = following = session.held.pop(0) if session.held else None
-                end()  # whoever hears of it may send the next prompt at once
+                end()  # a client that reads it can send the next prompt at once
             turn.done.set()
             turn = following
 
     def drop(self, turn: Turn) -> None:
-        """Refuse a held prompt."""
+        """Reject a queued prompt."""
         self.prompts.pop(turn.request_id, None)
         self.peer.refuse(turn.request_id, Refused(CANCELLED, "Cancelled before it began"))
 
@@ -422,7 +422,7 @@ class Agent:
 
 
 def greet(process: subprocess.Popen[bytes]) -> None:
-    """Begin a conversation with an MCP server, and see what it has."""
+    """Initialize an MCP server, and list its tools."""
     first = (
         '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
         '"capabilities":{},"clientInfo":{"name":"independent","version":"1.0"}}}\n'

@@ -26,7 +26,7 @@ PATIENCE = 60.0
 
 
 class Line(Peer):
-    """Holds back what an agent says before it has answered `initialize`."""
+    """Holds back the agent's messages until it has answered `initialize`."""
 
     initialized = False
 
@@ -53,7 +53,7 @@ class Line(Peer):
 
 
 class Client:
-    """An editor without a user."""
+    """A client without a user."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -69,7 +69,7 @@ class Client:
         self.terminals = Terminals(self.cwd)
         self.lock = threading.Condition()
         self.sessions: set[str] = set()
-        self.opening = 0  # sessions that are being made: their ids are not known yet
+        self.opening = 0  # sessions that are being opened: their ids are unknown
         self.state = "idle"
         self.reason: Json = None
         self.cancelled = False
@@ -77,12 +77,12 @@ class Client:
         self.text = ""
         self.seen: dict[str, Json] = {"texts": [], "stops": [], "calls": [], "tools": {}}
 
-    # --- what the agent says ---
+    # Messages of the agent.
 
     def note(self, method: str, params: dict[str, Json]) -> None:
         update, session = params.get("update"), str(params.get("sessionId"))
         if method != "session/update" or not isinstance(update, dict):
-            return  # also `$/cancel_request`: everything is answered at once
+            return  # as with `$/cancel_request`: all requests are answered at once
         with self.lock:
             if session not in self.sessions and not self.opening:
                 return
@@ -169,7 +169,7 @@ class Client:
         return {"outcome": {"outcome": "cancelled"}}
 
     def subject(self, params: dict[str, Json]) -> Json:
-        """Check what version 2 adds, and return the tool call that is asked about, if any."""
+        """Check the members that version 2 adds, and return the tool call of the request."""
         subject = params.get("subject")
         if not isinstance(params.get("title"), str):
             raise Refused(PARAMS, "Expected a string as title")
@@ -193,7 +193,7 @@ class Client:
         if mode == "url":
             if not all(isinstance(params.get(key), str) for key in ("url", "elicitationId")):
                 raise Refused(PARAMS, "Malformed elicitation")
-            return {"action": "decline"}  # there is nobody who could agree to open it
+            return {"action": "decline"}  # no user can agree to open it
         content = fill(params.get("requestedSchema"), self.peer.version)
         if self.cancelled:
             return {"action": "cancel"}
@@ -201,7 +201,7 @@ class Client:
             {"action": "decline"} if content is None else {"action": "accept", "content": content}
         )
 
-    # --- what the client does ---
+    # Actions of the client.
 
     def initialize(self) -> dict[str, Json]:
         params: dict[str, Json] = {"protocolVersion": self.options.version}
@@ -253,7 +253,7 @@ class Client:
                 self.reason = result.get("stopReason")
             else:
                 with self.lock:
-                    # An idle state without a reason may be a snapshot of something else.
+                    # An idle state without a reason can be a snapshot of something else.
                     self.lock.wait_for(
                         lambda: self.reason is not None and self.state == "idle", PATIENCE
                     )
@@ -302,7 +302,7 @@ V1 = {
     "fs/write_text_file": lambda self, params: self.files.write(params),
     "terminal/create": lambda self, params: self.terminals.create(params),
     "terminal/output": lambda self, params: self.terminals.find(params).output(),
-    "terminal/wait_for_exit": None,  # answered when it is over, see `request`
+    "terminal/wait_for_exit": None,  # answered after the end, see `request`
     "terminal/kill": lambda self, params: self.terminals.find(params).kill(),
     "terminal/release": lambda self, params: self.terminals.release(params),
 }

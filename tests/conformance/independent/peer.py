@@ -1,4 +1,4 @@
-"""JSON-RPC on lines for the independent pair: the standard library only, nothing of Accord."""
+"""JSON-RPC over lines for the independent pair: the standard library only, nothing of Accord."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 
 Json = Any
 LONGEST = 32 * 1024 * 1024
-VARY = os.environ.get("VARY", "").split(",")  # ways of doing things that the rules leave free
-LATER = object()  # a handler that answers by itself
-GONE = object()  # who asked does not wait any more
+VARY = os.environ.get("VARY", "").split(",")  # variants that the rules allow
+LATER = object()  # a handler that sends its own response
+GONE = object()  # the caller no longer waits
 
 PARSE, INVALID, NO_METHOD, PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 LOGIN, NOT_FOUND, VERSION, CANCELLED = -32000, -32002, -32022, -32800
 
 
 class Refused(Exception):
-    """An error that the other side is told, or told us."""
+    """An error that is sent to the other side or received from it."""
 
     def __init__(self, code: int, message: str, data: Json = None) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class Refused(Exception):
 
 
 class Withdrawn(Exception):
-    """What was asked is not waited for any more, because the work was cancelled."""
+    """The request is no longer awaited, because the work was cancelled."""
 
 
 def _no_constant(text: str) -> Json:
@@ -38,7 +38,7 @@ def _no_constant(text: str) -> Json:
 
 
 class Peer:
-    """One connection: reads lines, answers requests, waits for answers."""
+    """One connection: reads lines, answers requests, waits for responses."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Peer:
     # --- out ---
 
     def write(self, data: bytes) -> None:
-        """Write bytes as they are; nobody reading is no error."""
+        """Write raw bytes; a missing reader is not an error."""
         with self._writing:
             try:
                 while data:
@@ -86,7 +86,7 @@ class Peer:
         self.send({"id": request_id, "error": refused.error})
 
     def ask(self, method: str, params: Json) -> tuple[Json, queue.SimpleQueue[Json]]:
-        """Send a request; `wait` for its answer."""
+        """Send a request; `wait` for its response."""
         answers: queue.SimpleQueue[Json] = queue.SimpleQueue()
         with self._writing:
             self._asked += 1
@@ -114,7 +114,7 @@ class Peer:
     # --- in ---
 
     def run(self) -> None:
-        """Read until the other side hangs up."""
+        """Read until the other side disconnects."""
         while line := self._read_line(LONGEST + 1):
             if len(line) > LONGEST:
                 break

@@ -67,7 +67,7 @@ class Files:
 
 
 class Terminal:
-    """A command and what it printed."""
+    """A command and its output."""
 
     def __init__(self, process: subprocess.Popen[bytes], limit: int | None) -> None:
         self.process = process
@@ -118,7 +118,7 @@ class Terminal:
 
 
 class Terminals:
-    """The commands that the agent runs."""
+    """The commands of the agent."""
 
     def __init__(self, cwd: str) -> None:
         self.cwd = cwd
@@ -177,7 +177,7 @@ class Terminals:
 
 
 def fill(schema: Json, version: int) -> dict[str, Json] | None:
-    """Return answers for a form; None where it asks for something unknown."""
+    """Return the values for a form, or None if it has an unknown field."""
     if not isinstance(schema, dict):
         raise Refused(PARAMS, "Expected a schema")
     if version == 2 and (schema.get("type") != "object" or "properties" not in schema):
@@ -233,5 +233,5 @@ def _text(field: dict[str, Json]) -> str | None:
     if isinstance(field.get("format"), str) and field["format"] in known:
         return known[field["format"]]
     if field.get("pattern"):
-        return None  # nothing is made up that might not fit
+        return None  # do not invent a text that might not be valid
     return "hello".ljust(field.get("minLength") or 0, "o")[: field.get("maxLength")]

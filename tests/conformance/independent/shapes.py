@@ -1,4 +1,4 @@
-"""What the independent agent demands of params, and what it offers, in both versions."""
+"""The params that the independent agent requires, and its capabilities, in both versions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def absolute(value: Json, what: str) -> str:
 
 
 def items(params: dict[str, Json], key: str, *, needed: bool = False) -> list[Json]:
-    """Return a list that may be null, and absent unless it is `needed`."""
+    """Return a list that can be null, and can be absent unless it is `needed`."""
     if needed and key not in params:
         raise wrong(f"Expected {key}")
     value = params.get(key)
@@ -58,7 +58,7 @@ def strings(values: list[Json], what: str) -> list[str]:
 
 
 def mcp_servers(params: dict[str, Json], version: int, *, needed: bool) -> list[dict[str, Json]]:
-    """Return the stdio servers to start; anything else is refused, as nothing else is offered."""
+    """Return the stdio servers to start; reject other kinds, which are not advertised."""
     names: set[str] = set()
     servers: list[dict[str, Json]] = []
     for server in items(params, "mcpServers", needed=needed and version == 1):
@@ -99,7 +99,7 @@ def _uri(block: dict[str, Json], version: int) -> None:
 
 
 def prompt(params: dict[str, Json], version: int) -> str:
-    """Return the words of a prompt whose blocks are all sound."""
+    """Return the text of a prompt whose blocks are all valid."""
     blocks = params.get("prompt")
     if not isinstance(blocks, list) or (version == 2 and not blocks):
         raise wrong("Expected a list of blocks as prompt")
@@ -166,7 +166,7 @@ def _select(
 
 
 def options(chosen: dict[str, Json], version: int, *, booleans: bool) -> list[dict[str, Json]]:
-    """Return the complete list of config options, in the order of their weight."""
+    """Return the complete list of config options, most important first."""
     key = "configId" if version == 2 else "id"
     found = [
         _select(key, "Model", MODELS, chosen["model"], "model"),

@@ -1,4 +1,4 @@
-"""The kit and the library, on an agent and a client that share no line and no reading with them."""
+"""The kit and the library, tested with an agent and a client that were written independently."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 async def check(
     breaks: str, versions: tuple[int, ...], chosen: str = "", *, vary: str = ""
 ) -> RunResult:
-    """Check the independent agent: all scenarios, or those of some areas, or some by name."""
+    """Check the independent agent: all scenarios, or those of some areas or names."""
     names = chosen.split()
     scenarios = [
         one
@@ -56,7 +56,7 @@ def broken(result: RunResult) -> set[tuple[str, int]]:
 
 
 async def run_client(*arguments: str, cwd: Path) -> dict[str, Any]:
-    """Run the independent client, and return what it saw."""
+    """Run the independent client, and return its output."""
     client = await asyncio.create_subprocess_exec(
         sys.executable,
         str(HERE / "client.py"),
@@ -78,12 +78,12 @@ async def run_client(*arguments: str, cwd: Path) -> dict[str, Any]:
     return seen
 
 
-async def test_independent_agent_breaks_nothing() -> None:
+async def test_independent_agent_conforms() -> None:
     result = await check("", (1, 2))
     assert broken(result) == set()
     assert [one for one in result.scenario_results if one.outcome == "unfinished"] == []
     passed = [version for _, version in result.passed_rules()]
-    # Hardly less than now, lest a rule that nobody tries any more counts as kept.
+    # Few less than now, so that a rule that is no longer exercised does not count as passed.
     assert passed.count(1) >= 110
     assert passed.count(2) >= 150
 
@@ -101,14 +101,14 @@ async def test_independent_agent_breaks_nothing() -> None:
         ("cancel-error", "cancellation permissions"),
     ],
 )
-async def test_what_the_rules_leave_free_is_no_finding(vary: str, scenarios: str) -> None:
+async def test_allowed_variants_are_not_findings(vary: str, scenarios: str) -> None:
     result = await check("", (1, 2), scenarios, vary=vary)
     assert broken(result) == set()
     assert [one for one in result.scenario_results if one.outcome == "unfinished"] == []
 
 
 @BOTH
-async def test_independent_client_breaks_nothing(version: int, tmp_path: Path) -> None:
+async def test_independent_client_conforms(version: int, tmp_path: Path) -> None:
     seen = await run_client(
         "--version",
         str(version),
@@ -129,7 +129,7 @@ async def test_independent_client_breaks_nothing(version: int, tmp_path: Path) -
 
 
 BREAKS = [
-    # what is broken, in which version, which scenarios show it, the rule, what follows from it
+    # the break, its version, the scenarios that show it, the rule, and what follows from it
     ("no-stop-reason", 1, "prompts/text sessions", "R-PROMPT-04"),
     ("late-update", 1, "prompts/tool sessions", "R-PROMPT-08"),
     ("backwards", 1, "prompts/tool sessions", "R-TOOL-04"),
@@ -164,7 +164,7 @@ BREAKS = [
     [(name, version, chosen, set(rules)) for name, version, chosen, *rules in BREAKS],
     ids=[f"{one[0]}-v{one[1]}" for one in BREAKS],
 )
-async def test_break_is_told_by_its_rule_and_no_other(
+async def test_break_fails_its_rule_and_no_other(
     breaks: str, version: int, scenarios: str, rules: set[str]
 ) -> None:
     result = await check(breaks, (version,), scenarios)
@@ -172,9 +172,7 @@ async def test_break_is_told_by_its_rule_and_no_other(
 
 
 @BOTH
-async def test_our_client_and_the_independent_agent_understand_each_other(
-    version: int, tmp_path: Path
-) -> None:
+async def test_accord_client_works_with_the_independent_agent(version: int, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("A note.", "utf-8")
     told: dict[str, str] = {}
     async with (
@@ -212,9 +210,7 @@ async def test_our_client_and_the_independent_agent_understand_each_other(
 
 
 @BOTH
-async def test_independent_client_and_our_agent_understand_each_other(
-    version: int, tmp_path: Path
-) -> None:
+async def test_independent_client_works_with_the_script_agent(version: int, tmp_path: Path) -> None:
     seen = await run_client(
         "--version",
         str(version),
@@ -238,7 +234,7 @@ async def test_independent_client_and_our_agent_understand_each_other(
 
 
 @BOTH
-async def test_independent_client_cancels_our_agent(version: int, tmp_path: Path) -> None:
+async def test_independent_client_cancels_the_script_agent(version: int, tmp_path: Path) -> None:
     seen = await run_client(
         *("--version", str(version), "--cancel-on", "5", "stream 1000000"),
         *("--", *ACCORD, "agent", "script"),

@@ -1,4 +1,4 @@
-"""What the independent agent does in a turn: the first word of the prompt says it."""
+"""The turns of the independent agent: the first word of the prompt selects what it does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def words(text: str) -> dict[str, Json]:
 
 
 class Turn:
-    """One prompt and the work for it."""
+    """One prompt and its work."""
 
     def __init__(
         self, agent: Agent, session: Session, request_id: Json, text: str, params: dict[str, Json]
@@ -49,7 +49,7 @@ class Turn:
         self.asking = False
         self.withdrawn = False
         self.stop = threading.Event()
-        self.wakes = self.stop  # what the work waits for
+        self.wakes = self.stop  # the request that the work awaits
         self.done = threading.Event()
         self.lock = threading.Lock()
         self.pending: dict[int, queue.SimpleQueue[Json]] = {}
@@ -69,7 +69,7 @@ class Turn:
                 answers.put(GONE)
 
     def ask(self, method: str, params: dict[str, Json], *, hold: bool = False) -> Json:
-        """Ask the client; a cancelled turn does not wait, unless something hangs on the answer."""
+        """Send a request; a cancelled turn does not wait, unless the response is needed."""
         with self.lock:
             if self.stop.is_set() and not hold:
                 raise Withdrawn
@@ -88,7 +88,7 @@ class Turn:
         return answer
 
     def ask_user(self, method: str, params: dict[str, Json]) -> Json:
-        """Ask something that holds all work up."""
+        """Send a request to the user, which blocks the work."""
         self.state("requires_action", asking=True)
         try:
             return self.ask(method, params)
@@ -121,10 +121,10 @@ class Turn:
         else:
             self.tell(kind, {"messageId": self.message, "content": words(text)})
 
-    # --- the frame of a turn ---
+    # The start and end of a turn.
 
     def run(self) -> Callable[[], None]:
-        """Do the work, and return what tells of its end."""
+        """Do the work, and return how it ended."""
         return self.run_v2() if self.v2 else self.run_v1()
 
     def run_v1(self) -> Callable[[], None]:
@@ -149,7 +149,7 @@ class Turn:
 
     def run_v2(self) -> Callable[[], None]:
         message = f"message-{next(NUMBERS)}"
-        if "chunks" in VARY:  # the answer first, then the message in pieces
+        if "chunks" in VARY:  # the response first, then the message in chunks
             self.agent.peer.answer(self.request_id, {"messageId": message})
             for block in self.blocks:
                 self.tell("user_message_chunk", {"messageId": message, "content": block})
@@ -181,7 +181,7 @@ class Turn:
         if self.stop.is_set():
             raise Withdrawn
 
-    # --- tools ---
+    # Tools.
 
     def tool(self, title: str, kind: str, **fields: Json) -> str:
         tool = f"call-{next(NUMBERS)}"
@@ -204,7 +204,7 @@ class Turn:
     def in_directory(self, name: str) -> str:
         return str(Path(self.session.cwd) / name)
 
-    # --- what can be asked for ---
+    # The commands.
 
     def talk(self) -> None:
         self.say("Somebody greets me.", "agent_thought_chunk")
@@ -324,7 +324,7 @@ class Turn:
     def in_terminal(self, tool: str) -> None:
         command = {"command": "echo", "args": ["hello"], "cwd": self.session.cwd}
         self.check()
-        # Whatever was made is released, so the id is waited for even if the turn is cancelled.
+        # The terminal must be released, so wait for its id even if the turn is cancelled.
         try:
             made = self.ask("terminal/create", command, hold=True)
         except Refused:
@@ -386,7 +386,7 @@ class Turn:
         self.end_tool(tool)
 
     def detach(self) -> None:
-        """Leave a tool call behind that goes on when the turn is over."""
+        """Start a tool call that continues after the turn."""
         tool = self.tool("Watch", "other", capabilities={"cancel": {}})
         stop = threading.Event()
         session = self.session
@@ -408,7 +408,7 @@ class Turn:
         self.say("I keep watch.")
 
     def stoppable(self) -> None:
-        """Do something that can be cancelled by itself; the turn goes on without it."""
+        """Run something that can be cancelled individually, while the turn continues."""
         tool = self.tool("Take long", "other", capabilities={"cancel": {}})
         self.on_tool(tool, status="in_progress")
         stop = threading.Event()

@@ -1,4 +1,4 @@
-"""The plugin for pytest: its fixtures and `--accord-check`, in runs of pytest of their own."""
+"""The pytest plugin: its fixtures and `--accord-check`, in separate runs of pytest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Greeter(Agent):
 if __name__ == "__main__":
     Greeter().run()
 """
-# Its answer to `initialize` has a number for a name, and it answers nothing else.
+# Answers `initialize` with a number as name, and nothing else.
 BAD = """
 import json, sys
 
@@ -41,7 +41,7 @@ for line in sys.stdin:
 """
 
 
-# What the kit plays besides is of no use here, and takes its time.
+# Other scenarios are not needed here, and take time.
 QUICK = """
 timeout = 10.0
 answer = 3.0
@@ -66,7 +66,7 @@ def greeter(pytester: pytest.Pytester) -> str:
 
 @pytest.fixture
 def bad(pytester: pytest.Pytester) -> str:
-    """Return the command of an agent that breaks rules."""
+    """Return the command of an agent that violates rules."""
     return shlex.join([sys.executable, str(pytester.makepyfile(bad=BAD))])
 
 
@@ -74,7 +74,7 @@ def run(pytester: pytest.Pytester, *words: str | Path) -> pytest.RunResult:
     return pytester.runpytest_subprocess("-p", "no:cacheprovider", *words, timeout=150)
 
 
-def test_plugin_costs_nothing_before_it_is_used() -> None:
+def test_plugin_imports_nothing_until_it_is_used() -> None:
     code = (
         "import sys, accord_pytest\n"
         "print(*(name for name in sys.modules if name.partition('.')[0] in ('accord', 'msgspec')))"
@@ -86,7 +86,7 @@ def test_plugin_costs_nothing_before_it_is_used() -> None:
 # accord_agent
 
 
-def test_agent_is_asked_without_a_loop(pytester: pytest.Pytester, greeter: str) -> None:
+def test_agent_fixture_works_without_an_event_loop(pytester: pytest.Pytester, greeter: str) -> None:
     pytester.makepyfile(
         """
         def test_greets(accord_agent):
@@ -98,7 +98,9 @@ def test_agent_is_asked_without_a_loop(pytester: pytest.Pytester, greeter: str) 
     run(pytester, "--accord-agent", greeter).assert_outcomes(passed=1)
 
 
-def test_agent_is_driven_without_a_loop(pytester: pytest.Pytester, greeter: str) -> None:
+def test_agent_fixture_runs_turns_without_an_event_loop(
+    pytester: pytest.Pytester, greeter: str
+) -> None:
     pytester.makeini(f"[pytest]\naccord_agent = {greeter}")
     pytester.makepyfile(
         """
@@ -118,7 +120,7 @@ def test_agent_is_driven_without_a_loop(pytester: pytest.Pytester, greeter: str)
     run(pytester).assert_outcomes(passed=1)
 
 
-def test_agent_is_connected_in_an_async_test(pytester: pytest.Pytester, greeter: str) -> None:
+def test_agent_fixture_connects_in_an_async_test(pytester: pytest.Pytester, greeter: str) -> None:
     pytester.makepyfile(
         """
         async def test_greets(accord_agent):
@@ -135,7 +137,7 @@ def test_agent_is_connected_in_an_async_test(pytester: pytest.Pytester, greeter:
     done.assert_outcomes(passed=1)
 
 
-def test_marker_says_what_starts_the_agent(pytester: pytest.Pytester) -> None:
+def test_marker_names_the_command_of_the_agent(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         f"""
         import pytest
@@ -152,7 +154,7 @@ def test_marker_says_what_starts_the_agent(pytester: pytest.Pytester) -> None:
     run(pytester).assert_outcomes(passed=2)
 
 
-def test_test_fails_when_its_agent_breaks_a_rule(pytester: pytest.Pytester, bad: str) -> None:
+def test_test_fails_if_its_agent_violates_a_rule(pytester: pytest.Pytester, bad: str) -> None:
     pytester.makepyfile(
         """
         import accord, pytest
@@ -172,7 +174,7 @@ def test_test_fails_when_its_agent_breaks_a_rule(pytester: pytest.Pytester, bad:
     done.stdout.fnmatch_lines(["*The agent failed rules of the protocol:", "*expected *", "*< {*"])
 
 
-def test_agent_that_nobody_named_is_an_error(pytester: pytest.Pytester) -> None:
+def test_missing_agent_command_is_an_error(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_nothing(accord_agent): pass")
     done = run(pytester)
     done.assert_outcomes(errors=1)
@@ -198,9 +200,7 @@ def test_each_rule_is_a_test(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_broken_rule_fails_with_the_frames_that_show_it(
-    pytester: pytest.Pytester, bad: str
-) -> None:
+def test_failed_rule_shows_its_frames(pytester: pytest.Pytester, bad: str) -> None:
     done = run(pytester, "--accord-check", bad, "-m", "accord_check", "-k", "speaks or INIT")
     assert done.ret == pytest.ExitCode.TESTS_FAILED
     done.stdout.fnmatch_lines(
@@ -212,7 +212,7 @@ def test_broken_rule_fails_with_the_frames_that_show_it(
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_baseline_lets_known_breaks_pass(pytester: pytest.Pytester, bad: str) -> None:
+def test_baseline_accepts_known_failures(pytester: pytest.Pytester, bad: str) -> None:
     first = run(pytester, "--accord-check", bad, "-rf", "--tb=no")
     broken = {
         word.rpartition("::")[2]
@@ -239,7 +239,7 @@ def test_agent_that_does_not_start_fails_once(pytester: pytest.Pytester) -> None
     done.stdout.fnmatch_lines(["*The agent cannot be started: *"])
 
 
-def test_agent_that_does_not_start_fails_when_a_few_rules_are_chosen(
+def test_agent_that_does_not_start_fails_with_selected_rules(
     pytester: pytest.Pytester,
 ) -> None:
     done = run(pytester, "--accord-check", "no-such-agent-anywhere", "-k", "CANCEL")
@@ -249,7 +249,7 @@ def test_agent_that_does_not_start_fails_when_a_few_rules_are_chosen(
     done.stdout.fnmatch_lines(["*The agent cannot be started: *"])
 
 
-# Ends with its first turn.
+# Exits at its first turn.
 GONE = """
 import os
 from accord import Agent, Turn
@@ -265,12 +265,12 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_agent_that_goes_away_in_its_turns_fails(pytester: pytest.Pytester) -> None:
+def test_agent_that_exits_in_its_turns_fails(pytester: pytest.Pytester) -> None:
     quick = QUICK.replace('prompts = "not here"\n', "")
     (pytester.path / "accord-check.toml").write_text(quick)
     agent = shlex.join([sys.executable, str(pytester.makepyfile(gone=GONE))])
     baseline = pytester.path / "known.txt"
-    baseline.write_text("R-PLAN-02 v1\n")  # does not come into play
+    baseline.write_text("R-PLAN-02 v1\n")  # is not exercised
     words = ("--accord-check", agent, "--accord-check-version", "1", "-k", "speaks")
     done = run(pytester, *words, "--accord-check-baseline", baseline)
     assert done.parseoutcomes()["failed"] == 1
@@ -292,7 +292,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_agent_that_lets_nobody_in_fails_once(pytester: pytest.Pytester) -> None:
+def test_agent_that_requires_login_fails_once(pytester: pytest.Pytester) -> None:
     agent = shlex.join([sys.executable, str(pytester.makepyfile(shy=SHY))])
     words = ("--accord-check", agent, "--accord-check-version", "1", "-k", "speaks or PROMPT")
     done = run(pytester, *words)
@@ -300,7 +300,7 @@ def test_agent_that_lets_nobody_in_fails_once(pytester: pytest.Pytester) -> None
     done.stdout.fnmatch_lines(["*the agent requires a login:*no turn was tested at all*"])
 
 
-def test_agent_that_says_nothing_fails_once_and_is_started_once(pytester: pytest.Pytester) -> None:
+def test_silent_agent_fails_once_and_is_started_once(pytester: pytest.Pytester) -> None:
     (pytester.path / "accord-check.toml").write_text("timeout = 0.5\nanswer = 0.5\n")
     mute = "import sys; open('starts', 'a').write('x'); sys.stdin.read()"
     done = run(pytester, "--accord-check", shlex.join([sys.executable, "-c", mute]), "-rs")
@@ -322,7 +322,9 @@ def test_agent_that_says_nothing_fails_once_and_is_started_once(pytester: pytest
         (("--accord-check-baseline", "absent.txt"), "Cannot read the baseline absent.txt: *"),
     ],
 )
-def test_wrong_use_is_said(pytester: pytest.Pytester, words: tuple[str, ...], why: str) -> None:
+def test_wrong_use_is_an_error_with_the_reason(
+    pytester: pytest.Pytester, words: tuple[str, ...], why: str
+) -> None:
     (pytester.path / "skip.toml").write_text('[skip]\nnothing = "why"\n')
     command = shlex.join(SCRIPT) if "--accord-check-baseline" in words else ""
     done = run(pytester, "--accord-check", command, *words)
@@ -347,7 +349,7 @@ asyncio.run(main(sys.argv[1:]))
 """
 
 
-def test_client_is_checked_by_the_agent_that_it_starts(pytester: pytest.Pytester) -> None:
+def test_client_fixture_checks_the_client_that_starts_the_agent(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(client=CLIENT.replace("PROMPT", repr("check: updates")))
     pytester.makepyfile(
         """
@@ -363,7 +365,7 @@ def test_client_is_checked_by_the_agent_that_it_starts(pytester: pytest.Pytester
     run(pytester).assert_outcomes(passed=1)
 
 
-def test_client_that_breaks_a_rule_is_told_so(pytester: pytest.Pytester) -> None:
+def test_failed_rule_of_a_client_is_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         client="""
         import json, subprocess, sys
@@ -393,7 +395,7 @@ def test_client_that_breaks_a_rule_is_told_so(pytester: pytest.Pytester) -> None
     done.stdout.fnmatch_lines(["*The client failed rules of the protocol:", "*R-INIT-10 *"])
 
 
-def test_client_that_asks_for_nothing_is_told_so(pytester: pytest.Pytester) -> None:
+def test_client_that_sends_nothing_is_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(client=CLIENT.replace("PROMPT", repr("hello")))
     pytester.makepyfile(
         """
@@ -409,7 +411,7 @@ def test_client_that_asks_for_nothing_is_told_so(pytester: pytest.Pytester) -> N
     done.stdout.fnmatch_lines(["*No scenario ran: the client sent no prompt such as*"])
 
 
-def test_client_that_starts_nothing_is_told_so(pytester: pytest.Pytester) -> None:
+def test_client_that_does_not_start_the_agent_is_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_nothing(accord_client):\n    accord_client.check()\n")
     done = run(pytester)
     done.assert_outcomes(failed=1)

@@ -1,4 +1,4 @@
-"""What a peer writes to spoil a report: it stays one line in its place, whatever the report is."""
+"""Hostile text of a peer stays one line in its place, in every report format."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ hostile = pytest.mark.parametrize("text", NASTY.values(), ids=NASTY.keys())
 
 
 def result_of(text: str) -> RunResult:
-    """Return a result in which a peer put a text wherever it could."""
+    """Return a result with the peer's text wherever it can occur."""
     data = text.encode("utf-8", "surrogatepass")
     frames = (Frame(1, 0.25, "agent", data), Frame(2, 0.5, "client", b'{"a": "%s"}' % data))
     report = Report(subject="agent", side="agent", version=1)
@@ -66,7 +66,7 @@ def result_of(text: str) -> RunResult:
 
 @hostile
 @pytest.mark.parametrize("form", FORMATS)
-def test_report_is_short_and_has_nothing_that_is_obeyed(text: str, form: str) -> None:
+def test_report_is_short_and_has_no_control_characters(text: str, form: str) -> None:
     data = report_bytes(form, result_of(text))
     assert len(data) < 200_000
     shown = data.decode("utf-8")
@@ -74,45 +74,47 @@ def test_report_is_short_and_has_nothing_that_is_obeyed(text: str, form: str) ->
 
 
 @hostile
-def test_html_has_the_elements_that_it_always_has(text: str) -> None:
+def test_html_has_the_same_elements_with_any_text(text: str) -> None:
     page = report_bytes("html", result_of(text)).decode()
     assert tags_in(page) == tags_in(report_bytes("html", result_of("harmless")).decode())
 
 
 @hostile
-def test_junit_is_read_as_it_was_meant(text: str) -> None:
+def test_junit_can_be_parsed_with_any_text(text: str) -> None:
     root = ElementTree.fromstring(report_bytes("junit", result_of(text)))
     (failure,) = root.iter("failure")
     assert len((failure.text or "").splitlines()) == 4
     assert [suite.get("failures") for suite in root.iter("testsuite")].count("1") == 1
 
 
-# The sources of a rule, which the kit links to itself.
+# The links to the sources of a rule are the kit's own.
 OWN_LINK = re.compile(
     r"\[[\w .:/-]+\]\(https://(agentclientprotocol\.com|github\.com/agentclientprotocol)/[\w./-]+\)"
 )
 
 
 @hostile
-def test_json_is_read_as_it_was_meant(text: str) -> None:
+def test_json_can_be_parsed_with_any_text(text: str) -> None:
     report = json.loads(report_bytes("json", result_of(text)))
     assert next(iter(report)) == "subject"
 
 
 @hostile
-def test_markdown_has_the_lines_that_it_always_has(text: str) -> None:
+def test_markdown_has_the_same_lines_with_any_text(text: str) -> None:
     page = report_bytes("markdown", result_of(text)).decode()
     usual = report_bytes("markdown", result_of("harmless")).decode()
     assert outline(page) == outline(usual)
     for line in prose_in(page):
-        line = OWN_LINK.sub("", line)  # what is left is the agent's
+        line = OWN_LINK.sub("", line)  # the rest is the agent's
         assert not re.search(r"<(?!/?(details|summary)>)|(?<!\\)[\[\]]|@\w|(?<!&)#\d|:/", line), (
             line
         )
 
 
 @hostile
-def test_terminal_shows_a_line_for_each(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_shows_one_line_for_each_finding(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown = on_terminal(result_of(text), monkeypatch)
     usual = on_terminal(result_of("harmless"), monkeypatch)
     assert len(shown) == len(usual)
@@ -122,7 +124,7 @@ def test_terminal_shows_a_line_for_each(text: str, monkeypatch: pytest.MonkeyPat
 
 
 @hostile
-def test_test_that_fails_shows_a_line_for_each(text: str) -> None:
+def test_failed_agent_test_shows_one_line_for_each_finding(text: str) -> None:
     lines = describe_failures(result_of(text).reports[0], ["R-GEN-04"]).split("\n")
     assert len(lines) == 6
     assert max(map(len, lines)) < 8000
@@ -130,7 +132,7 @@ def test_test_that_fails_shows_a_line_for_each(text: str) -> None:
 
 
 @hostile
-def test_test_of_a_client_shows_a_line_for_each(text: str, tmp_path: Path) -> None:
+def test_failed_client_test_shows_one_line_for_each_finding(text: str, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     file.write_bytes(report_bytes("json", result_of(text)))
     with pytest.raises(AssertionError) as broken:
@@ -141,7 +143,7 @@ def test_test_of_a_client_shows_a_line_for_each(text: str, tmp_path: Path) -> No
 
 
 @hostile
-def test_frames_of_it_are_judged_and_told(text: str) -> None:
+def test_hostile_frames_are_judged_and_reported(text: str) -> None:
     observer = Observer()
     for fields in (
         {"method": text},
@@ -186,12 +188,12 @@ def tags_in(page: str) -> list[str]:
 
 
 def outline(page: str) -> list[str]:
-    """Return how each line of Markdown begins."""
+    """Return how each line of Markdown starts."""
     return [re.sub("`+ ?", "```", line)[:8] for line in page.split("\n")]
 
 
 def prose_in(page: str) -> list[str]:
-    """Return the lines that are no code, without what is code in them."""
+    """Return the lines outside of code, with code spans removed."""
     text = re.sub(r"(?ms)^ *(`{3,})$.*?^ *\1$", "", page)
     return re.sub(r"(`+) ?.*? ?(?<!`)\1(?!`)", "", text).split("\n")
 

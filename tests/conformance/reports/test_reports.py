@@ -1,4 +1,4 @@
-"""Reports as files: everything is in them, and what an agent wrote stays in its place."""
+"""Report files are complete, and the agent's text is escaped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NASTY = '</pre><script>alert("1")</script> ``` | <b>& \x00\x1b[31m'
 
 @pytest.fixture
 def result() -> RunResult:
-    """A result with one rule kept, one broken, one warned of, and a scenario unfinished."""
+    """A result with one passed rule, one failed, one warned of, and an unfinished scenario."""
     report = Report(subject="agent", side="agent", version=1)
     frames = (
         Frame(1, 0.25, "client", b'{"id": 1}'),
@@ -70,12 +70,12 @@ def result() -> RunResult:
     return RunResult("my-agent <x> `y`", [report], played, {2: f"error {NASTY}"}, [login])
 
 
-def test_broken_rules_are_told_by_version(result: RunResult) -> None:
+def test_failed_rules_are_listed_by_version(result: RunResult) -> None:
     assert result.failed_rules() == [("R-GEN-04", 1)]
     assert result.failed_rules(strict=True) == [("R-GEN-04", 1), ("R-LIST-06", 1)]
 
 
-def test_json_has_everything(result: RunResult) -> None:
+def test_json_is_complete(result: RunResult) -> None:
     told = result.as_json()
     assert [report["version"] for report in told["reports"]] == [1]
     rules = {rule["id"]: rule for rule in told["reports"][0]["rules"]}
@@ -87,12 +87,12 @@ def test_json_has_everything(result: RunResult) -> None:
     assert told["loginWanted"][0]["scenarios"] == ["prompts/text"]
 
 
-def test_markdown_keeps_what_agents_write_in_fences(result: RunResult) -> None:
+def test_markdown_fences_text_of_agents(result: RunResult) -> None:
     text = markdown(result)
     assert "### R-GEN-04: failed" in text
     assert "### R-LIST-06: warned" in text
     assert "<script>" not in text.replace("#2 0.500 s < </pre><script>", "")
-    assert "````" in text  # longer than what is in it
+    assert "````" in text  # longer than any fence inside
     assert "x" * 1000 not in text
     assert "`mcp/stdio`: unfinished" in text
     assert "Version 2 was not tested" in text
@@ -101,7 +101,7 @@ def test_markdown_keeps_what_agents_write_in_fences(result: RunResult) -> None:
     assert "the agent requires a login" in text
 
 
-def test_junit_is_xml_with_a_case_for_each_rule(result: RunResult) -> None:
+def test_junit_has_a_case_for_each_rule(result: RunResult) -> None:
     root = ElementTree.fromstring(junit(result))
     cases = {case.get("name", "").split()[0]: case for case in root.iter("testcase")}
     assert cases["R-GEN-03"].find("failure") is None
@@ -119,7 +119,7 @@ def test_junit_is_xml_with_a_case_for_each_rule(result: RunResult) -> None:
 
 
 class Tags(HTMLParser):
-    """Collects the names of elements, and what they load."""
+    """Collects the names of elements, and the URLs that they load."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class Tags(HTMLParser):
             self.loads += found
 
 
-def test_html_loads_nothing_and_runs_nothing(result: RunResult) -> None:
+def test_html_loads_and_runs_nothing(result: RunResult) -> None:
     page = html(result)
     tags = Tags()
     tags.feed(page)
@@ -153,13 +153,13 @@ def test_html_loads_nothing_and_runs_nothing(result: RunResult) -> None:
     assert "x" * 1000 not in page
 
 
-def test_what_a_terminal_would_obey_is_spelt_out(result: RunResult) -> None:
+def test_terminal_control_characters_are_escaped(result: RunResult) -> None:
     for text in (html(result), markdown(result)):
         assert "\x1b" not in text
         assert "\\x1b[31m" in text or "\\x1b\\[31m" in text
 
 
-def test_huge_frames_are_cut_in_json() -> None:
+def test_huge_frames_are_truncated_in_json() -> None:
     report = Report(subject="agent", side="agent", version=1)
     huge = (Frame(1, 0.0, "agent", b"x" * 1_000_000),)
     report.add(Finding(rule="R-GEN-04", passed=False, by="agent", frames=huge))
@@ -167,7 +167,7 @@ def test_huge_frames_are_cut_in_json() -> None:
 
 
 @pytest.mark.parametrize("other", [True, False])
-def test_junit_tells_of_versions_that_were_not_checked(result: RunResult, other: bool) -> None:
+def test_junit_reports_versions_that_were_not_checked(result: RunResult, other: bool) -> None:
     only = RunResult("agent", result.reports if other else [], [], {2: "initialize failed"})
     root = ElementTree.fromstring(junit(only))
     case = next(case for case in root.iter("testcase") if case.get("classname") == "v2")
@@ -175,7 +175,7 @@ def test_junit_tells_of_versions_that_were_not_checked(result: RunResult, other:
     assert case[0].get("message") == "initialize failed"
 
 
-def test_verdict_is_at_the_top_and_what_decides_comes_first(result: RunResult) -> None:
+def test_verdict_is_at_the_top_with_deciding_findings_first(result: RunResult) -> None:
     advised = Finding(rule="R-BATCH-10", passed=False, by="agent", expected="one", got="none")
     result.reports[0].add(advised)
     words = verdict(result).text
@@ -210,7 +210,7 @@ def test_verdict_has_the_exit_status(change: dict[str, Any], status: int, words:
     assert (found.status, found.text) == (status, words)
 
 
-def test_baseline_and_strict_count_for_the_verdict() -> None:
+def test_baseline_and_strict_affect_the_verdict() -> None:
     report = Report(subject="agent", side="agent", version=1)
     for rule in ("R-GEN-03", "R-BATCH-10"):
         report.add(Finding(rule=rule, passed=False, by="agent", expected="a", got="b"))

@@ -1,4 +1,4 @@
-"""How doubles are made that take an update otherwise, or tell otherwise what they hold."""
+"""Factories of doubles that apply updates wrongly or report another state than they have."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from accord_conformance.client.state_probe import PROBE_METHOD
-from conformance.client.doubling import add
-from conformance.client.driven import Between, Json
-from conformance.client.ledger import Bend, Ledger
+from conformance.client.double_factories import add
+from conformance.client.driven_client import Between, Json
+from conformance.client.state_ledger import Bend, Ledger
 
 __all__ = ("Bend", "bends", "meta_bends", "retells", "without")
 
 
 def bends(rule: str, *versions: int, plays: str, name: str, bend: Bend, **more: Any) -> None:
-    """Make a double that takes updates otherwise than they are."""
+    """Create a double that applies updates wrongly."""
 
     def spoil(between: Between) -> None:
         between.from_agent = _bent(bend)
@@ -31,7 +31,7 @@ def retells(
     tell: Callable[[Json], Json],
     **more: Any,
 ) -> None:
-    """Make a double that tells otherwise what it holds, since some message passed."""
+    """Create a double that reports another state after some message."""
 
     def spoil(between: Between) -> None:
         passed: list[Json] = []
@@ -74,7 +74,7 @@ def _bent(bend: Bend) -> Callable[[Json], Json | list[Json]]:
 def meta_bends(
     rule: str, version: int, *, name: str, by_key: bool | None = None, bend: Bend = lambda _: None
 ) -> None:
-    """Make a double that keeps metadata otherwise, which our client does not keep at all."""
+    """Create a double that handles metadata wrongly; Accord's client does not keep it at all."""
 
     def spoil(between: Between) -> None:
         Ledger(version, bend=bend, by_key=by_key).stands_in(between)

@@ -1,15 +1,15 @@
-"""Agents that break one rule each: turns, what happens in them, and how they end."""
+"""Agents that violate one rule each: turns, their updates, and their ends."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from conformance.agent.bent import Bend, Json
-from conformance.agent.doubles import double
+from conformance.agent.filtered_agent import Json, MessageFilter
+from conformance.agent.session_doubles import double
 
 
-class Updating(Bend):
+class Updating(MessageFilter):
     """Changes updates."""
 
     def down(self, message: Json) -> Json | None:
@@ -28,13 +28,13 @@ class Updating(Bend):
         return update
 
     def call_of(self, message: Json) -> Json:
-        """Return what a message answers, or nothing."""
+        """Return the request that a message answers, or None."""
         return {} if "method" in message else self.calls.get(repr(message.get("id")), {})
 
 
 @double("R-PROMPT-03", versions=(1,))
-class AnswersAtOnce(Bend):
-    """Answers a prompt as soon as it has it."""
+class AnswersAtOnce(MessageFilter):
+    """Answers a prompt when it arrives."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "session/prompt":
@@ -48,7 +48,7 @@ class AnswersAtOnce(Bend):
 
 @double("R-PROMPT-12", versions=(2,), seconds=0.2)
 class NeverIdle(Updating):
-    """Does not say when it is done."""
+    """Never sends the idle state."""
 
     def told(self, session: str, update: Json) -> Json | None:
         return None if update.get("state") == "idle" else update
@@ -56,7 +56,7 @@ class NeverIdle(Updating):
 
 @double("R-MSG-03")
 class OneIdForAll(Updating):
-    """Gives all messages one id."""
+    """Uses one id for all messages."""
 
     def told(self, session: str, update: Json) -> Json | None:
         return {**update, "messageId": "m"} if "message" in update["sessionUpdate"] else update
@@ -70,7 +70,7 @@ class OneIdForAll(Updating):
 
 @double("R-PROMPT-19", versions=(2,))
 class ShowsWhatItRefused(Updating):
-    """Shows a message of a prompt that it refuses."""
+    """Shows a message of a prompt that it rejects."""
 
     def other(self, message: Json) -> Json | None:
         call = self.call_of(message)
@@ -83,7 +83,7 @@ class ShowsWhatItRefused(Updating):
 
 @double("R-TOOL-13")
 class NamesItLate(Updating):
-    """Names a tool in the second report of its call."""
+    """Names a tool in the second update of its call."""
 
     name = None
     done = False
@@ -101,7 +101,7 @@ class NamesItLate(Updating):
 
 @double("R-PROMPT-35", versions=(2,))
 class StopsCommands(Updating):
-    """Ends a command with a stop reason of its own."""
+    """Ends a command with a custom stop reason."""
 
     def told(self, session: str, update: Json) -> Json | None:
         if update.get("stopReason") == "end_turn":
@@ -111,7 +111,7 @@ class StopsCommands(Updating):
 
 @double("R-PROMPT-28", versions=(2,))
 class FailsWithoutAWord(Updating):
-    """Stops with an error, and does not say which."""
+    """Stops with an error without details."""
 
     def told(self, session: str, update: Json) -> Json | None:
         if update.get("stopReason") == "error":
@@ -119,8 +119,8 @@ class FailsWithoutAWord(Updating):
         return update
 
 
-class Withdrawing(Bend):
-    """Answers prompts that are withdrawn with another code, after one kind of cancel."""
+class Withdrawing(MessageFilter):
+    """Answers withdrawn prompts with another code, after one kind of cancel."""
 
     method = ""
     last = ""
@@ -138,20 +138,20 @@ class Withdrawing(Bend):
 
 @double("R-PROMPT-27", versions=(2,))
 class FailsWhenWithdrawn(Withdrawing):
-    """Takes a withdrawn prompt as a failure."""
+    """Answers a withdrawn prompt with an error."""
 
     method = "$/cancel_request"
 
 
 @double("R-CANCEL-13", versions=(2,))
 class FailsWhenCancelled(Withdrawing):
-    """Takes a prompt that waits as failed when its session is cancelled."""
+    """Answers a queued prompt with an error when its session is cancelled."""
 
     method = "session/cancel"
 
 
-def allowing(bend: Bend, message: Json) -> Json | None:
-    """Return an answer that allows, in place of one that says nothing."""
+def allowing(bend: MessageFilter, message: Json) -> Json | None:
+    """Return an approval instead of another response."""
     asked = bend.asked.get(repr(message.get("id")), {})
     if "result" not in message or asked.get("method") != "session/request_permission":
         return None
@@ -162,8 +162,8 @@ def allowing(bend: Bend, message: Json) -> Json | None:
 
 
 @double("R-PERM-05")
-class TakesAnyOption(Bend):
-    """Takes an option that it did not offer as approval."""
+class TakesAnyOption(MessageFilter):
+    """Treats an option that it did not offer as approval."""
 
     def up(self, message: Json) -> Json | None:
         chosen = (message.get("result") or {}).get("outcome") or {}
@@ -173,8 +173,8 @@ class TakesAnyOption(Bend):
 
 
 @double("R-PERM-14", versions=(2,))
-class TakesAnyOutcome(Bend):
-    """Takes an outcome that it does not know as approval."""
+class TakesAnyOutcome(MessageFilter):
+    """Treats an unknown outcome as approval."""
 
     def up(self, message: Json) -> Json | None:
         outcome = (message.get("result") or {}).get("outcome") or {}
@@ -183,8 +183,8 @@ class TakesAnyOutcome(Bend):
         return message
 
 
-class Keeping(Bend):
-    """Does not withdraw what it asked for."""
+class Keeping(MessageFilter):
+    """Does not cancel its own requests."""
 
     method = ""
 
@@ -211,7 +211,7 @@ class KeepsFormsOpen(Keeping):
 
 
 class HidesWaiting(Updating):
-    """Does not say that it waits for the user."""
+    """Does not report that it waits for the user."""
 
     def told(self, session: str, update: Json) -> Json | None:
         return None if update.get("state") == "requires_action" else update
@@ -222,8 +222,8 @@ double("R-ELIC-35", versions=(2,))(type("AsksInSilence", (HidesWaiting,), {}))
 
 
 @double("R-SESS-04", versions=(1,))
-class ReadsElsewhere(Bend):
-    """Reads files where it was started."""
+class ReadsElsewhere(MessageFilter):
+    """Reads files in the directory where it was started."""
 
     def down(self, message: Json) -> Json | None:
         if message.get("method") == "fs/read_text_file":
@@ -233,7 +233,7 @@ class ReadsElsewhere(Bend):
 
 @double("R-SESS-04", versions=(2,))
 class LooksElsewhere(Updating):
-    """Reads files where it was started, and says so."""
+    """Reads files in the directory where it was started, and shows that path."""
 
     def told(self, session: str, update: Json) -> Json | None:
         if update["sessionUpdate"] == "tool_call_update":
@@ -243,7 +243,7 @@ class LooksElsewhere(Updating):
 
 @double("R-DTERM-10", versions=(2,))
 class SaysTheCommandLate(Updating):
-    """Says which command runs when its output is there."""
+    """Sends the command of a terminal after its output."""
 
     command = None
 
@@ -259,7 +259,7 @@ class SaysTheCommandLate(Updating):
 
 @double("R-ELIC-25")
 class ReadsWhatWasDeclined(Updating):
-    """Is confused by the content of an answer that declines."""
+    """Uses the content of a response that declines."""
 
     confused = False
 
@@ -280,8 +280,8 @@ class ReadsWhatWasDeclined(Updating):
 
 
 @double("R-CANCEL-04", seconds=0.4)
-class StopsLate(Bend):
-    """Hears a cancel a while after it was waited for."""
+class StopsLate(MessageFilter):
+    """Reacts to a cancel only after a delay."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") != "session/cancel":
@@ -291,8 +291,8 @@ class StopsLate(Bend):
 
 
 @double("R-CANCEL-05", "R-CANCEL-04", versions=(1,), seconds=0.3)
-class GoesOn(Bend):
-    """Does not hear a cancel."""
+class GoesOn(MessageFilter):
+    """Ignores a cancel."""
 
     def up(self, message: Json) -> Json | None:
         return None if message.get("method") == "session/cancel" else message
@@ -304,8 +304,8 @@ class GoesOnInVersion2(GoesOn):
 
 
 @double("R-CANCEL-05", "R-CANCEL-04", "R-SESS-21", versions=(1,), seconds=0.3)
-class ForgetsThePrompt(Bend):
-    """Stops when it is cancelled, and answers the prompt never."""
+class ForgetsThePrompt(MessageFilter):
+    """Stops after a cancel, but never answers the prompt."""
 
     def down(self, message: Json) -> Json | None:
         stopped = (message.get("result") or {}).get("stopReason") == "cancelled"
@@ -313,8 +313,8 @@ class ForgetsThePrompt(Bend):
 
 
 @double("R-SESS-21", versions=(1,))
-class ClosesAndGoesOn(Bend):
-    """Closes a session and goes on with its turn."""
+class ClosesAndGoesOn(MessageFilter):
+    """Closes a session and continues its turn."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "session/close":
@@ -330,7 +330,7 @@ class ClosesAndGoesOnInVersion2(ClosesAndGoesOn):
 
 @double("R-REQCAN-13", versions=(1,))
 class FailsWhenWithdrawnInVersion1(Updating):
-    """Fails when its prompt is withdrawn."""
+    """Answers a withdrawn prompt with an error."""
 
     withdrawn = False
 
@@ -347,7 +347,7 @@ class FailsWhenWithdrawnInVersion1(Updating):
 
 @double("R-MODE-05", versions=(1,))
 class ModesAlone(Updating):
-    """Has modes, and no option for them."""
+    """Has modes, but no option for them."""
 
     def other(self, message: Json) -> Json | None:
         result = message.get("result")
@@ -359,7 +359,7 @@ class ModesAlone(Updating):
 
 @double("R-BGW-08", "R-TCAN-03", versions=(2,))
 class CancelsAll(Updating):
-    """Ends background work with the session's cancel."""
+    """Stops background work when the session is cancelled."""
 
     item: Any = None
 
@@ -377,8 +377,8 @@ class CancelsAll(Updating):
 
 
 @double("R-TCAN-04", versions=(2,), seconds=0.3)
-class OnlySaysSo(Bend):
-    """Accepts a cancel of a tool call, and does nothing."""
+class OnlySaysSo(MessageFilter):
+    """Accepts the cancel of a tool call, but does not stop it."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "tool_call/cancel":
@@ -388,8 +388,8 @@ class OnlySaysSo(Bend):
 
 
 @double("R-TCAN-05", versions=(2,))
-class CancelsAnything(Bend):
-    """Accepts a cancel of what there is not."""
+class CancelsAnything(MessageFilter):
+    """Accepts the cancel of an unknown tool call."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "terminal/cancel":
@@ -399,8 +399,8 @@ class CancelsAnything(Bend):
 
 
 @double("R-TCAN-06", versions=(2,))
-class EndsTheTurn(Bend):
-    """Ends the turn with a tool call."""
+class EndsTheTurn(MessageFilter):
+    """Ends the turn when a tool call is cancelled."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "tool_call/cancel":
@@ -412,7 +412,7 @@ class EndsTheTurn(Bend):
 
 
 class HidesChildren(Updating):
-    """Does not tell its own session what a subagent does."""
+    """Does not report the state of a subagent to the parent session."""
 
     def told(self, session: str, update: Json) -> Json | None:
         if update["sessionUpdate"] == "subagent_update":
@@ -425,8 +425,8 @@ double("R-SUBAG-08", versions=(1,))(type("TellsNoState", (HidesChildren,), {}))
 
 
 @double("R-PROMPT-36", "R-BGW-02", versions=(2,))
-class GoesOnWhenAllowed(Bend):
-    """Works again when a permission comes late."""
+class GoesOnWhenAllowed(MessageFilter):
+    """Continues when a permission arrives late."""
 
     cancelled = ""
 
@@ -439,7 +439,7 @@ class GoesOnWhenAllowed(Bend):
 
 
 class EndsOtherwise(Updating):
-    """Ends turns that were cancelled in another way."""
+    """Ends cancelled turns with another stop reason."""
 
     reason = "end_turn"
     stopped = False
@@ -467,7 +467,7 @@ class EndsOtherwise(Updating):
 
 
 class FailsInstead(EndsOtherwise):
-    """Ends turns that were cancelled with an error."""
+    """Ends cancelled turns with an error."""
 
     reason = "error"
 
@@ -480,7 +480,7 @@ double("R-CANCEL-08", versions=(2,))(type("FailsInsteadInVersion2", (FailsInstea
 
 @double("R-TOOL-02")
 class CountsInEachTurn(Updating):
-    """Gives its tool calls ids that begin anew with each turn."""
+    """Starts the ids of its tool calls again with each turn."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "session/prompt":

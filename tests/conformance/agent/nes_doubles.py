@@ -1,14 +1,14 @@
-"""Agents that break a rule of next edit suggestions."""
+"""Agents that violate a rule of next edit suggestions."""
 
 from __future__ import annotations
 
-from conformance.agent.bent import Bend, Bent, Json
-from conformance.agent.doubles import double
+from conformance.agent.filtered_agent import FilteredTransport, Json, MessageFilter
+from conformance.agent.session_doubles import double
 
 
 @double("R-NES-09", versions=(1,))
-class SuggestsAfterTheClose(Bend):
-    """Says that a session is closed, and goes on in it."""
+class SuggestsAfterTheClose(MessageFilter):
+    """Closes a session and still sends suggestions."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "nes/close":
@@ -18,10 +18,10 @@ class SuggestsAfterTheClose(Bend):
 
 
 @double("R-NES-09", versions=(1,), seconds=1.0)
-class LeavesOpenWhatWasAsked(Bend):
-    """Never answers what had been asked for when the session was closed."""
+class LeavesOpenWhatWasAsked(MessageFilter):
+    """Never answers the requests that were open when the session was closed."""
 
-    def __init__(self, way: Bent) -> None:
+    def __init__(self, way: FilteredTransport) -> None:
         super().__init__(way)
         self._wishes = 0
 

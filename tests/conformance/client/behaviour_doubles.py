@@ -1,9 +1,9 @@
-"""Clients that break a rule by what they do by themselves."""
+"""Clients that violate a rule by their own actions."""
 
 from __future__ import annotations
 
 from accord_conformance.client.scenarios.user_cancel import CANCEL
-from conformance.client.doubling import (
+from conformance.client.double_factories import (
     add,
     breaks,
     changes,
@@ -13,9 +13,9 @@ from conformance.client.doubling import (
     titled,
     told,
 )
-from conformance.client.driven import Between, Json, log_in, look_around
+from conformance.client.driven_client import Between, Json, log_in, look_around
 
-# What it does by itself.
+# Actions of the client.
 
 add(
     "R-CANCEL-03",

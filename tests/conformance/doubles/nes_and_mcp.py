@@ -1,10 +1,10 @@
-"""Next edit suggestions and MCP over ACP: used as they should be, and doubles that break a rule."""
+"""Next edit suggestions and MCP over ACP: conforming conversations, and doubles of each rule."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from conformance.doubles.talking import Json, Talker, breaks
+from conformance.doubles.conversation import Json, Talker, breaks
 
 __all__ = ("mcp_kept", "nes_kept")
 
@@ -38,7 +38,7 @@ def _change(t: Talker, *changes: Json) -> None:
 
 
 def nes_kept(t: Talker) -> None:
-    """Both sides keep the rules of the family."""
+    """Both sides conform to the rules of next edit suggestions."""
     _start(t)
     document = {"uri": "file:///a", "languageId": "text"}
     t.note("document/didOpen", {"sessionId": "n1", **document, "version": 1, "text": "two"})
@@ -52,7 +52,7 @@ def nes_kept(t: Talker) -> None:
     t.fail(waiting, -32800)
     t.answer(crossed, {"suggestions": [EDIT]})
     t.refused("nes/suggest", _place(), -32602)
-    t.call("nes/start", {}, {"sessionId": t.session})  # ids of chats are others
+    t.call("nes/start", {}, {"sessionId": t.session})  # ids of chats are different
     t.call("nes/close", t.here(), {})
 
 
@@ -201,7 +201,7 @@ def _tell(t: Talker, request: str = "r1", by: Any = "client") -> None:
 
 
 def mcp_kept(t: Talker) -> None:
-    """Both sides keep the rules of MCP over ACP."""
+    """Both sides conform to the rules of MCP over ACP."""
     _declare(t, "mine", "other")
     asked = _ask(t)
     _tell(t)

@@ -1,4 +1,4 @@
-"""What a client holds of its sessions, kept by hand in plain JSON as the rules have it."""
+"""The state of a client's sessions, kept as plain JSON by the rules of the protocol."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from accord_conformance.client.state_probe import PROBE_METHOD
-from conformance.client.driven import Between, Json
+from conformance.client.driven_client import Between, Json
 
 __all__ = ("Bend", "Ledger")
 
-# Takes an update; returns what stands for it, or None where it stays as it is.
+# Takes an update; returns the update to apply instead, or None to apply it unchanged.
 Bend = Callable[[Json], Json | list[Json] | None]
 
 _STATES = ("running", "idle", "requires_action", "unknown")
@@ -23,10 +23,10 @@ _BLANK: dict[str, Json] = {
 
 
 class Ledger:
-    """Folds what passes, and answers in a client's place what it holds.
+    """Accumulates the messages, and answers state probes for a client.
 
-    `bend` takes an update otherwise; `by_key` is how metadata is patched, as the version has it
-    unless it is given.
+    `bend` changes updates before they are applied; `by_key` patches metadata by key, by default as
+    in the version.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Ledger:
         self._asked: Json = {}
 
     def stands_in(self, between: Between) -> None:
-        """Answer for the client behind this."""
+        """Answer for the client behind this transport."""
         between.from_agent, between.from_client = self._from_agent, self._from_client
 
     def _from_agent(self, message: Json) -> Json:
@@ -73,7 +73,7 @@ class Ledger:
         return {**message, "result": self._shown(asked["params"]["sessionId"], message["result"])}
 
     def _shown(self, ident: str, own: Json) -> Json:
-        """Return all that there is; terminals that the client runs are its own."""
+        """Return the complete state; terminals that the client runs belong to the client."""
         session = self._session(ident)
         shown: Json = {"login": self.login, "terminals": own["terminals"]}
         for table, held in session.items():
@@ -103,7 +103,7 @@ class Ledger:
         return session[table].setdefault(update[key], new)
 
     def _patch(self, table: str, entry: Json, update: Json, *names: str) -> None:
-        """Absent keeps, null clears, a value replaces."""
+        """Absent keeps the value, null clears it, a value replaces it."""
         for name in names:
             if name in update:
                 entry[name] = update[name]
@@ -160,7 +160,7 @@ class Ledger:
         terminal = self._entry(session, "terminals", "terminalId", update)
         terminal["output"] = terminal.get("output", b"") + base64.b64decode(update["data"])
 
-    # What holds for the session.
+    # The state of the session.
 
     def _plan(self, session: Json, update: Json) -> None:
         session["plans"][None] = {"entries": update["entries"]}

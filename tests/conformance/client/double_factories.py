@@ -1,4 +1,4 @@
-"""How doubles are made: our own client, with somebody in between who changes one thing."""
+"""Factories of doubles: Accord's client behind a filter that changes one thing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.client.driven import Between, Json
+from conformance.client.driven_client import Between, Json
 
 __all__ = (
     "ASK",
@@ -33,7 +33,7 @@ __all__ = (
 
 @dataclass(frozen=True)
 class Double:
-    """What breaks `rule`; `plays` is the prompt, `more` goes to the driver."""
+    """A client that violates `rule`; `plays` is the prompt, `more` is passed to the driver."""
 
     rule: str
     version: int
@@ -53,7 +53,7 @@ ASK, FORM = "session/request_permission", "elicitation/create"
 def breaks(
     rule: str, *versions: int, plays: str | None = None, also: str = "", **more: Any
 ) -> Callable[[Callable[[Between], None]], Callable[[Between], None]]:
-    """Make a double of a function that spoils what passes."""
+    """Create a double from a function that changes messages."""
 
     def add(spoil: Callable[[Between], None]) -> Callable[[Between], None]:
         prompts = (plays,) if plays else ("help",)
@@ -65,7 +65,7 @@ def breaks(
 
 
 def leaves(when: Callable[[Json], bool]) -> Callable[[Between], None]:
-    """Hang up when the agent says such a thing."""
+    """Disconnect at such a message of the agent."""
 
     def spoil(between: Between) -> None:
         between.from_agent = lambda message: None if when(message) else message
@@ -76,7 +76,7 @@ def leaves(when: Callable[[Json], bool]) -> Callable[[Between], None]:
 def changes(
     when: Callable[[Json, Json], bool], into: Callable[[Json, Json], Json | list[Json]]
 ) -> Callable[[Between], None]:
-    """Answer otherwise where the request and the answer are such."""
+    """Change the response to such a request."""
 
     def spoil(between: Between) -> None:
         def from_client(message: Json, asked: Json) -> Json | list[Json] | None:

@@ -1,4 +1,4 @@
-"""Our client, driven by a program, with an agent that checks it; somebody may stand in between."""
+"""Accord's client, driven by a program, with the checking agent; a filter can be between them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def check(
     offers: bool = True,
     window: bool = False,
 ) -> RunResult:
-    """Return what the kit finds about our client; with a window it tells what it holds."""
+    """Return the findings about Accord's client; with `window` it has a state probe."""
     here, there = pair()
     run = ClientRun(
         here,
@@ -68,7 +68,7 @@ async def check(
             await converse(transport, speaks or (version,), cwd, prompts, does, offers, window)
         except (accord.AccordError, ExceptionGroup):
             if between is None and answer is None:
-                raise  # else it is the double that hangs up
+                raise  # otherwise the double disconnects
         finally:
             await transport.aclose()
     return running.result()
@@ -83,7 +83,7 @@ async def converse(
     offers: bool = True,
     window: bool = False,
 ) -> None:
-    """Do all that a person would do who checks a client."""
+    """Do what a person does who checks a client."""
     cancelling = asyncio.Event()
     kept = Kept()
 
@@ -122,7 +122,7 @@ async def converse(
 
 
 class Kept:
-    """What a client with an interface of its own would keep to show it."""
+    """The state that a client with a user interface has to display."""
 
     def __init__(self) -> None:
         self.opened: dict[str, ClientSession] = {}
@@ -139,7 +139,7 @@ class Kept:
 
 
 class Keeping:
-    """An agent of which it is kept what is to be shown."""
+    """A connected agent whose sessions are recorded for display."""
 
     def __init__(self, agent: ConnectedAgent, kept: Kept) -> None:
         self._agent = agent
@@ -177,7 +177,7 @@ class Keeping:
 
 
 async def look_around(agent: ConnectedAgent, cwd: Path) -> None:
-    """Use what prompts do not: listings, old sessions, options, providers."""
+    """Use listings, old sessions, options and providers, which prompts do not use."""
     sessions = [await agent.new_session(cwd, system_prompt="Be kind.") for _ in range(3)]
     for _ in range(2):
         _ = [listing async for listing in agent.list_sessions(cwd)]
@@ -191,14 +191,14 @@ async def look_around(agent: ConnectedAgent, cwd: Path) -> None:
 
 
 async def log_in(agent: ConnectedAgent, cwd: Path) -> None:
-    """Log in when that is asked for."""
+    """Log in if required."""
     with contextlib.suppress(accord.AuthRequired):
         await agent.new_session(cwd)
     await agent.authenticate("check")
 
 
 async def _drive(session: ClientSession, prompt: str, cancelling: asyncio.Event) -> None:
-    """Prompt, and cancel the turn when the agent asks for that."""
+    """Prompt, and cancel the turn if the agent asks for it."""
     async with session.prompt(prompt) as turn, asyncio.TaskGroup() as group:
 
         async def cancel() -> None:
@@ -229,10 +229,10 @@ async def _decline(_: UrlElicitationRequest) -> bool:
 
 
 class Between(Transport):
-    """A transport on which somebody changes what passes.
+    """A transport with a filter.
 
-    `from_agent` and `from_client` get a message, the latter with the request that it answers;
-    they return what to pass on instead, one or several, or None to hang up.
+    `from_agent` and `from_client` receive a message, the latter with the request that it answers;
+    they return one or several messages to forward instead, or None to disconnect.
     """
 
     def __init__(self) -> None:

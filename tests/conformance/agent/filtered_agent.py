@@ -1,4 +1,4 @@
-"""An agent that keeps all rules, behind something that changes what passes: it breaks one."""
+"""A conforming agent behind a filter that changes messages, so that it violates one rule."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "check"
 PROMPTS = read_settings(EXAMPLES / "script.toml").prompts
 
 
-class Whole(NextEditsScriptAgent):
-    """The script agent, whose providers the kit is not to change."""
+class StableProvidersAgent(NextEditsScriptAgent):
+    """The script agent, with providers that the conformance kit cannot change."""
 
     async def set_provider(
         self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]
@@ -39,69 +39,71 @@ class Whole(NextEditsScriptAgent):
         raise AssertionError("the kit changes nothing")
 
 
-class Bend:
-    """Lets everything pass; doubles change what they break."""
+class MessageFilter:
+    """Forwards all messages; doubles override what they change."""
 
     rule = ""
-    also: frozenset[str] = frozenset()  # what follows from it
+    also: frozenset[str] = frozenset()  # the rules that fail as a consequence
     versions: tuple[int, ...] = (1, 2)
-    seconds = 5.0  # less where the kit waits in vain
+    seconds = 5.0  # shorter where the conformance kit waits in vain
     only_version_1 = False
 
-    def __init__(self, way: Bent) -> None:
+    def __init__(self, way: FilteredTransport) -> None:
         self.way = way
-        self.calls: dict[Any, Json] = {}  # of the client
-        self.asked: dict[Any, Json] = {}  # of the agent
-        self.sent: list[Json] = []  # by the client
+        self.calls: dict[Any, Json] = {}  # messages of the client
+        self.asked: dict[Any, Json] = {}  # messages of the agent
+        self.sent: list[Json] = []  # requests of the client
 
     def raw(self, frame: bytes) -> bool:
-        """Whether something that is no object passes."""
+        """Return whether to forward a frame that is not an object."""
         return True
 
     def up(self, message: Json) -> Json | None:
-        """A message of the client."""
+        """Filter a message of the client."""
         return message
 
     def down(self, message: Json) -> Json | None:
-        """A message of the agent."""
+        """Filter a message of the agent."""
         return message
 
-    # For doubles.
+    # Methods for doubles.
 
     def tell(self, message: Json) -> None:
-        """Say something to the client."""
+        """Send a notification to the client."""
         self.way.deliver({"jsonrpc": "2.0", **message})
 
     def forward(self, message: Json) -> None:
-        """Say something to the agent."""
+        """Send a message to the agent."""
         self.way.inner.write([json.dumps({"jsonrpc": "2.0", **message}).encode()])
 
     def answer(self, call: Json, result: Any) -> None:
-        """Answer in the agent's place."""
+        """Send a response instead of the agent's."""
         self.tell({"id": call["id"], "result": result})
 
     def refuse(self, call: Json, code: int) -> None:
-        """Refuse in the agent's place."""
+        """Send an error instead of the agent's response."""
         self.tell({"id": call["id"], "error": {"code": code, "message": "No"}})
 
     def update(self, session: str, **update: Any) -> None:
-        """Tell something of a session in the agent's place."""
+        """Send a session update as the agent."""
         params = {"sessionId": session, "update": update}
         self.tell({"method": "session/update", "params": params})
 
     def leave(self) -> None:
-        """End the connection in the agent's place."""
+        """End the connection as the agent."""
         self.way.eof_received(None)
 
     def grumble(self) -> None:
-        """Answer what wants no answer."""
+        """Respond to a notification."""
         self.tell({"id": None, "error": {"code": -32600, "message": "No"}})
 
 
-class Bent(Transport):
-    """The kit's end of a connection to an agent in this process."""
+class FilteredTransport(Transport):
+    """The conformance kit's end of a connection to an agent in this process."""
 
-    def __init__(self, make: Callable[[Bent], Bend], agent: ScriptAgent) -> None:
+    def __init__(
+        self, make: Callable[[FilteredTransport], MessageFilter], agent: ScriptAgent
+    ) -> None:
         self.inner, self._theirs = pair()
         self._agent = agent
         self._bend = make(self)
@@ -158,10 +160,10 @@ class Bent(Transport):
         assert self._receiver is not None
         receiver = self._receiver
         frame = json.dumps(message).encode()
-        # Never from within a call to the transport.
+        # Never called from within a call of the transport.
         asyncio.get_running_loop().call_soon(receiver.frames_received, [frame])
 
-    # What the inner transport hears.
+    # Callbacks of the inner transport.
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
@@ -194,23 +196,25 @@ def _object(frame: Frame) -> Json | None:
 
 
 async def check(
-    make: type[Bend] = Bend, versions: Sequence[int] = (1, 2), rule: str | None = None
+    make: type[MessageFilter] = MessageFilter,
+    versions: Sequence[int] = (1, 2),
+    rule: str | None = None,
 ) -> RunResult:
-    """Play with a bent agent: all scenarios, or those that tell of a rule."""
+    """Run all scenarios, or those for a rule, with a filtered agent."""
     chosen = [one for one in agent_scenarios() if rule is None or rule in one.rules]
-    # Waits that are in vain are paid for.
+    # Waits that end in vain are short.
     settings = Settings(
         timeout=make.seconds, answer=make.seconds, login="script", prompts=dict(PROMPTS)
     )
 
-    def connect(noise: Callable[[str], None]) -> Bent:
-        return Bent(make, Whole())
+    def connect(noise: Callable[[str], None]) -> FilteredTransport:
+        return FilteredTransport(make, StableProvidersAgent())
 
     return await AgentRun(connect, chosen, settings, subject="bent").run(versions)
 
 
 def broken(result: RunResult) -> dict[str, list[str]]:
-    """Return all that was broken, a SHOULD too, with what was said about it."""
+    """Return all failed rules, SHOULD rules included, with their messages."""
     found: dict[str, list[str]] = {}
     for report in result.reports:
         for finding in report.failures():

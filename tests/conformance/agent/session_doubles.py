@@ -1,18 +1,18 @@
-"""Agents that break one rule each: handshakes, sessions and what is listed of them."""
+"""Agents that violate one rule each: handshakes, sessions and lists of sessions."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from conformance.agent.bent import Bend, Json
+from conformance.agent.filtered_agent import Json, MessageFilter
 
-DOUBLES: list[type[Bend]] = []
+DOUBLES: list[type[MessageFilter]] = []
 
 
 def double(*rules: str, versions: tuple[int, ...] = (1, 2), seconds: float = 5.0) -> Any:
-    """Register a double that breaks the first rule; the others follow from that."""
+    """Register a double that violates the first rule; the others fail as a consequence."""
 
-    def register(cls: type[Bend]) -> type[Bend]:
+    def register(cls: type[MessageFilter]) -> type[MessageFilter]:
         cls.rule, cls.also = rules[0], frozenset(rules[1:])
         cls.versions, cls.seconds = versions, seconds
         DOUBLES.append(cls)
@@ -22,9 +22,9 @@ def double(*rules: str, versions: tuple[int, ...] = (1, 2), seconds: float = 5.0
 
 
 def refusing(rule: str, method: str, when: Any, code: int, **more: Any) -> None:
-    """Register a double that refuses some requests."""
+    """Register a double that rejects some requests."""
 
-    class Refusing(Bend):
+    class Refusing(MessageFilter):
         def up(self, message: Json) -> Json | None:
             if message.get("method") == method and when(message.get("params") or {}):
                 self.refuse(message, code)
@@ -35,9 +35,9 @@ def refusing(rule: str, method: str, when: Any, code: int, **more: Any) -> None:
 
 
 def recoding(rule: str, method: str, when: Any, code: int, **more: Any) -> None:
-    """Register a double whose errors to some requests have another code, and no data."""
+    """Register a double that sends another code, and no data, in errors of some requests."""
 
-    class Recoding(Bend):
+    class Recoding(MessageFilter):
         def down(self, message: Json) -> Json | None:
             call = self.calls.get(repr(message.get("id")), {})
             if "error" not in message or call.get("method") != method:
@@ -83,8 +83,8 @@ recoding("R-EXT-06", "_accord/unknown", lambda p: True, -32603)
 
 
 @double("R-INIT-13", versions=(1,))
-class KnowsVersion1Alone(Bend):
-    """Cannot read what a client of version 2 says."""
+class KnowsVersion1Alone(MessageFilter):
+    """Cannot decode messages of a v2 client."""
 
     only_version_1 = True
 
@@ -96,9 +96,9 @@ class KnowsVersion1Alone(Bend):
 
 
 def silent(rule: str, when: Any, **more: Any) -> None:
-    """Register a double that says nothing to some versions."""
+    """Register a double that does not respond to some versions."""
 
-    class SaysNothing(Bend):
+    class SaysNothing(MessageFilter):
         only_version_1 = True
 
         def up(self, message: Json) -> Json | None:
@@ -115,8 +115,8 @@ silent("R-INIT-13", lambda p: p["protocolVersion"] == 2)
 
 
 @double("R-INIT-10", versions=(2,), seconds=1.0)
-class SaysNothingToWhatIsNoVersion(Bend):
-    """Leaves a client alone that cannot say which version it wants."""
+class SaysNothingToWhatIsNoVersion(MessageFilter):
+    """Does not respond to an invalid version."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") != "initialize":
@@ -125,8 +125,8 @@ class SaysNothingToWhatIsNoVersion(Bend):
 
 
 @double("R-INIT-30")
-class GivesUpAfterARefusedHandshake(Bend):
-    """Ends the connection when it could not read which version is wanted."""
+class GivesUpAfterARefusedHandshake(MessageFilter):
+    """Closes the connection after an `initialize` that it could not decode."""
 
     def down(self, message: Json) -> Json | None:
         call = self.calls.get(repr(message.get("id")), {})
@@ -136,8 +136,8 @@ class GivesUpAfterARefusedHandshake(Bend):
 
 
 @double("R-INIT-16", "R-FS-01", versions=(1,))
-class ReadsThroughAnyClient(Bend):
-    """Takes what is not offered as offered."""
+class ReadsThroughAnyClient(MessageFilter):
+    """Uses files that the client does not advertise."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "session/prompt":
@@ -148,8 +148,8 @@ class ReadsThroughAnyClient(Bend):
 
 
 @double("R-INIT-16", "R-ELIC-02", versions=(2,))
-class AsksAnyClient(Bend):
-    """Asks the user with forms that the client does not show."""
+class AsksAnyClient(MessageFilter):
+    """Sends forms that the client does not support."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "session/prompt":
@@ -162,8 +162,8 @@ class AsksAnyClient(Bend):
 
 
 @double("R-REQCAN-14")
-class CancelsTheHandshake(Bend):
-    """Does not start when something was cancelled before."""
+class CancelsTheHandshake(MessageFilter):
+    """Does not start after an earlier cancel."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "initialize" and len(self.sent) == 2:
@@ -173,8 +173,8 @@ class CancelsTheHandshake(Bend):
 
 
 @double("R-AUTH-11")
-class SaysNothingOfLogins(Bend):
-    """Says that something is wrong, and not that it is the login."""
+class SaysNothingOfLogins(MessageFilter):
+    """Reports an error that does not mention the login."""
 
     def down(self, message: Json) -> Json | None:
         if (message.get("error") or {}).get("code") == -32000:
@@ -183,8 +183,8 @@ class SaysNothingOfLogins(Bend):
 
 
 @double("R-ERR-05")
-class NeverRecovers(Bend):
-    """Serves nothing after it was asked for nonsense."""
+class NeverRecovers(MessageFilter):
+    """Serves nothing after an invalid request."""
 
     bad = False
 
@@ -203,8 +203,8 @@ def prompt_of(message: Json) -> Json:
 
 
 @double("R-SYSP-02")
-class AppendsNothing(Bend):
-    """Takes system prompts, but does not append them."""
+class AppendsNothing(MessageFilter):
+    """Accepts system prompts, but does not append them."""
 
     def up(self, message: Json) -> Json | None:
         if prompt_of(message).get("mode") == "append":
@@ -214,8 +214,8 @@ class AppendsNothing(Bend):
 
 
 @double("R-SYSP-04")
-class TakesNoText(Bend):
-    """Takes system prompts, but no text."""
+class TakesNoText(MessageFilter):
+    """Accepts system prompts, but no text."""
 
     def up(self, message: Json) -> Json | None:
         if prompt_of(message):
@@ -225,8 +225,8 @@ class TakesNoText(Bend):
 
 
 @double("R-SYSP-03")
-class SwapsModes(Bend):
-    """Appends what it does not understand."""
+class SwapsModes(MessageFilter):
+    """Appends system prompts with an unknown mode."""
 
     def up(self, message: Json) -> Json | None:
         if prompt_of(message).get("mode") == "_accord":
@@ -236,8 +236,8 @@ class SwapsModes(Bend):
 
 
 @double("R-MCP-12")
-class SkipsServers(Bend):
-    """Leaves out servers that it cannot read."""
+class SkipsServers(MessageFilter):
+    """Skips servers that it cannot decode."""
 
     def up(self, message: Json) -> Json | None:
         params = message.get("params") or {}
@@ -250,8 +250,8 @@ class SkipsServers(Bend):
 
 
 @double("R-MCP-15", versions=(2,))
-class DoesNotNameTheServer(Bend):
-    """Refuses servers without a word why."""
+class DoesNotNameTheServer(MessageFilter):
+    """Rejects servers without naming them."""
 
     def down(self, message: Json) -> Json | None:
         if (message.get("error") or {}).get("code") == -32602:
@@ -260,8 +260,8 @@ class DoesNotNameTheServer(Bend):
 
 
 @double("R-LIST-06")
-class IgnoresCursors(Bend):
-    """Begins anew for a cursor that is none."""
+class IgnoresCursors(MessageFilter):
+    """Starts again for an invalid cursor."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "session/list" and message.get("params", {}).get("cursor"):
@@ -270,8 +270,8 @@ class IgnoresCursors(Bend):
 
 
 @double("R-LIST-16")
-class ForgetsTitles(Bend):
-    """Tells a title and does not list it."""
+class ForgetsTitles(MessageFilter):
+    """Reports a title and does not list it."""
 
     def down(self, message: Json) -> Json | None:
         result = message.get("result")
@@ -282,8 +282,8 @@ class ForgetsTitles(Bend):
 
 
 @double("R-ARCH-04")
-class ArchivesWhatRuns(Bend):
-    """Archives a session and goes on with its turn."""
+class ArchivesWhatRuns(MessageFilter):
+    """Archives a session and continues its turn."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "session/archive":
@@ -293,8 +293,8 @@ class ArchivesWhatRuns(Bend):
 
 
 @double("R-ARCH-05")
-class ArchivesOnce(Bend):
-    """Refuses to archive what is archived."""
+class ArchivesOnce(MessageFilter):
+    """Rejects archiving an archived session."""
 
     seen = False
 
@@ -307,8 +307,8 @@ class ArchivesOnce(Bend):
         return message
 
 
-class AfterUnarchive(Bend):
-    """Has seen that a session was taken back."""
+class AfterUnarchive(MessageFilter):
+    """Remembers that a session was unarchived."""
 
     seen = False
 
@@ -319,7 +319,7 @@ class AfterUnarchive(Bend):
 
 @double("R-ARCH-06")
 class OpensWhatIsTakenBack(AfterUnarchive):
-    """Opens a session when it is taken back from the archive."""
+    """Opens a session when it is unarchived."""
 
     def down(self, message: Json) -> Json | None:
         result = message.get("result")
@@ -329,8 +329,8 @@ class OpensWhatIsTakenBack(AfterUnarchive):
 
 
 @double("R-ARCH-08", "R-ARCH-03")
-class ListsAllOfTheArchive(Bend):
-    """Lists what is archived, whatever was asked for."""
+class ListsAllOfTheArchive(MessageFilter):
+    """Lists all archived sessions, whatever the filter."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "session/list":
@@ -340,8 +340,8 @@ class ListsAllOfTheArchive(Bend):
 
 
 @double("R-TITLE-02")
-class RenamesOpenOnes(Bend):
-    """Renames no session that is closed."""
+class RenamesOpenOnes(MessageFilter):
+    """Does not rename closed sessions."""
 
     closed = False
 
@@ -354,8 +354,8 @@ class RenamesOpenOnes(Bend):
 
 
 @double("R-TITLE-03")
-class TakesNoTitle(Bend):
-    """Takes an empty title as it is."""
+class TakesNoTitle(MessageFilter):
+    """Accepts an empty title."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "session/set_title" and message["params"].get("title") == "":
@@ -365,8 +365,8 @@ class TakesNoTitle(Bend):
 
 
 @double("R-STATUS-02")
-class OpensWhatIsAskedFor(Bend):
-    """Opens a session when its status is asked."""
+class OpensWhatIsAskedFor(MessageFilter):
+    """Opens a session when its status is requested."""
 
     saved = 0
 
@@ -385,8 +385,8 @@ class OpensWhatIsAskedFor(Bend):
 
 
 @double("R-STATUS-06", versions=(2,))
-class KeepsItsState(Bend):
-    """Says that a session is open, and not what it does."""
+class KeepsItsState(MessageFilter):
+    """Reports that a session is open, but not its state."""
 
     def down(self, message: Json) -> Json | None:
         result = message.get("result")
@@ -395,8 +395,8 @@ class KeepsItsState(Bend):
         return message
 
 
-class Replaying(Bend):
-    """Knows what is told again."""
+class Replaying(MessageFilter):
+    """Tracks the replay."""
 
     opening: Any = None
 
@@ -417,13 +417,13 @@ class Replaying(Bend):
         return message
 
     def again(self, update: Json) -> Json | None:
-        """Change an update that is replayed."""
+        """Change a replayed update."""
         return update
 
 
 @double("R-SESS-08", versions=(1,))
 class ForgetsTheUser(Replaying):
-    """Replays what it said, and not what the user did."""
+    """Replays its own messages, but not the user's."""
 
     def again(self, update: Json) -> Json | None:
         return None if update["sessionUpdate"].startswith("user_message") else update
@@ -436,7 +436,7 @@ class ForgetsTheUserToo(ForgetsTheUser):
 
 @double("R-SESS-10", versions=(1,))
 class OneIdForAll(Replaying):
-    """Replays all messages under one id."""
+    """Replays all messages with one id."""
 
     def again(self, update: Json) -> Json | None:
         return {**update, "messageId": "m"} if "message" in update["sessionUpdate"] else update
@@ -444,22 +444,22 @@ class OneIdForAll(Replaying):
 
 @double("R-SESS-15", versions=(2,))
 class NewIds(Replaying):
-    """Replays messages of the user under new ids."""
+    """Replays the user's messages with new ids."""
 
     def again(self, update: Json) -> Json | None:
         return {**update, "messageId": "new"} if "user" in update["sessionUpdate"] else update
 
 
 @double("R-EXT-05", versions=(1, 2), seconds=0.2)
-class SilentOnExtensions(Bend):
-    """Does not answer custom requests."""
+class SilentOnExtensions(MessageFilter):
+    """Does not respond to extension requests."""
 
     def up(self, message: Json) -> Json | None:
         return None if message.get("id") == "accord-custom" else message
 
 
-class Grumbling(Bend):
-    """Answers notifications of one method."""
+class Grumbling(MessageFilter):
+    """Responds to notifications of one method."""
 
     method = ""
 
@@ -470,34 +470,34 @@ class Grumbling(Bend):
         return message
 
     def wrong(self, message: Json) -> bool:
-        """Tell whether this one is answered."""
+        """Return whether to respond to this notification."""
         return "id" not in message
 
 
 @double("R-EXT-07", "R-GEN-05")
 class GrumblesAtExtensions(Grumbling):
-    """Answers a notification that it does not know."""
+    """Responds to an unknown notification."""
 
     method = "_accord/unknown"
 
 
 @double("R-REQCAN-10", "R-GEN-05")
 class GrumblesAtTheProtocol(Grumbling):
-    """Answers a notification of the protocol's own kind."""
+    """Responds to a notification of the protocol."""
 
     method = "$/accordUnknown"
 
 
 @double("R-REQCAN-06", "R-GEN-05")
 class GrumblesAtCancels(Grumbling):
-    """Answers a cancel of what there is not."""
+    """Responds to a cancel of an unknown request."""
 
     method = "$/cancel_request"
 
 
 @double("R-CANCEL-12", "R-GEN-05")
 class GrumblesAtIdleCancels(Grumbling):
-    """Answers a cancel of a session that there is not."""
+    """Responds to a cancel of an unknown session."""
 
     method = "session/cancel"
 
@@ -506,24 +506,24 @@ class GrumblesAtIdleCancels(Grumbling):
 
 
 @double("R-ERR-03", seconds=0.2)
-class SilentOnNonsense(Bend):
-    """Says nothing to what is no JSON."""
+class SilentOnNonsense(MessageFilter):
+    """Does not respond to invalid JSON."""
 
     def raw(self, frame: bytes) -> bool:
         return not frame.startswith(b'{"jsonrpc"') or b"\xff" in frame
 
 
 @double("R-BATCH-10", seconds=0.2)
-class SilentOnBatches(Bend):
-    """Says nothing to batches."""
+class SilentOnBatches(MessageFilter):
+    """Does not respond to batches."""
 
     def raw(self, frame: bytes) -> bool:
         return not frame.startswith(b"[")
 
 
 @double("R-ERR-04", "R-GEN-06")
-class AnswersAnswers(Bend):
-    """Answers what looks like an answer."""
+class AnswersAnswers(MessageFilter):
+    """Responds to a message that looks like a response."""
 
     def up(self, message: Json) -> Json | None:
         if message.get("id") == 4711:
@@ -532,8 +532,8 @@ class AnswersAnswers(Bend):
 
 
 @double("R-STDIO-11")
-class GrumblesAtBlankLines(Bend):
-    """Takes a blank line as a message."""
+class GrumblesAtBlankLines(MessageFilter):
+    """Treats a blank line as a message."""
 
     def raw(self, frame: bytes) -> bool:
         if not frame.strip():
@@ -545,8 +545,8 @@ refusing("R-PROV-01", "providers/list", lambda p: True, -32601)
 recoding("R-PROV-07", "providers/set", lambda p: True, -32603)
 
 
-class Failing(Bend):
-    """Fails in some turns of clients that offer nothing."""
+class Failing(MessageFilter):
+    """Fails in some turns of clients without capabilities."""
 
     words = ""
 
@@ -576,7 +576,7 @@ class NeedsForms(Failing):
 
 @double("R-SESS-25")
 class WritesInTheSource(Replaying):
-    """Adds what happens in a fork to the session that it comes from."""
+    """Adds updates of a fork to its source session."""
 
     forked = False
 
@@ -594,7 +594,7 @@ class WritesInTheSource(Replaying):
 
 
 @double("R-LIST-11")
-class OpensWhatItLists(Bend):
+class OpensWhatItLists(MessageFilter):
     """Opens sessions when they are listed."""
 
     listed = False

@@ -1,4 +1,4 @@
-"""Conversations written by hand: one that keeps all rules, and what is added to break one."""
+"""Hand-written conversations: a conforming one, and additions that violate one rule."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ TEXT = {"type": "text", "text": "hello"}
 
 
 class Talker:
-    """Writes both sides; `session` has the id of the session that is open from the beginning."""
+    """Writes the messages of both sides; `session` is the id of the session opened at the start."""
 
     session = "s1"
 
@@ -127,7 +127,7 @@ class Talker:
     def note(self, method: str, params: Any, by: Side = "client") -> None:
         self.send(by, method=method, params=params)
 
-    # What belongs together.
+    # Sequences of messages.
 
     def call(self, method: str, params: Any, result: Any, by: Side = "client") -> None:
         self.answer(self.ask(method, params, by), result, other(by))
@@ -154,7 +154,7 @@ class Talker:
         asks: Json | None = None,
         says: Json | None = None,
     ) -> None:
-        """Open with everything offered, but for what is given instead."""
+        """Initialize with all capabilities, except for the given ones."""
         v1 = self.version == 1
         if v1:
             params = {"clientCapabilities": client or CLIENT_1, "clientInfo": INFO}
@@ -173,7 +173,7 @@ class Talker:
         self.call("initialize", _some(params), _some(result))
 
     def setup(self, **more: Any) -> Json:
-        """Return what the answer to session/new says."""
+        """Return the result of session/new."""
         if self.version == 1:
             return self.here(modes=MODES, configOptions=[SELECT_1], **more)
         return self.here(configOptions=[SELECT_2], **more)
@@ -183,7 +183,7 @@ class Talker:
         self.call("session/new", params, self.setup(**more))
 
     def prompt(self, *blocks: Json) -> int:
-        """Begin a turn, as far as the work goes on."""
+        """Start a turn, up to the running work."""
         ident = self.ask("session/prompt", self.here(prompt=list(blocks) or [TEXT]))
         if self.version == 2:
             self._messages += 1
@@ -201,12 +201,12 @@ class Talker:
             self.state("idle", stopReason=reason)
 
     def tool(self, ident: str = "t1", **fields: Any) -> None:
-        """Tell of a tool call."""
+        """Report a tool call."""
         kind = "tool_call" if self.version == 1 else "tool_call_update"
         self.update(kind, toolCallId=ident, title="Edit", **fields)
 
     def permission(self, ident: str = "t1", **fields: Any) -> int:
-        """Ask for permission."""
+        """Request permission."""
         tool = {"toolCallId": ident, "title": "Edit"}
         about: Json = {"toolCall": tool}
         if self.version == 2:
@@ -219,12 +219,12 @@ class Talker:
 
 
 def _some(fields: Json) -> Json:
-    """Leave out what is None."""
+    """Return the fields that are not None."""
     return {key: value for key, value in fields.items() if value is not None}
 
 
 class Double:
-    """Breaks one rule in one version; `also` is what the other side has to break before."""
+    """Violates one rule in one version; `also` are rules that the other side violates first."""
 
     def __init__(
         self, rule: str, version: int, by: Side | None, also: set[str], act: Callable[[Talker], Any]
@@ -250,7 +250,7 @@ def breaks(
     also: set[str] | None = None,
     bare: bool = False,
 ) -> Callable[[Callable[[Talker], Any]], Callable[[Talker], Any]]:
-    """Register what breaks a rule after a clean beginning; a `bare` one begins by itself."""
+    """Register a double of a rule, after a conforming start unless it is `bare`."""
 
     def register(act: Callable[[Talker], Any]) -> Callable[[Talker], Any]:
         def whole(talker: Talker) -> None:

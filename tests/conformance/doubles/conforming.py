@@ -1,11 +1,10 @@
-"""Conversations in which both sides keep every rule that comes into play, and many do."""
+"""Conforming conversations, which exercise nearly all rules."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from conformance.doubles.families import mcp_kept, nes_kept
-from conformance.doubles.talking import (
+from conformance.doubles.conversation import (
     INFO,
     OPTIONS,
     SELECT_1,
@@ -13,6 +12,7 @@ from conformance.doubles.talking import (
     TEXT,
     Talker,
 )
+from conformance.doubles.nes_and_mcp import mcp_kept, nes_kept
 from conformance.doubles.turns import CANCELLED, YES
 from conformance.doubles.work import PATCH
 
@@ -23,12 +23,12 @@ TRACE = {"_meta": {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}}
 
 
 def everything(version: int) -> Talker:
-    """Return a conversation in which nearly all rules come into play."""
+    """Return a conversation that exercises nearly all rules."""
     t = Talker(version)
     if version == 2:
         data = {"requested": 1, "supported": [2]}
         t.refused("initialize", {"protocolVersion": 1}, -32022, data=data)
-    # A client that knows both versions, and an agent that knows one of them.
+    # A client with both versions, and an agent with one of them.
     t.initialize(asks={"protocolVersion": 2, "info": INFO})
     t.new()
     t.stop(t.prompt())
@@ -162,7 +162,7 @@ def _turns_1(t: Talker) -> None:
     t.stop(prompt, "cancelled")
     late = t.prompt()
     t.note("session/cancel", t.here())
-    t.stop(late)  # they crossed
+    t.stop(late)  # they crossed on the wire
     resume = t.ask("session/resume", {"sessionId": "old", "cwd": "/project"})
     t.answer(resume, {})
     load = t.ask("session/load", {"sessionId": "older", "cwd": "/project", "mcpServers": []})
@@ -172,7 +172,7 @@ def _turns_1(t: Talker) -> None:
 
 
 def _told_again(t: Talker) -> None:
-    """A cancelled turn in which a message was begun, and a replay of it."""
+    """A cancelled turn that had started a message, and its replay."""
     message = {"messageId": "cut", "content": TEXT}
     t.state("running", background=[])
     t.update("agent_message_chunk", **message)
