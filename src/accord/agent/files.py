@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from accord.agent.tool_call import current_tool_call
 from accord.errors import ResourceNotFound
+from accord.local.fast_calls import InPlace
+from accord.local.file_reads import Reads
 from accord.local.files import Roots
-from accord.local.in_place import InPlace
-from accord.local.reads import Reads
 from accord.types.validation import require_type
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 from accord.agent.updates import PlanRemoved, PlanUpdate
-from accord.types.awaited import must_await
+from accord.types.must_await import must_await
 from accord.types.session import PlanEntry
 from accord.types.validation import require_name, require_type, require_types
 

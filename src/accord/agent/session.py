@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from accord.agent.session_actions import SessionActions
 from accord.agent.tool_call import BaseToolCall
 from accord.text.excerpt import excerpt
-from accord.types.awaited import must_await
 from accord.types.content import ContentBlock, require_content
 from accord.types.mcp import McpServer
+from accord.types.must_await import must_await
 from accord.types.session import (
     AvailableCommand,
     BooleanOption,

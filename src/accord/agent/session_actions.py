@@ -16,8 +16,8 @@ from accord.agent.updates import (
     PlanFileUpdate,
     PlanMarkdownUpdate,
 )
-from accord.types.awaited import log_not_awaited, must_await, not_awaited
 from accord.types.content import ContentBlock
+from accord.types.must_await import log_not_awaited, must_await, not_awaited
 from accord.types.session import AvailableCommand, ContextUsage, Cost, PlanEntry
 from accord.types.validation import require_name, require_type, require_types
 

@@ -16,8 +16,8 @@ from accord.agent.tool_call import BaseToolCall, current_tool_call
 from accord.agent.updates import TerminalExited, TerminalOutputUpdate, TerminalStarted
 from accord.errors import AccordError
 from accord.local.command import LocalCommand
+from accord.local.fast_calls import InPlace
 from accord.local.files import Roots
-from accord.local.in_place import InPlace
 
 if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter

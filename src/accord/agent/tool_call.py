@@ -14,8 +14,8 @@ from accord.agent.cancel_scope import CancelScope, WorkCancelled
 from accord.agent.client_adapter import PermissionQuestion
 from accord.agent.updates import ToolCallUpdate, ToolContentUpdate
 from accord.connection.tasks import is_stopped
-from accord.types.awaited import must_await
 from accord.types.content import ContentBlock, require_content, require_contents
+from accord.types.must_await import must_await
 from accord.types.permission import PermissionOption
 from accord.types.tool_calls import (
     TOOL_KINDS,

@@ -36,8 +36,8 @@ from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import argv_of, process
 from accord.transports.registry import is_url, transport_for_url
 from accord.types.auth import AuthStatus, ProviderInfo
-from accord.types.awaited import must_enter
 from accord.types.mcp import McpServer
+from accord.types.must_await import must_enter
 from accord.types.session import Implementation, SystemPrompt
 from accord.version import ProtocolVersion, __version__
 

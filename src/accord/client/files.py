@@ -12,10 +12,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from accord.client.agent_adapter import SessionSetup
 from accord.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
+from accord.local.fast_calls import InPlace
+from accord.local.file_reads import Reads
 from accord.local.files import HardLinked, OutsideRoots, Roots, is_within, real_path
-from accord.local.in_place import InPlace
 from accord.local.lines import MAX_BYTES, TooLarge, lines_of
-from accord.local.reads import Reads
 from accord.wire.base import replace
 
 __all__ = ("ClientFiles", "Files", "TextSource", "restrict_to_parent")

@@ -26,7 +26,7 @@ from accord.connection.lenient_params import (
 from accord.connection.limits import Limits
 from accord.connection.outbox import Outbox
 from accord.connection.pending_calls import PendingCall, reject, resolve
-from accord.connection.queued import QueuedMessage, QueuedResponse
+from accord.connection.queued_messages import QueuedMessage, QueuedResponse
 from accord.connection.request_handlers import RequestHandlers
 from accord.connection.routes import Route, Routes
 from accord.connection.streamed_text import StreamedText

@@ -12,8 +12,8 @@ from accord.errors import StartError
 from accord.rules.quirks import tolerates
 from accord.transports.command_line import environment, find_program, why_not_started
 from accord.transports.fd import Reader, open_reader
-from accord.transports.guarding import Mark, start_guardian
 from accord.transports.process_group import CREATION_FLAGS, ProcessGroup
+from accord.transports.start_guardian import Mark, start_guardian
 
 __all__ = ("LocalCommand", "Output", "in_shell")
 

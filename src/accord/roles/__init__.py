@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from accord.roles.handshake import connect, serve
-from accord.roles.lazy import LazyRole
+from accord.roles.lazy_role import LazyRole
 
 __all__ = ("LazyRole", "connect", "serve")

@@ -15,7 +15,7 @@ from accord.errors import InvalidRequest, RequestError
 from accord.jsonrpc.message import RequestId
 from accord.roles.binding import routes_for
 from accord.roles.initialize import decode_params
-from accord.roles.lazy import RolesByVersion
+from accord.roles.lazy_role import RolesByVersion
 from accord.roles.remote import Remote
 from accord.rules.lifecycle import AgentLifecycle
 from accord.rules.negotiation import requested_version, select

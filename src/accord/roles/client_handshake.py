@@ -21,7 +21,7 @@ from accord.errors import (
 )
 from accord.jsonrpc.message import RequestId
 from accord.roles.binding import routes_for
-from accord.roles.lazy import RolesByVersion
+from accord.roles.lazy_role import RolesByVersion
 from accord.rules.lifecycle import AgentLifecycle
 from accord.rules.negotiation import negotiated_version
 from accord.rules.quirks import QUIRKS, tolerates

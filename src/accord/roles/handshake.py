@@ -16,7 +16,7 @@ from accord.connection.limits import Limits
 from accord.roles.agent_handshake import AgentHandshake
 from accord.roles.binding import Role
 from accord.roles.client_handshake import ClientHandshake
-from accord.roles.lazy import LazyRole, RolesByVersion
+from accord.roles.lazy_role import LazyRole, RolesByVersion
 from accord.transports.base import Transport, TransportFactory, opened
 
 __all__ = ("connect", "serve")

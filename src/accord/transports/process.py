@@ -22,9 +22,9 @@ from accord.transports.command_line import (
     why_not_started,
 )
 from accord.transports.fd import Reader, open_reader
-from accord.transports.guarding import Mark
 from accord.transports.pipes import PipeTransport
 from accord.transports.process_group import CREATION_FLAGS, ProcessGroup, StopTimes, exit_text
+from accord.transports.start_guardian import Mark
 
 __all__ = ("ProcessTransport", "argv_of", "process")
 

@@ -13,7 +13,7 @@ import threading
 import weakref
 from typing import Protocol, TypeAlias
 
-from accord.transports.guarding import Mark, guard
+from accord.transports.start_guardian import Mark, guard
 
 if sys.platform == "win32":
     from accord.transports.process_group_windows import CREATION_FLAGS, members_of, pidfd_of

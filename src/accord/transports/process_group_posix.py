@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from accord.transports.guarding import Mark
+from accord.transports.start_guardian import Mark
 
 if sys.platform == "win32":
     raise ImportError("Windows has no process groups that can be killed")

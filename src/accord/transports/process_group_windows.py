@@ -15,7 +15,7 @@ import subprocess
 import sys
 from ctypes import wintypes
 
-from accord.transports.guarding import Mark
+from accord.transports.start_guardian import Mark
 
 if sys.platform != "win32":
     raise ImportError("Only Windows has job objects")

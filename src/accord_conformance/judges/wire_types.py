@@ -14,7 +14,7 @@ from accord.wire.method import Method
 from accord_conformance.judges.base import Evidence, Judge
 from accord_conformance.judges.fields import field_rule_ids, rule_for_problem, rules_for_keys
 from accord_conformance.judges.handshake import OTHER_KEYS, is_of_other_version
-from accord_conformance.judges.vocabulary import protocol_keys
+from accord_conformance.judges.protocol_keys import protocol_keys
 from accord_conformance.traffic.connection_state import methods
 from accord_conformance.traffic.frame import Side, other
 from accord_conformance.traffic.message import Notification, Request

@@ -18,7 +18,7 @@ import pytest
 
 from accord.local.command import LocalCommand
 from accord.testing import Recorder
-from accord.transports import guarding
+from accord.transports import start_guardian
 from accord.transports.process import process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="marks are found on Linux only")
@@ -165,28 +165,30 @@ async def test_guardian_that_is_killed_is_replaced_and_knows_what_runs() -> None
     command = LocalCommand(FAMILY, cwd="/", on_output=heard)
     try:
         with watched(await heard.line()) as family:
-            first = guarding._owner.guardian
+            first = start_guardian._owner.guardian
             os.kill(first, signal.SIGKILL)
             await asyncio.to_thread(os.waitid, os.P_PID, first, os.WEXITED | os.WNOWAIT)
             other = LocalCommand(["true"], cwd="/")
             await other.wait()
             await other.aclose()
-            assert guarding._owner.guardian != first
+            assert start_guardian._owner.guardian != first
             assert all(family.alive())
             await command.aclose()
             family.wait_all_gone()
     finally:
         await command.aclose()
-    assert not guarding._owner.guarded
+    assert not start_guardian._owner.guarded
 
 
 async def test_mark_goes_after_those_of_outer_owners(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(guarding.MARK_VARIABLE, "outer.a1,")
-    command = LocalCommand(["sh", "-c", f"echo ${guarding.MARK_VARIABLE}"], cwd="/", env={"A": "b"})
+    monkeypatch.setenv(start_guardian.MARK_VARIABLE, "outer.a1,")
+    command = LocalCommand(
+        ["sh", "-c", f"echo ${start_guardian.MARK_VARIABLE}"], cwd="/", env={"A": "b"}
+    )
     try:
         await command.wait()
         text = command.output.text()
     finally:
         await command.aclose()
     assert text.startswith("outer.a1,")
-    assert text.removeprefix("outer.a1,").startswith(f"{guarding._owner.name}.c")
+    assert text.removeprefix("outer.a1,").startswith(f"{start_guardian._owner.name}.c")
