@@ -58,6 +58,7 @@ def counterpart(version: str, unstable: bool, name: str) -> Draft202012Validator
     return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]})
 
 
+@pytest.mark.slow  # the validator takes seconds
 @EACH_PART
 @EACH_TYPE
 def test_judges_as_the_official_schema(version: str, name: str, unstable: bool) -> None:
@@ -79,6 +80,7 @@ def test_every_exception_is_in_the_data() -> None:
     assert {row.name for row in load()} >= FORGIVEN.keys()
 
 
+@pytest.mark.slow
 @EACH_PART
 @EACH_VERSION
 def test_is_a_schema_of_that_draft(version: str, unstable: bool) -> None:

@@ -176,6 +176,7 @@ def found_without_change(version: str) -> set[str]:
     return set(proof.prove(version, official.model(version, unstable=True), unstable=True))
 
 
+@pytest.mark.slow  # compares all types for each change
 @pytest.mark.parametrize("version", official.VERSIONS)
 @pytest.mark.parametrize(("change", "finding"), CHANGES, ids=[c.__name__ for c, _ in CHANGES])
 def test_change_is_found(version: str, change: Change, finding: str) -> None:

@@ -8,6 +8,7 @@ import logging
 import random
 import warnings
 from collections import Counter
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -49,6 +50,13 @@ class Result(Struct):
         return self.failures[0].kind if self.failures else None
 
 
+@cache
+def _freeze_once() -> None:
+    """Leave out of garbage collection what exists before the first run."""
+    gc.collect()
+    gc.freeze()
+
+
 def play(program: Program) -> Result:
     """Run a program; the failures are what the oracles found."""
     loop = SimulatedLoop(random.Random(f"loop {program.seed}"))
@@ -57,9 +65,7 @@ def play(program: Program) -> Result:
     log = logging.getLogger("accord")
     collecting = gc.isenabled()
     gc.disable()  # when it runs depends on what ran before
-    if not gc.get_freeze_count():
-        gc.collect()
-        gc.freeze()  # what is there already need not be looked at after each run
+    _freeze_once()
     log.addHandler(oracle)
     propagate, log.propagate = log.propagate, False
     asyncio.set_event_loop(loop)

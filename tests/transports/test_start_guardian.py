@@ -21,7 +21,10 @@ from accord.testing import Recorder
 from accord.transports import start_guardian
 from accord.transports.process import process
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="marks are found on Linux only")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="marks are found on Linux only"),
+    pytest.mark.slow,  # waits for processes that do not obey
+]
 
 PROGRAMS = Path(__file__).parent / "programs"
 FAMILY = [sys.executable, str(PROGRAMS / "family.py")]
