@@ -1,4 +1,4 @@
-"""The bundled coding agent: `accord agent`, built on Accord's public API alone."""
+"""The bundled coding agent: `accord agent`, built only on Accord's public API."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ __all__ = ("Settings",)
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What the command line and the environment say.
+    """The settings from the command line and the environment.
 
     `model` is `provider:name`, `local` or `demo`; None is the first provider with a key. `data` is
     the directory of the sessions, `config` that of the configuration and the keys; or None.

@@ -219,7 +219,7 @@ async def test_process_that_only_hangs_up_is_said_to_run(monkeypatch: pytest.Mon
     script = "exec >&- 2>&-; sleep 100"
     async with shell(script, stop_times_s=(0.0, 10.0, 0.0)) as (transport, heard):
         error = await lost(transport, heard)
-    assert str(error) == "sh hung up but is still running"
+    assert str(error) == "sh disconnected but is still running"
     assert error.exit_status is None
 
 

@@ -273,7 +273,7 @@ def _real_path(path: str) -> tuple[str, os.stat_result | None]:
 
 
 def _hard_linked(path: str) -> HardLinked:
-    return HardLinked(f"{path} has further names (hard links), which may be elsewhere")
+    return HardLinked(f"{path} has other names (hard links), which may be elsewhere")
 
 
 def has_further_names(path: str) -> bool:
@@ -294,7 +294,7 @@ def _check_text(path: str) -> None:
     if path.isascii() and len(path) < _PATH_BYTES and "\0" not in path:
         return  # most paths
     if "\0" in path:
-        raise OSError(errno.EINVAL, "A path has no NUL in it", path)
+        raise OSError(errno.EINVAL, "A path must not contain NUL characters", path)
     try:
         size = len(os.fsencode(path))
     except UnicodeEncodeError:

@@ -27,7 +27,7 @@ class RolesByVersion:
         for role in roles:
             # Passing a class or a role of the other side is an easy mistake.
             if not isinstance(role, LazyRole) and (isinstance(role, type) or role.side != side):
-                raise TypeError(f"Expected objects that play the {side}, got {role!r}")
+                raise TypeError(f"Expected role objects of the {side}, got {role!r}")
         self._roles: dict[ProtocolVersion, Any] = {
             role.version if isinstance(role, LazyRole) else role.spec.version: role
             for role in roles

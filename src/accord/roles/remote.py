@@ -98,7 +98,7 @@ class Remote:
     def _check(self, name: str, variant: object) -> None:
         """Raise `NotOffered` before anything is sent (R-INIT-29)."""
         if self._closed is None:
-            raise LocalProtocolError(f"{name} was called before initialize was done")
+            raise LocalProtocolError(f"{name} was called before `initialize` succeeded")
         if name in self._closed:
             raise NotOffered(name, self._closed[name])
         if self._closed_variants and (gate := self._closed_variants.get(type(variant))):

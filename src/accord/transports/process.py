@@ -183,7 +183,9 @@ class ProcessTransport(PipeTransport):
         await asyncio.wait([group.exited], timeout=EXIT_S)
         name = self._argv[0]
         if not group.exited.done():
-            return ConnectionLost(f"{name} hung up but is still running", stderr=self.stderr_tail)
+            return ConnectionLost(
+                f"{name} disconnected but is still running", stderr=self.stderr_tail
+            )
         await self._stderr.wait_until_read(EXIT_S)
         tail = self.stderr_tail
         status = group.exited.result()

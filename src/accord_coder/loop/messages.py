@@ -43,12 +43,12 @@ class ToolResult(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The text of it."""
+        """The text of the result."""
         return "\n".join(part for part in self.content if isinstance(part, str))
 
 
 class Results(Struct, frozen=True):
-    """The results of all tool uses of the answer before."""
+    """The results of all tool uses of the previous answer."""
 
     results: tuple[ToolResult, ...]
 

@@ -42,7 +42,7 @@ _PART = re.compile(r"\n?\[lines (\d+)-(\d+) of (\d+)\]\Z")
 
 
 class InvalidPrompt(AccordError):
-    """The prompt is not a sequence of commands; the text says what is wrong with it."""
+    """The prompt is not a sequence of commands; the text describes the error."""
 
 
 class Use(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The options of well-known commands: the table that a rule ending in a star is judged by.
+"""The options of well-known commands: the table that limits rules which end in a star.
 
 No command is allowed by this table: rules allow commands (`rules`), and no mode does but
 `bypassPermissions` (`modes`).
@@ -19,7 +19,7 @@ __all__ = ("KNOWN_COMMANDS", "READING_PROGRAMS", "RISKY_OPTIONS", "KnownCommand"
 
 
 class KnownCommand(Struct, frozen=True, kw_only=True):
-    """A command and what follows it in a rule that is offered.
+    """A command, and the options that a suggested rule for it covers.
 
     `flags` are letters of options that take no value, `values` those that take one.
     `only_reads` is for commands that change nothing: they may name files that other commands may

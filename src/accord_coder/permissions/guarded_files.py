@@ -1,11 +1,12 @@
-"""Files that a program runs or obeys without being told to: changes of them are asked about.
+"""Files that programs run or read automatically: the user is asked before they are changed.
 
 An editor that opens the folder, a shell that starts, a login, a push, another agent: each reads
-such files by itself. `acceptEdits` does not cover them. Files that run only as part of a command
-of the project (Makefile, package.json, conftest.py) are not listed: the command is asked about.
+such files automatically. `acceptEdits` does not cover them. Files that run only as part of a
+command of the project (Makefile, package.json, conftest.py) are not listed: the user is asked about
+the command.
 
-A row names a file (`.bashrc`, `*.pth`), a directory with all that is in it (`.zed/`), or the end
-of a path (`.config/fish/`, `.cargo/config.toml`). Rows are in lower case, and compared so.
+A row names a file (`.bashrc`, `*.pth`), a directory with its contents (`.zed/`), or the end of a
+path (`.config/fish/`, `.cargo/config.toml`). Rows and the compared paths are in lower case.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ _MAX_BYTES = 256 * 1024
 
 
 class InvalidRules(ValueError):
-    """The file with the rules cannot be used; the text says why."""
+    """The file with the rules cannot be used; the text is the reason."""
 
 
 def read_rules(project: Path) -> tuple[str, list[Rule]]:

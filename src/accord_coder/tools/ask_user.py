@@ -45,7 +45,7 @@ class Ask(Tool[AskArguments]):
         return one_line(args.question)
 
     def access(self, args: AskArguments, context: ToolContext) -> Access:
-        """Touches nothing."""
+        """Return no access."""
         return Access("none")
 
     async def run(self, args: AskArguments, call: ToolCallHandle, context: ToolContext) -> Outcome:

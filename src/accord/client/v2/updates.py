@@ -81,7 +81,7 @@ def _message(role: Role) -> UpdateReader:
 def _continuation(
     old: tuple[ContentBlock, ...], new: tuple[ContentBlock, ...]
 ) -> tuple[ContentBlock, ...] | None:
-    """Return what of new content goes on behind the old, None if it is no continuation."""
+    """Return the part of new content that continues the old, None if it does not continue it."""
     if new[: len(old)] == old:
         # Text behind text would be one text.
         return new[len(old) :]
