@@ -239,10 +239,10 @@ async def test_one_role_of_each_version_is_expected(roles: Any) -> None:
 async def test_class_or_role_of_the_other_side_is_rejected_at_once() -> None:
     wrong: Any
     for wrong in (v1.AgentRole, v1.ClientRole()):
-        with pytest.raises(TypeError, match="play the agent"):
+        with pytest.raises(TypeError, match="role objects of the agent"):
             await serve(pair()[0], wrong)
     for wrong in (v1.ClientRole, v1.AgentRole()):
-        with pytest.raises(TypeError, match="play the client"):
+        with pytest.raises(TypeError, match="role objects of the client"):
             async with connect(pair()[0], wrong):
                 pass
 

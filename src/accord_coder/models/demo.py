@@ -95,9 +95,9 @@ def _last_prompt(messages: Sequence[Message]) -> tuple[tuple[ContentBlock, ...],
 def _work(content: Sequence[ContentBlock], *, planning: bool) -> Work:
     """Run the commands of a prompt, several as a plan. None is run if one is not valid.
 
-    A prompt that is not valid ends the turn with an error, so that a program can detect it. The stop
-    reason is not `refusal`, because editors remove a refused prompt from the conversation, together
-    with the answer that explains the commands.
+    An invalid prompt ends the turn with an error, so that a program can detect it. The stop reason
+    is not `refusal`, because editors remove a refused prompt from the conversation, together with
+    the answer that explains the commands.
     """
     try:
         steps = parse_prompt(content)
