@@ -75,7 +75,8 @@ def test_missing_packages_of_the_coding_agent_are_one_clear_line() -> None:
     done = run(start=("-c", f"{clear}\n{NO_EXTRAS.format(words=['agent'])}"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "accord agent: the coding agent requires more packages: pip install 'accord[coder]'\n"
+        "accord agent: the coding agent requires more packages: pip install 'accord[cli]',"
+        " or 'accord[coder]' to use a language model\n"
     )
 
 

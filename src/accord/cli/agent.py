@@ -77,7 +77,8 @@ def main(arguments: Sequence[str]) -> int:
         if error.name != "platformdirs":
             raise
         print(
-            "accord agent: the coding agent requires more packages: pip install 'accord[coder]'",
+            "accord agent: the coding agent requires more packages: pip install 'accord[cli]',"
+            " or 'accord[coder]' to use a language model",
             file=sys.stderr,
         )
         return 2
