@@ -1,6 +1,6 @@
-"""Our agent, of both versions, to be treated badly: the prompt's text says what to do.
+"""Accord's agent of both versions, for bad input: the text of a prompt selects what it does.
 
-What it sees it tells on stderr, a line each.
+It reports what it receives on stderr, one line each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def tell(text: str) -> None:
 
 
 class Extensions(Role):
-    """Extension methods that both versions have."""
+    """Extension methods of both versions."""
 
     released: asyncio.Event
     sent = 0
@@ -71,7 +71,7 @@ class Extensions(Role):
 
 
 class AgentV1(v1.AgentRole, Extensions):
-    """What a turn does is in its prompt."""
+    """The prompt selects what its turn does."""
 
     def new_session(
         self, params: v1.NewSessionRequest, context: v1.AgentContext
@@ -117,7 +117,7 @@ class AgentV1(v1.AgentRole, Extensions):
 
 
 class AgentV2(v2.AgentRole, Extensions):
-    """Only its extensions matter."""
+    """Serves only extension methods."""
 
     info = v2.Implementation(name="bad input", version="0")
 

@@ -1,6 +1,6 @@
-"""Our client over its own stdin and stdout, to be treated badly by an agent that is the test.
+"""Accord's client over its own stdin and stdout, for bad input from a test that acts as the agent.
 
-What it sees it tells on stderr, a line each.
+It reports what it receives on stderr, one line each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def tell(text: str) -> None:
 
 
 class Plain(v1.ClientRole):
-    """Tells the text of updates."""
+    """Reports the text of updates."""
 
     def session_update(self, params: v1.SessionNotification, context: v1.ClientContext) -> None:
         match params.update:
@@ -36,7 +36,7 @@ class Plain(v1.ClientRole):
 
 
 class Slow(v1.ClientRole):
-    """Its first update takes until SIGUSR1; tells whether the others came in order."""
+    """Handles its first update until SIGUSR1, and reports whether the others arrived in order."""
 
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
@@ -59,7 +59,7 @@ class Slow(v1.ClientRole):
 
 
 class Asking(v1.ClientRole):
-    """Its updates ask the agent something that it never answers."""
+    """Sends the agent a request from each update handler, which is never answered."""
 
     def backlog_exceeded(self, session_id: str | None, error: BacklogExceeded) -> None:
         tell(f"exceeded in {session_id}")
@@ -75,7 +75,7 @@ class Asking(v1.ClientRole):
 
 
 class Stubborn(v1.ClientRole):
-    """Its updates cannot be cancelled."""
+    """Its update handlers ignore cancellation."""
 
     async def session_update(
         self, params: v1.SessionNotification, context: v1.ClientContext
@@ -90,7 +90,7 @@ class Stubborn(v1.ClientRole):
 
 
 async def ask(agent: Any, count: int) -> None:
-    """Ask so many questions, one after the other, and tell what came of them."""
+    """Send a number of requests, one after the other, and report the results."""
     for number in range(count):
         try:
             result = await agent.call_extension("_question", {"number": number})

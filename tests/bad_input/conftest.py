@@ -1,4 +1,4 @@
-"""Agents that get all the bad input of one file, since none of it may harm them."""
+"""Agents that receive all bad input of one file, and must survive it."""
 
 from __future__ import annotations
 

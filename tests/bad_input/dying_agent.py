@@ -1,4 +1,4 @@
-"""An agent that misbehaves in the way that its argument says, and knows nothing of Accord."""
+"""An agent that misbehaves as its argument says, written without Accord."""
 
 from __future__ import annotations
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-LIMIT_S = 20.0  # for every single wait
+LIMIT_S = 20.0  # for each wait
 MIB = 1024 * 1024
 _PIECE = 64 * 1024
 
 
 class Program:
-    """One process of ours. Every wait is bounded; a bound that is passed fails the test."""
+    """A process under test. Every wait is limited; exceeding a limit fails the test."""
 
     def __init__(self, script: str, *arguments: str, stderr: int = subprocess.PIPE) -> None:
         command = [sys.executable, "-W", "error", str(HERE / script), *arguments]
@@ -37,14 +37,14 @@ class Program:
         self._lines: list[bytes] = []
         self._err_read = b""
 
-    # What it reads.
+    # What the process reads.
 
     def send(self, *messages: object) -> None:
-        """Send messages, one a line."""
+        """Send messages, one per line."""
         self.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
 
     def write(self, data: bytes, *, reading: bool = False) -> None:
-        """Write all of it, if wanted reading meanwhile what comes back."""
+        """Write all bytes, reading the output at the same time if `reading`."""
         rest = memoryview(data)
         while rest:
             reads = [self._out] if reading else []
@@ -56,9 +56,10 @@ class Program:
                 rest = rest[self._write_some(rest) :]
 
     def write_until_full(self, pieces: Sequence[bytes], *, still_s: float = 1.0) -> int:
-        """Write piece after piece until the program has not read for a while.
+        """Write pieces until the program has not read for a while.
 
-        Return how many went in, the last maybe in part: `finish_piece` writes its rest.
+        Return the number of written pieces. The last one can be incomplete: `finish_piece` writes
+        the rest.
         """
         self._rest = memoryview(b"")
         for count, piece in enumerate(pieces, 1):
@@ -70,7 +71,7 @@ class Program:
         return len(pieces)
 
     def write_until_refused(self, pieces: Iterable[bytes]) -> None:
-        """Write until the program has closed its input, or says something on stderr."""
+        """Write until the program closes its input or writes to stderr."""
         assert self._process.stderr is not None
         fd = self._process.stderr.fileno()
         for piece in pieces:
@@ -87,7 +88,7 @@ class Program:
         raise AssertionError(f"{self} has taken it all")
 
     def finish_piece(self) -> None:
-        """Write what `write_until_full` could not."""
+        """Write the rest of the last piece of `write_until_full`."""
         self.write(bytes(self._rest), reading=True)
 
     def _write_some(self, data: memoryview) -> int:
@@ -100,7 +101,7 @@ class Program:
         assert self._process.stdin is not None
         self._process.stdin.close()
 
-    # What it writes.
+    # What the process writes.
 
     def line(self) -> bytes:
         """Return the next line."""
@@ -119,14 +120,14 @@ class Program:
         return self.receive()
 
     def rest(self) -> list[Any]:
-        """Return all messages up to the end of what it writes."""
+        """Return all messages until the end of the output."""
         while self._wait_readable() and self._fill():
             pass
         lines, self._lines = self._lines, []
         return [json.loads(line) for line in lines]
 
     def count_lines(self, wanted: bytes) -> int:
-        """Read until a line contains something; return how many came before it."""
+        """Read until a line contains a text; return the number of lines before it."""
         count = 0
         while True:
             for number, line in enumerate(self._lines):
@@ -139,7 +140,7 @@ class Program:
             assert self._fill(), f"{self} ended\n{self.stderr()}"
 
     def close_output(self) -> None:
-        """Stop reading, for ever."""
+        """Stop reading permanently."""
         assert self._process.stdout is not None
         self._process.stdout.close()
 
@@ -157,7 +158,7 @@ class Program:
         return bool(data)
 
     def err_line(self) -> str:
-        """Return the next line on stderr, where our programs tell the test what they see."""
+        """Return the next line of stderr, where the test programs report what they receive."""
         assert self._process.stderr is not None
         fd = self._process.stderr.fileno()
         while b"\n" not in self._err_read:
@@ -169,7 +170,7 @@ class Program:
         return line.decode()
 
     def stderr(self) -> str:
-        """Return the rest of stderr, up to its end."""
+        """Return the rest of stderr."""
         assert self._process.stderr is not None
         fd = self._process.stderr.fileno()
         while select.select([fd], [], [], LIMIT_S)[0] and (data := os.read(fd, _PIECE)):
@@ -177,7 +178,7 @@ class Program:
         text, self._err_read = self._err_read.decode(), b""
         return text
 
-    # What becomes of it.
+    # How the process ends.
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
@@ -187,13 +188,13 @@ class Program:
         return self._process.wait(limit_s)
 
     def peak_mib(self) -> float:
-        """Return the most memory it has ever held."""
+        """Return the peak memory of the process."""
         status = Path(f"/proc/{self.pid}/status").read_text("ascii")
         peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
         return int(peak.split()[1]) / 1024
 
     def cpu_s(self) -> float:
-        """Return the CPU time spent up to the exit, which is waited for."""
+        """Wait for the exit; return the CPU time."""
         _, _, used = self._wait_usage()
         return used.ru_utime + used.ru_stime
 
@@ -224,7 +225,7 @@ class Program:
 
 @contextlib.contextmanager
 def program(script: str, *arguments: str, **how: Any) -> Iterator[Program]:
-    """Run a program of this folder; it does not outlive the block."""
+    """Run a program of this directory; it is killed at the end of the block."""
     running = Program(script, *arguments, **how)
     try:
         yield running
@@ -262,12 +263,12 @@ def prompt(request_id: object, text: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def agent(*arguments: str, version: int = 1, **how: Any) -> Iterator[Program]:
-    """Run our agent, initialized."""
+    """Run Accord's agent, initialized."""
     with program("agent.py", *arguments, **how) as running:
         assert running.ask(initialize(version))["result"]["protocolVersion"] == version
         yield running
 
 
 def still_answers(running: Program) -> bool:
-    """Tell whether the next request gets its answer, as the next message."""
+    """Return whether the next message is the response to a new request."""
     return running.ask(request("next", "_echo", {"a": 1})) == answer("next", {"a": 1})

@@ -1,4 +1,4 @@
-"""Agents that our client has started, and that end when they should not."""
+"""Agents, started by Accord's client, that exit unexpectedly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AGENT = str(Path(__file__).with_name("dying_agent.py"))
 
 
 class Client(v1.ClientRole):
-    """Offers nothing."""
+    """Supports nothing."""
 
 
 async def ask(kind: str) -> Any:
@@ -32,7 +32,9 @@ async def ask(kind: str) -> Any:
 
 @requirement("R-STDIO-06")
 @pytest.mark.parametrize("kind", ["dies", "dies in a line"])
-async def test_a_call_fails_at_once_with_the_last_words_of_an_agent_that_dies(kind: str) -> None:
+async def test_call_fails_at_once_with_the_last_stderr_lines_of_an_agent_that_exits(
+    kind: str,
+) -> None:
     with pytest.raises(ConnectionLost) as lost:
         await ask(kind)
     assert lost.value.exit_status == 3
@@ -40,22 +42,22 @@ async def test_a_call_fails_at_once_with_the_last_words_of_an_agent_that_dies(ki
     assert lost.value.stderr.endswith("the last words\n")
 
 
-async def test_a_call_fails_with_the_signal_that_ended_the_agent() -> None:
+async def test_call_fails_with_the_signal_that_ended_the_agent() -> None:
     with pytest.raises(ConnectionLost) as lost:
         await ask("is killed")
     assert lost.value.exit_status == -9
 
 
-async def test_a_call_fails_when_the_agent_hangs_up_and_lives_on() -> None:
+async def test_call_fails_when_the_agent_closes_stdout_and_keeps_running() -> None:
     with pytest.raises(ConnectionLost):
         await ask("hangs up")
 
 
 @requirement("R-STDIO-06")
-async def test_an_agent_may_write_a_lot_to_stderr() -> None:
+async def test_agent_can_write_much_to_stderr() -> None:
     assert await ask("floods stderr") == "done"
 
 
 @requirement("R-STDIO-04")
-async def test_lines_of_an_agent_that_are_no_json_are_skipped() -> None:
+async def test_lines_that_are_not_json_are_skipped() -> None:
     assert await ask("prints") == "done"

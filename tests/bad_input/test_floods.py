@@ -1,4 +1,4 @@
-"""One side writes more than the other takes: it has to wait, and nobody's memory grows."""
+"""Back-pressure: a side that writes more than the other reads has to wait, in bounded memory."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from bad_input.raw import (
 )
 from requirement import requirement
 
-FLAT_MIB = 60  # an agent at rest holds about 30
+FLAT_MIB = 60  # an idle agent uses about 30
 
 
 def updates(count: int, *, first: int = 0, size: int = 100) -> bytes:
-    """Return updates as an agent streams them; each begins with its number."""
+    """Return updates as an agent streams them; each starts with its number."""
     frames: list[bytes] = []
     for number in range(first, first + count):
         content = {"type": "text", "text": f"{number} ".ljust(size, "x")}
@@ -34,7 +34,7 @@ def updates(count: int, *, first: int = 0, size: int = 100) -> bytes:
 
 
 def sent_until_it_stands_still(running: Program) -> int:
-    """Return how many updates an agent has sent once it sends no more."""
+    """Return the number of updates that an agent sent before it stopped sending."""
     before = -1
     while True:
         running.send(notification("_tell_sent"))
@@ -45,7 +45,7 @@ def sent_until_it_stands_still(running: Program) -> int:
 
 
 @pytest.mark.slow
-def test_a_million_updates_wait_for_a_client_that_does_not_read() -> None:
+def test_million_updates_wait_for_a_client_that_does_not_read() -> None:
     count = 1_000_000
     with agent() as running:
         running.send(prompt("turn", f"stream {count}"))
@@ -58,7 +58,7 @@ def test_a_million_updates_wait_for_a_client_that_does_not_read() -> None:
 
 
 @pytest.mark.slow
-def test_requests_wait_while_nobody_reads_their_answers() -> None:
+def test_requests_wait_while_their_responses_are_not_read() -> None:
     count = 117_000
     lines = [
         json.dumps(request(number, "_echo", "x" * 1000)).encode() + b"\n" for number in range(count)
@@ -76,7 +76,7 @@ def test_requests_wait_while_nobody_reads_their_answers() -> None:
 
 @requirement("R-ERR-03")
 @pytest.mark.parametrize("line", [b"{\n", b"[]\n", b'{"jsonrpc":"2.0","method":5}\n'])
-def test_what_is_no_message_waits_while_nobody_reads_the_answers(line: bytes) -> None:
+def test_invalid_messages_wait_while_the_errors_are_not_read(line: bytes) -> None:
     pieces = [line * 1000] * 1000
     with agent() as running:
         assert running.write_until_full(pieces) < len(pieces)
@@ -84,7 +84,7 @@ def test_what_is_no_message_waits_while_nobody_reads_the_answers(line: bytes) ->
 
 
 def connected(running: Program) -> None:
-    """Answer the `initialize` of our client."""
+    """Answer the `initialize` of Accord's client."""
     asked = running.receive()
     assert asked["method"] == "initialize"
     running.send(answer(asked["id"], {"protocolVersion": 1, "agentCapabilities": {}}))
@@ -114,7 +114,7 @@ def test_updates_wait_for_a_slow_handler_and_are_handled_in_order() -> None:
 
 
 @requirement("R-GEN-17")
-def test_a_response_after_updates_that_wait_for_a_slow_handler_is_read() -> None:
+def test_response_after_updates_that_wait_for_a_slow_handler_is_read() -> None:
     size = 500
     with program("client.py", "behind", "1") as running:
         connected(running)
@@ -128,8 +128,8 @@ def test_a_response_after_updates_that_wait_for_a_slow_handler_is_read() -> None
 
 
 @pytest.mark.parametrize("size", [0, 10_000])
-def test_a_flood_while_a_handler_asks_fails_its_session_before_memory_ends(size: int) -> None:
-    """Reading continues, since the response comes after the flood, up to the bound."""
+def test_flood_during_a_call_of_a_handler_fails_its_session_in_bounded_memory(size: int) -> None:
+    """Reading continues up to the limit, since the response follows the flood."""
     pieces = [updates(1_000_000 // (size + 200), size=size)] * 1000
     with program("client.py", "asking", "1") as running:
         connected(running)
@@ -145,7 +145,7 @@ def test_a_flood_while_a_handler_asks_fails_its_session_before_memory_ends(size:
 
 @requirement("R-INIT-36")
 @pytest.mark.parametrize("size", [0, 1_000_000])
-def test_a_flood_before_initialize_is_answered_ends_the_connection(size: int) -> None:
+def test_flood_before_the_initialize_response_ends_the_connection(size: int) -> None:
     pieces = [updates(1_000_000 // (size + 200) or 1, size=size)] * 1000
     with program("client.py", "plain", "1") as running:
         assert running.receive()["method"] == "initialize"

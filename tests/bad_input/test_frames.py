@@ -1,4 +1,4 @@
-"""Lines that are no JSON, or no message, are answered with an error; the agent goes on."""
+"""Lines that are not JSON or not messages are answered with an error, and the agent continues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEEP = 100_000
 
 
 def code_for(line: bytes, running: Program) -> int:
-    """Return the error code that an agent answers a line with; nothing else is answered."""
+    """Return the error code of the only response to a line."""
     running.write(line + b"\n")
     response = running.receive()
     assert still_answers(running)
@@ -52,7 +52,7 @@ def code_for(line: bytes, running: Program) -> int:
     ],
     ids=lambda line: line[:60].decode("ascii", "replace")[-30:],
 )
-def test_what_is_no_json_is_answered_with_a_parse_error(line: bytes, survivor: Program) -> None:
+def test_invalid_json_is_answered_with_a_parse_error(line: bytes, survivor: Program) -> None:
     assert code_for(line, survivor) == -32700
 
 
@@ -85,7 +85,9 @@ def test_what_is_no_json_is_answered_with_a_parse_error(line: bytes, survivor: P
     ],
     ids=lambda message: json.dumps(message)[:60],
 )
-def test_json_that_is_no_message_is_an_invalid_request(message: object, survivor: Program) -> None:
+def test_json_that_is_not_a_message_is_an_invalid_request(
+    message: object, survivor: Program
+) -> None:
     assert code_for(json.dumps(message).encode(), survivor) == -32600
 
 
@@ -105,7 +107,7 @@ BATCHES = pytest.mark.parametrize(
 
 @requirement("R-BATCH-10", "R-BATCH-12")
 @BATCHES
-def test_a_batch_gets_one_error_and_none_of_it_is_handled(batch: Any, survivor: Program) -> None:
+def test_batch_is_answered_with_one_error_and_not_handled(batch: Any, survivor: Program) -> None:
     response = survivor.ask(batch)
     assert (response["id"], response["error"]["code"]) == (None, -32600)
     assert survivor.ask(request("seen", "_seen")) == answer("seen", 0)
@@ -113,7 +115,7 @@ def test_a_batch_gets_one_error_and_none_of_it_is_handled(batch: Any, survivor: 
 
 @requirement("R-BATCH-10")
 @BATCHES
-def test_a_batch_before_initialize_gets_one_error(batch: Any) -> None:
+def test_batch_before_initialize_is_answered_with_one_error(batch: Any) -> None:
     with program("agent.py") as running:
         response = running.ask(batch)
         assert (response["id"], response["error"]["code"]) == (None, -32600)
@@ -121,7 +123,7 @@ def test_a_batch_before_initialize_gets_one_error(batch: Any) -> None:
 
 
 @requirement("R-STDIO-11")
-def test_blank_lines_and_carriage_returns_mean_nothing() -> None:
+def test_blank_lines_and_carriage_returns_are_ignored() -> None:
     with agent() as running:
         running.write(b"\n\r\n \t \n")
         running.write(json.dumps(request(1, "_echo", 5)).encode() + b"\r\n")
@@ -148,7 +150,7 @@ def test_invalid_utf_8_in_a_typed_request_is_replaced() -> None:
 
 @requirement("R-STDIO-03")
 @pytest.mark.parametrize("text", ["\ud83d", "a\udc00b", "\udc00\ud83d"])
-def test_a_lone_surrogate_escape_goes_in_and_out(text: str) -> None:
+def test_lone_surrogate_escape_is_read_and_written(text: str) -> None:
     with agent() as running:
         assert running.ask(request(1, "_echo", {"text": text})) == answer(1, {"text": text})
         running.send(prompt(2, text))
@@ -157,12 +159,12 @@ def test_a_lone_surrogate_escape_goes_in_and_out(text: str) -> None:
         assert running.receive()["result"] == {"stopReason": "end_turn"}
 
 
-def test_a_lone_surrogate_escape_may_be_in_an_id() -> None:
+def test_lone_surrogate_escape_can_be_in_an_id() -> None:
     with agent() as running:
         assert running.ask(request("\ud83d", "_echo", 1)) == answer("\ud83d", 1)
 
 
-def test_a_lone_surrogate_escape_may_be_in_a_method() -> None:
+def test_lone_surrogate_escape_can_be_in_a_method() -> None:
     with agent() as running:
         response = running.ask(request(1, "_\ud83d"))
         assert (response["id"], response["error"]["code"]) == (1, -32601)
@@ -180,10 +182,10 @@ def test_a_lone_surrogate_escape_may_be_in_a_method() -> None:
         ({"sessionId": "s", "prompt": [{"type": "\ud800"}]}, "$.prompt[0].type"),
     ],
 )
-def test_a_lone_surrogate_where_other_text_belongs_is_refused_alone(
+def test_invalid_lone_surrogate_rejects_only_its_message(
     params: dict[str, object], path: str
 ) -> None:
-    """What came in the same read is answered, too."""
+    """Messages of the same read are answered too."""
     with agent() as running:
         running.send(request(1, "session/prompt", params), request(2, "_echo", "next"))
         answers = {each["id"]: each for each in (running.receive(), running.receive())}
@@ -193,7 +195,7 @@ def test_a_lone_surrogate_where_other_text_belongs_is_refused_alone(
 
 
 @requirement("R-GEN-11")
-def test_a_lone_surrogate_in_an_optional_number_leaves_it_out() -> None:
+def test_lone_surrogate_in_an_optional_number_makes_it_absent() -> None:
     block = {"type": "text", "text": "hi", "annotations": {"priority": "\ud800"}}
     with agent() as running:
         running.send(request(1, "session/prompt", {"sessionId": "s", "prompt": [block]}))

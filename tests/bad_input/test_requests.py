@@ -1,4 +1,4 @@
-"""Well-formed requests that are wrong in what they ask."""
+"""Well-formed requests with invalid contents."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ BOTH = pytest.mark.parametrize("version", [1, 2])
 
 
 @requirement("R-GEN-06")
-def test_a_null_id_is_answered_under_null_in_v1(survivor_v1: Program) -> None:
+def test_v1_null_id_is_answered_with_null(survivor_v1: Program) -> None:
     assert survivor_v1.ask(request(None, "_echo", 5)) == answer(None, 5)
 
 
 @requirement("R-GEN-14")
-def test_a_null_id_is_refused_in_v2(survivor_v2: Program) -> None:
+def test_v2_null_id_is_rejected(survivor_v2: Program) -> None:
     response = survivor_v2.ask(request(None, "_echo", 5))
     assert (response["id"], response["error"]["code"]) == (None, -32600)
     assert still_answers(survivor_v2)
@@ -37,7 +37,7 @@ def test_a_null_id_is_refused_in_v2(survivor_v2: Program) -> None:
 
 @requirement("R-GEN-06", "R-ERR-03")
 @pytest.mark.parametrize("id_text", ["1.5", "1.0", "1e2", "1e400", "9223372036854775808", "true"])
-def test_an_id_that_is_none_is_refused(id_text: str, survivor: Program) -> None:
+def test_invalid_id_is_rejected(id_text: str, survivor: Program) -> None:
     survivor.write(b'{"jsonrpc":"2.0","id":%b,"method":"_echo"}\n' % id_text.encode())
     response = survivor.receive()
     assert response["id"] is None
@@ -49,14 +49,14 @@ def test_an_id_that_is_none_is_refused(id_text: str, survivor: Program) -> None:
 @pytest.mark.parametrize(
     "request_id", [0, -1, 2**63 - 1, -(2**63), "", "0", "a\nb", "é\u2028👋", "x" * 1_000_000]
 )
-def test_any_other_id_comes_back_with_its_type_and_value(
+def test_any_other_id_is_returned_with_its_type_and_value(
     request_id: int | str, survivor: Program
 ) -> None:
     assert survivor.ask(request(request_id, "_echo", 5)) == answer(request_id, 5)
 
 
 @requirement("R-GEN-06")
-def test_a_number_and_the_same_digits_are_two_ids() -> None:
+def test_number_and_string_of_the_same_digits_are_different_ids() -> None:
     with agent() as running:
         running.send(request(1, "_hold", "number"), request("1", "_hold", "text"))
         running.send(notification("_release"))
@@ -65,7 +65,7 @@ def test_a_number_and_the_same_digits_are_two_ids() -> None:
 
 @requirement("R-GEN-13")
 @BOTH
-def test_the_id_of_a_request_in_flight_is_refused_and_that_request_answered(version: int) -> None:
+def test_id_of_an_open_request_is_rejected_and_that_request_answered(version: int) -> None:
     with agent(version=version) as running:
         running.send(request(1, "_hold", "first"))
         response = running.ask(request(1, "_echo", "second"))
@@ -73,7 +73,7 @@ def test_the_id_of_a_request_in_flight_is_refused_and_that_request_answered(vers
         assert running.ask(notification("_release")) == answer(1, "first")
 
 
-def test_the_id_of_an_answered_request_may_be_used_again(survivor_v1: Program) -> None:
+def test_id_of_an_answered_request_can_be_used_again(survivor_v1: Program) -> None:
     assert survivor_v1.ask(request(1, "_echo", "first")) == answer(1, "first")
     assert survivor_v1.ask(request(1, "_echo", "second")) == answer(1, "second")
 
@@ -87,13 +87,13 @@ def test_the_id_of_an_answered_request_may_be_used_again(survivor_v1: Program) -
     ["", "nothing", "session/nothing", "_nothing", "$/nothing", "initialized", "x" * 100_000],
     ids=lambda method: method[:20],
 )
-def test_an_unknown_request_is_answered_so(method: str, survivor: Program) -> None:
+def test_unknown_request_is_answered_with_method_not_found(method: str, survivor: Program) -> None:
     response = survivor.ask(request(1, method, {}))
     assert (response["id"], response["error"]["code"]) == (1, -32601)
 
 
 @requirement("R-ERR-01")
-def test_a_method_that_was_not_offered_is_unknown(survivor_v1: Program) -> None:
+def test_unsupported_method_is_not_found(survivor_v1: Program) -> None:
     response = survivor_v1.ask(request(1, "session/load", {"sessionId": "s"}))
     assert (response["id"], response["error"]["code"]) == (1, -32601)
 
@@ -116,13 +116,13 @@ def test_a_method_that_was_not_offered_is_unknown(survivor_v1: Program) -> None:
         ("_fail", None),
     ],
 )
-def test_no_notification_is_answered(method: str, params: object, survivor: Program) -> None:
+def test_notification_is_never_answered(method: str, params: object, survivor: Program) -> None:
     survivor.send(notification(method, params))
     assert still_answers(survivor)
 
 
 @requirement("R-INIT-30", "R-REQCAN-14")
-def test_before_initialize_requests_are_refused_and_notifications_ignored() -> None:
+def test_requests_before_initialize_are_rejected_and_notifications_ignored() -> None:
     with program("agent.py") as running:
         running.send(notification("_release"), notification("$/cancel_request", {"requestId": 1}))
         for method in ("_echo", "nothing", "session/prompt"):
@@ -154,7 +154,7 @@ SERVER = {"name": "a", "command": "b", "args": [1], "env": []}
         ("session/new", 5, "$"),
     ],
 )
-def test_wrong_params_are_told_with_the_path_of_the_wrong_field(
+def test_error_of_wrong_params_has_the_path_of_the_field(
     method: str, params: object, path: str, survivor_v1: Program
 ) -> None:
     response = survivor_v1.ask(request(1, method, params))
@@ -173,7 +173,7 @@ def test_wrong_params_are_told_with_the_path_of_the_wrong_field(
         ("session/prompt", {"sessionId": "s", "prompt": [{"type": "text"}]}, "$.prompt[0]", "text"),
     ],
 )
-def test_a_missing_field_is_named_and_where_it_is_missing(
+def test_missing_field_is_named_with_its_path(
     method: str, params: object, path: str, field: str, survivor_v1: Program
 ) -> None:
     response = survivor_v1.ask(request(1, method, params))
@@ -184,7 +184,7 @@ def test_a_missing_field_is_named_and_where_it_is_missing(
 
 @requirement("R-INIT-10")
 @pytest.mark.parametrize("version", ["1", 1.5, -1, 65536, None, [], True])
-def test_a_protocol_version_that_is_none_is_told_with_its_path(version: object) -> None:
+def test_invalid_protocol_version_is_reported_with_its_path(version: object) -> None:
     with program("agent.py") as running:
         wrong = request(1, "initialize", {"protocolVersion": version})
         response = running.ask(wrong)
@@ -194,7 +194,7 @@ def test_a_protocol_version_that_is_none_is_told_with_its_path(version: object) 
 
 
 @requirement("R-ERR-05")
-def test_params_nested_too_deep_for_a_type_are_told(survivor_v1: Program) -> None:
+def test_params_nested_too_deep_are_an_error(survivor_v1: Program) -> None:
     deep = b'{"a":' * 2000 + b"1" + b"}" * 2000
     survivor_v1.write(b'{"jsonrpc":"2.0","id":1,"method":"_echo","params":%b}\n' % deep)
     response = survivor_v1.receive()
@@ -207,7 +207,7 @@ def test_params_nested_too_deep_for_a_type_are_told(survivor_v1: Program) -> Non
 
 @requirement("R-ERR-05")
 @pytest.mark.parametrize("method", ["_fail", "_fail_later", "_not_json"])
-def test_nothing_of_an_exception_reaches_the_peer(method: str, survivor: Program) -> None:
+def test_exception_is_not_revealed_to_the_peer(method: str, survivor: Program) -> None:
     line_error = survivor.ask(request(1, method))
     assert line_error == {
         "jsonrpc": "2.0",
@@ -219,7 +219,7 @@ def test_nothing_of_an_exception_reaches_the_peer(method: str, survivor: Program
 
 
 @requirement("R-ERR-02")
-def test_an_error_that_a_handler_means_for_the_peer_reaches_it(survivor_v1: Program) -> None:
+def test_request_error_of_a_handler_is_sent_to_the_peer(survivor_v1: Program) -> None:
     response = survivor_v1.ask(request(1, "_refuse"))
     assert response["error"] == {
         "code": -32602,
@@ -229,7 +229,7 @@ def test_an_error_that_a_handler_means_for_the_peer_reaches_it(survivor_v1: Prog
 
 
 @requirement("R-REQCAN-05", "R-REQCAN-06")
-def test_a_cancelled_request_is_answered_once() -> None:
+def test_cancelled_request_is_answered_once() -> None:
     cancel = notification("$/cancel_request", {"requestId": 1})
     with agent() as running:
         running.send(request(1, "_hold"), cancel, cancel)
@@ -240,7 +240,7 @@ def test_a_cancelled_request_is_answered_once() -> None:
 
 
 @requirement("R-REQCAN-05")
-def test_a_cancelled_turn_ends_as_one() -> None:
+def test_cancelled_turn_ends_with_cancelled() -> None:
     with agent() as running:
         running.send(prompt(1, "hang"), notification("$/cancel_request", {"requestId": 1}))
         assert running.receive()["result"] == {"stopReason": "cancelled"}

@@ -1,4 +1,4 @@
-"""Lines that are large, and lines that are too large."""
+"""Large lines, and lines over the limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from requirement import requirement
 
 
 def write_large(running: Program, head: bytes, size: int, tail: bytes) -> None:
-    """Write a line of some size without holding it."""
+    """Write a line of a given size without holding it in memory."""
     running.write(head)
     piece = b"x" * MIB
     left = size - len(head) - len(tail)
@@ -23,7 +23,7 @@ HEAD = b'{"jsonrpc":"2.0","id":1,"method":"_echo","params":"'
 
 
 @requirement("R-STDIO-11")
-def test_a_line_of_60_mb_is_read_and_written() -> None:
+def test_line_of_60_mb_is_read_and_written() -> None:
     size = 60_000_000
     with agent() as running:
         write_large(running, HEAD, size, b'"}\n')
@@ -35,10 +35,10 @@ def test_a_line_of_60_mb_is_read_and_written() -> None:
 
 @requirement("R-STDIO-11", "R-ERR-03")
 @pytest.mark.parametrize("megabytes", [65, 100, 300])
-def test_a_line_over_the_limit_is_refused_and_not_held(megabytes: int) -> None:
+def test_line_over_the_limit_is_rejected_and_not_held_in_memory(megabytes: int) -> None:
     with agent() as running:
         write_large(running, HEAD, megabytes * MIB, b"")
-        refusal = running.receive()  # as soon as it is known, not at the end of the line
+        refusal = running.receive()  # at the limit, not at the end of the line
         assert (refusal["id"], refusal["error"]["code"]) == (1, -32600)
         running.write(b'"}\n')
         assert still_answers(running)
@@ -46,7 +46,7 @@ def test_a_line_over_the_limit_is_refused_and_not_held(megabytes: int) -> None:
 
 
 @requirement("R-STDIO-11")
-def test_every_line_over_the_limit_is_refused_once() -> None:
+def test_every_line_over_the_limit_is_rejected_once() -> None:
     with agent() as running:
         for _ in range(3):
             write_large(running, HEAD, 65 * MIB, b'"}\n')
@@ -55,7 +55,7 @@ def test_every_line_over_the_limit_is_refused_once() -> None:
         assert running.peak_mib() < 150
 
 
-def test_a_line_that_comes_byte_by_byte_is_one_line() -> None:
+def test_line_that_arrives_byte_by_byte_is_one_line() -> None:
     line = b'{"jsonrpc":"2.0","id":1,"method":"_echo","params":"\xc3\xa9"}\n'
     with agent() as running:
         for number in range(len(line)):
@@ -63,7 +63,7 @@ def test_a_line_that_comes_byte_by_byte_is_one_line() -> None:
         assert running.receive() == answer(1, "é")
 
 
-def test_many_lines_that_come_at_once_are_all_answered_in_order() -> None:
+def test_many_lines_in_one_read_are_answered_in_order() -> None:
     with agent() as running:
         running.write(
             b"".join(b'{"jsonrpc":"2.0","id":%d,"method":"_echo"}\n' % n for n in range(1000))
@@ -72,7 +72,7 @@ def test_many_lines_that_come_at_once_are_all_answered_in_order() -> None:
 
 
 @requirement("R-ERR-05")
-def test_ten_thousand_requests_in_flight_are_all_answered() -> None:
+def test_ten_thousand_open_requests_are_all_answered() -> None:
     count = 10_000
     with agent() as running:
         running.send(*(request(number, "_hold", number) for number in range(count)))
@@ -83,7 +83,7 @@ def test_ten_thousand_requests_in_flight_are_all_answered() -> None:
 
 
 @requirement("R-ERR-05")
-def test_more_requests_in_flight_than_are_served_are_answered_with_an_error() -> None:
+def test_open_requests_over_the_limit_are_answered_with_an_error() -> None:
     count = 20_000
     with agent() as running:
         running.write(

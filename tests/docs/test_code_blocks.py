@@ -28,7 +28,7 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     if names := missing(text):
         leave_out(f"not installed: {', '.join(names)}; sh tests/docs/install.sh")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))  # modules that the page has saved
+    monkeypatch.syspath_prepend(str(tmp_path))  # modules written by the page
     modules = set(sys.modules)
     programs = Path(sys.executable).parent  # where `accord` is
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
@@ -54,7 +54,7 @@ def leave_out(reason: str) -> NoReturn:
     NOT_RUN,
     ids=[f"{page.relative_to(ROOT)}:{block.line}" for page, block in NOT_RUN],
 )
-def test_block_that_is_not_run_says_why(page: Path, block: Block) -> None:
+def test_block_that_does_not_run_has_a_reason(page: Path, block: Block) -> None:
     assert block.language != "python", "all of them can be run somehow"
     pytest.skip(f"{page.relative_to(ROOT)}:{block.line}: {block.value}")
 

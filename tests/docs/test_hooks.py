@@ -1,4 +1,4 @@
-"""The hooks of the site name files and write llms.txt."""
+"""The hooks of the site: file names above code blocks, and llms.txt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of the docs show what the programs show now."""
+"""The pictures of the docs show the current output of the programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_BYTES = 20_000
 
 
 def text_of(svg: str) -> list[str]:
-    """Return the lines of a picture, without the last one, which has the time in it."""
+    """Return the lines of a picture, except the last one, which contains a time."""
     lines: dict[str, list[str]] = {}
     for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"):
         lines.setdefault(element.attrib["y"], []).append((element.text or "").strip())
@@ -46,7 +46,7 @@ def test_each_picture_is_on_a_page() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX has terminals")
-def test_picture_shows_what_a_run_shows() -> None:
+def test_picture_shows_the_output_of_a_run() -> None:
     made = script()
     ((_, columns, options, until),) = [row for row in made["PICTURES"] if row[0] == "ask"]
     screen = made["run"]([*made["ASK"], *options, made["PROMPT"]], columns, until)

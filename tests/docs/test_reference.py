@@ -81,7 +81,7 @@ def test_every_public_name_is_in_the_api_reference(module: str) -> None:
     documented = in_api_reference()
     page = (DOCS / "reference" / "stability.md").read_text("utf-8")
     assert f"`{module}`" in page
-    if module in documented:  # all of it
+    if module in documented:  # the complete package
         return
     # A name that several modules export is listed once.
     documented |= {f"{module}.{name}" for name in names_of("accord") if module != "accord"}
@@ -118,14 +118,14 @@ def test_every_name_in_the_api_reference_exists() -> None:
             assert pydoc.locate(name) is not None, f"{page.name}: {name}"
 
 
-def test_page_of_methods_is_what_the_tables_say() -> None:
+def test_page_of_methods_matches_the_tables() -> None:
     generate = runpy.run_path(str(DOCS / "generate.py"))
     assert generate["METHODS_PAGE"].read_text("utf-8") == generate["methods_page"](), (
         "make reference"
     )
 
 
-def test_page_of_commands_is_what_the_programs_say() -> None:
+def test_page_of_commands_matches_the_programs() -> None:
     generate = runpy.run_path(str(DOCS / "generate.py"))
     assert generate["COMMANDS_PAGE"].read_text("utf-8") == generate["commands_page"](), (
         "make reference"
@@ -142,12 +142,12 @@ def test_page_of_quirks_is_up_to_date() -> None:
     assert generate["QUIRKS_PAGE"].read_text("utf-8") == generate["quirks_page"](), "make reference"
 
 
-def test_page_of_events_is_what_the_events_say() -> None:
+def test_page_of_events_matches_the_events() -> None:
     generate = runpy.run_path(str(DOCS / "generate.py"))
     assert generate["EVENTS_PAGE"].read_text("utf-8") == generate["events_page"](), "make reference"
 
 
-def test_figures_of_the_readme_are_those_of_the_last_benchmark() -> None:
+def test_figures_of_the_readme_match_the_last_benchmark() -> None:
     readme, results = (
         (DOCS.parent / name).read_text("utf-8") for name in ("README.md", "benchmarks/RESULTS.md")
     )

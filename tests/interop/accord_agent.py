@@ -18,7 +18,7 @@ SENTENCE = 'Grüße 👋 "quoted" \\ back\u2028slash\n'
 
 
 class Peer(v1.AgentRole):
-    """The v1 half."""
+    """The v1 role."""
 
     info = v1.Implementation(name="accord", version="1")
 
@@ -80,7 +80,7 @@ class Peer(v1.AgentRole):
 
 
 class Turn:
-    """The client, as one session sees it."""
+    """The client, in one session."""
 
     def __init__(self, session: str, client: v1.RemoteClient) -> None:
         self.client = client
@@ -199,7 +199,7 @@ class Turn:
 
 
 class Unprepared(Peer):
-    """Knows nothing of `session/cancel`: Accord cancels its prompt."""
+    """Does not handle `session/cancel`, so Accord cancels its prompt."""
 
     cancel = v1.AgentRole.cancel  # type: ignore[assignment]
 

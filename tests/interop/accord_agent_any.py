@@ -18,7 +18,7 @@ MODES = (accord.OptionChoice("ask", "Ask"), accord.OptionChoice("code", "Code"))
 
 
 class Interop(accord.Agent):
-    """Does what README.md says, as far as an agent of no version can say it."""
+    """Runs the turn of README.md, except for parts that only one version has."""
 
     info = accord.Implementation("accord", "1")
     prompt_capabilities = frozenset({"resource"})
@@ -76,7 +76,7 @@ async def work(turn: accord.Turn, path: str) -> None:
         before = await turn.files.read(path)
         await turn.files.write(path, before.replace(saw["read"], saw["read"].upper()))
     async with turn.tool("pytest -q", kind="execute") as call:
-        # Where the client has terminals it makes them up, whatever is run there.
+        # The clients simulate terminals, whatever the command.
         command = sys.executable, "-c", "print('2 passed')"
         ran = await turn.terminals.run(*command, env={"CI": "1"}, output_bytes=1024)
         saw["exitCode"], saw["output"] = ran.exit_code, ran.output.replace("\r", "")

@@ -1,4 +1,4 @@
-"""The v2 half of accord_agent.py; the turn is described in README.md."""
+"""The v2 role of accord_agent.py; the turn is described in README.md."""
 
 import asyncio
 import base64
@@ -29,7 +29,7 @@ def mode_option(current: str) -> v2.SessionConfigSelect:
 
 
 class PeerV2(v2.AgentRole):
-    """A session, its turns, and the permission it waits for."""
+    """A session, its turns, and its open permission request."""
 
     info = v2.Implementation(name="accord", version="1")
 
@@ -148,7 +148,7 @@ class PeerV2(v2.AgentRole):
 
 
 class Turn:
-    """The client, as one session sees it."""
+    """The client, in one session."""
 
     def __init__(self, session: str, context: v2.AgentContext) -> None:
         self.session = session

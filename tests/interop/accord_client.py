@@ -17,7 +17,7 @@ NOTES = Path.cwd() / "notes.txt"
 
 
 class Screen(v1.ClientRole):
-    """Keeps what the agent shows and asks; its files and terminals are made up."""
+    """Records the updates and requests of the agent; files and terminals are simulated."""
 
     info = v1.Implementation(name="accord", version="1")
 
@@ -140,7 +140,7 @@ class Screen(v1.ClientRole):
 
 
 async def turns(agent: v1.RemoteAgent, screen: Screen) -> dict[str, Any]:
-    """Run the turns of README.md; return what the tests compare."""
+    """Run the turns of README.md; return the values that the tests compare."""
     server = v1.McpServerStdio(
         name="notes",
         command="/bin/true",

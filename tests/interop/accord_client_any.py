@@ -22,7 +22,7 @@ if [ "$1 $CI" = "-q 1" ]; then echo "2 passed"; fi
 
 
 class User:
-    """Allows what it is asked for, until it has had enough."""
+    """Allows a number of requests, and rejects the others."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

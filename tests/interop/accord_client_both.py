@@ -1,4 +1,4 @@
-"""Client on Accord that speaks v1 and v2 on one connection: the agent settles which."""
+"""Client on Accord for v1 and v2: the agent decides which version is used."""
 
 import asyncio
 import json

@@ -19,7 +19,7 @@ NOTES = Path.cwd() / "notes.txt"
 
 
 class Screen(v2.ClientRole):
-    """Keeps what the agent shows and asks."""
+    """Records the updates and requests of the agent."""
 
     info = v2.Implementation(name="accord", version="1")
 
@@ -99,7 +99,7 @@ class Screen(v2.ClientRole):
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
                 self.calls.append("withdrawn")
-                raise  # and Accord answers that the question was cancelled
+                raise  # and Accord answers the request with cancelled
         allow = next(option for option in params.options if option.kind == "allow_once")
         outcome = v2.SelectedPermissionOutcome(option_id=allow.option_id)
         return v2.RequestPermissionResponse(outcome=outcome)
@@ -111,7 +111,7 @@ class Screen(v2.ClientRole):
 
 
 async def turns(agent: v2.RemoteAgent, screen: Screen) -> dict[str, Any]:
-    """Run the turns of README.md; return what the tests compare."""
+    """Run the turns of README.md; return the values that the tests compare."""
     server = v2.McpServerStdio(
         name="notes",
         command="/bin/true",

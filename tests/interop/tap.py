@@ -1,4 +1,4 @@
-"""Run a command and keep a copy of the frames that go in and come out."""
+"""Run a command and copy the frames in both directions to a file."""
 
 import subprocess
 import sys

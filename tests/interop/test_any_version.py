@@ -1,4 +1,4 @@
-"""A full turn of `accord.Agent` and of `accord.connect` with the official SDKs, in v1 and v2."""
+"""A complete turn of `accord.Agent` and `accord.connect` with the official SDKs, in v1 and v2."""
 
 import json
 import os
@@ -20,7 +20,7 @@ pytestmark = [
 OURS = replace(PEERS[1]["accord"], agent="accord_agent_any.py", client="accord_client_any.py")
 OFFICIAL = {version: [name for name in PEERS[version] if name != "accord"] for version in (1, 2)}
 NOTES = "first\nsecond\nthird\n"
-MISSING = -32601  # what is written for both versions has no methods of its own
+MISSING = -32601  # code for both versions has no extension methods
 SAW = {"permission": "yes", "read": "second\n", "exitCode": 0, "output": "2 passed\n"}
 
 
@@ -29,7 +29,7 @@ def firsts(items: list[str]) -> list[str]:
 
 
 def plain(report: dict[str, Any]) -> dict[str, Any]:
-    """Leave the numbers out of ids, and repetitions out of updates."""
+    """Remove the numbers from ids, and repetitions from updates."""
     report = report | {"updates": firsts(report["updates"])}
     for name in ("said", "titles"):
         if name in report:
@@ -37,8 +37,8 @@ def plain(report: dict[str, Any]) -> dict[str, Any]:
     text = re.sub(r"\b(tool|message|session|terminal)-[0-9a-f]+\b", r"\1", json.dumps(report))
     report = json.loads(text)
     if "leftTerminals" in report:
-        # Whether the first wait for `sleep` goes out before its time is over, and when a release
-        # does that nobody waits for, is not settled.
+        # Not deterministic: whether the first wait for `sleep` is sent before its timeout, and when
+        # a terminal without a waiting request is released.
         report["calls"] = sorted(set(report["calls"]))
     return report
 
@@ -47,7 +47,7 @@ def agent_v1() -> dict[str, Any]:
     wire = after_v1(OURS)
     updates = [name for name in wire["updates"] if name != "current_mode_update"]
     return wire | {
-        "modeAtAnswer": None,  # who sets the mode knows it
+        "modeAtAnswer": None,  # the client that sets the mode knows it
         "echo": MISSING,
         "saw": SAW | {"signal": "SIGKILL"},
         "updates": firsts(["config_option_update", *updates]),
@@ -100,7 +100,7 @@ def agent_v2(client: Peer) -> dict[str, Any]:
 
 
 def client_report(agent: Peer, version: int) -> dict[str, Any]:
-    """The line of accord_client_any.py; what it says of versions is its version alone."""
+    """Return the expected output of accord_client_any.py."""
     wire = after_v1(agent)
     v2 = version == 2
     untagged = v2 and agent.calls_itself == "python"  # see after_v2
@@ -133,7 +133,7 @@ def client_report(agent: Peer, version: int) -> dict[str, Any]:
         "calls": {
             "edit-1": "edit completed",
             "run-1": "execute completed",
-            # In v2 it is nothing but asked about, and has no kind.
+            # In v2 it occurs only in the permission request, and has no kind.
             "edit-2": "other cancelled" if v2 else "edit cancelled",
         },
         "thoughts": ["Let me look."],
@@ -151,7 +151,7 @@ def client_report(agent: Peer, version: int) -> dict[str, Any]:
 
 @requirement("R-FS-01", "R-TERM-09", "R-CANCEL-05", "R-CANCEL-06")
 @pytest.mark.parametrize("client", OFFICIAL[1])
-def test_one_agent_has_a_full_turn_with_every_v1_client(client: str, tmp_path: Path):
+def test_one_agent_runs_a_complete_turn_with_every_v1_client(client: str, tmp_path: Path):
     notes = tmp_path / "notes.txt"
     notes.write_text(NOTES)
     assert plain(run(PEERS[1][client], OURS, tmp_path)) == agent_v1()
@@ -160,7 +160,7 @@ def test_one_agent_has_a_full_turn_with_every_v1_client(client: str, tmp_path: P
 
 @requirement("R-CANCEL-05", "R-CANCEL-06")
 @pytest.mark.parametrize("client", OFFICIAL[2])
-def test_the_same_agent_has_a_full_turn_with_every_v2_client(client: str, tmp_path: Path):
+def test_the_same_agent_runs_a_complete_turn_with_every_v2_client(client: str, tmp_path: Path):
     notes = tmp_path / "notes.txt"
     notes.write_text(NOTES)
     peer = PEERS[2][client]
@@ -173,14 +173,14 @@ AGENTS = [(version, name) for version in (1, 2) for name in OFFICIAL[version]]
 
 @requirement("R-INIT-14", "R-INIT-15", "R-FS-01", "R-CANCEL-05")
 @pytest.mark.parametrize(("version", "agent"), AGENTS)
-def test_one_client_has_a_full_turn_with_every_agent(version: int, agent: str, tmp_path: Path):
+def test_one_client_runs_a_complete_turn_with_every_agent(version: int, agent: str, tmp_path: Path):
     peer = PEERS[version][agent]
     assert run(OURS, peer, tmp_path) == client_report(peer, version)
 
 
 @pytest.mark.parametrize("said", [1, 2])
 def test_one_client_finds_the_version_of_an_agent(said: int, tmp_path: Path):
-    """The agent that has both speaks v2; the one that repeats what it hears has v1 only."""
+    """The agent with both versions uses v2; the one that repeats the version has v1 only."""
     both = replace(PEERS[2]["typescript"], agent="peers/ts_agent_both.mjs")
     echo = replace(PEERS[1]["python-1.0"], agent_options=("--echo-version",))
     peer = both if said == 2 else echo

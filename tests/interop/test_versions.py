@@ -1,4 +1,4 @@
-"""Which version is spoken, between Accord and peers that speak one, both, or say the wrong one."""
+"""Version negotiation between Accord and peers with one version, both, or a false claim."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +22,7 @@ FALSE_V2 = replace(PEERS[1]["python-1.0"], agent_options=("--echo-version",))
     [PEERS[1]["typescript"], PEERS[1]["python-0.12"], PEERS[1]["python-1.0"], FALSE_V2],
     ids=["typescript", "python-0.12", "python-1.0", "false v2"],
 )
-def test_a_client_of_both_versions_speaks_v1_with_an_agent_that_has_no_other(
-    agent: Peer, tmp_path: Path
-):
+def test_client_of_both_versions_uses_v1_with_a_v1_agent(agent: Peer, tmp_path: Path):
     assert run(BOTH, agent, tmp_path) == after_v1(agent)
 
 
@@ -34,7 +32,7 @@ def test_a_client_of_both_versions_speaks_v1_with_an_agent_that_has_no_other(
     [ONLY_V2, TYPESCRIPT_BOTH, PEERS[2]["accord"]],
     ids=["typescript, v2 only", "typescript, both", "accord, both"],
 )
-def test_a_client_of_both_versions_speaks_v2_where_it_can(agent: Peer, tmp_path: Path):
+def test_client_of_both_versions_uses_v2_if_possible(agent: Peer, tmp_path: Path):
     assert run(BOTH, agent, tmp_path) == after_v2(agent, BOTH)
 
 
@@ -42,7 +40,9 @@ def test_a_client_of_both_versions_speaks_v2_where_it_can(agent: Peer, tmp_path:
 @pytest.mark.parametrize(
     ("version", "agent"), [(1, ONLY_V2), (2, ONLY_V1)], ids=["v1 to v2 only", "v2 to v1 only"]
 )
-def test_a_client_without_the_agents_version_says_so(version: int, agent: Peer, tmp_path: Path):
+def test_client_without_the_version_of_the_agent_raises_an_error(
+    version: int, agent: Peer, tmp_path: Path
+):
     done = start(PEERS[version]["accord"], agent, tmp_path)
     assert done.returncode != 0
     assert "accord.errors.UnsupportedVersion" in done.stderr

@@ -1,4 +1,4 @@
-"""The programs that can talk to each other, and what a client prints after its turn."""
+"""The programs of all implementations, and the output of a client after its turn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VENV_BIN = "Scripts" if os.name == "nt" else "bin"
 
 @dataclass(frozen=True)
 class Peer:
-    """One implementation: how to start its programs, and what it calls itself."""
+    """One implementation: the commands of its programs, and its name."""
 
     calls_itself: str
     runner: tuple[str, ...]
@@ -74,7 +74,7 @@ PEERS = {
 
 
 def require(*peers: Peer) -> None:
-    """Skip a test whose peers are not installed; fail where they must be."""
+    """Skip a test whose peers are not installed, or fail if they are required."""
     for path in (path for peer in peers for path in peer.needs):
         if path.exists():
             continue
@@ -85,7 +85,7 @@ def require(*peers: Peer) -> None:
 
 
 def start(client: Peer, agent: Peer, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Let the client have its turn with the agent, and keep the frames in a file."""
+    """Run the client's turn with the agent, and record the frames in a file."""
     require(client, agent)
     frames = cwd / "frames.log"
     tap = [sys.executable, str(HERE / "tap.py"), str(frames)]
@@ -99,11 +99,11 @@ def start(client: Peer, agent: Peer, cwd: Path) -> subprocess.CompletedProcess[s
 
 
 def run(client: Peer, agent: Peer, cwd: Path) -> dict[str, Any]:
-    """Return what the client printed after its turn with the agent; a failure shows the frames."""
+    """Return the client's output after its turn with the agent; a failure shows the frames."""
     done = start(client, agent, cwd)
     if done.returncode != 0:
         pytest.fail(f"exit status {done.returncode}\n{done.stderr}\n{tail(cwd / 'frames.log')}")
-    # A peer may grumble there, as Python 0.12 does at `$/cancel_request`; Accord has no reason to.
+    # A peer can write warnings there, as Python 0.12 does at `$/cancel_request`; Accord must not.
     assert "accord" not in done.stderr.replace(str(HERE), "")
     return json.loads(done.stdout)
 
@@ -118,7 +118,7 @@ SENTENCE = 'Grüße 👋 "quoted" \\ back\u2028slash\n'
 
 
 def after_v1(agent: Peer) -> dict[str, Any]:
-    """The line of every v1 client after the turn of README.md."""
+    """Return the output of every v1 client after the turn of README.md."""
     return {
         "protocolVersion": 1,
         "agent": agent.calls_itself,
@@ -176,8 +176,8 @@ def after_v1(agent: Peer) -> dict[str, Any]:
 
 
 def after_v2(agent: Peer, client: Peer) -> dict[str, Any]:
-    """The line of every v2 client after the turn of README.md."""
-    # Python 1.0.0rc3 has commands without their tag, which the schema skips as invalid items.
+    """Return the output of every v2 client after the turn of README.md."""
+    # Python 1.0.0rc3 sends commands without their tag, which the schema skips as invalid items.
     untagged = agent.calls_itself == "python" != client.calls_itself
     asked = "Edit notes.txt?,tool_call,{},reject_once,allow_once"
     turn = ["user_message", "state_update running", "agent_message_chunk", "state_update idle"]

@@ -91,13 +91,13 @@ SUGGESTIONS = {
     "rename": "NesRenameSuggestion",
     "searchAndReplace": "NesSearchAndReplaceSuggestion",
 }
-# Keys of the family in the capabilities of `initialize`, by the class that holds them.
+# Keys of next edit suggestions in the capabilities of `initialize`, by their class.
 CAPABILITIES = {
     "AgentCapabilities": "nes?:NesCapabilities|null~ positionEncoding?:PositionEncodingKind|null~",
     "ClientCapabilities": "nes?:ClientNesCapabilities|null~"
     " positionEncodings?:PositionEncodingKind[]~skip",
 }
-# Method, params, result (None: a notification), the capability at its end.
+# Method, params, result (None: a notification), capability.
 METHODS = (
     ("nes/start", "StartNesRequest", "StartNesResponse"),
     ("nes/suggest", "SuggestNesRequest", "SuggestNesResponse"),
@@ -110,7 +110,7 @@ METHODS = (
     ("document/didSave", "DidSaveDocumentNotification", None),
     ("document/didFocus", "DidFocusDocumentNotification", None),
 )
-# By method: the capability that it needs, as keys.
+# The capability of each method, as keys.
 GATES = {
     **dict.fromkeys(
         ("nes/start", "nes/suggest", "nes/accept", "nes/reject", "nes/close"), "agent.nes"

@@ -1,4 +1,4 @@
-"""Agents that suggest edits: the mix-in, the script agent, and clients that call them."""
+"""Agents with next edit suggestions: the mix-in, the script agent, and clients that call them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from requirement import requirement
 
 
 class NesClient(ClientRole):
-    """A client that shows suggestions, and nothing else."""
+    """A client that supports suggestions only."""
 
     def __init__(self, harness: AgentHarness | None = None) -> None:
         self.harness = harness
@@ -41,7 +41,7 @@ async def suggesting() -> AsyncGenerator[RemoteAgent, None]:
 
 
 class Suggests(NextEditsMixin, Agent):
-    """Suggests nothing, but listens."""
+    """Suggests nothing, but receives events."""
 
     def __init__(self) -> None:
         self.heard: list[Any] = []
@@ -60,7 +60,7 @@ class Suggests(NextEditsMixin, Agent):
 
 
 @requirement("R-NES-01", "R-NES-02", "R-NES-12")
-async def test_v1_agent_suggests_and_hears_what_it_wants_to() -> None:
+async def test_v1_agent_suggests_and_receives_the_events_it_asked_for() -> None:
     agent = Suggests()
     async with connect_client(agent, V1, opened=False, client=NesClient) as client:
         events = client.remote.initialized.agent_capabilities.nes.events.document
@@ -76,10 +76,10 @@ async def test_v1_agent_suggests_and_hears_what_it_wants_to() -> None:
         await client.remote.close_nes(t.CloseNesRequest(session_id="nes-1"))
         assert agent.heard == ["file:///a"]
     async with connect_client(agent, V2) as client:
-        assert await client.prompt("hi") == "error"  # there are only sessions
+        assert await client.prompt("hi") == "error"  # sessions are the only capability
 
 
-async def test_suggestions_come_with_all_that_belongs_to_them(
+async def test_incomplete_mixin_is_an_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Half(NextEditsMixin, Agent):
@@ -92,7 +92,7 @@ async def test_suggestions_come_with_all_that_belongs_to_them(
     assert LocalProtocolError.__name__ in caplog.text
 
 
-async def test_line_of_a_known_document_is_suggested_once_more() -> None:
+async def test_line_of_a_known_document_is_suggested_again() -> None:
     async with suggesting() as wire:
         session = (await wire.start_nes(t.StartNesRequest())).session_id
 
@@ -135,7 +135,7 @@ async def test_line_of_a_known_document_is_suggested_once_more() -> None:
 
 
 class Role(AgentRole):
-    """Serves the family without `accord.Agent`."""
+    """Serves next edit suggestions without `accord.Agent`."""
 
     def start_nes(self, params: Any, context: Any) -> t.StartNesResponse:
         return t.StartNesResponse(session_id="one")
@@ -151,7 +151,7 @@ class Role(AgentRole):
     def reject_nes(self, params: Any, context: Any) -> None: ...
 
 
-async def test_role_offers_the_capability_that_its_methods_imply() -> None:
+async def test_role_advertises_the_capability_of_its_methods() -> None:
     here, there = pair()
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(serve(there, Role(), limits=QUICK))
@@ -169,7 +169,7 @@ async def test_role_offers_the_capability_that_its_methods_imply() -> None:
     ("calls", "missing"),
     [(("start_nes", "suggest_nes"), "close_nes"), (("did_open_document",), "start_nes")],
 )
-def test_half_a_capability_is_refused_with_what_is_missing(
+def test_incomplete_capability_is_an_error_that_names_the_missing_methods(
     calls: tuple[str, ...], missing: str
 ) -> None:
     role = type("Half", (AgentRole,), dict.fromkeys(calls, Role.start_nes))()
@@ -177,7 +177,7 @@ def test_half_a_capability_is_refused_with_what_is_missing(
         role.capabilities()
 
 
-async def test_agents_that_do_not_suggest_refuse_the_family() -> None:
+async def test_agents_without_suggestions_reject_their_methods() -> None:
     here, there = pair()
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(accord.serve(Agent(), there, limits=QUICK))

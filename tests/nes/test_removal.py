@@ -1,4 +1,4 @@
-"""Removing the family is deleting its folder and one line; everything else goes on working."""
+"""Next edit suggestions can be removed by deleting a folder and one line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent.parent / "src"
 LINE = '_OF_ACCORD = ("accord.nes.conformance",)\n'
-# Imports every module, then talks to an agent and asks the kit for its rules.
+# Imports every module, then connects to an agent and asks the kit for its rules.
 PROGRAM = """
 import asyncio, importlib, pkgutil, sys
 import accord, accord_conformance
@@ -41,7 +41,7 @@ assert not [name for name in (*requirements(), *sys.modules) if "NES" in name or
 """
 
 
-def test_folder_and_line_are_all_there_is(tmp_path: Path) -> None:
+def test_removing_the_folder_and_the_line_is_enough(tmp_path: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "nes")
     for package in ("accord", "accord_conformance"):
         shutil.copytree(SOURCE / package, tmp_path / package, ignore=ignored)

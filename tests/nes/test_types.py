@@ -1,4 +1,4 @@
-"""The wire types of next edit suggestions: they equal their table, and read and refuse values."""
+"""The wire types of next edit suggestions: they equal their table, and decode and reject values."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ TYPES = [
 
 
 def read(value: Any, tp: Any) -> Any:
-    """Return a value decoded as the codec would, which the converter must agree with."""
+    """Decode a value and check that the converter agrees."""
     decoded = decode(json.dumps(value).encode(), tp)
     assert convert(value, tp) == decoded
     return decoded
 
 
 def refused(value: Any, tp: Any) -> str:
-    """Return what is wrong with a value, and where."""
+    """Return the error for a value, and its place."""
     with pytest.raises(DecodeError) as caught:
         read(value, tp)
     return str(caught.value)
@@ -55,7 +55,7 @@ def test_types_equal_their_table() -> None:
     ours.pop("NesSuggestionId")  # a string
     assert ours.keys() == table.defs.keys() - family.CAPABILITIES.keys()
     comparison = Comparison()
-    # Aliases first: the classes of a union are compared where the union adds their tags.
+    # Aliases first: the classes of a union are compared after the union has added their tags.
     for name in sorted(ours, key=lambda name: types.is_class(ours[name])):
         if ours[name] not in comparison.classes:
             comparison.shapes(table.shape(name), describe(ours[name]), name)
@@ -63,7 +63,7 @@ def test_types_equal_their_table() -> None:
 
 
 @pytest.mark.parametrize("name", family.CAPABILITIES)
-def test_capabilities_are_the_keys_that_the_schema_does_not_have(name: str) -> None:
+def test_capabilities_are_keys_that_the_schema_does_not_have(name: str) -> None:
     table = SchemaModel(family.schema())
     (whole,), (without,) = describe(getattr(t, name)), describe(getattr(v1, name))
     assert isinstance(whole, Object)
@@ -100,7 +100,7 @@ def test_gate_is_a_capability_and_opens_only_its_own_path(gate: str) -> None:
     assert not [other for other in others if is_open(other, opened)]
 
 
-def test_opening_a_gate_writes_the_required_fields() -> None:
+def test_opening_a_gate_sets_the_required_fields() -> None:
     gate = "agent.nes.events.document.did_change"
     written = {"nes": {"events": {"document": {"didChange": {"syncKind": "full"}}}}}
     opened = opening(t.AgentCapabilities, "agent", [gate], convert)
@@ -117,20 +117,20 @@ def test_capabilities_of_next_edit_suggestions_are_lenient() -> None:
 
 
 @requirement("R-NES-13")
-def test_one_malformed_change_fails_the_notification() -> None:
+def test_malformed_change_fails_the_notification() -> None:
     value = {"sessionId": "s", "uri": "u", "version": 1, "contentChanges": [{"text": "a"}, {}]}
     assert refused(value, t.DidChangeDocumentNotification).endswith("at $.contentChanges[1]")
 
 
 @requirement("R-NES-13")
-def test_an_unknown_kind_of_suggestion_is_an_error() -> None:
+def test_unknown_kind_of_suggestion_is_an_error() -> None:
     value = {"suggestions": [{"kind": "delete", "id": "1"}]}
     assert refused(value, t.SuggestNesResponse).endswith("at $.suggestions[0].kind")
 
 
 @settings(max_examples=200)
 @given(st.sampled_from(TYPES).flatmap(lambda pair: st.tuples(st.just(pair[0]), pair[1])))
-def test_both_paths_of_the_codec_read_the_types_alike(case: tuple[Any, Any]) -> None:
+def test_both_decoders_agree_on_the_types(case: tuple[Any, Any]) -> None:
     check(*case)
 
 

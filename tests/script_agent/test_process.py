@@ -1,4 +1,4 @@
-"""The script agent as a program: `python -m accord agent script`, as editors start it."""
+"""The script agent as a program, `python -m accord agent script`, as clients start it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model providers of the script agent, which have no models."""
+"""The model providers of the script agent, which are never used."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class _Stable:
                 self._look(node["items"], item, name)
 
     def _look_at_union(self, options: list[Any], value: Any, name: str) -> None:
-        fits: list[set[str]] = []  # what is undefined in each alternative
+        fits: list[set[str]] = []  # the keys that each alternative does not define
         tags: set[str] = set()
         before = self.found
         for option in options:
@@ -153,7 +153,7 @@ def _prompts() -> list[str]:
 
 
 def _names(version: int, message: Any) -> str | None:
-    """Return the kind of a message, as the schema names it."""
+    """Return the kind of a message, as in the schema."""
     if message.get("method") == "session/update":
         return "SessionNotification" if version == 1 else "UpdateSessionNotification"
     result = message.get("result")
@@ -173,7 +173,7 @@ def _names(version: int, message: Any) -> str | None:
 
 @pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 @pytest.mark.parametrize("program", ["script", "coder"])
-async def test_client_without_unstable_capabilities_gets_only_the_listed_exceptions(
+async def test_client_without_unstable_capabilities_receives_only_the_listed_exceptions(
     version: int, program: str, tmp_path: Path
 ) -> None:
     if program == "script":

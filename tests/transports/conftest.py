@@ -13,9 +13,9 @@ HERE = Path(__file__).parent
 
 
 class LoopWithoutReaders(asyncio.SelectorEventLoop):
-    """Watches no file descriptors, like the loop that is the default on Windows."""
+    """Cannot watch file descriptors, like the default loop on Windows."""
 
-    # The loop's own waking pipe goes by the private names of these.
+    # These private methods are for the wake-up pipe of the loop itself.
     def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
         raise NotImplementedError
 
@@ -49,7 +49,7 @@ def pytest_asyncio_loop_factories(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave one kind of loop that can watch file descriptors to `make test`."""
+    """Mark the tests of one kind of loop with file descriptors as slow."""
     for item in items:
         if item.path.parent == HERE and "[uvloop" in item.name:
             item.add_marker(pytest.mark.slow)

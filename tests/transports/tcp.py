@@ -1,4 +1,4 @@
-"""A transport in one file, as an extension would write it: messages with a length, over TCP."""
+"""A transport in one file, as an extension would write it: length-prefixed messages over TCP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from accord.transports.messages import MessageTransport
 
 
 class TcpTransport(MessageTransport):
-    """Connects to an address, or takes over an accepted connection."""
+    """Connects to an address, or uses an accepted connection."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class TcpTransport(MessageTransport):
 
 
 def connect_tcp(url: str) -> TransportFactory:
-    """Return what connects to `tcp://HOST:PORT`."""
+    """Return an opener for `tcp://HOST:PORT`."""
     parts = urlsplit(url)
     return lambda: TcpTransport(parts.hostname or "", parts.port or 0)
 
@@ -58,7 +58,7 @@ def connect_tcp(url: str) -> TransportFactory:
 async def listening(
     serve: Callable[[Transport], Awaitable[None]], *, frame_bytes: int = FRAME_BYTES
 ) -> AsyncGenerator[str, None]:
-    """Serve each connection to a free port of this machine; give its URL."""
+    """Serve each connection to a free local port; yield its URL."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -26,7 +26,7 @@ from accord.transports.command_line import (
         (Path("my agent"), ["my agent"]),
     ],
 )
-def test_command_has_these_words(command: str | list[str], words: list[str]) -> None:
+def test_command_is_split_into_words(command: str | list[str], words: list[str]) -> None:
     assert argv_of(command) == words
 
 
@@ -45,7 +45,7 @@ def test_backslashes_stay_in_commands_on_windows(monkeypatch: pytest.MonkeyPatch
     ]
 
 
-def test_environment_is_ours_with_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_is_inherited_with_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEPT", "1")
     monkeypatch.setenv("CHANGED", "1")
     monkeypatch.setenv("GONE", "1")
@@ -61,7 +61,7 @@ def test_without_changes_the_environment_is_inherited() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Has a program, a file that is none, and a folder."""
+    """Return a directory with a program, a file that is not executable, and a directory."""
     (tmp_path / "program").write_text("#!/bin/sh\n")
     (tmp_path / "program").chmod(0o755)
     (tmp_path / "text").write_text("")
@@ -73,14 +73,14 @@ def test_program_is_found_in_the_path_of_its_environment(folder: Path) -> None:
     assert find_program("program", None, {"PATH": f"/nowhere:{folder}"}) == str(folder / "program")
 
 
-def test_relative_entry_of_the_path_is_relative_to_us(
+def test_relative_entry_of_the_path_is_relative_to_the_current_directory(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
     assert find_program("program", "/", {"PATH": "."}) == str(folder / "program")
 
 
-def test_relative_program_is_found_where_it_will_run(folder: Path) -> None:
+def test_relative_program_is_relative_to_the_directory_where_it_runs(folder: Path) -> None:
     assert find_program("./program", str(folder), None) == str(folder / "program")
 
 
@@ -117,11 +117,11 @@ def test_start_error_names_command_and_reason(
         (ValueError("embedded null byte"), "embedded null byte"),
     ],
 )
-def test_error_of_the_system_is_explained(error: Exception, reason: str) -> None:
+def test_system_error_is_explained(error: Exception, reason: str) -> None:
     assert str(why_not_started("x", "/p/x", error)) == f"Cannot start x: {reason}"
 
 
-def test_words_for_a_batch_file_are_all_quoted() -> None:
+def test_arguments_for_a_batch_file_are_all_quoted() -> None:
     line = batch_line("cmd.exe", r"C:\npm\agent.cmd", ["--a", "b & c", "d\\", "e!^"])
     assert line == (
         r'"cmd.exe" /e:ON /v:OFF /d /s /c ""C:\npm\agent.cmd" "--a" "b & c" "d\\" "e!^""'
@@ -129,10 +129,10 @@ def test_words_for_a_batch_file_are_all_quoted() -> None:
 
 
 @pytest.mark.parametrize("word", ['a"b', "%PATH%", "a\nb", "a\rb", "a\0b"])
-def test_what_cannot_be_quoted_for_a_batch_file_is_an_error(word: str) -> None:
+def test_argument_that_cannot_be_quoted_for_a_batch_file_is_an_error(word: str) -> None:
     with pytest.raises(StartError, match="a batch file cannot be given"):
         batch_line("cmd.exe", "agent.cmd", [word])
 
 
-def test_program_is_executable_as_found() -> None:
+def test_found_program_is_executable() -> None:
     assert os.access(find_program("sh", None, None), os.X_OK)

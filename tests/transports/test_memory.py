@@ -10,7 +10,7 @@ class TestMemory(TransportContract):
         return pair(frame_bytes=frame_bytes)
 
 
-async def test_frames_arrive_in_a_later_turn_of_the_loop() -> None:
+async def test_frames_arrive_in_a_later_iteration_of_the_loop() -> None:
     here, there = pair()
     heard = Recorder()
     await there.start(heard)

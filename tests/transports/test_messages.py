@@ -1,4 +1,4 @@
-"""Transports over message streams: the base class, and the lookup by URL."""
+"""Transports over message streams: the base class, and the selection by URL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from transports.tcp import TcpTransport, connect_tcp, listening
 
 @pytest.mark.usefixtures("closing_is_quick")
 class TestTcp(TransportContract):
-    """A transport of forty lines keeps the whole contract."""
+    """A transport of forty lines fulfils the whole contract."""
 
     async def pair(self, frame_bytes: int) -> tuple[Transport, Transport]:
         accepted: asyncio.Future[Transport] = asyncio.get_running_loop().create_future()
@@ -37,7 +37,7 @@ class TestTcp(TransportContract):
         return here, there
 
     def _close_unstarted(self, transport: Transport) -> None:
-        """Close the sockets of a transport that a test closes before it starts."""
+        """Close the sockets of a transport that is closed before its start."""
         assert isinstance(transport, TcpTransport)
         close = transport.aclose
 
@@ -50,7 +50,7 @@ class TestTcp(TransportContract):
 
 
 class _Scripted(MessageTransport):
-    """Receives what a test puts into its queue, and sends into a list."""
+    """Receives from a queue of the test, and sends into a list."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ async def test_error_of_receive_ends_the_input_with_that_error() -> None:
     assert transport.closed_times == 1
 
 
-async def test_error_of_send_ends_the_input_after_a_while(
+async def test_error_of_send_ends_the_input_after_a_delay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("accord.transports.messages.LINGER_S", 0.01)
@@ -121,7 +121,7 @@ async def test_error_of_send_ends_the_input_after_a_while(
     assert transport.sent == []
 
 
-async def test_closing_ends_while_a_send_does_not_return(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_close_ends_while_a_send_does_not_return(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("accord.transports.messages.FLUSH_S", 0.01)
     transport = _Scripted()
     await transport.start(Recorder())
@@ -152,7 +152,7 @@ async def test_url_selects_the_transport(monkeypatch: pytest.MonkeyPatch) -> Non
         assert turn.text == "hello"
 
 
-def test_opener_may_be_named_by_a_string(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opener_can_be_named_by_a_string(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_openers", {})
     monkeypatch.setitem(sys.modules, "tcp_of_a_test", sys.modules[connect_tcp.__module__])
     registry.register_scheme("TCP", "tcp_of_a_test:connect_tcp")
@@ -161,13 +161,15 @@ def test_opener_may_be_named_by_a_string(monkeypatch: pytest.MonkeyPatch) -> Non
     assert transport.frame_bytes == FRAME_BYTES
 
 
-def test_unknown_scheme_is_named_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_scheme_is_an_error_that_lists_the_known_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(registry, "_openers", {"tcp": connect_tcp})
     with pytest.raises(ValueError, match="Unknown URL scheme 'wss': expected one of: tcp"):
         registry.transport_for_url("wss://host")
 
 
-def test_agent_runs_on_a_transport_that_is_given() -> None:
+def test_agent_runs_on_a_given_transport() -> None:
     sent: list[bytes] = []
 
     class Canned(_Scripted):

@@ -77,7 +77,7 @@ async def test_regular_files_can_be_read_and_written(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == b'{"a":1}\n{"b":2}\n'
 
 
-async def test_large_regular_file_is_read_whole_even_with_pauses(tmp_path: Path) -> None:
+async def test_large_regular_file_is_read_completely_despite_pauses(tmp_path: Path) -> None:
     frames = [b"%06d" % number for number in range(100_000)]
     (tmp_path / "in").write_bytes(b"\n".join(frames))
     async with started(os.open(tmp_path / "in", os.O_RDONLY), null(os.O_WRONLY)) as (way, heard):
@@ -89,14 +89,14 @@ async def test_large_regular_file_is_read_whole_even_with_pauses(tmp_path: Path)
         assert heard.frames == frames
 
 
-async def test_nothing_can_be_read_from_and_written_to_dev_null() -> None:
+async def test_dev_null_can_be_read_from_and_written_to() -> None:
     async with started(null(os.O_RDONLY), null(os.O_WRONLY)) as (transport, heard):
         transport.write([b"x" * 1_000_000])
         await heard.until(lambda: heard.ended)
         assert heard.ends == [None]
 
 
-async def test_peer_that_stops_reading_has_its_say_and_is_gone(
+async def test_output_of_a_peer_that_stops_reading_is_received(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("accord.transports.pipes.LINGER_S", 0.05)
@@ -115,7 +115,7 @@ async def test_peer_that_stops_reading_has_its_say_and_is_gone(
     os.close(to_here)
 
 
-async def test_peer_that_stops_reading_in_the_middle_ends_the_congestion_at_no_cost() -> None:
+async def test_peer_that_stops_reading_ends_the_congestion_without_delay() -> None:
     read_fd, to_here = os.pipe()
     from_here, write_fd = os.pipe()
     async with started(read_fd, write_fd) as (transport, heard):
@@ -124,13 +124,13 @@ async def test_peer_that_stops_reading_in_the_middle_ends_the_congestion_at_no_c
         os.close(from_here)
         busy_s = time.process_time()
         await heard.until(lambda: heard.ended)
-        # It lingered for a second: somebody who asks again and again would need it all.
+        # It used to wait for a second: with many calls that adds up.
         assert time.process_time() - busy_s < 0.3
         assert not transport.congested
     os.close(to_here)
 
 
-async def test_pipe_that_does_not_exist_is_a_transport_error() -> None:
+async def test_missing_pipe_is_a_transport_error() -> None:
     read_fd, write_fd = os.pipe()
     os.close(read_fd)
     transport = PipeTransport(read_fd, write_fd)
@@ -139,7 +139,7 @@ async def test_pipe_that_does_not_exist_is_a_transport_error() -> None:
     await transport.aclose()
 
 
-async def test_pipes_are_what_they_were_after_closing() -> None:
+async def test_pipes_have_their_old_settings_after_close() -> None:
     read_fd, to_here = os.pipe()
     from_here, write_fd = os.pipe()
     shared = os.dup(read_fd), os.dup(write_fd)
@@ -150,7 +150,7 @@ async def test_pipes_are_what_they_were_after_closing() -> None:
         os.close(fd)
 
 
-async def test_terminal_is_spoken_to_without_being_changed() -> None:
+async def test_terminal_can_be_used_without_changing_it() -> None:
     ours, theirs = pty.openpty()
     tty.setraw(theirs)
     async with started(os.dup(theirs), os.dup(theirs)) as (transport, heard):
@@ -165,7 +165,7 @@ async def test_terminal_is_spoken_to_without_being_changed() -> None:
     os.close(theirs)
 
 
-async def test_memory_of_a_large_frame_is_given_back() -> None:
+async def test_memory_of_a_large_frame_is_released() -> None:
     read_fd, to_here = os.pipe()
     from_here, write_fd = os.pipe()
     sizes: list[int] = []

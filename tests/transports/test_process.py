@@ -50,7 +50,7 @@ async def lost(transport: ProcessTransport, heard: Recorder) -> ConnectionLost:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether it runs; an orphan that nobody reaps in this container does not."""
+    """Return whether a process runs; a zombie that is never reaped does not."""
     done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, check=False)
     state = done.stdout.strip()
     return bool(state) and not state.startswith(b"Z")
@@ -65,7 +65,7 @@ def open_files() -> set[str]:
     return set(map(str, Path("/dev/fd").iterdir()))
 
 
-# Starting.
+# Start.
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def open_files() -> set[str]:
         (["sh", "a\0b"], "embedded null byte"),
     ],
 )
-async def test_start_that_fails_names_command_and_reason(argv: list[str], reason: str) -> None:
+async def test_failed_start_names_command_and_reason(argv: list[str], reason: str) -> None:
     transport = process(*argv)()
     with pytest.raises(StartError, match=reason):
         await transport.start(Recorder())
@@ -91,7 +91,7 @@ async def test_start_that_fails_names_command_and_reason(argv: list[str], reason
         ("\0\1\2", "Exec format error"),
     ],
 )
-async def test_program_that_is_none_is_a_start_error(
+async def test_file_that_is_not_a_program_is_a_start_error(
     tmp_path: Path, text: str, reason: str
 ) -> None:
     program = tmp_path / "agent"
@@ -101,7 +101,7 @@ async def test_program_that_is_none_is_a_start_error(
         await process(str(program))().start(Recorder())
 
 
-async def test_each_call_of_the_factory_starts_a_process_of_its_own() -> None:
+async def test_each_call_of_the_factory_starts_a_new_process() -> None:
     factory = process("cat")
     first, second = factory(), factory()
     await first.start(Recorder())
@@ -111,7 +111,7 @@ async def test_each_call_of_the_factory_starts_a_process_of_its_own() -> None:
     await second.aclose()
 
 
-async def test_process_runs_where_and_with_what_it_is_told(
+async def test_process_runs_in_its_directory_with_its_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GONE", "1")
@@ -122,17 +122,17 @@ async def test_process_runs_where_and_with_what_it_is_told(
         assert json.loads(heard.frames[0]) == {"all": [str(tmp_path), "2", ""]}
 
 
-async def test_process_gets_only_its_own_file_descriptors() -> None:
+async def test_process_inherits_only_its_own_file_descriptors() -> None:
     async with (
         running("cat"),
         python("import os; print('[' + ','.join(os.listdir('/dev/fd')) + ']')") as (_, heard),
     ):
         await heard.until(lambda: bool(heard.frames))
-        # The fourth is the folder that is being read.
+        # The fourth is the directory that is being listed.
         assert sorted(json.loads(heard.frames[0])) == [0, 1, 2, 3]
 
 
-# What it says.
+# Output.
 
 
 @quirk("noise-on-stdout")
@@ -164,7 +164,7 @@ async def test_lines_that_are_not_json_are_noise() -> None:
         assert transport.noise_lines == 4
 
 
-async def test_observer_that_fails_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failing_noise_callback_is_harmless(caplog: pytest.LogCaptureFixture) -> None:
     def fail(_: str) -> None:
         raise RuntimeError
 
@@ -177,7 +177,7 @@ async def test_observer_that_fails_does_no_harm(caplog: pytest.LogCaptureFixture
 
 
 @requirement("R-STDIO-06")
-async def test_stderr_is_shown_line_by_line() -> None:
+async def test_stderr_is_reported_line_by_line() -> None:
     lines: list[str] = []
     script = "printf 'one\\ntw' >&2; printf 'o\\r\\nthr\\377ee' >&2"
     async with shell(script, on_stderr=lines.append) as (transport, heard):
@@ -185,7 +185,7 @@ async def test_stderr_is_shown_line_by_line() -> None:
         assert lines == ["one", "two", "thr\ufffdee"]
 
 
-async def test_stderr_is_read_all_the_time_and_its_end_kept() -> None:
+async def test_stderr_is_read_continuously_and_its_end_is_kept() -> None:
     code = "import sys; sys.stderr.write('x' * 1_000_000 + 'end'); print('{}', flush=True); input()"
     async with python(code) as (transport, heard):
         await heard.until(lambda: bool(heard.frames))
@@ -196,10 +196,10 @@ async def test_stderr_is_read_all_the_time_and_its_end_kept() -> None:
         assert error.stderr == "x" * (65536 - 3) + "end"
 
 
-# How it ends.
+# Exit.
 
 
-async def test_process_that_fails_leaves_status_and_last_words() -> None:
+async def test_failed_process_has_its_status_and_last_stderr_lines() -> None:
     async with shell("echo starting >&2; echo 'no licence' >&2; exit 3") as (transport, heard):
         error = await lost(transport, heard)
     assert str(error) == "sh exited with status 3: no licence"
@@ -207,14 +207,16 @@ async def test_process_that_fails_leaves_status_and_last_words() -> None:
     assert error.stderr == "starting\nno licence\n"
 
 
-async def test_process_that_is_killed_leaves_the_signal() -> None:
+async def test_killed_process_has_its_signal() -> None:
     async with shell("kill -9 $$") as (transport, heard):
         error = await lost(transport, heard)
     assert str(error) == "sh was ended by SIGKILL"
     assert error.exit_status == -9
 
 
-async def test_process_that_only_hangs_up_is_said_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_process_that_only_closes_stdout_is_reported_as_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("accord.transports.process.EXIT_S", 0.01)
     script = "exec >&- 2>&-; sleep 100"
     async with shell(script, stop_times_s=(0.0, 10.0, 0.0)) as (transport, heard):
@@ -223,16 +225,16 @@ async def test_process_that_only_hangs_up_is_said_to_run(monkeypatch: pytest.Mon
     assert error.exit_status is None
 
 
-async def test_error_names_the_program_but_none_of_its_arguments() -> None:
+async def test_error_names_the_program_without_its_arguments() -> None:
     async with shell("exit 1 # secret") as (transport, heard):
         assert "secret" not in str(await lost(transport, heard))
 
 
-async def test_last_frames_of_a_process_that_reads_no_more_arrive() -> None:
+async def test_last_frames_of_a_process_that_stopped_reading_arrive() -> None:
     script = 'exec <&-; read line < "$0"; echo \'{"last":1}\''
     pipe, _ = ready = os.pipe()
     async with running("sh", "-c", script, f"/proc/{os.getpid()}/fd/{pipe}") as (transport, heard):
-        # It has closed its stdin when it opens the other pipe, at the latest when it has ended.
+        # It closes stdin before it opens the other pipe, or when it ends.
         os.write(ready[1], b"go\n")
         while not heard.ended:
             transport.write([b"{}"])
@@ -243,14 +245,14 @@ async def test_last_frames_of_a_process_that_reads_no_more_arrive() -> None:
         os.close(fd)
 
 
-async def test_process_that_leaves_when_stdin_closes_is_not_signalled() -> None:
+async def test_process_that_exits_when_stdin_closes_is_not_signalled() -> None:
     async with shell("cat >&2; echo left >&2", stop_times_s=(10.0, 0.0, 0.0)) as (transport, _):
         transport.write([b'{"a":1}'])
         await transport.aclose()
         assert transport.stderr_tail == '{"a":1}\nleft\n'
 
 
-async def test_process_may_write_its_last_while_it_is_being_closed() -> None:
+async def test_process_can_write_while_it_is_being_closed() -> None:
     code = "import sys; sys.stdin.read(); print('x' * 1_000_000); sys.stderr.write('done')"
     async with python(code, stop_times_s=(10.0, 0.0, 0.0)) as (transport, _):
         transport.pause_reading()
@@ -260,7 +262,7 @@ async def test_process_may_write_its_last_while_it_is_being_closed() -> None:
 
 @quirk("stays-after-stdin")
 @requirement("R-STDIO-07")
-async def test_process_that_stays_is_terminated() -> None:
+async def test_process_that_keeps_running_is_terminated() -> None:
     script = "trap 'echo terminated >&2; exit' TERM; echo '{}'; while :; do sleep 0.01; done"
     async with shell(script, stop_times_s=(0.01, 10.0, 0.0)) as (transport, heard):
         await heard.until(lambda: bool(heard.frames))
@@ -276,9 +278,7 @@ async def test_stubborn_process_and_its_child_are_killed() -> None:
         assert not any(map(is_alive, both))
 
 
-async def test_child_that_survives_its_parent_is_killed_and_its_hold_on_stdout_ends_nothing() -> (
-    None
-):
+async def test_child_that_survives_its_parent_and_holds_stdout_is_killed() -> None:
     argv = [sys.executable, STUBBORN, "leave"]
     async with running(*argv, stop_times_s=(10.0, 0.05, 10.0)) as (transport, heard):
         _, child = await pids(heard)
@@ -289,7 +289,7 @@ async def test_child_that_survives_its_parent_is_killed_and_its_hold_on_stdout_e
         assert not is_alive(child)
 
 
-async def test_closing_does_not_wait_for_who_has_left_the_group_and_holds_stdout() -> None:
+async def test_close_does_not_wait_for_a_process_outside_of_the_group_with_stdout() -> None:
     code = (
         "import os, time\n"
         "child = os.fork()\n"
@@ -303,7 +303,7 @@ async def test_closing_does_not_wait_for_who_has_left_the_group_and_holds_stdout
         os.kill(child, 9)
 
 
-async def test_cancelled_closing_kills_at_once() -> None:
+async def test_cancelled_close_kills_at_once() -> None:
     async with running(sys.executable, STUBBORN, stop_times_s=(1000, 1000, 1000)) as (way, heard):
         both = await pids(heard)
         with pytest.raises(TimeoutError):
@@ -312,12 +312,12 @@ async def test_cancelled_closing_kills_at_once() -> None:
         assert not any(map(is_alive, both))
 
 
-async def test_lost_transport_kills_its_process() -> None:
+async def test_garbage_collected_transport_kills_its_process() -> None:
     transport, heard = process("cat")(), Recorder()
     await transport.start(heard)
     pid = transport.pid
     assert pid is not None
-    # What the garbage collector does when nobody holds the loop and the transport any more.
+    # As the garbage collector does without references to the loop and the transport.
     assert transport._group is not None
     transport._group._kill()
     await heard.until(lambda: heard.ended)
@@ -343,14 +343,14 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("end", ["pass", "raise SystemExit", "1 / 0"])
-def test_owner_that_ends_without_closing_takes_its_processes_along(end: str) -> None:
+def test_owner_that_exits_without_closing_kills_its_processes(end: str) -> None:
     code = OWNER.format(stubborn=STUBBORN, end=end)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     both = json.loads(done.stdout)["pids"]
     assert not any(map(is_alive, both))
 
 
-def test_fork_of_the_owner_leaves_the_processes_alone_when_it_ends() -> None:
+def test_fork_of_the_owner_does_not_kill_the_processes_when_it_exits() -> None:
     end = """if not os.fork():
         sys.exit()
     os.wait()
@@ -361,14 +361,14 @@ def test_fork_of_the_owner_leaves_the_processes_alone_when_it_ends() -> None:
     assert done.stdout.endswith(b"untouched\n")
 
 
-async def test_waiting_costs_no_time() -> None:
+async def test_waiting_uses_no_cpu_time() -> None:
     async with shell("sleep 0.3") as (transport, heard):
         busy_s = time.process_time()
         await lost(transport, heard)
         assert time.process_time() - busy_s < 0.15
 
 
-async def test_nothing_is_left_open_after_closing() -> None:
+async def test_no_descriptor_is_left_open_after_close() -> None:
     gc.collect()
     before = open_files()
     async with running(sys.executable, STUBBORN, stop_times_s=(0.01, 0.01, 10.0)) as (_, heard):
@@ -376,7 +376,7 @@ async def test_nothing_is_left_open_after_closing() -> None:
     assert open_files() == before
 
 
-async def test_process_that_was_spawned_early_is_the_one_that_is_spoken_to() -> None:
+async def test_process_spawned_early_is_used_by_the_transport() -> None:
     transport, heard = process("cat")(), Recorder()
     transport.spawn()
     pid = transport.pid
@@ -387,7 +387,7 @@ async def test_process_that_was_spawned_early_is_the_one_that_is_spoken_to() -> 
     await transport.aclose()
 
 
-async def test_process_that_was_spawned_and_never_started_is_ended() -> None:
+async def test_process_that_was_spawned_and_never_started_is_killed() -> None:
     before = open_files()
     transport = process("cat")()
     transport.spawn()

@@ -1,4 +1,4 @@
-"""Process and stdio keep the contract: an agent stands between the test and its other end."""
+"""Process and stdio transports fulfil the contract, with an agent that relays to the test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RELAY = Path(__file__).parent / "programs" / "relay.py"
 
 
 class Accepted(Transport):
-    """The way to whoever connects to a socket first."""
+    """The transport to the first client of a socket."""
 
     def __init__(self, listener: socket.socket, frame_bytes: int) -> None:
         self.listener = listener
@@ -31,7 +31,7 @@ class Accepted(Transport):
     async def start(self, receiver: Receiver) -> None:
         if self.listener.fileno() < 0:
             raise ConnectionClosed
-        # It is only the start that waits for the other process here.
+        # Only the start waits for the other process here.
         connection, _ = await asyncio.get_running_loop().run_in_executor(None, self.listener.accept)
         fd = connection.detach()
         self.way = PipeTransport(fd, fd, frame_bytes=self.frame_bytes)

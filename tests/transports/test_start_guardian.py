@@ -1,4 +1,4 @@
-"""Nothing of what was started outlives its owner, whatever ends the owner."""
+"""No started process outlives its owner, however the owner ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LONGEST_S = 30.0
 
 
 class Family:
-    """Processes that are no children of ours, watched by what cannot be reused."""
+    """Processes that are not children of this one, watched by handles that cannot be reused."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self.pids = pids
@@ -64,7 +64,7 @@ def watched(line: bytes) -> Iterator[Family]:
 
 
 class Heard:
-    """What a command prints; gives its first line."""
+    """The output of a command; returns its first line."""
 
     def __init__(self) -> None:
         self._text = b""
@@ -82,7 +82,7 @@ class Heard:
 
 
 @pytest.mark.parametrize("how", [[], ["stubborn"], ["done"]], ids=["obeys", "stubborn", "done"])
-async def test_closing_a_command_ends_those_too_that_have_left_its_group(
+async def test_closing_a_command_ends_processes_that_left_its_group(
     how: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("accord.local.command._STOP_TIMES_S", (0.0, 0.3, 2.0))
@@ -98,7 +98,7 @@ async def test_closing_a_command_ends_those_too_that_have_left_its_group(
         await command.aclose()
 
 
-async def test_closing_a_command_leaves_another_alone() -> None:
+async def test_closing_a_command_does_not_end_another() -> None:
     heard = Heard()
     one = LocalCommand(FAMILY, cwd="/", on_output=heard)
     try:
@@ -119,7 +119,7 @@ async def test_closing_a_command_leaves_another_alone() -> None:
 
 
 @pytest.mark.parametrize("how", ["eof", "stubborn"])
-async def test_what_an_agent_leaves_behind_is_ended_unless_it_left_by_itself(how: str) -> None:
+async def test_processes_of_an_agent_are_ended_unless_they_detached(how: str) -> None:
     transport, heard = (
         process(*FAMILY, how, stop_times_s=(10.0 if how == "eof" else 0.1, 0.2, 2.0))(),
         Recorder(),
@@ -130,7 +130,7 @@ async def test_what_an_agent_leaves_behind_is_ended_unless_it_left_by_itself(how
         with watched(bytes(heard.frames[0])) as family:
             await transport.aclose()
             if how == "eof":
-                # The browser, say, that it has opened for the user.
+                # For example the browser that it has opened for the user.
                 assert family.alive() == [False, False, True, True]
             else:
                 family.wait_all_gone()
@@ -144,7 +144,7 @@ async def test_what_an_agent_leaves_behind_is_ended_unless_it_left_by_itself(how
     ["command", "command stubborn", "command fork", "agent stubborn"],
     ids=lambda kind: kind.replace(" ", "-"),
 )
-def test_nothing_outlives_an_owner_that_is_killed(kind: str, number: int) -> None:
+def test_no_process_outlives_a_killed_owner(kind: str, number: int) -> None:
     command = [sys.executable, str(PROGRAMS / "owner.py"), *kind.split()]
     owner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert owner.stdin is not None
@@ -154,7 +154,7 @@ def test_nothing_outlives_an_owner_that_is_killed(kind: str, number: int) -> Non
             owner.send_signal(number)
             assert owner.wait(LONGEST_S) == -number
             family.wait_all_gone()
-            # The guardian holds nothing of ours: readers see the end.
+            # The guardian inherits no descriptor of its owner, so readers see the end of a pipe.
             assert owner.stdout.read() == b""
     finally:
         owner.kill()
@@ -163,7 +163,7 @@ def test_nothing_outlives_an_owner_that_is_killed(kind: str, number: int) -> Non
         owner.stdout.close()
 
 
-async def test_guardian_that_is_killed_is_replaced_and_knows_what_runs() -> None:
+async def test_killed_guardian_is_replaced_with_the_same_processes() -> None:
     heard = Heard()
     command = LocalCommand(FAMILY, cwd="/", on_output=heard)
     try:
@@ -183,7 +183,7 @@ async def test_guardian_that_is_killed_is_replaced_and_knows_what_runs() -> None
     assert not start_guardian._owner.guarded
 
 
-async def test_mark_goes_after_those_of_outer_owners(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_mark_is_appended_to_those_of_outer_owners(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(start_guardian.MARK_VARIABLE, "outer.a1,")
     command = LocalCommand(
         ["sh", "-c", f"echo ${start_guardian.MARK_VARIABLE}"], cwd="/", env={"A": "b"}

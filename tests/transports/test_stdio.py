@@ -22,7 +22,7 @@ FRAMES = b'{"a":1}\n{"b":2}\n'
 
 
 def run(*argv: str, shell: str = "") -> subprocess.CompletedProcess[bytes]:
-    """Let an agent echo; `shell` is what a shell is told to do with its file descriptors."""
+    """Run an echoing agent; `shell` redirects its file descriptors."""
     command = ["sh", "-c", f'exec "$@" {shell}', "sh", *AGENT, *argv]
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return subprocess.run(
@@ -31,7 +31,7 @@ def run(*argv: str, shell: str = "") -> subprocess.CompletedProcess[bytes]:
 
 
 @requirement("R-STDIO-04", "R-STDIO-01")
-def test_only_frames_get_to_stdout_and_all_else_to_stderr_in_order() -> None:
+def test_only_frames_reach_stdout_and_other_output_goes_to_stderr_in_order() -> None:
     done = run("print")
     assert done.stdout == FRAMES
     assert done.stderr.decode().splitlines() == [
@@ -54,11 +54,11 @@ def test_only_the_transport_reads_stdin() -> None:
     assert done.stderr == b"left for children b'', for us ''\n"
 
 
-def test_what_is_printed_after_closing_goes_to_stdout_again() -> None:
+def test_print_after_close_goes_to_stdout_again() -> None:
     assert run("later").stdout == FRAMES + b"later\n"
 
 
-def test_program_that_only_serves_keeps_its_last_prints_from_the_wire() -> None:
+def test_last_prints_of_a_serving_program_are_not_sent() -> None:
     done = run("later", "keep")
     assert (done.stdout, done.stderr) == (FRAMES, b"later\n")
 
@@ -94,7 +94,7 @@ def test_agent_runs_with_any_standard_files(shell: str, stdout: bytes) -> None:
     assert (done.stdout, done.stderr, done.returncode) == (stdout, b"", 0)
 
 
-def test_nothing_is_printed_into_the_wire_when_stderr_is_closed() -> None:
+def test_print_does_not_reach_the_peer_when_stderr_is_closed() -> None:
     assert run("print", shell="2>&-").stdout == FRAMES
 
 
@@ -107,7 +107,7 @@ def echoing(stdin: int, stdout: int) -> Iterator[subprocess.Popen[bytes]]:
             agent.kill()
 
 
-def test_stdin_and_stdout_can_be_one_socket() -> None:
+def test_stdin_and_stdout_can_be_the_same_socket() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs, echoing(theirs.fileno(), theirs.fileno()) as agent:
         ours.sendall(FRAMES)
@@ -117,11 +117,11 @@ def test_stdin_and_stdout_can_be_one_socket() -> None:
             received += ours.recv(100)
         assert received == FRAMES
         assert agent.wait(10) == 0
-        # It was set for the time of the connection only, on what is ours as well.
+        # Our own copy too is changed for the time of the connection only.
         assert os.get_blocking(theirs.fileno())
 
 
-def test_stdin_can_be_a_named_pipe_whose_writer_has_gone(tmp_path: Path) -> None:
+def test_stdin_can_be_a_named_pipe_whose_writer_has_closed(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     read_fd = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     os.close(os.open(tmp_path / "pipe", os.O_WRONLY))
@@ -140,7 +140,7 @@ def test_stdin_can_have_ended_before_the_start() -> None:
         os.close(read_fd)
 
 
-def test_terminal_is_not_changed_for_others_while_in_use() -> None:
+def test_terminal_is_not_changed_for_other_processes() -> None:
     ours, theirs = pty.openpty()
     try:
         tty.setraw(theirs, termios.TCSANOW)
@@ -154,7 +154,7 @@ def test_terminal_is_not_changed_for_others_while_in_use() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to open a pipe once more")
-def test_pipes_are_not_changed_for_others_while_in_use() -> None:
+def test_pipes_are_not_changed_for_other_processes() -> None:
     their_in, our_out = os.pipe()
     our_in, their_out = os.pipe()
     try:
@@ -169,7 +169,7 @@ def test_pipes_are_not_changed_for_others_while_in_use() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to measure memory")
-def test_line_without_end_is_refused_in_bounded_memory() -> None:
+def test_endless_line_is_rejected_in_bounded_memory() -> None:
     with subprocess.Popen([*AGENT, "echo"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
         assert agent.stdin is not None
         assert agent.stdout is not None
@@ -185,7 +185,7 @@ def test_line_without_end_is_refused_in_bounded_memory() -> None:
         assert answer["peak"] < 150_000  # KiB
 
 
-def test_second_transport_is_refused_while_the_first_has_them() -> None:
+def test_second_transport_is_rejected_while_the_first_is_open() -> None:
     code = (
         "from accord.transports.stdio import stdio\n"
         "from accord.errors import TransportError\n"
@@ -197,7 +197,7 @@ def test_second_transport_is_refused_while_the_first_has_them() -> None:
     assert done.stderr == b"stdin and stdout are used by another transport\n"
 
 
-def test_both_are_given_back_and_can_be_taken_again() -> None:
+def test_stdin_and_stdout_are_restored_and_can_be_used_again() -> None:
     code = """
 import asyncio, os, sys
 from accord.testing import Recorder
@@ -231,7 +231,7 @@ print(input())
         assert child.stdout.read() == b"printed\nprinted\ntyped\n"
 
 
-def test_captured_stdout_is_left_alone() -> None:
+def test_captured_stdout_is_not_replaced() -> None:
     code = (
         "import contextlib, io, sys\n"
         "from accord.transports.stdio import stdio\n"
@@ -243,7 +243,7 @@ def test_captured_stdout_is_left_alone() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_importing_it_brings_nothing_beyond_asyncio_and_msgspec() -> None:
+def test_import_loads_only_asyncio_and_msgspec() -> None:
     code = (
         "import asyncio, msgspec, sys; before = set(sys.modules)\n"
         "import accord.transports.stdio\n"

@@ -1,4 +1,4 @@
-"""The workflows of GitHub Actions are valid, and say that they are untried."""
+"""The workflows of GitHub Actions are valid, and state that they are untried."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_workflows_on_pages_pass_actionlint(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_wrong_workflow_does_not_pass(tmp_path: Path) -> None:
+def test_invalid_workflow_does_not_pass(tmp_path: Path) -> None:
     file = tmp_path / "wrong.yml"
     file.write_text("on: push\njobs: {a: {runs-on: ubuntu-latest, steps: [{run: 'x ${{ y }}'}]}}\n")
     done = actionlint(file)
@@ -59,7 +59,7 @@ def test_wrong_workflow_does_not_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
-def test_workflow_says_that_it_is_untried(file: Path) -> None:
+def test_workflow_states_that_it_is_untried(file: Path) -> None:
     assert file.read_text("utf-8").startswith("# Untried")
 
 

@@ -1,6 +1,6 @@
-"""Real agents that start without an account and without a model, driven by our clients.
+"""Real agents that start without an account and without a model, with Accord's clients.
 
-Installed by `tests/interop/install.sh real`.
+They are installed by `tests/interop/install.sh real`.
 """
 
 import os
@@ -20,7 +20,7 @@ from requirement import requirement
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
-# fast-agent only repeats what it is told; minion has a canned turn when a key is set but no model.
+# fast-agent repeats the prompt; minion has a canned turn with a key and without a model.
 COMMANDS = {
     "fast-agent": ("fast-agent-acp", "--model", "passthrough"),
     "minion": ("mcode", "acp"),
@@ -28,7 +28,7 @@ COMMANDS = {
 
 
 class Screen(v1.ClientRole):
-    """Keeps what the agent shows."""
+    """Records what the agent shows."""
 
     def __init__(self) -> None:
         self.updates: list[v1.SessionUpdate] = []
@@ -52,12 +52,12 @@ class Screen(v1.ClientRole):
 
 
 class Unused(v2.ClientRole):
-    """Offers v2, which none of these agents speaks, whatever it says."""
+    """Supports v2, which none of these agents does, whatever they claim."""
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A fresh repository, and a home that nothing is known of."""
+    """Return a new repository with an empty home directory."""
     (tmp_path / "home").mkdir()
     (tmp_path / "repository").mkdir()
     subprocess.run(["git", "init", "--quiet", str(tmp_path / "repository")], check=True)
@@ -65,7 +65,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def command(name: str) -> list[str]:
-    """Return how to start an agent; skip or fail without it."""
+    """Return the command of an agent; skip or fail if it is not installed."""
     program, *options = COMMANDS[name]
     path = python(name).with_name(program)
     if path.exists():
@@ -80,7 +80,7 @@ def command(name: str) -> list[str]:
 
 
 def environment(place: Path) -> dict[str, str | None]:
-    """Return the changes that leave an agent with nothing of this machine's user."""
+    """Return environment variables that hide the user's data on this machine."""
     keys = ("PATH", "LANG", "PYTHONPYCACHEPREFIX")
     kept = {key: os.environ[key] for key in keys if key in os.environ}
     env: dict[str, str | None] = dict.fromkeys(os.environ)
@@ -110,7 +110,7 @@ async def test_fast_agent_repeats_the_prompt(place: Path):
     assert screen.text == "Hello there"
 
 
-async def test_fast_agent_says_v2_and_is_spoken_to_in_v1(place: Path):
+async def test_fast_agent_claims_v2_and_is_used_in_v1(place: Path):
     screen = Screen()
     agent = await one_prompt("fast-agent", place, screen, Unused())
     assert isinstance(agent, v1.RemoteAgent)
@@ -137,7 +137,7 @@ async def test_minion_runs_its_canned_turn(place: Path):
 async def session_with(
     name: str, place: Path
 ) -> AsyncGenerator[tuple[accord.ConnectedAgent, accord.ClientSession], None]:
-    """Open a session as users of `accord.connect` do."""
+    """Open a session with `accord.connect`."""
     repository = place / "repository"
     async with accord.connect(
         command(name),
@@ -152,7 +152,7 @@ async def session_with(
 
 
 @requirement("R-INIT-14")
-async def test_connect_has_two_turns_with_fast_agent(place: Path):
+async def test_connect_runs_two_turns_with_fast_agent(place: Path):
     async with session_with("fast-agent", place) as (agent, session):
         assert agent.info.name
         assert session.transcript.mode_option
@@ -168,7 +168,7 @@ async def test_connect_has_two_turns_with_fast_agent(place: Path):
 
 
 @requirement("R-INIT-14")
-async def test_connect_has_a_turn_with_minion(place: Path):
+async def test_connect_runs_a_turn_with_minion(place: Path):
     async with session_with("minion", place) as (_, session):
         async with session.prompt("Hello there") as turn:
             events = [event async for event in turn]
@@ -179,7 +179,7 @@ async def test_connect_has_a_turn_with_minion(place: Path):
         assert any(isinstance(event, accord.Thought) for event in events)
 
 
-def test_ask_asks_a_real_agent(place: Path):
+def test_ask_works_with_a_real_agent(place: Path):
     answer = accord.ask(
         command("fast-agent"),
         "Hello there",

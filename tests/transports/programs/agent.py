@@ -1,4 +1,4 @@
-"""An agent that does what its first argument says with stdin and stdout taken, and echoes."""
+"""An agent that runs its first argument while the transport has stdin and stdout, and echoes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Echo(Recorder):
         transport.write(frames)
 
     def frame_refused(self, limit: int, head: bytes = b"") -> None:
-        # Not `getrusage`: that counts what the parent had when it started us.
+        # Not `getrusage`: it includes the memory of the parent before the start.
         (peak,) = re.findall(rb"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_bytes())
         transport.write([b'{"refused":%d,"peak":%d}' % (limit, int(peak))])
 

@@ -1,6 +1,6 @@
-"""Starts a child in its group, one in a session of its own, and a daemon; prints all numbers.
+"""Starts a child in its group, one in its own session, and a daemon; prints all process ids.
 
-`stubborn`: none of them obeys SIGTERM. `eof`: leaves when its stdin ends; `done`: at once.
+`stubborn`: all of them ignore SIGTERM. `eof`: exits when its stdin ends; `done`: exits at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if "stubborn" in sys.argv:
 
 
 def start(*, session: bool = False, twice: bool = False) -> int:
-    """Fork a process that waits for a signal; return its number."""
+    """Fork a process that waits for a signal; return its process id."""
     read, write = os.pipe()
     first = os.fork()
     if first == 0:

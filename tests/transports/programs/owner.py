@@ -1,4 +1,4 @@
-"""Owns a family: as a command, or as an agent. Prints what the family prints, then waits."""
+"""Starts a family, as a command or as an agent; prints the output of the family, then waits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _write(text: bytes) -> None:
 async def main() -> None:
     kind, *how = sys.argv[1:]
     if "fork" in how:
-        # It holds what it inherits, and outlives us.
+        # It keeps inherited descriptors open, and outlives this process.
         before = LocalCommand(["true"], cwd="/")
         await before.wait()
         if os.fork() == 0:

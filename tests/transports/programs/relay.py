@@ -1,4 +1,4 @@
-"""An agent that hands everything on: between its stdin and stdout and a socket."""
+"""An agent that forwards everything between its stdin and stdout and a socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accord.transports.stdio import stdio
 
 
 class Side:
-    """Hears one transport, writes to the other."""
+    """Receives from one transport and writes to the other."""
 
     def __init__(self, here: Transport, there: Transport) -> None:
         self.here = here

@@ -1,4 +1,4 @@
-"""A process that does not obey, with a child that does not either; says who they are."""
+"""A process that ignores SIGTERM, with a child that does too; prints both process ids."""
 
 from __future__ import annotations
 

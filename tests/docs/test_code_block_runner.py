@@ -1,4 +1,4 @@
-"""What runs the docs is itself tested."""
+"""The runner of the docs' code blocks."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def test_blocks_are_found_with_language_and_line() -> None:
     ]
 
 
-def test_block_in_a_list_loses_its_indent() -> None:
+def test_indent_of_a_block_in_a_list_is_removed() -> None:
     (block,) = extract("1. Do:\n\n   ```python\n   if x:\n       y()\n   ```\n")
     assert block.code == "if x:\n    y()\n"
 
 
-def test_longer_fence_holds_shorter_ones() -> None:
+def test_longer_fence_contains_shorter_ones() -> None:
     (block,) = extract("````markdown\n```python\nx\n```\n````\n")
     assert block.language == "markdown"
     assert block.code == "```python\nx\n```\n"
 
 
-def test_note_belongs_to_the_next_block_only() -> None:
+def test_comment_applies_to_the_next_block_only() -> None:
     first, second = extract("<!-- skip: why -->\n\n```python\n```\n```python\n```\n")
     assert (first.note, first.value) == ("skip", "why")
     assert second.note == ""
@@ -49,12 +49,12 @@ def test_note_belongs_to_the_next_block_only() -> None:
     ],
     ids=["skip without reason", "file without name", "note without block", "block without end"],
 )
-def test_page_that_means_something_else_is_refused(page: str) -> None:
+def test_unknown_comment_is_an_error(page: str) -> None:
     with pytest.raises(ValueError, match=r"^line \d+: "):
         extract(page)
 
 
-def test_skipped_blocks_and_pictures_are_left_alone() -> None:
+def test_skipped_blocks_and_pictures_do_not_run() -> None:
     page = "<!-- skip: w -->\n```python\n1/0\n```\n```text\nx\n```\n"
     assert not [block for block in extract(page) if wanted(block)]
 
@@ -63,7 +63,7 @@ def test_blocks_of_a_page_share_their_names(tmp_path: Path) -> None:
     assert run("```python\nx = 1\n```\n```python\ny = x + 1\n```\n", tmp_path)["y"] == 2
 
 
-def test_async_block_awaits_on_the_page_s_loop(tmp_path: Path) -> None:
+def test_async_block_runs_on_the_loop_of_the_page(tmp_path: Path) -> None:
     page = (
         "```python\nimport asyncio\n```\n"
         "<!-- async -->\n```python\nfuture = asyncio.get_running_loop().create_future()\n"
@@ -73,7 +73,7 @@ def test_async_block_awaits_on_the_page_s_loop(tmp_path: Path) -> None:
     assert run(page, tmp_path)["x"] == 3
 
 
-def test_await_without_the_note_is_an_error(tmp_path: Path) -> None:
+def test_await_without_the_comment_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SyntaxError):
         run("```python\nawait x\n```\n", tmp_path)
 
@@ -84,7 +84,7 @@ def test_failure_names_the_line_of_the_page(tmp_path: Path) -> None:
     assert caught.traceback[-1].lineno + 1 == 5
 
 
-def test_file_is_written_and_run_with_its_output_compared(tmp_path: Path) -> None:
+def test_file_is_written_and_run_and_its_output_compared(tmp_path: Path) -> None:
     page = (
         "<!-- file: a.py -->\n```python\nprint('hi')\n```\n"
         "<!-- run -->\n```console\n$ python a.py\n{}\n```\n"
@@ -94,7 +94,7 @@ def test_file_is_written_and_run_with_its_output_compared(tmp_path: Path) -> Non
         run(page.format("ho"), tmp_path)
 
 
-def test_command_that_fails_is_shown_with_its_errors(tmp_path: Path) -> None:
+def test_failed_command_is_shown_with_its_errors(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="No such file"):
         run("<!-- run -->\n```console\n$ python missing.py\n```\n", tmp_path)
 
@@ -109,7 +109,7 @@ def test_commands_are_split_from_their_output() -> None:
     assert commands(block) == [("python a", "one\ntwo\n"), ("python b", "")]
 
 
-def test_command_that_is_shown_exists() -> None:
+def test_existing_command_is_accepted() -> None:
     for command in (
         "make test  # all",
         "make PYTHON=/x/python setup",
@@ -133,7 +133,7 @@ def test_command_that_is_shown_exists() -> None:
         "rm -rf x",
     ],
 )
-def test_command_that_does_not_exist_is_found(command: str) -> None:
+def test_missing_command_is_an_error(command: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         look_up(command)
 
@@ -143,12 +143,12 @@ def test_json_is_parsed(tmp_path: Path) -> None:
         run("```json\n{x}\n```\n", tmp_path)
 
 
-def test_language_that_nobody_can_run_is_skipped_with_a_reason(tmp_path: Path) -> None:
+def test_unknown_language_needs_a_skip_with_a_reason(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="can only be skipped"):
         run("```lua\nx()\n```\n", tmp_path)
 
 
-def test_tests_are_run_by_pytest(tmp_path: Path) -> None:
+def test_pytest_blocks_are_run_by_pytest(tmp_path: Path) -> None:
     run("<!-- pytest -->\n```python\nasync def test_it(): assert 1\n```\n", tmp_path)
     with pytest.raises(AssertionError, match="1 failed"):
         run("<!-- pytest -->\n```python\nasync def test_it(): assert 0\n```\n", tmp_path)

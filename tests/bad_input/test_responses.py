@@ -1,4 +1,4 @@
-"""Answers that are none, and other things that an agent should not send to our client."""
+"""Malformed responses, and other messages that an agent must not send to a client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNMATCHED = "! ignored a message: a response that matches no request"
 
 @pytest.fixture
 def client() -> Iterator[Program]:
-    """Our client, which asks two questions one after the other."""
+    """Run Accord's client, which sends two requests one after the other."""
     with program("client.py", "plain", "2") as running:
         greet(running)
         yield running
@@ -31,7 +31,7 @@ def greet(running: Program) -> None:
 
 
 def outcome_of(client: Program, line: bytes) -> str:
-    """Answer the first question with a line, the second well; return what came of the first."""
+    """Answer one request with a line, the next correctly; return the result of the first."""
     first = client.receive()
     assert (first["method"], first["params"]) == ("_question", {"number": 0})
     client.write(line.replace(b'"ID"', json.dumps(first["id"]).encode()) + b"\n")
@@ -41,7 +41,7 @@ def outcome_of(client: Program, line: bytes) -> str:
 
 
 def finish(client: Program) -> None:
-    """Answer the next question well; nothing else may have come from the client."""
+    """Answer the next request correctly; the client must not have sent anything else."""
     question = client.receive()
     assert question.get("method") == "_question"
     client.send(answer(question["id"], LAST))
@@ -70,7 +70,7 @@ def finish(client: Program) -> None:
     ],
     ids=json.dumps,
 )
-def test_a_malformed_answer_fails_its_call_and_is_not_answered(
+def test_malformed_response_fails_its_call_and_is_not_answered(
     fields: dict[str, Any], client: Program
 ) -> None:
     line = json.dumps({"jsonrpc": "2.0", "id": "ID", **fields}).encode()
@@ -78,7 +78,7 @@ def test_a_malformed_answer_fails_its_call_and_is_not_answered(
 
 
 @requirement("R-GEN-04")
-def test_an_answer_with_result_and_error_is_an_error(client: Program) -> None:
+def test_response_with_result_and_error_is_an_error(client: Program) -> None:
     error = {"code": -32000, "message": "log in"}
     line = json.dumps({"jsonrpc": "2.0", "id": "ID", "result": 5, "error": error}).encode()
     assert outcome_of(client, line) == "AuthRequired log in (-32000)"
@@ -86,7 +86,7 @@ def test_an_answer_with_result_and_error_is_an_error(client: Program) -> None:
 
 @requirement("R-ERR-01", "R-ERR-02")
 @pytest.mark.parametrize("data", [None, 5, "text", {"a": [1]}])
-def test_any_data_of_an_error_is_taken(data: object, client: Program) -> None:
+def test_error_with_any_data_is_accepted(data: object, client: Program) -> None:
     error = {"code": 77, "message": "odd", "data": data}
     line = json.dumps({"jsonrpc": "2.0", "id": "ID", "error": error}).encode()
     said = "odd: text" if data == "text" else "odd"
@@ -94,12 +94,12 @@ def test_any_data_of_an_error_is_taken(data: object, client: Program) -> None:
 
 
 @requirement("R-STDIO-11")
-def test_an_answer_with_broken_utf_8_or_a_lone_surrogate_is_taken(client: Program) -> None:
+def test_response_with_invalid_utf_8_or_a_lone_surrogate_is_accepted(client: Program) -> None:
     line = b'{"jsonrpc":"2.0","id":"ID","result":["\xff","\\ud83d"]}'
     assert outcome_of(client, line) == r"answered ['\ufffd', '\ud83d']"
 
 
-def test_an_error_with_a_lone_surrogate_is_taken(client: Program) -> None:
+def test_error_with_a_lone_surrogate_is_accepted(client: Program) -> None:
     line = b'{"jsonrpc":"2.0","id":"ID","error":{"code":1,"message":"a\xff","data":"\\ud83d"}}'
     assert outcome_of(client, line).startswith("RequestError a")
 
@@ -107,7 +107,7 @@ def test_an_error_with_a_lone_surrogate_is_taken(client: Program) -> None:
 @requirement("R-ERR-04", "R-GEN-06")
 @pytest.mark.parametrize("request_id", [99, -1, "0", "01", None, 1.5, 2**70, [], {}])
 @pytest.mark.parametrize("what", [{"result": 5}, {"error": {"code": 1, "message": "text"}}, {}])
-def test_an_answer_to_no_request_of_ours_is_reported_and_ignored(
+def test_response_without_a_request_is_logged_and_ignored(
     request_id: object, what: dict[str, Any], client: Program
 ) -> None:
     client.send({"jsonrpc": "2.0", "id": request_id, **what})
@@ -120,7 +120,7 @@ def test_an_answer_to_no_request_of_ours_is_reported_and_ignored(
 
 
 @requirement("R-ERR-04")
-def test_a_second_answer_to_a_request_is_reported_and_ignored(client: Program) -> None:
+def test_second_response_to_a_request_is_logged_and_ignored(client: Program) -> None:
     good = json.dumps(answer("ID", "good")).encode()
     bad = json.dumps({"jsonrpc": "2.0", "id": "ID", "error": {}}).encode()
     first = client.receive()["id"]
@@ -131,9 +131,7 @@ def test_a_second_answer_to_a_request_is_reported_and_ignored(client: Program) -
 
 @requirement("R-GEN-06", "R-ERR-04")
 @pytest.mark.parametrize("wrong", [b'"%d"', b"%d.0"])
-def test_an_answer_under_the_id_in_another_type_fails_its_call(
-    wrong: bytes, client: Program
-) -> None:
+def test_response_with_the_id_in_another_type_fails_its_call(wrong: bytes, client: Program) -> None:
     question = client.receive()
     client.write(b'{"jsonrpc":"2.0","id":%b,"result":5}\n' % (wrong % question["id"]))
     assert client.err_line().startswith("RemoteProtocolError _question: the response has the id ")
@@ -142,7 +140,9 @@ def test_an_answer_under_the_id_in_another_type_fails_its_call(
 
 @requirement("R-ERR-03", "R-BATCH-10")
 @pytest.mark.parametrize("line", [b"Starting up...", b"[]", b'{"jsonrpc":"2.0","method":5}'])
-def test_what_is_no_message_is_refused_by_a_client_too(line: bytes, client: Program) -> None:
+def test_invalid_message_is_answered_with_an_error_by_a_client_too(
+    line: bytes, client: Program
+) -> None:
     question = client.receive()
     client.write(line + b"\n")
     refusal = client.receive()
@@ -154,7 +154,7 @@ def test_what_is_no_message_is_refused_by_a_client_too(line: bytes, client: Prog
 
 
 @requirement("R-BATCH-10", "R-BATCH-12")
-def test_an_answer_in_a_batch_answers_nothing(client: Program) -> None:
+def test_response_in_a_batch_is_ignored(client: Program) -> None:
     question = client.receive()
     client.send([answer(question["id"], "batched")])
     assert client.receive()["error"]["code"] == -32600
@@ -175,13 +175,13 @@ def test_an_answer_in_a_batch_answers_nothing(client: Program) -> None:
     ],
     ids=json.dumps,
 )
-def test_a_notification_that_cannot_be_read_is_dropped(message: object, client: Program) -> None:
+def test_malformed_notification_is_dropped(message: object, client: Program) -> None:
     client.send(message)
     assert outcome_of(client, json.dumps(answer("ID", "good")).encode()) == "answered 'good'"
 
 
 @requirement("R-STDIO-03")
-def test_an_update_with_a_lone_surrogate_reaches_its_handler(client: Program) -> None:
+def test_update_with_a_lone_surrogate_reaches_its_handler(client: Program) -> None:
     content = {"type": "text", "text": "a\ud83d"}
     update = {"sessionUpdate": "agent_message_chunk", "content": content}
     client.send(notification("session/update", {"sessionId": "s", "update": update}))
@@ -197,7 +197,7 @@ def finish_both(client: Program) -> None:
 
 
 @requirement("R-ERR-01")
-def test_a_request_that_the_client_did_not_offer_is_unknown(client: Program) -> None:
+def test_unsupported_request_is_answered_with_method_not_found(client: Program) -> None:
     question = client.receive()
     params = {"sessionId": "s", "path": "/home/me/a"}
     refusal = client.ask(request(1, "fs/read_text_file", params))
@@ -208,7 +208,7 @@ def test_a_request_that_the_client_did_not_offer_is_unknown(client: Program) -> 
 
 
 @pytest.mark.parametrize("rest", [b"", b'{"jsonrpc":"2.0","id":'])
-def test_calls_fail_when_the_agent_hangs_up(rest: bytes, client: Program) -> None:
+def test_calls_fail_when_the_agent_disconnects(rest: bytes, client: Program) -> None:
     client.receive()
     client.write(rest)
     client.close_input()
@@ -218,7 +218,7 @@ def test_calls_fail_when_the_agent_hangs_up(rest: bytes, client: Program) -> Non
     assert client.wait() == 0
 
 
-def test_a_handler_that_ignores_its_cancellation_does_not_hold_up_the_close() -> None:
+def test_handler_that_ignores_its_cancellation_does_not_delay_the_close() -> None:
     with program("client.py", "stubborn", "1") as running:
         greet(running)
         question = running.receive()

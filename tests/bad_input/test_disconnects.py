@@ -1,4 +1,4 @@
-"""Every way in which the other side can be gone; the agent exits and leaves nothing behind."""
+"""Every way in which the client can disconnect; the agent exits and leaves nothing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 from bad_input.raw import agent, answer, prompt, request
 from requirement import requirement
 
-CLEAN = "left 0\n"  # what the agent says when no task of its own is left
+CLEAN = "left 0\n"  # reported by the agent when none of its tasks is left
 
 
 @requirement("R-STDIO-07")
-def test_an_agent_whose_input_ends_exits() -> None:
+def test_agent_exits_when_its_input_ends() -> None:
     with agent() as running:
         running.close_input()
         assert running.wait() == 0
@@ -19,7 +19,7 @@ def test_an_agent_whose_input_ends_exits() -> None:
 
 
 @requirement("R-STDIO-11")
-def test_the_last_request_needs_no_newline() -> None:
+def test_last_request_needs_no_newline() -> None:
     with agent() as running:
         running.write(json.dumps(request(1, "_echo", 5)).encode())
         running.close_input()
@@ -28,7 +28,7 @@ def test_the_last_request_needs_no_newline() -> None:
 
 
 @requirement("R-STDIO-11")
-def test_the_last_request_is_answered_though_it_takes_a_while() -> None:
+def test_last_request_is_answered_although_it_takes_time() -> None:
     with agent() as running:
         running.write(json.dumps(prompt(1, "hi")).encode())
         running.close_input()
@@ -39,7 +39,7 @@ def test_the_last_request_is_answered_though_it_takes_a_while() -> None:
 
 
 @requirement("R-STDIO-11", "R-ERR-03")
-def test_the_end_in_the_middle_of_a_line_is_a_parse_error() -> None:
+def test_end_in_the_middle_of_a_line_is_a_parse_error() -> None:
     with agent() as running:
         running.write(json.dumps(request(1, "_echo", 5)).encode()[:-9])
         running.close_input()
@@ -50,7 +50,7 @@ def test_the_end_in_the_middle_of_a_line_is_a_parse_error() -> None:
 
 
 @requirement("R-REQCAN-13", "R-REQCAN-08")
-def test_the_end_during_a_turn_cancels_its_handler() -> None:
+def test_end_during_a_turn_cancels_its_handler() -> None:
     with agent() as running:
         running.send(prompt(1, "hang"), request(2, "_hold"))
         assert running.err_line() == "hanging"
@@ -60,7 +60,7 @@ def test_the_end_during_a_turn_cancels_its_handler() -> None:
 
 
 @requirement("R-REQCAN-13")
-def test_both_ends_gone_during_a_turn_cancel_its_handler() -> None:
+def test_closing_both_pipes_during_a_turn_cancels_its_handler() -> None:
     with agent() as running:
         running.send(prompt(1, "hang"))
         assert running.err_line() == "hanging"
@@ -71,7 +71,7 @@ def test_both_ends_gone_during_a_turn_cancel_its_handler() -> None:
 
 
 @requirement("R-REQCAN-13")
-def test_a_handler_that_ignores_its_cancellation_does_not_hold_up_the_end() -> None:
+def test_handler_that_ignores_its_cancellation_does_not_delay_the_exit() -> None:
     with agent() as running:
         running.send(prompt(1, "stubborn"))
         assert running.err_line() == "stubborn"
@@ -80,7 +80,7 @@ def test_a_handler_that_ignores_its_cancellation_does_not_hold_up_the_end() -> N
         assert "does not stop when cancelled" in running.stderr()
 
 
-def test_an_agent_that_nobody_reads_any_more_stops_streaming() -> None:
+def test_agent_whose_output_is_closed_stops_streaming() -> None:
     with agent() as running:
         running.send(prompt(1, "stream 100000000"))
         running.line()
@@ -90,7 +90,7 @@ def test_an_agent_that_nobody_reads_any_more_stops_streaming() -> None:
         assert running.stderr() == CLEAN
 
 
-def test_an_agent_whose_client_dies_while_it_streams_exits() -> None:
+def test_agent_exits_when_its_client_dies_during_a_stream() -> None:
     with agent() as running:
         running.send(prompt(1, "stream 100000000"))
         running.line()
