@@ -37,6 +37,7 @@ async def suggesting() -> AsyncGenerator[RemoteAgent, None]:
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(accord.serve(NextEditsScriptAgent(), there, limits=QUICK))
         async with connect(here, NesClient(), limits=QUICK) as remote:
+            assert isinstance(remote, RemoteAgent)
             yield remote
 
 
@@ -156,6 +157,7 @@ async def test_role_advertises_the_capability_of_its_methods() -> None:
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(serve(there, Role(), limits=QUICK))
         async with connect(here, NesClient(), limits=QUICK) as remote:
+            assert isinstance(remote, RemoteAgent)
             assert remote.supports("start_nes")
             assert not remote.supports("did_open_document")
             assert (await remote.start_nes(t.StartNesRequest())).session_id == "one"
@@ -182,6 +184,8 @@ async def test_agents_without_suggestions_reject_their_methods() -> None:
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         group.create_task(accord.serve(Agent(), there, limits=QUICK))
         async with connect(here, NesClient(), limits=QUICK) as remote:
-            assert remote.initialized.agent_capabilities.nes is None
+            assert isinstance(remote, RemoteAgent)
+            capabilities: Any = remote.initialized.agent_capabilities
+            assert capabilities.nes is None
             with pytest.raises(NotOffered):
                 await remote.start_nes(t.StartNesRequest())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 
@@ -739,3 +739,18 @@ async def test_null_result_is_accepted_if_nothing_is_required() -> None:
         setting = asyncio.create_task(agent.set_session_mode(mode))
         raw.answer((await raw.get())["id"], None)
         assert await setting == v1.SetSessionModeResponse()
+
+
+async def test_connect_yields_the_remote_of_the_given_roles() -> None:
+    here, there = pair()
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        group.create_task(serve(there, Agent1(), limits=QUICK))
+        async with connect(here, Client1(), limits=QUICK) as remote:
+            assert_type(remote, v1.RemoteAgent)
+            assert type(remote) is v1.RemoteAgent
+    here, there = pair()
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        group.create_task(serve(there, Agent2(), limits=QUICK))
+        async with connect(here, Client1(), Client2(), limits=QUICK) as either:
+            assert_type(either, v1.RemoteAgent | v2.RemoteAgent)
+            assert type(either) is v2.RemoteAgent

@@ -10,7 +10,7 @@ __all__ = ("command",)
 
 _NAME = click.Argument(["name"], type=click.Choice(AGENTS), required=False)
 
-command = click.Command(
+command: click.Command = click.Command(
     "agent",
     params=[
         _NAME,

@@ -43,8 +43,8 @@ from accord.version import ProtocolVersion, __version__
 
 if TYPE_CHECKING:
     from accord import v1, v2
-    from accord.client.shared_role import SharedClientRole
-    from accord.roles.binding import Remote
+    from accord.roles.binding import Role
+    from accord.roles.remote import Remote
 
 __all__ = ("AgentCommand", "ConnectOptions", "ConnectedAgent", "StrPath", "connect")
 
@@ -136,7 +136,7 @@ async def connect(
     )
     client_info = client_info or Implementation("accord", __version__)
 
-    def role(version: ProtocolVersion) -> roles.LazyRole:
+    def role(version: ProtocolVersion) -> roles.LazyRole[Remote]:
         return roles.LazyRole(version, lambda: _classes(version)[0](handlers, client_info))
 
     async with roles.connect(
@@ -157,7 +157,9 @@ async def connect(
             await handlers.aclose()
 
 
-def _classes(version: ProtocolVersion) -> tuple[type[SharedClientRole], type[AgentAdapter]]:
+def _classes(
+    version: ProtocolVersion,
+) -> tuple[Callable[[ClientHandlers, Implementation], Role[Remote]], type[AgentAdapter]]:
     """Import a version when it is used: most programs need only one."""
     if version == 1:
         from accord.client.v1.agent_adapter import AgentAdapterV1

@@ -8,7 +8,6 @@ from accord import v1
 from accord.errors import MethodNotFound
 from accord.nes import types as t
 from accord.nes.spec import SPEC
-from accord.roles.remote import Remote
 from accord.wire.method import Side
 
 __all__ = ("AgentRole", "ClientRole", "RemoteAgent", "RemoteClient")
@@ -71,7 +70,7 @@ class AgentRole(v1.AgentRole):
 
     spec = SPEC
     side: ClassVar[Side] = "agent"
-    remote_class: ClassVar[type[Remote]] = RemoteClient
+    remote_class: type[v1.RemoteClient] = RemoteClient
 
     def start_nes(
         self, params: t.StartNesRequest, context: v1.AgentContext
@@ -139,4 +138,4 @@ class ClientRole(v1.ClientRole):
 
     spec = SPEC
     side: ClassVar[Side] = "client"
-    remote_class: ClassVar[type[Remote]] = RemoteAgent
+    remote_class: type[v1.RemoteAgent] = RemoteAgent

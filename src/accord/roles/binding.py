@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from msgspec import Raw
 
@@ -35,9 +35,10 @@ log: logging.Logger = logging.getLogger("accord.connection.connection")
 
 # Makes the context of a handler from the connection, the request's id and what calls the peer.
 ContextFactory: TypeAlias = Callable[[Connection, RequestId, Any], Context]
+RemoteT_co = TypeVar("RemoteT_co", bound=Remote, covariant=True)
 
 
-class Role:
+class Role(Generic[RemoteT_co]):
     """Base class of the roles that users subclass: it serves the methods that are overridden.
 
     A class that sets `side` only declares methods. `remote_class` calls the other side, and
@@ -47,7 +48,7 @@ class Role:
     spec: ProtocolSpec
     side: ClassVar[Side]
     always_served: ClassVar[frozenset[str]] = frozenset()
-    remote_class: ClassVar[type[Remote]]
+    remote_class: type[RemoteT_co]
     context_class: ClassVar[ContextFactory]
     served: frozenset[str] | None = None  # calls; None: those whose methods are overridden
 
@@ -76,7 +77,7 @@ class Role:
         """
 
 
-def check_offered_methods(role: Role, offer: str, *calls: str) -> None:
+def check_offered_methods(role: Role[Any], offer: str, *calls: str) -> None:
     """Raise `LocalProtocolError` unless a role serves the methods that an attribute implies."""
     by_call = {method.call: method for method in role.spec.methods}
     if absent := [call for call in calls if not _serves(role, by_call[call])]:
@@ -85,7 +86,7 @@ def check_offered_methods(role: Role, offer: str, *calls: str) -> None:
         )
 
 
-def _serves(role: Role, method: Method) -> bool:
+def _serves(role: Role[Any], method: Method) -> bool:
     """Return True if a role serves a method: it overrides it, or always serves it."""
     if method.to != role.side:
         return False
@@ -97,7 +98,7 @@ def _serves(role: Role, method: Method) -> bool:
     return owner is not None and "side" not in owner.__dict__
 
 
-def derived_capabilities(role: Role) -> Any:
+def derived_capabilities(role: Role[Any]) -> Any:
     """Return the capabilities that the served methods of a role imply.
 
     Raise `LocalProtocolError` if a role serves only some of the methods of a capability.
@@ -133,7 +134,7 @@ def derived_capabilities(role: Role) -> Any:
 
 
 def routes_for(
-    role: Role,
+    role: Role[Any],
     capabilities: Mapping[str, Any],
     context: Callable[[RequestId], Context],
 ) -> Routes:
@@ -171,7 +172,7 @@ def routes_for(
     )
 
 
-def _route(role: Role, method: Method, capabilities: Mapping[str, Any]) -> Route:
+def _route(role: Role[Any], method: Method, capabilities: Mapping[str, Any]) -> Route:
     """Return the route of a method; its decoder is compiled on first use."""
 
     def compile_and_decode(text: bytes | Raw) -> Any:
@@ -217,7 +218,7 @@ def _checked(
     return decode_checked
 
 
-def _extension(role: Role, method: str, is_request: bool) -> Route | None:
+def _extension(role: Role[Any], method: str, is_request: bool) -> Route | None:
     handle = role.extension_request if is_request else role.extension_notification
     return Route(
         decode=decoder(Any), handler=lambda params, context: handle(method, params, context)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from accord.connection.connection import Connection, Observer
 from accord.connection.limits import Limits
@@ -17,14 +17,17 @@ from accord.roles.agent_handshake import AgentHandshake
 from accord.roles.binding import Role
 from accord.roles.client_handshake import ClientHandshake
 from accord.roles.lazy_role import LazyRole, RolesByVersion
+from accord.roles.remote import Remote
 from accord.transports.base import Transport, TransportFactory, opened
 
 __all__ = ("connect", "serve")
 
+RemoteT = TypeVar("RemoteT", bound=Remote)
+
 
 async def serve(
     transport: TransportFactory | Transport,
-    *agents: Role | LazyRole,
+    *agents: Role[Any] | LazyRole[Any],
     limits: Limits | None = None,
     observers: Sequence[Observer] = (),
 ) -> None:
@@ -46,11 +49,11 @@ async def serve(
 @asynccontextmanager
 async def connect(
     transport: TransportFactory | Transport,
-    *clients: Any,
+    *clients: Role[RemoteT] | LazyRole[RemoteT],
     limits: Limits | None = None,
     observers: Sequence[Observer] = (),
     initialize_timeout_s: float = 120.0,
-) -> AsyncGenerator[Any, None]:
+) -> AsyncGenerator[RemoteT, None]:
     """Connect to an agent, send `initialize`, and yield the agent's `Remote`.
 
     The connection is closed at the end of the block. Raise `TransportError` if the agent cannot

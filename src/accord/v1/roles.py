@@ -10,7 +10,6 @@ from accord.connection.routes import Context
 from accord.errors import MethodNotFound
 from accord.jsonrpc.message import RequestId
 from accord.roles.binding import ContextFactory, Role, check_offered_methods, derived_capabilities
-from accord.roles.remote import Remote
 from accord.v1 import types as t
 from accord.v1.remote import RemoteAgent, RemoteClient
 from accord.v1.spec import SPEC
@@ -48,7 +47,7 @@ class ClientContext(Context):
         self.agent: RemoteAgent = agent
 
 
-class AgentRole(Role):
+class AgentRole(Role[RemoteClient]):
     """An agent of version 1: override what it serves.
 
     Each method gets the params and a context, and returns the result or an awaitable of it.
@@ -57,7 +56,7 @@ class AgentRole(Role):
 
     spec = SPEC
     side: ClassVar[Side] = "agent"
-    remote_class: ClassVar[type[Remote]] = RemoteClient
+    remote_class: type[RemoteClient] = RemoteClient
     context_class: ClassVar[ContextFactory] = AgentContext
     always_served: ClassVar[frozenset[str]] = frozenset({"cancel"})
 
@@ -212,7 +211,7 @@ class AgentRole(Role):
         raise MethodNotFound
 
 
-class ClientRole(Role):
+class ClientRole(Role[RemoteAgent]):
     """A client of version 1: override what it serves.
 
     Each method gets the params and a context, and returns the result or an awaitable of it.
@@ -221,7 +220,7 @@ class ClientRole(Role):
 
     spec = SPEC
     side: ClassVar[Side] = "client"
-    remote_class: ClassVar[type[Remote]] = RemoteAgent
+    remote_class: type[RemoteAgent] = RemoteAgent
     context_class: ClassVar[ContextFactory] = ClientContext
 
     info: t.Implementation | None = None

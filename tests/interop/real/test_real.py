@@ -93,6 +93,7 @@ async def one_prompt(
     repository = place / "repository"
     start = process(*command(name), cwd=repository, env=environment(place))
     async with connect(start, *clients) as agent:
+        assert isinstance(agent, v1.RemoteAgent)
         session = await agent.new_session(v1.NewSessionRequest(cwd=str(repository), mcp_servers=[]))
         assert session.modes
         answer = await agent.prompt(

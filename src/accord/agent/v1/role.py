@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from accord import v1
 from accord.agent.mixins import AgentAuthMethod, AuthenticationMixin, overrides_auth_status
@@ -20,6 +20,7 @@ from accord.wire.base import replace
 
 if TYPE_CHECKING:
     from accord.agent.mixins import TerminalAuthMethod
+    from accord.version import ProtocolVersion
 
 __all__ = ("AgentRoleV1",)
 
@@ -40,7 +41,7 @@ _AUTH = frozenset({"authenticate", "logout", "auth_status"})
 class AgentRoleV1(SharedRole, v1.AgentRole):
     """Serves version 1 on a connection of an agent."""
 
-    version = 1
+    version: ClassVar[ProtocolVersion] = 1
 
     def __init__(self, connection: RoleConnection) -> None:
         super().__init__(connection)

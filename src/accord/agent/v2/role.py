@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from accord import v2
 from accord.agent.mixins import AgentAuthMethod, AuthenticationMixin, overrides_auth_status
@@ -19,6 +19,7 @@ from accord.wire.base import replace
 
 if TYPE_CHECKING:
     from accord.agent.mixins import TerminalAuthMethod
+    from accord.version import ProtocolVersion
 
 __all__ = ("AgentRoleV2",)
 
@@ -41,7 +42,7 @@ _AUTH = frozenset({"login", "logout", "auth_status"})
 class AgentRoleV2(SharedRole, v2.AgentRole):
     """Serves version 2 on a connection of an agent."""
 
-    version = 2
+    version: ClassVar[ProtocolVersion] = 2
 
     def __init__(self, connection: RoleConnection) -> None:
         super().__init__(connection)
