@@ -29,11 +29,11 @@ class Constructors(griffe.Extension):
         structs = {cls: struct for path, cls in classes.items() if (struct := _struct(path))}
         fields = {cls: _fields(struct, classes) for cls, struct in structs.items()}
         private = {cls.name for cls in classes.values()} - _documented()
-        _remove_labels(pkg)
         for cls in classes.values():
             if cls not in structs:
                 _describe_attributes(cls)
                 _hide_constructor(cls, private)
+        _remove_labels(pkg)
         for cls, struct in structs.items():
             try:
                 signature = inspect.signature(struct)
@@ -103,14 +103,14 @@ def _add_constructor(
 
 
 def _describe_attributes(cls: griffe.Class) -> None:
-    """Give `self.x = x` the type of the parameter, and no value."""
+    """Give `self.x = x` the type of the parameter, and hide the first values of attributes."""
     constructor = cls.members.get("__init__")
     if not isinstance(constructor, griffe.Function):
         return
     types = {parameter.name: parameter.annotation for parameter in constructor.parameters}
     for member in cls.members.values():
-        if isinstance(member, griffe.Attribute) and str(member.value) in types:
-            member.annotation = member.annotation or types[str(member.value)]
+        if isinstance(member, griffe.Attribute) and "class-attribute" not in member.labels:
+            member.annotation = member.annotation or types.get(str(member.value))
             member.value = None
 
 

@@ -190,12 +190,7 @@ class WorkActions(SessionActions):
 
 
 class Session(WorkActions):
-    """One session with one client.
-
-    `directories` are `cwd` and the additional directories that files may be in; `mcp_servers`
-    are those that the client wants the agent to use; `system_prompt` is what it wants the model
-    to be told (unstable). `data` is for the agent's own use.
-    """
+    """One session with one client."""
 
     def __init__(
         self,
@@ -213,7 +208,7 @@ class Session(WorkActions):
         self.cwd: str = core.cwd
         """The working directory of the session, an absolute path."""
         self.directories: tuple[str, ...] = core.directories
-        """Further directories that the session may use."""
+        """The directories that files may be in: `cwd` and the additional ones."""
         self.mcp_servers: tuple[McpServer, ...] = core.mcp_servers
         """The MCP servers that the client wants the agent to use."""
         self.client = client
@@ -236,7 +231,7 @@ class Session(WorkActions):
 
     @property
     def system_prompt(self) -> SystemPrompt | None:
-        """What the client wants the model to be told (unstable)."""
+        """The system prompt of the client, if it has sent one (unstable)."""
         return self._core.system_prompt
 
     @property

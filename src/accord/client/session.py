@@ -40,7 +40,7 @@ class SessionView:
         self.cwd: str = setup.cwd
         """The working directory of the session."""
         self.directories: tuple[str, ...] = setup.directories
-        """Further directories that the agent may use."""
+        """The directories that files may be in: `cwd` and the additional ones."""
         self._stream = stream
         self._adapter = adapter
         self._handlers = handlers

@@ -72,6 +72,7 @@ class TerminalTranscript:
         return f"<TerminalTranscript {self.terminal.id!r}, {state}: {len(self.output)} bytes>"
 
 
+# What `Transcript.items` has.
 Item: TypeAlias = Message | ToolCall | Compaction | SessionMessage
 
 
