@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parent.parent.parent / "src"
 LINE = '_OF_ACCORD = ("accord.nes.conformance",)\n'
 # Imports every module, then connects to an agent and asks the kit for its rules.
@@ -41,6 +43,7 @@ assert not [name for name in (*requirements(), *sys.modules) if "NES" in name or
 """
 
 
+@pytest.mark.slow  # imports every module in a new process
 def test_removing_the_folder_and_the_line_is_enough(tmp_path: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "nes")
     for package in ("accord", "accord_conformance"):
