@@ -184,7 +184,7 @@ def test_value_without_a_rule_is_reported_with_the_valid_values() -> None:
     (finding,) = talker.observer.finish().failures()
     assert finding.rule == OTHERWISE
     assert "one of delete, edit, " in finding.expected
-    assert finding.expected.endswith("as version 1 has it")
+    assert finding.expected.endswith("as defined by version 1")
     assert "values" in finding.requirement.rule
 
 

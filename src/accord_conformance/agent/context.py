@@ -112,8 +112,8 @@ class AgentContext:
         named = " or ".join(str(code) for code in codes) or "an error"
         expected = f"{named} for {why}"
         if await self.expect_response(rule, client, call, expected):
-            kept = not call.ok and (not codes or call.code in codes)
-            self.judge(rule, kept, call, expected=expected, got=describe_outcome(call))
+            passed = not call.ok and (not codes or call.code in codes)
+            self.judge(rule, passed, call, expected=expected, got=describe_outcome(call))
 
     async def expect_success(
         self, rule: str, client: ScenarioClient, call: Request, *, why: str

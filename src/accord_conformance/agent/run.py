@@ -150,10 +150,10 @@ class VersionRun:
                 self._run.result.reports.append(self._report)
             return
         self._run.result.reports.append(self._report)
-        mine = [one for one in self._run.scenarios if self._version in one.versions]
-        shared = [one for one in mine if not one.isolated]
-        waiting = [one for one in mine if one.isolated]
-        self._run.total += len(mine)
+        scenarios = [one for one in self._run.scenarios if self._version in one.versions]
+        shared = [one for one in scenarios if not one.isolated]
+        waiting = [one for one in scenarios if one.isolated]
+        self._run.total += len(scenarios)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._run_shared(shared))
             for _ in range(MAX_CONNECTIONS - 1):
@@ -165,8 +165,8 @@ class VersionRun:
     async def _negotiate(self) -> bool:
         """Return whether the agent supports this version; record the reason if not."""
         client = await self._start("handshake")
-        line = client.connection
-        lost: Exception | None = None
+        connection = client.connection
+        exit_error: Exception | None = None
         silence: NoResponse | None = None
         call: Request | None = None
         try:
@@ -176,10 +176,12 @@ class VersionRun:
             silence = NoResponse(f"no response to initialize: {_OVER_BUDGET}")
         except NoResponse as error:
             silence = error
-            said = any(frame.sender == "agent" for frame in line.observer.state.frames)
-            self._run.agent_is_silent = not said and not line.is_closed
-            if line.is_closed:
-                lost = await line.exit_error()  # before the kit stops the process
+            has_sent_frames = any(
+                frame.sender == "agent" for frame in connection.observer.state.frames
+            )
+            self._run.agent_is_silent = not has_sent_frames and not connection.is_closed
+            if connection.is_closed:
+                exit_error = await connection.exit_error()  # before the kit stops the process
         except BaseException:
             await client.aclose()
             raise
@@ -189,11 +191,11 @@ class VersionRun:
         speaks = agreed and answered == self._version and not false
         # A result with another version is judged in the run of that version.
         negotiated = agreed and not speaks and not false and answered in (1, 2)
-        await self._close("handshake", client, told=not negotiated and not false)
+        await self._close("handshake", client, with_findings=not negotiated and not false)
         if speaks:
             self._login_problem.offered = _ids(client.result.get("authMethods"))
             return True
-        veil = SecretMask(self._run.settings.env)
+        mask = SecretMask(self._run.settings.env)
         if false:
             self._run.false_v2 = make_finding(
                 "R-INIT-06",
@@ -211,14 +213,14 @@ class VersionRun:
         elif silence is not None:
             why = f"initialize failed: {silence}"
         elif call is not None and not call.ok:
-            why = f"error {_excerpt(veil(_error(call)))}"
+            why = f"error {_excerpt(mask(_error(call)))}"
         elif negotiated:
             why = f"the agent answered with version {answered}"
         else:
-            result = veil(format_value(call.result if call else None))
+            result = mask(format_value(call.result if call else None))
             why = f"no version was agreed: the agent answered {result}"
         if not negotiated and not false:
-            why += _exit_details(line, lost, await line.exit_error(), veil)
+            why += _exit_details(connection, exit_error, await connection.exit_error(), mask)
         self._run.result.unsupported[self._version] = why
         return False
 
@@ -234,14 +236,14 @@ class VersionRun:
                     async with self._run.budget_timeout():
                         await client.initialize()
             except (NoResponse, TransportError, TimeoutError) as error:
-                played = ScenarioResult(
+                result = ScenarioResult(
                     scenario=scenario.name,
                     about=scenario.about,
                     version=self._version,
                     outcome="unfinished",
                     reason=_OVER_BUDGET if isinstance(error, TimeoutError) else str(error),
                 )
-                self._add_result(played)
+                self._add_result(result)
             else:
                 ending = await self._run_scenario(scenario, client)
                 if ending not in _UNCERTAIN and not client.connection.is_closed:
@@ -263,27 +265,27 @@ class VersionRun:
         """Return whether to leave out a scenario because the agent opens no sessions."""
         if self._unanswered < _TRIES and not self._run.is_over_budget:
             return False
-        played = ScenarioResult(
+        result = ScenarioResult(
             scenario=scenario.name,
             about=scenario.about,
             version=self._version,
             outcome="unfinished",
         )
         why = _OVER_BUDGET if self._run.is_over_budget else "the agent does not respond"
-        played.reason = f"not run: {why}"
-        self._add_result(played)
+        result.reason = f"not run: {why}"
+        self._add_result(result)
         return True
 
     async def _run_scenario(
         self, scenario: Scenario[AgentContext], shared: ScenarioClient | None
     ) -> ScenarioOutcome:
-        played = ScenarioResult(
+        result = ScenarioResult(
             scenario=scenario.name, about=scenario.about, version=self._version, outcome="finished"
         )
         why = self._run.settings.skipped(scenario.name)
         if why is not None:
-            played.outcome, played.reason = "skipped", why
-            self._add_result(played)
+            result.outcome, result.reason = "skipped", why
+            self._add_result(result)
             return "skipped"
         self._run.on_start(self._version, scenario.name)
         began = time.monotonic()
@@ -307,41 +309,41 @@ class VersionRun:
                 if shared is not None:
                     await self._sync(shared)
         except LoginRequired as missed:
-            played.outcome, played.reason = "not exercised", str(missed)
+            result.outcome, result.reason = "not exercised", str(missed)
             self._login_problem.scenarios.append(scenario.name)
         except NotExercised as missed:
-            played.outcome, played.reason = "not exercised", str(missed)
+            result.outcome, result.reason = "not exercised", str(missed)
         except Advisory as objection:
-            played.outcome = "wrong" if objection.is_failure else "advised"
-            played.reason, played.advice = str(objection), objection.advice
-            played.frames = objection.frames
+            result.outcome = "wrong" if objection.is_failure else "advised"
+            result.reason, result.advice = str(objection), objection.advice
+            result.frames = objection.frames
         except NoSessionResponse as silence:
             self._unanswered += 1
-            played.outcome, played.reason = "unfinished", str(silence)
+            result.outcome, result.reason = "unfinished", str(silence)
             if self._unanswered == _TRIES:
-                played.outcome = "wrong"
-                played.reason = f"{_TRIES} requests for a session got no response"
-                played.advice = (
+                result.outcome = "wrong"
+                result.reason = f"{_TRIES} requests for a session got no response"
+                result.advice = (
                     "The other scenarios were not run, because they would time out, too."
                 )
         except (NoResponse, TransportError) as error:
-            played.outcome, played.reason = "unfinished", str(error)
+            result.outcome, result.reason = "unfinished", str(error)
         except Exception as error:  # noqa: BLE001  # an error in the kit does not end the run
             if isinstance(error, TimeoutError) and limit.expired():
-                played.outcome, played.reason = "unfinished", _OVER_BUDGET
+                result.outcome, result.reason = "unfinished", _OVER_BUDGET
             else:
-                played.outcome, played.reason = "error in the kit", repr(error)
-                played.traceback = traceback.format_exc()
+                result.outcome, result.reason = "error in the kit", repr(error)
+                result.traceback = traceback.format_exc()
         finally:
             await context.aclose()
         if shared is not None and shared.connection.is_closed:
-            if played.outcome in ("finished", "not exercised"):
-                played.outcome, played.reason = "unfinished", "the peer disconnected"
-            if played.outcome == "unfinished":
-                await self._add_exit_details(played, shared)
-        played.seconds = time.monotonic() - began
-        self._add_result(played)
-        return played.outcome
+            if result.outcome in ("finished", "not exercised"):
+                result.outcome, result.reason = "unfinished", "the peer disconnected"
+            if result.outcome == "unfinished":
+                await self._add_exit_details(result, shared)
+        result.seconds = time.monotonic() - began
+        self._add_result(result)
+        return result.outcome
 
     async def _sync(self, client: ScenarioClient) -> None:
         """Return when the agent has answered a request: then it has read all of the scenario.
@@ -381,14 +383,16 @@ class VersionRun:
         await line.open()
         return ScenarioClient(line, self._version, settings, self._folder, self._turn_timeout)
 
-    async def _close(self, name: str, client: ScenarioClient, *, told: bool = True) -> None:
+    async def _close(
+        self, name: str, client: ScenarioClient, *, with_findings: bool = True
+    ) -> None:
         """Disconnect, and add the observer's findings."""
         await client.aclose()
         report = client.connection.observer.finish()
         rules = {
             rule: found
             for rule, found in report.rules.items()
-            if told and self._version in requirements()[rule].versions
+            if with_findings and self._version in requirements()[rule].versions
         }
         report.rules = rules
         self._report.merge(report)
@@ -402,8 +406,8 @@ class VersionRun:
         """Record whether the login of the settings failed, and the number of turns."""
         call = client.login_request
         if call is not None and not call.ok:
-            veil = SecretMask(self._run.settings.env)
-            self._login_problem.error = _excerpt(veil(_error(call)))
+            mask = SecretMask(self._run.settings.env)
+            self._login_problem.error = _excerpt(mask(_error(call)))
         calls = client.connection.observer.state.requests
         self._login_problem.turns += sum(one.ok for one in calls if one.method == "session/prompt")
 
@@ -426,13 +430,13 @@ def _ids(methods: Any) -> list[str]:
 
 
 def _exit_details(
-    line: RawConnection, lost: Exception | None, ended: Exception | None, veil: SecretMask
+    line: RawConnection, lost: Exception | None, ended: Exception | None, mask: SecretMask
 ) -> str:
     """Describe how an agent exited, and its output other than frames."""
     parts = [describe_exit(lost)]
     if line.noise:
-        parts.append(f"it wrote {_excerpt(veil(line.noise[0]))!r}")
-    if words := last_stderr_lines(ended, veil):
+        parts.append(f"it wrote {_excerpt(mask(line.noise[0]))!r}")
+    if words := last_stderr_lines(ended, mask):
         parts.append("the last lines of its stderr:\n" + "\n".join(f"    {one}" for one in words))
     return "".join(f"; {part}" for part in parts if part)
 

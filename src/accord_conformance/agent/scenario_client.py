@@ -63,8 +63,8 @@ class SentPrompt:
 
     def updates(self, *kinds: str) -> list[tuple[Notification, Json]]:
         """Return the updates of the session since the prompt, only these kinds if any are given."""
-        found = self._client.updates(self.session, *kinds)
-        return [(note, update) for note, update in found if note.frame.number > self._began]
+        updates = self._client.updates(self.session, *kinds)
+        return [(note, update) for note, update in updates if note.frame.number > self._began]
 
     def states(self) -> list[tuple[Notification, Json]]:
         """Return the state updates since the prompt."""
@@ -309,14 +309,14 @@ class ScenarioClient:
 
     def updates(self, session: str, *kinds: str) -> list[tuple[Notification, Json]]:
         """Return the updates of a session, only these kinds if any are given."""
-        found: list[tuple[Notification, Json]] = []
+        updates: list[tuple[Notification, Json]] = []
         for note in self.connection.notifications:
             update = update_of(note)
             if note.method != "session/update" or note.session_id != session:
                 continue
             if not kinds or update.get("sessionUpdate") in kinds:
-                found.append((note, update))
-        return found
+                updates.append((note, update))
+        return updates
 
     async def wait_for_optional(
         self, holds: Callable[[], bool], what: str, *, within_s: float = 0

@@ -35,14 +35,14 @@ def side_effects(
 
     The client's folder belongs to this turn only, and was empty before.
     """
-    told = {call.frame.number: _told(client, sent, call) for call in answered}
-    asked = "".join(told.values()) + _text(sent.request)
+    call_texts = {call.frame.number: _call_text(client, sent, call) for call in answered}
+    asked = "".join(call_texts.values()) + _text(sent.request)
     for path in sorted(islice(client.folder.rglob("*"), _MAX_FILES)):
         if _names(asked, path.name) and not path.is_dir():
             yield SideEffectSign(f"a new file {path.name}", ())
     for call in answered:
         for used in _later(client, sent, call):
-            if what := _named(used, told[call.frame.number]):
+            if what := _named(used, call_texts[call.frame.number]):
                 yield SideEffectSign(f"{used.method} for {what}", (call, used))
 
 
@@ -54,7 +54,7 @@ def tool_of(call: Request) -> Json:
     return tool if is_object(tool) else {}
 
 
-def _told(client: ScenarioClient, sent: SentPrompt, call: Request) -> str:
+def _call_text(client: ScenarioClient, sent: SentPrompt, call: Request) -> str:
     """Return all texts about the action that the user had to permit."""
     session = client.connection.observer.state.find_session(sent.session)
     tool = session.tools.get(str(tool_of(call).get("toolCallId"))) if session else None
@@ -95,19 +95,19 @@ def _later(client: ScenarioClient, sent: SentPrompt, answered: Request) -> list[
     ]
 
 
-def _named(used: Request, told: str) -> str:
+def _named(used: Request, call_text: str) -> str:
     """Return the target of a request if it is the action that the user had to permit."""
     match used.method:
         case "fs/write_text_file":
             name = Path(str(used.params.get("path"))).name
-            return name if _names(told, name) else ""
+            return name if _names(call_text, name) else ""
         case "terminal/create":
             args = used.params.get("args")
             words = [str(word) for word in args] if is_array(args) else []
             # A single word may be the name of a file that is only read.
             whole = " ".join([str(used.params.get("command")), *words])
             for line in (whole, " ".join(words)):
-                if " " in line and line in told:
+                if " " in line and line in call_text:
                     return f"`{line}`"
             return ""
         case _:

@@ -24,9 +24,9 @@ class TurnTimeout:
     @property
     def seconds(self) -> float:
         """The limit of the next turn."""
-        lost = not self._any and self._missed >= _TRIES
+        is_reduced = not self._any and self._missed >= _TRIES
         settings = self._settings
-        return min(settings.timeout, settings.answer) if lost else settings.timeout
+        return min(settings.timeout, settings.answer) if is_reduced else settings.timeout
 
     def turn_ended(self) -> None:
         """Record that a turn has ended."""

@@ -94,9 +94,9 @@ def _rule(console: Console, rule: Requirement, report: Report, style: str) -> No
         console.print(f"  … and {_plural(result.failed - MAX_SHOWN, 'more finding')}")
     if rule.hint:
         console.print(f"  [bold]fix[/]     {escape(rule.hint)}", soft_wrap=True)
-    said = ", ".join(link.url or link.label for link in links(rule, report.version))
+    sources = ", ".join(link.url or link.label for link in links(rule, report.version))
     authority = AUTHORITIES[report.authority(rule)]
-    console.print(f"  [dim]source  {authority}: {escape(said)}[/]", soft_wrap=True)
+    console.print(f"  [dim]source  {authority}: {escape(sources)}[/]", soft_wrap=True)
     console.print()
 
 

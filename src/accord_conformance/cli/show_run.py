@@ -48,13 +48,13 @@ def show_result(result: RunResult, known: Known, mended: Known) -> None:
     show_verdict(found.text, found.status)
 
 
-def _scenarios(console: Console, played: list[ScenarioResult]) -> None:
-    finished = sum(one.outcome == "finished" for one in played)
-    console.print(f"{finished} of {len(played)} scenarios were completed.")
-    for one in played:
+def _scenarios(console: Console, scenarios: list[ScenarioResult]) -> None:
+    finished = sum(one.outcome == "finished" for one in scenarios)
+    console.print(f"{finished} of {len(scenarios)} scenarios were completed.")
+    for one in scenarios:
         if one.outcome in ("wrong", "advised"):
             _advisory(console, one)
-    for one in played:
+    for one in scenarios:
         if one.outcome in ("unfinished", "error in the kit"):
             style = "bold red" if one.disconnected or one.outcome != "unfinished" else "yellow"
             what = escape(one_line(one.reason))
@@ -62,7 +62,7 @@ def _scenarios(console: Console, played: list[ScenarioResult]) -> None:
             show_frames(console, one.frames)
     for ending in ("skipped", "not exercised"):
         reasons: dict[str, list[str]] = {}
-        for one in played:
+        for one in scenarios:
             if one.outcome == ending:
                 reasons.setdefault(one_line(one.reason), []).append(one.scenario)
         for reason, names in reasons.items():

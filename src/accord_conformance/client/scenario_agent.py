@@ -80,9 +80,9 @@ class ScenarioAgent:
 
     def update(self, session: ClientOpenedSession, kind: str, /, **fields: Any) -> Frame:
         """Send a `session/update`; return it."""
-        told = {"sessionUpdate": kind, **fields}
+        update = {"sessionUpdate": kind, **fields}
         self.connection.send_notification(
-            "session/update", {"sessionId": session.id, "update": told}
+            "session/update", {"sessionId": session.id, "update": update}
         )
         return self.last_frame
 
@@ -90,10 +90,10 @@ class ScenarioAgent:
         """Send a message to the user."""
         content = fixtures.text_block(words + "\n\n")
         ident = f"said-{next(self._numbers)}"
-        told = {"sessionUpdate": "agent_message_chunk", "messageId": ident, "content": content}
-        session.sent_updates.append(told)
+        update = {"sessionUpdate": "agent_message_chunk", "messageId": ident, "content": content}
+        session.sent_updates.append(update)
         self.connection.send_notification(
-            "session/update", {"sessionId": session.id, "update": told}
+            "session/update", {"sessionId": session.id, "update": update}
         )
 
     @property
@@ -296,9 +296,9 @@ class ScenarioAgent:
         replays = call.method == "session/load" or is_object(params.get("replayFrom"))
         if replays:
             rewritten = fixtures.REPLAYED_UPDATES if self.version == 2 else []
-            for told in [*session.sent_updates, *rewritten]:
+            for update in [*session.sent_updates, *rewritten]:
                 self.connection.send_notification(
-                    "session/update", {"sessionId": ident, "update": told}
+                    "session/update", {"sessionId": ident, "update": update}
                 )
         if self.version == 2:
             self.update(session, "state_update", state="idle")

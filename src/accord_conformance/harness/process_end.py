@@ -44,10 +44,10 @@ def describe_exit(lost: Exception | None) -> str:
     return f"it {exit_text(lost.exit_status)}"
 
 
-def last_stderr_lines(lost: Exception | None, veil: SecretMask) -> list[str]:
+def last_stderr_lines(lost: Exception | None, mask: SecretMask) -> list[str]:
     """Return the last lines that a process wrote to stderr."""
     if not isinstance(lost, ConnectionLost) or not lost.stderr:
         return []
     # Before the text is shortened: a part of a secret has to be hidden, too.
-    lines = [line.rstrip() for line in veil(lost.stderr).splitlines() if line.strip()]
+    lines = [line.rstrip() for line in mask(lost.stderr).splitlines() if line.strip()]
     return [excerpt(line, _CHARACTERS) for line in lines[-_LINES:]]

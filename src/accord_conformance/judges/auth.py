@@ -119,7 +119,7 @@ class Auth(Judge):
             expected=f"{call.method} is supported",
             got="-32601, unknown method",
         )
-        if not self._says_auth():
+        if not self._has_auth():
             self.judge(
                 "R-AUTH-06",
                 call.code != -32601,
@@ -156,7 +156,7 @@ class Auth(Judge):
         else:
             self._needed |= call.code == -32000
 
-    def _says_auth(self) -> bool:
+    def _has_auth(self) -> bool:
         """Return whether the agent's capabilities have `auth`."""
         call = self.state.initialized
         result = call.result if call is not None and is_object(call.result) else {}

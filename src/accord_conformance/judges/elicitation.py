@@ -86,8 +86,8 @@ class Elicitation(Judge):
             return
         mode = call.params.get("mode")
         offered = getattr(self.state.capabilities["client"], "elicitation", None)
-        known = mode in ("form", "url") and None not in self.state.capabilities.values()
-        if known and getattr(offered, str(mode), None) is None:
+        is_known_mode = mode in ("form", "url") and None not in self.state.capabilities.values()
+        if is_known_mode and getattr(offered, str(mode), None) is None:
             self.judge(
                 "R-ELIC-03",
                 call.code in (-32602, -32601) if offered is None else call.code == -32602,

@@ -170,8 +170,8 @@ def _is_set_up(session: Session) -> bool:
 
 def _values(option: dict[str, Any]) -> list[str]:
     """Return the values of a select option, including those in groups."""
-    found: list[str] = []
+    values: list[str] = []
     for entry in items(option, "options"):
         choices = items(entry, "options") or [entry]
-        found += [value for choice in choices if isinstance(value := choice.get("value"), str)]
-    return found
+        values += [value for choice in choices if isinstance(value := choice.get("value"), str)]
+    return values

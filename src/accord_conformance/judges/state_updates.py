@@ -46,7 +46,7 @@ class SessionStates(Judge):
         self._inserted: list[Request] = []
         self._idle: dict[str, int] = {}  # number of the last frame with an idle state, by session
         self._cancels: dict[str, tuple[Notification, list[Request]]] = {}
-        self._told: dict[str, dict[str, Any]] = {}  # the last state update, by session
+        self._last_states: dict[str, dict[str, Any]] = {}  # the last state update, by session
         self._unended: set[tuple[str, str]] = set()  # tool calls that were reported
         self._may_stop = False  # the client sent a request that stops work
 
@@ -98,7 +98,7 @@ class SessionStates(Judge):
                 self._echoed.setdefault(session.id, set()).add(str(update.get("messageId")))
             case "state_update":
                 self._background(session, update, note)
-                self._told[session.id] = update
+                self._last_states[session.id] = update
                 if update.get("state") == "idle":
                     self._idles(session, update, note)
             case _:
@@ -199,21 +199,21 @@ class SessionStates(Judge):
             )
         if not is_array(background):
             return
-        known = [_entity(item) for item in background if is_object(item)]
+        keys = [_entity(item) for item in background if is_object(item)]
         self.judge(
             "R-BGW-04",
-            len(known) == len(set(known)),
+            len(keys) == len(set(keys)),
             note,
             expected="each item of work once",
             got=format_value(background),
         )
         if session.setup is None or session.setup.method != "session/new":
             return  # it may have been reported on another connection
-        for kind, ident in known:
+        for kind, ident in keys:
             if kind in ("terminal", "tool_call", "subagent"):
                 self._listed(session, kind, ident, note)
-            if kind == "subagent" and ident in self._told:
-                child = self._told[ident]
+            if kind == "subagent" and ident in self._last_states:
+                child = self._last_states[ident]
                 self.judge(
                     "R-BGW-05",
                     child.get("state") != "idle" or child.get("background") != [],
@@ -222,16 +222,16 @@ class SessionStates(Judge):
                     got=f"{format_value(ident)}, which is idle and reported no work",
                 )
         for item in session.background:
-            if is_object(item) and _entity(item) not in known:
+            if is_object(item) and _entity(item) not in keys:
                 self._delisted(session, *_entity(item), note)
 
     def _listed(self, session: Session, kind: str, ident: str, note: Notification) -> None:
-        told = {"terminal": session.terminals, "tool_call": session.tools}.get(
+        entities = {"terminal": session.terminals, "tool_call": session.tools}.get(
             kind, self.state.sessions
         )
         self.judge(
             "R-BGW-03",
-            ident in told,
+            ident in entities,
             note,
             expected=f"an update for {format_value(ident)} before it is listed",
             got="none",

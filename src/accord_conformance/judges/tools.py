@@ -58,9 +58,9 @@ class Tools(Judge):
             case "session/load" | "session/resume":
                 # A replay reports them again.
                 replayed = call.method == "session/load"
-                for told in (self._announced, self._ended) if replayed else (self._ended,):
-                    for key in [key for key in told if key[0] == session.id]:
-                        del told[key]
+                for open_calls in (self._announced, self._ended) if replayed else (self._ended,):
+                    for key in [key for key in open_calls if key[0] == session.id]:
+                        del open_calls[key]
             case "session/prompt":
                 self._prompted[session.id] = call
             case "terminal/release":
@@ -156,12 +156,14 @@ class Tools(Judge):
         self._announced[session.id, tool] = note
         self._ended.pop((session.id, tool), None)
 
-    def _again(self, session: Session, told: dict[str, Any], seen: Notification | Request) -> None:
+    def _again(
+        self, session: Session, report: dict[str, Any], seen: Notification | Request
+    ) -> None:
         """Judge an id that is used again after its call ended in an earlier turn."""
-        key = (session.id, str(told.get("toolCallId")))
+        key = (session.id, str(report.get("toolCallId")))
         prompt, ended = self._prompted.get(session.id), self._ended.get(key)
         later = prompt and ended and ended.frame.number < prompt.frame.number
-        if ended and later and _begins(told, session.tools.get(key[1])):
+        if ended and later and _begins(report, session.tools.get(key[1])):
             self._ended.pop(key)
             self.judge(
                 "R-TOOL-02",
@@ -187,17 +189,19 @@ class Tools(Judge):
             got="none",
         )
 
-    def _first(self, session: Session, told: dict[str, Any], seen: Notification | Request) -> None:
-        if str(told.get("toolCallId")) in session.tools or self.state.version != 2:
+    def _first(
+        self, session: Session, report: dict[str, Any], seen: Notification | Request
+    ) -> None:
+        if str(report.get("toolCallId")) in session.tools or self.state.version != 2:
             return
         if session.setup is not None and session.setup.method == "session/resume":
             return
         self.judge(
             "R-TOOL-09",
-            isinstance(told.get("title"), str),
+            isinstance(report.get("title"), str),
             seen,
             expected="`title` in the first report of a tool call",
-            got=format_value(told),
+            got=format_value(report),
         )
 
     def _terminal(self, session: Session, terminal: str, note: Notification) -> None:
@@ -279,12 +283,12 @@ class Tools(Judge):
                 )
 
 
-def _begins(told: dict[str, Any], known: ObservedEntity | None) -> bool:
+def _begins(report: dict[str, Any], known: ObservedEntity | None) -> bool:
     """Return whether a report for an ended call begins another call."""
-    if told.get("status") in _BEGUN:
+    if report.get("status") in _BEGUN:
         return True
     before = known.fields.get("rawInput") if known else None
-    return None not in (before, told.get("rawInput")) and before != told["rawInput"]
+    return None not in (before, report.get("rawInput")) and before != report["rawInput"]
 
 
 def _paths_of(text: str) -> Iterator[str]:

@@ -41,7 +41,7 @@ class Check(pytest.Collector):
     baseline: Known
     is_created: RunResult | None = None
     _failed: Exception | None = None
-    _told = False  # a test has reported that nothing could be tested
+    _is_reported = False  # a test has reported that nothing could be tested
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield a test for the agent itself, and one for each rule."""
@@ -69,7 +69,7 @@ class Check(pytest.Collector):
 
     def passed(self) -> RunResult:
         """Return the result of the run; raise `RuleFailed` if nothing could be tested."""
-        self._told = True
+        self._is_reported = True
         try:
             result = self.result
         except TransportError as error:
@@ -81,7 +81,9 @@ class Check(pytest.Collector):
 
     def tell(self) -> None:
         """Raise `RuleFailed` if nothing could be tested and no other test reports it."""
-        if not self._told and not any(isinstance(one, VersionTest) for one in self.session.items):
+        if not self._is_reported and not any(
+            isinstance(one, VersionTest) for one in self.session.items
+        ):
             self.passed()
 
     async def _run(self) -> RunResult:

@@ -61,11 +61,11 @@ def html(result: RunResult) -> str:
 _COLUMNS: tuple[Outcome, ...] = ("passed", "failed", "warned", "advised", "not exercised")
 
 
-def _version(report: Report, played: list[ScenarioResult]) -> list[str]:
+def _version(report: Report, scenarios: list[ScenarioResult]) -> list[str]:
     parts = [f"<h2>Version {report.version}</h2>"]
     for rule in report.problem_rules("failed", "warned"):
         parts += _rule(rule, report)
-    for one in played:
+    for one in scenarios:
         if one.outcome in ("wrong", "advised") or one.disconnected:
             parts += _advisory(one)
     if advised := report.problem_rules("advised"):
@@ -84,7 +84,7 @@ def _version(report: Report, played: list[ScenarioResult]) -> list[str]:
         ]
         parts.append("</tr>")
     parts.append("</tbody></table>")
-    parts += _scenarios(played)
+    parts += _scenarios(scenarios)
     return parts
 
 
@@ -106,36 +106,36 @@ def _rule(rule: Requirement, report: Report) -> list[str]:
             parts.append(f"<pre>{frames}</pre>")
     if rule.hint:
         parts.append(f"<p>How to fix it: {_text(rule.hint)}</p>")
-    said = ", ".join(
+    sources = ", ".join(
         f'<a href="{_text(link.url)}">{_text(link.label)}</a>' if link.url else _text(link.label)
         for link in links(rule, report.version)
     )
-    parts.append(f"<p class=dim>Source: {AUTHORITIES[report.authority(rule)]} ({said})</p>")
+    parts.append(f"<p class=dim>Source: {AUTHORITIES[report.authority(rule)]} ({sources})</p>")
     parts.append("</section>")
     return parts
 
 
-def _advisory(played: ScenarioResult) -> list[str]:
-    style = "failed" if played.outcome == "wrong" or played.disconnected else "warned"
-    what = "The peer disconnected" if played.disconnected else "No rule covers it"
+def _advisory(result: ScenarioResult) -> list[str]:
+    style = "failed" if result.outcome == "wrong" or result.disconnected else "warned"
+    what = "The peer disconnected" if result.disconnected else "No rule covers it"
     parts = [
-        f'<section class="rule {style}"><h3>{_text(played.scenario)} <b>{played.outcome}</b></h3>',
-        f"<p>{what}: {_text(played.reason)}. {_text(played.advice)}</p>",
+        f'<section class="rule {style}"><h3>{_text(result.scenario)} <b>{result.outcome}</b></h3>',
+        f"<p>{what}: {_text(result.reason)}. {_text(result.advice)}</p>",
     ]
-    if played.frames:
-        frames = "\n".join(_text(frame_line(frame)) for frame in played.frames)
+    if result.frames:
+        frames = "\n".join(_text(frame_line(frame)) for frame in result.frames)
         parts.append(f"<pre>{frames}</pre>")
     return [*parts, "</section>"]
 
 
-def _scenarios(played: list[ScenarioResult]) -> list[str]:
+def _scenarios(scenarios: list[ScenarioResult]) -> list[str]:
     rows = [
         f"<tr><td>{_text(one.scenario)} <span class=dim>{_text(one.about)}</span></td>"
         f"<td>{one.outcome} {_text(one.reason)}</td><td>{one.seconds:.1f} s</td></tr>"
-        for one in played
+        for one in scenarios
     ]
     return [
-        f"<details><summary>{len(played)} scenarios</summary><table>",
+        f"<details><summary>{len(scenarios)} scenarios</summary><table>",
         *rows,
         "</table></details>",
     ]

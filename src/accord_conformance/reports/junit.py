@@ -63,10 +63,10 @@ def _unspoken(version: int, why: str, *, is_error: bool) -> list[str]:
 
 def _scenarios(version: int | None, result: RunResult) -> list[str]:
     """Return the suite of failed scenarios, which fail the run without a rule."""
-    played = result.scenarios(version)
+    scenarios = result.scenarios(version)
     bad = [
         (one.scenario, f"{one.reason}. {one.advice}".strip(), one.frames)
-        for one in played
+        for one in scenarios
         if one.disconnected or one.outcome == "wrong"
     ]
     bad += [("login", login.message, ()) for login in result.locked_out if login.version == version]

@@ -36,10 +36,10 @@ def markdown(result: RunResult) -> str:
 
 def _version(report: Report, result: RunResult) -> list[str]:
     lines = [f"## Version {report.version}", ""]
-    played = result.scenarios(report.version)
+    scenarios = result.scenarios(report.version)
     for rule in report.problem_rules("failed", "warned"):
         lines += _broken(rule, report)
-    for one in played:
+    for one in scenarios:
         if one.outcome in ("wrong", "advised") or one.disconnected:
             lines += _advisory(one)
     if advised := report.problem_rules("advised"):
@@ -54,7 +54,7 @@ def _version(report: Report, result: RunResult) -> list[str]:
         lines.append(f"| {title} | {' | '.join(str(number) for number in numbers)} |")
     lines.append("")
     shown = ("finished", "wrong", "advised")
-    others = [one for one in played if one.outcome not in shown and not one.disconnected]
+    others = [one for one in scenarios if one.outcome not in shown and not one.disconnected]
     if others:
         lines += ["<details><summary>Scenarios without a result</summary>", ""]
         lines += [f"- `{one.scenario}`: {one.outcome}: {_plain(one.reason)}" for one in others]
@@ -76,20 +76,20 @@ def _broken(rule: Requirement, report: Report, head: str = "###") -> list[str]:
         lines.append(f"- and {result.failed - _MAX_SHOWN} more")
     if rule.hint:
         lines += ["", f"How to fix it: {rule.hint}"]
-    said = ", ".join(
+    sources = ", ".join(
         f"[{link.label}]({link.url})" if link.url else link.label
         for link in links(rule, report.version)
     )
-    lines += ["", f"Source: {AUTHORITIES[report.authority(rule)]} ({said})"]
+    lines += ["", f"Source: {AUTHORITIES[report.authority(rule)]} ({sources})"]
     return [*lines, ""]
 
 
-def _advisory(played: ScenarioResult) -> list[str]:
-    lines = [f"### `{played.scenario}`: {played.outcome}", ""]
-    what = "The peer disconnected" if played.disconnected else "No rule covers it"
-    lines += [f"{what}: {_plain(played.reason)}. {_plain(played.advice)}".rstrip(), ""]
-    if played.frames:
-        block = [frame_line(frame) for frame in played.frames]
+def _advisory(result: ScenarioResult) -> list[str]:
+    lines = [f"### `{result.scenario}`: {result.outcome}", ""]
+    what = "The peer disconnected" if result.disconnected else "No rule covers it"
+    lines += [f"{what}: {_plain(result.reason)}. {_plain(result.advice)}".rstrip(), ""]
+    if result.frames:
+        block = [frame_line(frame) for frame in result.frames]
         fence = _fence(block)
         lines += [fence, *block, fence, ""]
     return lines

@@ -84,11 +84,11 @@ class Report(Struct):
         for traceback in other.kit_errors:
             self.add_kit_error(traceback)
         for rule, result in other.rules.items():
-            mine = self.rules.setdefault(rule, RuleResult())
-            mine.passed += result.passed
-            mine.failed += result.failed
-            mine.weak += result.weak
-            mine.failures += result.failures[: MAX_FAILURES - len(mine.failures)]
+            own = self.rules.setdefault(rule, RuleResult())
+            own.passed += result.passed
+            own.failed += result.failed
+            own.weak += result.weak
+            own.failures += result.failures[: MAX_FAILURES - len(own.failures)]
 
     def outcome(self, requirement: Requirement) -> Outcome:
         """Return the outcome of a rule."""

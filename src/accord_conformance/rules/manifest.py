@@ -100,9 +100,10 @@ def requirements() -> dict[str, Requirement]:
 
 def _requirement(name: str, area: str, row: dict[str, Any]) -> Requirement:
     """Return a rule from its entry, in which one authority may apply to all versions."""
-    said: Any = row.get("authority")
+    authority: Any = row.get("authority")
     per_version = {
-        version: said.get(f"v{version}") if is_object(said) else said for version in row["versions"]
+        version: authority.get(f"v{version}") if is_object(authority) else authority
+        for version in row["versions"]
     }
     return convert({"id": name, "area": area, **row, "authority": per_version}, Requirement)
 

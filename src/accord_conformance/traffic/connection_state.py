@@ -194,11 +194,11 @@ class ConnectionState:
             case "terminal_update":
                 self._apply_fields(session.terminals, update, "terminalId", note.frame)
             case "terminal_output_chunk":
-                told = {"terminalId": update.get("terminalId")}
-                self._apply_fields(session.terminals, told, "terminalId", note.frame)
+                new_fields = {"terminalId": update.get("terminalId")}
+                self._apply_fields(session.terminals, new_fields, "terminalId", note.frame)
             case "tool_call_content_chunk":
-                told = {"toolCallId": update.get("toolCallId")}
-                self._apply_fields(session.tools, told, "toolCallId", note.frame)
+                new_fields = {"toolCallId": update.get("toolCallId")}
+                self._apply_fields(session.tools, new_fields, "toolCallId", note.frame)
             case "state_update":
                 session.state = str(update.get("state"))
                 session.has_been_running |= session.state in ("running", "requires_action")
@@ -218,17 +218,21 @@ class ConnectionState:
             case _:
                 pass
 
-    def _apply_tool_call(self, session: Session, told: dict[str, Any], frame: Frame) -> None:
-        known = str(told.get("toolCallId")) in session.tools
-        entity = self._apply_fields(session.tools, told, "toolCallId", frame)
+    def _apply_tool_call(self, session: Session, new_fields: dict[str, Any], frame: Frame) -> None:
+        known = str(new_fields.get("toolCallId")) in session.tools
+        entity = self._apply_fields(session.tools, new_fields, "toolCallId", frame)
         if entity is not None and session.turn is not None and not known:
             entity.turn = session.turn
-            session.turn.tools.add(told["toolCallId"])
+            session.turn.tools.add(new_fields["toolCallId"])
 
     def _apply_fields(
-        self, entities: dict[str, ObservedEntity], told: dict[str, Any], key: str, frame: Frame
+        self,
+        entities: dict[str, ObservedEntity],
+        new_fields: dict[str, Any],
+        key: str,
+        frame: Frame,
     ) -> ObservedEntity | None:
-        ident = told.get(key)
+        ident = new_fields.get(key)
         if not isinstance(ident, str):
             return None
         entity = entities.get(ident)
@@ -237,7 +241,7 @@ class ConnectionState:
         entity.last = frame
         # In v1 null keeps the value; in v2 it clears it, which is the same as null here.
         keep_null = self.version != 1
-        new = {name: value for name, value in told.items() if keep_null or value is not None}
+        new = {name: value for name, value in new_fields.items() if keep_null or value is not None}
         entity.fields.update(new)
         return entity
 

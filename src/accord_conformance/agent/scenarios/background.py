@@ -46,7 +46,7 @@ async def _in_background(context: AgentContext) -> None:
         raise NotExercised(f"work of the type {kind} cannot be cancelled individually")
     call = await client.connection.call(method, {"sessionId": session, **params})
     if call.ok:
-        await _comes_to_an_end(context, client, session, item)
+        await _expect_end(context, client, session, item)
 
 
 @scenario("background/cancel-unknown", "R-TCAN-05", versions=(2,))
@@ -69,10 +69,10 @@ async def _tool_cancel(context: AgentContext) -> None:
     client = context.client
     session = await client.new_session()
     sent = client.prompt_for(session, "tool_cancel")
-    told = client.connection.observer.state
+    state = client.connection.observer.state
 
     def cancellable() -> list[str]:
-        tools = told.sessions[session].tools if session in told.sessions else {}
+        tools = state.sessions[session].tools if session in state.sessions else {}
         return [
             ident
             for ident, tool in tools.items()
@@ -103,7 +103,7 @@ async def _tool_cancel(context: AgentContext) -> None:
         expected="an unchanged session state",
         got="an idle state with the stop reason cancelled",
     )
-    await _comes_to_an_end(context, client, session, {"type": "tool_call", "toolCallId": ident})
+    await _expect_end(context, client, session, {"type": "tool_call", "toolCallId": ident})
     if not sent.is_over:
         client.cancel(session)
     await sent.wait_for_end()
@@ -115,14 +115,14 @@ async def _subagent(context: AgentContext) -> None:
     client = context.client
     session = await client.new_session()
     sent = await client.run_turn(session, "subagent")
-    told = sent.updates("subagent_update")
-    named = (update.get("sessionId") for _, update in told)
+    reports = sent.updates("subagent_update")
+    named = (update.get("sessionId") for _, update in reports)
     children = {ident for ident in named if isinstance(ident, str)}
     if not children:
         raise NotExercised("the agent reported no subagent")
     mirrored = [
         (update.get("sessionId"), update["state"].get("state"))
-        for _, update in told
+        for _, update in reports
         if is_object(update.get("state"))
     ]
     if context.version == 1:
@@ -131,7 +131,7 @@ async def _subagent(context: AgentContext) -> None:
             "R-SUBAG-08",
             not wrong and bool(mirrored),
             *wrong,
-            *(note for note, _ in told[:1]),
+            *(note for note, _ in reports[:1]),
             expected="the state of a child only in `subagent_update`",
             got="a `state_update`" if wrong else "no state",
         )
@@ -169,7 +169,7 @@ def _ended(client: ScenarioClient, session: str, item: Json) -> list[Notificatio
     ]
 
 
-async def _comes_to_an_end(
+async def _expect_end(
     context: AgentContext, client: ScenarioClient, session: str, item: Json
 ) -> None:
     ended = await client.wait_for_optional(

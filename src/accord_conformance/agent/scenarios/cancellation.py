@@ -211,7 +211,7 @@ async def _working(client: ScenarioClient, session: str) -> SentPrompt:
 
 def strays(client: ScenarioClient, began: int) -> list[Frame]:
     """Return the agent's responses without a request, from a frame on."""
-    found: list[Frame] = []
+    responses: list[Frame] = []
     for frame in client.connection.observer.state.frames[began:]:
         if frame.sender != "agent":
             continue
@@ -220,8 +220,8 @@ def strays(client: ScenarioClient, began: int) -> list[Frame]:
         except NotJson:
             continue
         if is_object(value) and "method" not in value and value.get("id") is None:
-            found.append(frame)
-    return found
+            responses.append(frame)
+    return responses
 
 
 SCENARIOS = (_turn, _nothing, _request, _late)

@@ -61,15 +61,15 @@ async def _while_waiting(context: AgentContext) -> None:
     client = context.client
     _, sent, call = await _open(client)
     await client.connection.sync()
-    before = sent.states()
+    states_before = sent.states()
     client.accept_elicitation(call)
     await sent.wait_for_end()
-    states = [update.get("state") for _, update in before]
+    states = [update.get("state") for _, update in states_before]
     context.judge(
         "R-ELIC-35",
         "requires_action" in states,
         call,
-        *(note for note, _ in before[-1:]),
+        *(note for note, _ in states_before[-1:]),
         expected="requires_action while the agent waits for the user",
         got=f"{states}",
     )

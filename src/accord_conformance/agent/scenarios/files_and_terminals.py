@@ -39,18 +39,18 @@ async def _read(context: AgentContext) -> None:
 
 def _elsewhere(context: AgentContext, sent: SentPrompt, note: Path) -> list[Request | Notification]:
     """Return messages with a note that is not in the session's directory."""
-    found: list[Request | Notification] = []
+    messages: list[Request | Notification] = []
     for call in context.client.connection.requests:
         path = call.params.get("path") if is_object(call.params) else None
         if call.session_id == sent.session and _is_other(path, note):
-            found.append(call)
-    for told, update in sent.updates("tool_call", "tool_call_update"):
+            messages.append(call)
+    for note_update, update in sent.updates("tool_call", "tool_call_update"):
         locations = update.get("locations")
         named: list[Any] = locations if is_array(locations) else []
         paths = [location.get("path") for location in named if is_object(location)]
         if any(_is_other(path, note) for path in paths):
-            found.append(told)
-    return found
+            messages.append(note_update)
+    return messages
 
 
 def _is_other(path: object, note: Path) -> bool:

@@ -31,8 +31,8 @@ _NO_VERSION = 99
 async def _unknown(context: AgentContext) -> None:
     """The client sends unknown capabilities and keys in `initialize`."""
     client = await context.connect()
-    known = ALL_CAPABILITIES_V1 if context.version == 1 else ALL_CAPABILITIES_V2
-    call = await client.initialize({**known, "accordUnknown": {"deep": [1, None]}})
+    capabilities = ALL_CAPABILITIES_V1 if context.version == 1 else ALL_CAPABILITIES_V2
+    call = await client.initialize({**capabilities, "accordUnknown": {"deep": [1, None]}})
     context.judge(
         "R-INIT-18",
         call.ok,
@@ -124,7 +124,7 @@ async def _newer(context: AgentContext) -> None:
 
 
 @scenario("handshake/version-2-params", "R-INIT-13", versions=(1,), isolated=True)
-async def _words_of_version_2(context: AgentContext) -> None:
+async def _version_2_params(context: AgentContext) -> None:
     """A client of version 2 connects to an agent that supports only version 1."""
     client = await context.connect()
     # A router may translate these keys to version 1, so the client advertises nothing.
@@ -151,7 +151,7 @@ async def _words_of_version_2(context: AgentContext) -> None:
 
 
 @scenario("handshake/no-capabilities", "R-INIT-16", "R-INIT-17", "R-ELIC-04", isolated=True)
-async def _nothing_offered(context: AgentContext) -> None:
+async def _no_capabilities(context: AgentContext) -> None:
     """The client advertises no capabilities, so the agent must not request any of them."""
     client = await context.connect_initialized(capabilities={})
     (context.folder / "note.txt").write_text("The word is quince.\n", "utf-8")
@@ -244,8 +244,8 @@ SCENARIOS = (
     _unknown,
     _versions,
     _newer,
-    _words_of_version_2,
-    _nothing_offered,
+    _version_2_params,
+    _no_capabilities,
     _early,
     _again,
 )

@@ -71,22 +71,22 @@ async def _answers(context: AgentContext) -> None:
         b'"accord"': client.connection.send_message(id="accord", error=error),
         b"4712": client.connection.send_message(id=4712),
     }
-    await _goes_on(context, "R-ERR-04", client, "a request after responses without a request")
+    await _expect_alive(context, "R-ERR-04", client, "a request after responses without a request")
     stray = strays(client, began)
-    theirs = {
+    agent_frames = {
         ident: frame
         for frame in client.connection.observer.state.frames[began:]
         for ident in sent
         if frame.sender == "agent" and ident in frame.text
     }
     # A response without an id may be for any of them.
-    provoking = sent.values() if stray else [sent[ident] for ident in theirs]
+    provoking = sent.values() if stray else [sent[ident] for ident in agent_frames]
     context.judge(
         "R-ERR-04",
-        not stray and not theirs,
+        not stray and not agent_frames,
         *provoking,
         *stray,
-        *theirs.values(),
+        *agent_frames.values(),
         expected="nothing: a response without a request is ignored",
         got="a response to it",
     )
@@ -102,7 +102,7 @@ async def _params(context: AgentContext) -> None:
         client.connection.send_message(method="$/cancel_request", params=value)
         call = client.connection.send_request("session/prompt", value)
         await context.expect_error("R-ERR-05", client, call, (), why=f"the params {value!r}")
-    await _goes_on(context, "R-ERR-05", client, "a request after malformed params")
+    await _expect_alive(context, "R-ERR-05", client, "a request after malformed params")
 
 
 @scenario("malformed/lines", "R-STDIO-11", isolated=True)
@@ -113,7 +113,7 @@ async def _lines(context: AgentContext) -> None:
     began = len(client.connection.observer.state.frames)
     for blank in (b"", b"   ", b"\t"):
         client.connection.send(blank)
-    await _goes_on(context, rule, client, "a request after blank lines")
+    await _expect_alive(context, rule, client, "a request after blank lines")
     stray = strays(client, began)
     context.judge(rule, not stray, *stray, expected="no response to a blank line", got="a response")
     body = {"jsonrpc": "2.0", "method": "_accord/unknown"}
@@ -131,14 +131,16 @@ async def _lines(context: AgentContext) -> None:
     client.connection.send(
         b'{"jsonrpc": "2.0", "method": "_accord/unknown", "params": {"a": "\xff"}}'
     )
-    await _goes_on(context, rule, client, "a request after a line that is not UTF-8")
+    await _expect_alive(context, rule, client, "a request after a line that is not UTF-8")
 
 
 def _long(body: dict[str, Any]) -> bytes:
     return json.dumps({**body, "params": {"text": "long " * (_LARGE_BYTES // 5)}}).encode()
 
 
-async def _goes_on(context: AgentContext, rule: str, client: ScenarioClient, what: str) -> None:
+async def _expect_alive(
+    context: AgentContext, rule: str, client: ScenarioClient, what: str
+) -> None:
     """Judge that the connection still works."""
     call = client.connection.send_request("_accord/unknown", {})
     if await context.expect_response(rule, client, call, f"a response to {what}"):

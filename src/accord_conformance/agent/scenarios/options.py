@@ -70,10 +70,10 @@ async def _modes(context: AgentContext) -> None:
     )
     if not call.ok:
         raise NotExercised(f"the mode was not set: error {call.code}")
-    told = client.connection.observer.state.sessions[session]
+    observed = client.connection.observer.state.sessions[session]
 
     def now() -> Any:
-        return (told.option(option.get("id")) or {}).get("currentValue")
+        return (observed.option(option.get("id")) or {}).get("currentValue")
 
     await client.wait_for_optional(
         lambda: now() == others[0], "option update", within_s=min(2.0, context.settings.answer)
@@ -104,13 +104,13 @@ def _options(setup: Json) -> list[Json]:
 def _values(option: Json) -> list[Any]:
     if option.get("type") == "boolean":
         return [True, False]
-    found: list[Any] = []
+    values: list[Any] = []
     options: list[Any] = option.get("options") or []
     for entry in options:
         if is_object(entry):
             group: list[Any] = entry.get("options") or [entry]
-            found += [one.get("value") for one in group if is_object(one)]
-    return found
+            values += [one.get("value") for one in group if is_object(one)]
+    return values
 
 
 def _params(version: int, session: str, option: Json, value: Any) -> Json:

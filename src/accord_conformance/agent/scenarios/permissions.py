@@ -139,15 +139,15 @@ async def _waiting(context: AgentContext) -> None:
     client = context.client
     _, sent, call = await _open(client)
     await client.connection.sync()
-    before = sent.states()
+    states_before = sent.states()
     client.allow(call)
     await sent.wait_for_end()
-    states = [update.get("state") for _, update in before]
+    states = [update.get("state") for _, update in states_before]
     context.judge(
         "R-PROMPT-14",
         "requires_action" in states,
         call,
-        *(note for note, _ in before[-1:]),
+        *(note for note, _ in states_before[-1:]),
         expected="requires_action while the agent waits for the user",
         got=f"{states}",
     )
@@ -182,11 +182,11 @@ async def _open(client: ScenarioClient) -> tuple[str, SentPrompt, Request]:
     session = await client.new_session()
     client.permission_policy = client.leave_open
     sent = client.prompt_for(session, "permission")
-    found = await client.wait_for_optional(
+    is_requested = await client.wait_for_optional(
         lambda: bool(client.pending_permissions(session)) or sent.is_over, "permission request"
     )
     client.require_accepted(sent)
-    if not found or not client.pending_permissions(session):
+    if not is_requested or not client.pending_permissions(session):
         raise NotExercised("the agent did not request permission")
     return session, sent, client.pending_permissions(session)[0]
 

@@ -68,16 +68,16 @@ async def _words(context: AgentContext) -> None:
 
 async def _idle(context: AgentContext, sent: SentPrompt) -> None:
     """Judge that a turn ends; an agent that still works is not judged."""
-    line = context.client.connection
+    connection = context.client.connection
     try:
         await sent.wait_for_end()
     except NoResponse as silence:
-        last = line.observer.state.frames[-1]
+        last = connection.observer.state.frames[-1]
         quiet = (
-            line.notifications
-            and last.time - line.notifications[-1].frame.time > context.settings.timeout / 2
+            connection.notifications
+            and last.time - connection.notifications[-1].frame.time > context.settings.timeout / 2
         )
-        if not line.is_closed and sent.is_inserted and (quiet or sent.updates(*_WORK)):
+        if not connection.is_closed and sent.is_inserted and (quiet or sent.updates(*_WORK)):
             context.judge(
                 "R-PROMPT-12",
                 False,
@@ -212,11 +212,11 @@ async def _tool(context: AgentContext) -> None:
     first: dict[str, tuple[Any, Any]] = {}
     for note, update in calls:
         ident, name = str(update.get("toolCallId")), update.get("name")
-        began, known = first.setdefault(ident, (note, name))
+        began, first_name = first.setdefault(ident, (note, name))
         if name is not None:
             context.judge(
                 "R-TOOL-13",
-                known is not None,
+                first_name is not None,
                 began,
                 note,
                 expected="the name in the first report of the tool call",
@@ -281,7 +281,7 @@ async def _held(context: AgentContext) -> None:
     long = client.prompt_for(session, "long")
     await client.connection.wait_for_response(long.request, within_s=context.settings.timeout)
     client.require_accepted(long)
-    waiting = await _waits(context, session, long)
+    waiting = await _hold_prompt(context, session, long)
     client.connection.send_notification("$/cancel_request", {"requestId": waiting.request.id})
     withdrawn, within_s = waiting.request, context.settings.answer
     # An agent may ignore the notification (R-REQCAN-01), and keep holding the prompt.
@@ -290,20 +290,20 @@ async def _held(context: AgentContext) -> None:
     ):
         why = "a held prompt that was cancelled"
         await context.expect_error("R-PROMPT-27", client, withdrawn, (-32800,), why=why)
-        waiting = await _waits(context, session, long)
+        waiting = await _hold_prompt(context, session, long)
     client.cancel(session)
     why = "a prompt that was not inserted when the session was cancelled"
     await context.expect_error("R-CANCEL-13", client, waiting.request, (-32800,), why=why)
     await long.wait_for_end(within_s=context.settings.answer)
     long = client.prompt_for(session, "long")
     await client.connection.wait_for_response(long.request, within_s=context.settings.timeout)
-    waiting = await _waits(context, session, long)
+    waiting = await _hold_prompt(context, session, long)
     client.connection.send_request("session/close", {"sessionId": session})
     why = "a held prompt of a closed session"
     await context.expect_error("R-PROMPT-27", client, waiting.request, (-32800,), why=why)
 
 
-async def _waits(context: AgentContext, session: str, long: SentPrompt) -> SentPrompt:
+async def _hold_prompt(context: AgentContext, session: str, long: SentPrompt) -> SentPrompt:
     """Return a prompt that the agent holds; raise `NotExercised` if it does not."""
     waiting = context.client.prompt_for(session, "text")
     await context.client.connection.sync()

@@ -13,8 +13,8 @@ from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("SCENARIOS",)
 
-_MINE = ("user_message", "user_message_chunk")
-_ITS = ("agent_message", "agent_message_chunk")
+_USER_KINDS = ("user_message", "user_message_chunk")
+_AGENT_KINDS = ("agent_message", "agent_message_chunk")
 
 
 @scenario("reopening/replay", "R-SESS-08", "R-SESS-10", "R-SESS-14", "R-SESS-15")
@@ -23,7 +23,7 @@ async def _replay(context: AgentContext) -> None:
     client = context.client
     if context.version == 1:
         client.require("load")
-    session, sent = await _told(client)
+    session, sent = await _closed_session(client)
     before = len(client.connection.notifications)
     call = await client.reopen_session(session, replay=True)
     if not call.ok:
@@ -31,11 +31,13 @@ async def _replay(context: AgentContext) -> None:
     replayed = _replayed(
         client, session, before, call.response.frame.number if call.response else 0
     )
-    mine = [item for item in replayed if item[1].get("sessionUpdate") in _MINE]
+    user_updates = [item for item in replayed if item[1].get("sessionUpdate") in _USER_KINDS]
     asked = context.settings.prompt("text")
-    whole = asked in _words_of(mine) and (
-        not _words_of(sent.updates(*_ITS))
-        or bool(_words_of([item for item in replayed if item[1].get("sessionUpdate") in _ITS]))
+    whole = asked in _text_of(user_updates) and (
+        not _text_of(sent.updates(*_AGENT_KINDS))
+        or bool(
+            _text_of([item for item in replayed if item[1].get("sessionUpdate") in _AGENT_KINDS])
+        )
     )
     context.judge(
         "R-SESS-08" if context.version == 1 else "R-SESS-14",
@@ -43,19 +45,19 @@ async def _replay(context: AgentContext) -> None:
         sent.request,
         call,
         expected="the prompt and the agent's messages, before the response",
-        got=f"updates: {len(replayed)}; text of the user in them: {format_value(_words_of(mine))}",
+        got=f"{len(replayed)} updates, user text {format_value(_text_of(user_updates))}",
     )
     if context.version == 1:
         _unique(context, replayed)
         return
     ident = sent.request.result.get("messageId") if is_object(sent.request.result) else None
-    if mine:
-        ids = [update.get("messageId") for _, update in mine]
+    if user_updates:
+        ids = [update.get("messageId") for _, update in user_updates]
         context.judge(
             "R-SESS-15",
             ident in ids,
             sent.request,
-            *(note for note, _ in mine),
+            *(note for note, _ in user_updates),
             expected=f"the message id {ident!r} of the original message",
             got=f"{ids!r}",
         )
@@ -63,20 +65,24 @@ async def _replay(context: AgentContext) -> None:
 
 def _unique(context: AgentContext, replayed: list[tuple[Notification, Json]]) -> None:
     """Judge that messages of both sides have different ids."""
-    seen: dict[str, str] = {}
+    kind_by_id: dict[str, str] = {}
     last = None
     for note, update in replayed:
         ident, kind = update.get("messageId"), str(update.get("sessionUpdate"))
-        if not isinstance(ident, str) or kind not in (*_MINE, *_ITS, "agent_thought_chunk"):
+        if not isinstance(ident, str) or kind not in (
+            *_USER_KINDS,
+            *_AGENT_KINDS,
+            "agent_thought_chunk",
+        ):
             continue
         context.judge(
             "R-SESS-10",
-            seen.get(ident) in (None, kind) and (ident not in seen or last == ident),
+            kind_by_id.get(ident) in (None, kind) and (ident not in kind_by_id or last == ident),
             note,
             expected="a different id for each message",
             got=f"{ident!r} of another message",
         )
-        seen[ident], last = kind, ident
+        kind_by_id[ident], last = kind, ident
 
 
 @scenario("reopening/resume")
@@ -85,7 +91,7 @@ async def _resume(context: AgentContext) -> None:
     client = context.client
     if context.version == 1:
         client.require("resume")
-    session, _ = await _told(client)
+    session, _ = await _closed_session(client)
     call = await client.reopen_session(session, replay=False)
     if call.ok:
         await client.run_turn(session, "text")
@@ -94,7 +100,7 @@ async def _resume(context: AgentContext) -> None:
 @scenario("reopening/cursor", versions=(2,))
 async def _cursor(context: AgentContext) -> None:
     """The client resumes a session from an unknown position, which the agent must refuse."""
-    session, _ = await _told(context.client)
+    session, _ = await _closed_session(context.client)
     for cursor in ({"type": "_accord_nowhere"}, "start"):
         await context.client.reopen_session(session, replay=False, replayFrom=cursor)
 
@@ -125,8 +131,8 @@ async def _fork(context: AgentContext) -> None:
     replayed = _replayed(
         client, session, before, again.response.frame.number if again.response else 0
     )
-    mine = [item for item in replayed if item[1].get("sessionUpdate") in _MINE]
-    times = _words_of(mine).count(context.settings.prompt("text"))
+    user_updates = [item for item in replayed if item[1].get("sessionUpdate") in _USER_KINDS]
+    times = _text_of(user_updates).count(context.settings.prompt("text"))
     if again.ok and times:
         context.judge(
             "R-SESS-25",
@@ -155,7 +161,7 @@ async def _unknown(context: AgentContext) -> None:
     )
 
 
-async def _told(client: ScenarioClient) -> tuple[str, SentPrompt]:
+async def _closed_session(client: ScenarioClient) -> tuple[str, SentPrompt]:
     """Return a session with a turn, closed if the agent supports that."""
     session = await client.new_session()
     sent = await client.run_turn(session, "text")
@@ -176,15 +182,15 @@ def _replayed(
     ]
 
 
-def _words_of(updates: list[tuple[Notification, Json]]) -> str:
+def _text_of(updates: list[tuple[Notification, Json]]) -> str:
     """Return the text of messages and chunks."""
-    words: list[str] = []
+    texts: list[str] = []
     for _, update in updates:
         content = update.get("content")
         blocks: list[Any] = content if is_array(content) else [content]
-        found = [block.get("text") for block in blocks if is_object(block)]
-        words += [text for text in found if isinstance(text, str)]
-    return "".join(words)
+        block_texts = [block.get("text") for block in blocks if is_object(block)]
+        texts += [text for text in block_texts if isinstance(text, str)]
+    return "".join(texts)
 
 
 SCENARIOS = (_replay, _resume, _cursor, _fork, _unknown)

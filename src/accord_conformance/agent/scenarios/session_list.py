@@ -13,7 +13,7 @@ from accord_conformance.traffic.message import Request
 __all__ = ("SCENARIOS",)
 
 _UNKNOWN = "accord-unknown-session"
-_MOST_PAGES = 20
+_MAX_PAGES = 20
 
 
 @scenario("session-list/pages", "R-LIST-06", "R-GEN-09")
@@ -64,13 +64,13 @@ async def _archive(context: AgentContext) -> None:
         ("include", {kept, session}),
         ("only", {session}),
     ):
-        call, found = await _listed(client, **here, archived=archived)
+        call, listed = await _listed(client, **here, archived=archived)
         context.judge(
             "R-ARCH-08",
-            found & {kept, session} == wanted,
+            listed & {kept, session} == wanted,
             call,
             expected=f"{_which(wanted, session)} for {archived or 'null'}",
-            got=_which(found & {kept, session}, session),
+            got=_which(listed & {kept, session}, session),
         )
     for why in ("", " that is not archived"):
         call = client.connection.send_request("session/unarchive", {"sessionId": session})
@@ -147,8 +147,8 @@ async def _title(context: AgentContext) -> None:
         )
     if client.supports("close") and client.supports("list"):
         await client.close_session(session)
-        _, found = await _listed(client, cwd=str(context.folder))
-        if session in found:
+        _, listed = await _listed(client, cwd=str(context.folder))
+        if session in listed:
             call = rename(session, title="Pears")
             await context.expect_success(
                 "R-TITLE-02", client, call, why="a title for a listed session"
@@ -158,20 +158,20 @@ async def _title(context: AgentContext) -> None:
 
 
 @scenario("session-list/agent-title", "R-LIST-16")
-async def _title_told(context: AgentContext) -> None:
+async def _agent_title(context: AgentContext) -> None:
     """The agent sets the title of a session; the list has that title."""
     client = context.client
     client.require("list")
     session = await client.new_session()
     await client.run_turn(session, "title")
-    told = [
+    titles_sent = [
         (note, update["title"])
         for note, update in client.updates(session, "session_info_update")
         if isinstance(update.get("title"), str)
     ]
-    if not told:
+    if not titles_sent:
         raise NotExercised("the agent sent no title")
-    note, name = told[-1]
+    note, name = titles_sent[-1]
     call, _ = await _listed(client, cwd=str(context.folder))
     titles = [entry.get("title") for entry in _entries(call) if entry.get("sessionId") == session]
     if not titles:
@@ -232,15 +232,15 @@ async def _status(context: AgentContext) -> None:
 
 async def _listed(client: ScenarioClient, **params: Any) -> tuple[Request, set[str]]:
     """Return the last request, and the ids on all pages."""
-    found: set[str] = set()
+    session_ids: set[str] = set()
     call = await client.connection.call("session/list", params)
-    for _ in range(_MOST_PAGES):
-        found |= {str(entry.get("sessionId")) for entry in _entries(call)}
+    for _ in range(_MAX_PAGES):
+        session_ids |= {str(entry.get("sessionId")) for entry in _entries(call)}
         cursor = call.result.get("nextCursor") if is_object(call.result) else None
         if cursor is None:
             break
         call = await client.connection.call("session/list", {**params, "cursor": cursor})
-    return call, found
+    return call, session_ids
 
 
 def _entries(call: Request) -> list[dict[str, Any]]:
@@ -248,4 +248,4 @@ def _entries(call: Request) -> list[dict[str, Any]]:
     return [entry for entry in entries if is_object(entry)] if is_array(entries) else []
 
 
-SCENARIOS = (_pages, _delete, _archive, _archive_active, _title, _title_told, _status)
+SCENARIOS = (_pages, _delete, _archive, _archive_active, _title, _agent_title, _status)

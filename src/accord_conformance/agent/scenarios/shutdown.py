@@ -28,8 +28,8 @@ async def _leaves(context: AgentContext) -> None:
     began = time.monotonic()
     await client.connection.aclose()
     took = time.monotonic() - began
-    lost = await client.connection.exit_error()
-    status = lost.exit_status if isinstance(lost, ConnectionLost) else None
+    exit_error = await client.connection.exit_error()
+    status = exit_error.exit_status if isinstance(exit_error, ConnectionLost) else None
     if took < _LEAVES_S and status not in (_TERMINATED, _KILLED):
         return
     if status == _KILLED:

@@ -33,9 +33,9 @@ async def _reading(context: ClientContext) -> None:
     expected = "the whole file, because null means no limit"
     context.judge("R-FS-09", _text(call) == _TEXT, call, expected=expected, got=_got(call))
     call = await context.call(_READ, context.session_params(path=note, line=2, limit=1))
-    kept = call.ok and str(_text(call)).splitlines() == ["two"]
+    passed = call.ok and str(_text(call)).splitlines() == ["two"]
     expected = "only the second line: lines are counted from 1"
-    context.judge("R-FS-03", kept, call, expected=expected, got=f"{_text(call)!r:.80}")
+    context.judge("R-FS-03", passed, call, expected=expected, got=f"{_text(call)!r:.80}")
     for wrong in ({"line": "2"}, {"line": -1}, {"limit": 1.5}, {"limit": "all"}):
         call = context.connection.send_request(_READ, context.session_params(path=note, **wrong))
         await context.expect_error("R-FS-09", call, -32602, f"{wrong}, which is not a uint32")
@@ -57,8 +57,8 @@ async def _writing(context: ClientContext) -> None:
     context.judge("R-FS-04", call.ok, call, expected=expected, got=describe_outcome(call))
     if call.ok and context.supports("fs", "readTextFile"):
         again = await context.call(_READ, context.session_params(path=path))
-        kept = _text(again) == _TEXT
-        context.judge("R-FS-04", kept, call, again, expected=expected, got=_got(again))
+        passed = _text(again) == _TEXT
+        context.judge("R-FS-04", passed, call, again, expected=expected, got=_got(again))
 
 
 @scenario("files/roots", "R-DIR-12", "R-DIR-10", "R-FS-07", versions=(1,))
@@ -111,10 +111,10 @@ async def _hidden(context: ClientContext, rule: str, path: str, what: str) -> No
     context.judge(rule, not call.ok, call, expected=expected, got=describe_outcome(call))
 
 
-async def _untouched(context: ClientContext, rule: str, there: Path, path: str) -> None:
+async def _untouched(context: ClientContext, rule: str, target: Path, path: str) -> None:
     call = await context.call(_WRITE, context.session_params(path=path, content="written"))
     expected = "an error, and no new file, for a path outside of the session's directories"
-    made = there.name in os.listdir(there.parent)  # noqa: PTH208  # no coroutine does it
+    made = target.name in os.listdir(target.parent)  # noqa: PTH208  # no coroutine does it
     got = "the file was created" if made else describe_outcome(call)
     context.judge(rule, not call.ok and not made, call, expected=expected, got=got)
 

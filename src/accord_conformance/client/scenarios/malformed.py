@@ -27,14 +27,14 @@ async def _requests(context: ClientContext) -> None:
         call = context.connection.send_request("_accord/unknown", {"any": [1, {}]}, ident=ident)
         with suppress(NoResponse):
             await context.connection.wait_for_response(call)
-        there = call.response is not None
+        is_answered = call.response is not None
         context.require(not context.connection.is_closed, "the client disconnected")
-        context.judge("R-EXT-05", there, call, expected="a response", got="none")
-        if not there:
+        context.judge("R-EXT-05", is_answered, call, expected="a response", got="none")
+        if not is_answered:
             continue
         # A result would mean that it knows the method.
-        kept = call.code == -32601
-        context.judge("R-EXT-06", kept, call, expected="error -32601", got=describe_outcome(call))
+        passed = call.code == -32601
+        context.judge("R-EXT-06", passed, call, expected="error -32601", got=describe_outcome(call))
     for nothing in ({}, {"params": None}):
         context.connection.send_message(
             id=f"without {len(nothing)}", method=ABSENT_METHOD, **nothing
@@ -42,9 +42,9 @@ async def _requests(context: ClientContext) -> None:
         call = context.connection.observer.state.find_request("agent", f"without {len(nothing)}")
         assert call is not None
         await context.connection.wait_for_response(call)
-        kept = call.code not in (-32600, -32602, -32700)
+        passed = call.code not in (-32600, -32602, -32700)
         expected = "the same response as with `{}`"
-        context.judge("R-GEN-09", kept, call, expected=expected, got=describe_outcome(call))
+        context.judge("R-GEN-09", passed, call, expected=expected, got=describe_outcome(call))
 
 
 @scenario("malformed/unknown-notifications", "R-EXT-07", "R-REQCAN-10")
@@ -127,9 +127,9 @@ async def _not_offered(context: ClientContext) -> None:
         if offered:
             continue
         call = await context.call(method, context.session_params(**params))
-        kept = call.code in (-32601, -32602)
+        passed = call.code in (-32601, -32602)
         expected = "-32601 or -32602 for a method that it does not advertise"
-        context.judge("R-INIT-29", kept, call, expected=expected, got=describe_outcome(call))
+        context.judge("R-INIT-29", passed, call, expected=expected, got=describe_outcome(call))
     form: Json = {"requestedSchema": {"type": "object", "properties": {}}}
     page: Json = {"elicitationId": "not offered", "url": "https://example.com/"}
     for mode, more in (("form", form), ("url", page)):
@@ -144,11 +144,11 @@ async def _servers(context: ClientContext) -> None:
     inner: Json = {"method": "tools/list", "params": {"_meta": _MCP}}
     params: Json = {"serverId": "accord-nowhere", "requestId": "accord-1", **inner}
     call = await context.call("mcp/message", params)
-    known = call.code not in (-32601, -32602)
-    context.require(known, "the client does not support MCP over ACP")
-    kept = call.code == -33001
+    is_supported = call.code not in (-32601, -32602)
+    context.require(is_supported, "the client does not support MCP over ACP")
+    passed = call.code == -33001
     expected = "-33001 for a server that is not registered"
-    context.judge("R-MOA-07", kept, call, expected=expected, got=describe_outcome(call))
+    context.judge("R-MOA-07", passed, call, expected=expected, got=describe_outcome(call))
 
 
 SCENARIOS = (_requests, _notifications, _cancels, _answers, _lines, _broken, _not_offered, _servers)

@@ -118,9 +118,9 @@ async def _withdrawn(context: ClientContext) -> None:
         context.require(not context.connection.is_closed, "the client disconnected")
         context.require(False, "the client ignores `$/cancel_request`, which is allowed")
     if context.version == 1 and not call.ok:  # in version 2 it has an outcome, which is observed
-        kept = call.code == -32800
+        passed = call.code == -32800
         expected = "-32800 or an outcome for a request that was cancelled"
-        context.judge("R-REQCAN-13", kept, call, expected=expected, got=describe_outcome(call))
+        context.judge("R-REQCAN-13", passed, call, expected=expected, got=describe_outcome(call))
 
 
 def _chosen(call: Request) -> Any:

@@ -102,8 +102,8 @@ async def _login(context: ClientContext, probe: StateProbe) -> None:
 @probe_scenario("state/notices", "R-NOTICE-05")
 async def _notices(context: ClientContext, probe: StateProbe) -> None:
     """Notices with an unknown severity and with an error arrive during a tool call."""
-    known = context.version == 2 or context.supports("session", "notices")
-    context.require(known, "the client does not support notices")
+    is_supported = context.version == 2 or context.supports("session", "notices")
+    context.require(is_supported, "the client does not support notices")
     tool = context.add_tool_call("At work", status="in_progress")
     odd = "Of an unknown severity"
     sent = [context.update("notice", severity="_accord_later", title=odd)]

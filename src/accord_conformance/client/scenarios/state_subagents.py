@@ -19,8 +19,8 @@ _SUBAGENT = "subagent_update"
 @probe_scenario("state/compactions", "R-COMP-05", "R-COMP-07", "R-COMP-08")
 async def _compactions(context: ClientContext, probe: StateProbe) -> None:
     """Compactions get a summary in chunks and as a whole, an error, and an unknown status."""
-    known = context.version == 2 or context.supports("session", "compaction")
-    context.require(known, "the client does not support compactions")
+    is_supported = context.version == 2 or context.supports("session", "compaction")
+    context.require(is_supported, "the client does not support compactions")
     sent = [_sum_up(context, "unseen", "A"), _sum_up(context, "unseen", "B")]
     begun = expect(
         "R-COMP-08", "compactions", "unseen", status="in_progress", summary=_texts("A", "B")
@@ -52,8 +52,8 @@ async def _compactions(context: ClientContext, probe: StateProbe) -> None:
 @probe_scenario("state/subagents", "R-SUBAG-04", "R-SUBAG-06", "R-SUBAG-09", "R-SUBAG-11")
 async def _subagents(context: ClientContext, probe: StateProbe) -> None:
     """Subagents are patched and moved, have an unknown state, and exchange messages."""
-    known = context.version == 2 or context.supports("subagents")
-    context.require(known, "the client does not support subagents")
+    is_supported = context.version == 2 or context.supports("subagents")
+    context.require(is_supported, "the client does not support subagents")
     child = f"{context.session.id}-patched"
     here = [os.path.join(context.session.cwd, name) for name in "abc"]  # noqa: PTH118
     offered: Json = {"cancel": {}}

@@ -27,10 +27,10 @@ async def _command(context: ClientContext) -> None:
     ident, create = await _create(context, _WHERE, cwd=folder, env=env)
     output = await _ended(context, ident)
     name, _, where = output.strip().rpartition("\n")[2].partition("|")
-    kept = name == "set" and os.path.realpath(where) == os.path.realpath(folder)  # noqa: ASYNC240
+    passed = name == "set" and os.path.realpath(where) == os.path.realpath(folder)  # noqa: ASYNC240
     context.judge(
         "R-TERM-03",
-        kept,
+        passed,
         create,
         expected=f"a command that runs in {folder} with ACCORD_CHECK=set",
         got=f"ACCORD_CHECK={name} in {where}",
@@ -40,10 +40,10 @@ async def _command(context: ClientContext) -> None:
     ident, create = await _create(context, _WIDE, outputByteLimit=51)
     output = await _ended(context, ident)
     size = len(output.encode("utf-8", "surrogatepass"))
-    kept = not output.strip("ä") and 0 < size <= 51
+    passed = not output.strip("ä") and 0 < size <= 51
     expected = "at most 51 bytes of whole characters"
     got = f"{size} bytes, beginning with {output[:2]!a}"
-    context.judge("R-TERM-05", kept, create, expected=expected, got=got)
+    context.judge("R-TERM-05", passed, create, expected=expected, got=got)
     await _release(context, ident)
 
     ident, _ = await _create(context, "raise SystemExit(3)")
@@ -60,10 +60,10 @@ async def _kill(context: ClientContext) -> None:
     context.cancel_request(waiting)
     await context.agent.is_alive()
     if waiting.response is not None and not waiting.ok:
-        kept = waiting.code == -32800
+        passed = waiting.code == -32800
         expected = "error -32800 for a cancelled request"
         context.judge(
-            "R-REQCAN-13", kept, waiting, expected=expected, got=describe_outcome(waiting)
+            "R-REQCAN-13", passed, waiting, expected=expected, got=describe_outcome(waiting)
         )
     await context.call("terminal/output", _at(context, ident))
     await context.call("terminal/kill", _at(context, ident))

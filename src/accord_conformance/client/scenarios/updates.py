@@ -161,8 +161,8 @@ async def _many(context: ClientContext) -> None:
 @scenario("updates/subagents")
 async def _children(context: ClientContext) -> None:
     """Reports a subagent and its work."""
-    known = context.version == 2 or context.supports("subagents")
-    context.require(known, "the client does not support subagents")
+    is_supported = context.version == 2 or context.supports("subagents")
+    context.require(is_supported, "the client does not support subagents")
     child = f"{context.session.id}-child"
     context.update("subagent_update", sessionId=child, title="A subagent")
     said = {
