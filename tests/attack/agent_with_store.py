@@ -1,4 +1,4 @@
-"""An agent that says numbers for as long as it lives, and keeps its sessions in a file."""
+"""An agent that sends increasing numbers until it ends, and stores its sessions in a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from accord.transports.stdio import stdio
 
 
 class Counting(Agent):
-    """Says the numbers from where a prompt begins; with `run` it has a command running too."""
+    """Sends numbers from the one in the prompt on; with `run` it also runs a command."""
 
     def __init__(self, path: str) -> None:
         self.store = SqliteStore(path)

@@ -1,4 +1,4 @@
-"""A client of an agent with a command; prints what the command prints, then waits."""
+"""A client whose agent runs a command; prints the output of the command, then waits."""
 
 from __future__ import annotations
 

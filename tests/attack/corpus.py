@@ -1,4 +1,4 @@
-"""Real frames to start from: what our client and the script agent say to each other."""
+"""Recorded frames between Accord's client and the script agent, to be mutated."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ HARMLESS = (
 
 @dataclass
 class Corpus:
-    """Messages by the side that got them."""
+    """Messages by the side that received them."""
 
     to_agent: list[Any] = field(default_factory=list)
     to_client: list[Any] = field(default_factory=list)
 
     def results(self, messages: Sequence[Any], asked: Sequence[Any]) -> dict[str, list[Any]]:
-        """Return by method what was answered to `asked`."""
+        """Return the results of `asked` by method."""
         methods = {m["id"]: m["method"] for m in asked if "method" in m and "id" in m}
         found: dict[str, list[Any]] = {}
         for message in messages:
@@ -67,7 +67,7 @@ class Corpus:
 
 
 class Tap(Transport):
-    """A transport that keeps what it reads."""
+    """A transport that records what it reads."""
 
     def __init__(self, inner: Transport, kept: list[Any]) -> None:
         self._inner = inner
@@ -107,7 +107,7 @@ class Tap(Transport):
 
 @cache
 def corpus(version: int) -> Corpus:
-    """Record a talk in one version; it must not be called from within an event loop."""
+    """Record a conversation in one version; do not call it from within an event loop."""
     return asyncio.run(_record(version))
 
 
@@ -151,7 +151,7 @@ async def _record(version: int) -> Corpus:
 
 
 def session_id_of(found: Corpus) -> str:
-    """Return the id of the session that was recorded."""
+    """Return the id of the recorded session."""
     for message in found.to_client:
         result = message.get("result")
         if isinstance(result, dict) and "sessionId" in result:

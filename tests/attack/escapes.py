@@ -1,4 +1,4 @@
-"""Ways out of the directories of a session: none of them may read or change what is outside."""
+"""Paths out of the directories of a session: none of them may read or change files outside."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _World:
         self.before = self.outside()
 
     def outside(self) -> dict[str, str]:
-        """Return all that is outside, by name."""
+        """Return the contents of all files outside, by name."""
         return {
             str(path.relative_to(self.base)): path.read_text() if path.is_file() else "folder"
             for path in sorted(self.base.rglob("*"))
@@ -83,7 +83,7 @@ class _World:
 
 
 def _ways(rng: random.Random, world: _World) -> Iterator[str]:
-    """Yield paths, most of which lead out."""
+    """Yield paths, most of which lead outside."""
     absolute = [str(secret) for secret in world.secrets]
     names = [
         "hard",
@@ -130,7 +130,7 @@ WAYS = 25  # in one attack
 
 
 def attack(seed: int) -> int:
-    """Try ways out, with and without somebody who exchanges folders and links meanwhile."""
+    """Try the paths, with and without a thread that exchanges directories and links."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         world = _World(Path(os.path.realpath(name)))
@@ -155,7 +155,7 @@ def attack(seed: int) -> int:
 
 
 def _try(roots: Roots, path: str, rng: random.Random) -> None:
-    # An error of the system or of the roots is what must come; anything else is a defect.
+    # An error of the system or the roots is expected; any other is a defect.
     with suppress(OSError, UnicodeDecodeError):
         match rng.randrange(5):
             case 0 | 1:
@@ -171,7 +171,7 @@ def _try(roots: Roots, path: str, rng: random.Random) -> None:
 
 
 def _exchange(root: Path, base: Path, stop: threading.Event) -> None:
-    """Make `swap` a folder with a harmless `secret`, a link to where the secret is, and again."""
+    """Replace `swap` in turn by a directory with a harmless `secret` and a link to the real one."""
     folder, link, swap = root / "swap-folder", root / "swap-link", root / "swap"
     with suppress(OSError):
         folder.mkdir()

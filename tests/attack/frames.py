@@ -1,4 +1,4 @@
-"""Nearly right frames for an agent and for a client, in memory and over real pipes."""
+"""Almost valid frames for an agent and for a client, in memory and over real pipes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PROBE = "probe"
 
 
 def attack(seed: int, *, over_pipes: bool = False) -> int:
-    """Attack an agent, or a client, in one version; return how many frames were sent."""
+    """Attack an agent or a client in one version; return the number of frames sent."""
     rng = random.Random(seed)
     version = rng.choice((1, 2))
     material = corpus(version)
@@ -42,7 +42,7 @@ def attack(seed: int, *, over_pipes: bool = False) -> int:
 
 
 class _Side:
-    """The attacker: answers what it is asked, mostly wrongly, and counts what it is answered."""
+    """The attacker: answers requests, mostly wrongly, and counts the responses it receives."""
 
     def __init__(
         self, transport: Transport, mutator: Mutator, results: dict[str, list[Any]]
@@ -54,12 +54,12 @@ class _Side:
         self.changed = asyncio.Event()
         self._mutator = mutator
         self._results = results
-        self.right = 0.0  # how many of its answers are right
+        self.right = 0.0  # the share of correct responses
         self.rng = random.Random(0)
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
-            message = json.loads(frame)  # whatever we get, what comes back is JSON
+            message = json.loads(frame)  # all frames that are sent back are JSON
             assert message["jsonrpc"] == "2.0"
             if "method" not in message:
                 key = json.dumps(message["id"])
@@ -104,7 +104,7 @@ class _Side:
 
 
 def _id(number: int) -> str:
-    """Return an id that no change of one byte makes that of another frame."""
+    """Return an id that does not become another used id if one byte changes."""
     return f"{number}#{number}"
 
 
@@ -144,7 +144,7 @@ async def _agent(rng: random.Random, version: int, material: Corpus, *, over_pip
                 if rng.random() < 0.1:
                     await asyncio.sleep(0)
             side.right = 1.0
-            # It goes on: the next request gets its response, and no request got two.
+            # It continues: the next request is answered, and no request was answered twice.
             side.send({"jsonrpc": "2.0", "id": _PROBE, "method": "_attack/probe"})
             await side.until_answered(_PROBE)
             for number in range(FRAMES):

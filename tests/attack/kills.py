@@ -1,4 +1,4 @@
-"""SIGKILL at any moment: nothing keeps running, and nothing that was seen is lost in a store."""
+"""SIGKILL at any moment: no process keeps running, and no stored update is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LONGEST_S = 30.0
 
 
 def attack(seed: int) -> int:
-    """Kill an agent, a client with all that it has started, or a writer of files."""
+    """Kill an agent, a client with all its processes, or a writer of files."""
     rng = random.Random(seed)
     match rng.randrange(3):
         case 0:
@@ -41,7 +41,7 @@ def attack(seed: int) -> int:
 
 
 async def _agent(rng: random.Random) -> None:
-    """What the client has seen is in the store, however the agent ends."""
+    """Check that all updates of the client are stored, however the agent ends."""
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "sessions.db")
         command = [sys.executable, str(_HERE / "agent_with_store.py"), path]
@@ -67,7 +67,7 @@ async def _agent(rng: random.Random) -> None:
 
 
 async def _kept(path: str, session_id: str) -> list[str]:
-    """Return the numbers that another agent finds in the store."""
+    """Return the numbers that another agent reads from the store."""
     command = [sys.executable, str(_HERE / "agent_with_store.py"), path]
     async with asyncio.timeout(_LONGEST_S), connect(command) as agent:
         session = await agent.load_session(session_id, "/")
@@ -76,7 +76,7 @@ async def _kept(path: str, session_id: str) -> list[str]:
 
 
 def _client(rng: random.Random) -> None:
-    """A client's end is that of its agent, and of the commands of either."""
+    """Check that the agent and all commands end with the client."""
     with tempfile.TemporaryDirectory() as folder:
         how = rng.choice(["1", "2"])
         agent = [sys.executable, str(_HERE / "agent_with_store.py"), f"{folder}/a.db", _FAMILY]
@@ -85,7 +85,7 @@ def _client(rng: random.Random) -> None:
         assert owner.stdout is not None
         watched: dict[int, int] = {}
         try:
-            # Sometimes before anything runs, sometimes when all of it does.
+            # Sometimes before any process runs, sometimes when all run.
             if rng.random() < 0.7:
                 line = owner.stdout.readline()
                 if line:
@@ -122,7 +122,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _writer(rng: random.Random) -> None:
-    """A file that is being written holds the old text or the new."""
+    """Check that a file being written has the old text or the new."""
     code = (
         "import sys\nfrom accord.local.files import Roots\nroots = Roots([sys.argv[1]])\n"
         "print(flush=True)\n"

@@ -1,4 +1,4 @@
-"""Frames that are nearly right: a real message with something in it changed."""
+"""Almost valid frames: real messages with one part changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ("Mutator", "places")
 
-_NUMBER = "\0number\0"  # stands for a text that json cannot write
+_NUMBER = "\0number\0"  # represents a text that json cannot encode
 _TEXTS = [
     "",
     " ",
@@ -36,15 +36,15 @@ _KEYS = ["_meta", "type", "id", "sessionId", "sessionUpdate", "method", "params"
 
 
 class Mutator:
-    """Changes messages, by a generator of random numbers: the same seed, the same changes."""
+    """Changes messages with a random number generator: the same seed makes the same changes."""
 
     def __init__(self, rng: random.Random, pool: list[Any]) -> None:
-        """`pool` are messages whose parts may turn up anywhere."""
+        """Create a mutator that inserts parts of the messages in `pool`."""
         self._rng = rng
         self._pool = pool
 
     def frame(self, message: Any) -> bytes:
-        """Return a message as bytes, changed in its structure, its text, or not at all."""
+        """Return a message as bytes, with changed structure, changed text, or unchanged."""
         rng = self._rng
         chance = rng.random()
         if chance < 0.1:
@@ -118,7 +118,7 @@ class Mutator:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the way to every value inside a JSON value, itself included."""
+    """Yield the path to every value inside a JSON value, itself included."""
     yield path
     if isinstance(value, dict):
         for key, inner in value.items():

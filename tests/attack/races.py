@@ -1,4 +1,4 @@
-"""Prompts, cancels, permission requests, closes and ends of connections, at any moment."""
+"""Prompts, cancels, permission requests, closes and disconnects at any moment."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _OPTIONS = [
     PermissionOption("allow", "Allow", "allow_once"),
     PermissionOption("reject", "Reject", "reject_once"),
 ]
-_MOST_STEPS = 40  # of the event loop between two things
+_MOST_STEPS = 40  # iterations of the event loop between two actions
 
 
 class _Agent(Agent):
-    """Does what may collide with what its client does."""
+    """Does everything that can race with actions of its client."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -65,7 +65,7 @@ async def _later(rng: random.Random) -> None:
 
 
 def attack(seed: int) -> int:
-    """Let things collide in one connection; return how many there were."""
+    """Run races in one connection; return their number."""
     return asyncio.run(_attack(random.Random(seed)))
 
 
@@ -79,7 +79,7 @@ async def _attack(rng: random.Random) -> int:
             await _later(rng)
             return rng.choice(["allow", "reject", None])
 
-        # Only what peers may do to each other is an error here: anything else is a defect.
+        # Only errors that peers can cause are expected: any other is a defect.
         with suppress(AccordError):
             async with connect(
                 there, versions=only(version), permissions=decide, limits=QUICK
@@ -90,7 +90,7 @@ async def _attack(rng: random.Random) -> int:
                         group.create_task(_one(rng, client, rng.choice(sessions)))
                         await _later(rng)
                     if rng.random() < 0.3:
-                        serving.cancel()  # the agent ends in the middle
+                        serving.cancel()  # the agent exits during a turn
         with suppress(asyncio.CancelledError):
             await serving
     return RACES

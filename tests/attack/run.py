@@ -1,7 +1,7 @@
-"""All attacks for a long time: `python tests/attack/run.py [ATTACK…] [--seconds S] [--seed N]`.
+"""Runs all attacks: `python tests/attack/run.py [ATTACK…] [--seconds S] [--seed N]`.
 
 Each attack has its share of the time and ends early when it has reached its count. A seed that
-fails is printed and kept in `tests/attack/seeds/`: later runs and the tests try it first.
+fails is printed and saved in `tests/attack/seeds/`: later runs and the tests try it first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from attack import seeds
 
-# How much of the time each gets, and what is enough.
+# The share of the time of each attack, and its count.
 ATTACKS: dict[str, tuple[float, int]] = {
     "escapes": (0.02, 500),
     "kills": (0.3, 1_000),
@@ -29,7 +29,7 @@ ATTACKS: dict[str, tuple[float, int]] = {
     "soak": (0.05, 1_000_000),
     "frames": (0.53, 10_000_000),
 }
-# Those that mostly wait run side by side.
+# Attacks that mostly wait run in parallel.
 _WORKERS = {"kills": 4}
 _REPORT_S = 10.0
 
@@ -55,7 +55,7 @@ def main() -> int:
         began = time.monotonic()
         failed += _run(name, left_s * share / total, enough)
         total -= share
-        left_s -= time.monotonic() - began  # what one leaves over, the others get
+        left_s -= time.monotonic() - began  # unused time is for the other attacks
     print("nothing failed" if not failed else f"{failed} seeds failed")
     return min(failed, 1)
 
@@ -65,7 +65,7 @@ def _load(name: str) -> Callable[[int], int]:
 
 
 def _run(name: str, seconds: float, enough: int) -> int:
-    """Run one attack on all processors; return how many seeds failed."""
+    """Run one attack on all processors; return the number of failed seeds."""
     workers = (os.cpu_count() or 1) * _WORKERS.get(name, 1)
     context = multiprocessing.get_context("spawn")
     count = context.Value("q", 0)
@@ -93,7 +93,7 @@ def _work(name: str, until: float, enough: int, count: object, failed: object, f
     kept = len(seeds.kept(name))
     for number, seed in enumerate(seeds.fresh(name)):
         if number < kept and first:
-            continue  # another worker tries the seeds that are kept
+            continue  # another worker tries the saved seeds
         if time.time() >= until or count.value >= enough:  # type: ignore[attr-defined]  # a shared value
             return
         try:

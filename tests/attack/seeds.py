@@ -1,4 +1,4 @@
-"""Seeds of attacks: those that once failed are kept in files, and tried first, every time."""
+"""Seeds of attacks: failed ones are saved in files and tried first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FOLDER = Path(__file__).parent / "seeds"
 
 
 def kept(attack: str) -> list[int]:
-    """Return the seeds that failed once; `tests/attack/seeds/ATTACK.txt` has one a line."""
+    """Return the seeds that failed earlier; `tests/attack/seeds/ATTACK.txt` has one per line."""
     file = _FOLDER / f"{attack}.txt"
     if not file.exists():
         return []
@@ -21,19 +21,19 @@ def kept(attack: str) -> list[int]:
 
 
 def small(attack: str, count: int) -> list[int]:
-    """Return the seeds of the tests: those that are kept, and the first few."""
+    """Return the seeds for tests: the saved ones, and the first few."""
     return list(dict.fromkeys([*kept(attack), *range(count)]))
 
 
 def fresh(attack: str) -> Iterator[int]:
-    """Yield the seeds of a long run: those that are kept, then new ones."""
+    """Yield the seeds for a long run: the saved ones, then new ones."""
     yield from kept(attack)
     while True:
         yield int.from_bytes(os.urandom(6))
 
 
 def report(attack: str, seed: int) -> str:
-    """Keep a seed that failed; return how to run it again."""
+    """Save a seed that failed; return the command that repeats it."""
     if seed not in kept(attack):
         with (_FOLDER / f"{attack}.txt").open("a", encoding="utf-8") as file:
             file.write(f"{seed}\n")

@@ -1,4 +1,4 @@
-"""Turn after turn in one connection: memory stays flat."""
+"""Many turns in one connection: memory does not grow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20 if hasattr(os, "sysconf") else 0.
 
 
 class _Agent(Agent):
-    """One of each that a turn may have."""
+    """Runs a turn with everything that a turn can contain."""
 
     async def prompt(self, turn: Turn) -> str | None:
         await turn.think("Well. " * 20)
@@ -39,7 +39,7 @@ class _Agent(Agent):
 
 
 def attack(seed: int, *, turns: int = 2000) -> int:
-    """Run turns, a third of them to warm up; return how many there were."""
+    """Run turns, the first third as warm-up; return their number."""
     return asyncio.run(_attack(random.Random(seed), turns))
 
 
@@ -47,7 +47,7 @@ async def _attack(rng: random.Random, turns: int) -> int:
     version: Any = rng.choice((1, 2))
     done, before = 0, 0.0
     while done < turns:
-        # Half a minute is enough for each of these.
+        # Half a minute is enough for each turn.
         async with watched():
             here, there = pair()
             serving = asyncio.ensure_future(accord.serve(_Agent(), here, limits=QUICK))

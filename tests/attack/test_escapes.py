@@ -1,4 +1,4 @@
-"""A few ways out of the roots; `make attack` tries many more."""
+"""A few paths out of the roots; `make attack` tries many more."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from attack.seeds import small
 
 @pytest.mark.skipif(os.name == "nt", reason="links and races of POSIX")
 @pytest.mark.parametrize("seed", small("escapes", 12))
-def test_no_way_leads_out(seed: int) -> None:
+def test_no_path_leads_out_of_the_roots(seed: int) -> None:
     escapes.attack(seed)

@@ -1,4 +1,4 @@
-"""A few kills of each kind; `make attack` goes on to a thousand."""
+"""A few kills of each kind; `make attack` runs a thousand."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from attack.seeds import small
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pidfds, and marks in environments")
 @pytest.mark.parametrize("seed", small("kills", 4))
-def test_nothing_outlives_a_kill_and_nothing_is_lost(seed: int) -> None:
+def test_no_process_outlives_a_kill_and_no_update_is_lost(seed: int) -> None:
     kills.attack(seed)

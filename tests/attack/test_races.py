@@ -1,4 +1,4 @@
-"""Some hundred collisions; `make attack` goes on with it for minutes."""
+"""Some hundred races; `make attack` runs them for minutes."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from attack.seeds import small
 
 
 @pytest.mark.parametrize("seed", small("races", 20))
-def test_nothing_that_collides_is_lost_or_left(seed: int) -> None:
+def test_races_lose_nothing_and_leave_nothing(seed: int) -> None:
     races.attack(seed)

@@ -9,5 +9,5 @@ from attack.seeds import small
 
 
 @pytest.mark.parametrize("seed", small("soak", 2))
-def test_memory_stays_flat(seed: int) -> None:
+def test_memory_does_not_grow(seed: int) -> None:
     soak.attack(seed, turns=300)

@@ -1,4 +1,4 @@
-"""What must hold in every attack: no mistake of ours is logged, and nothing keeps running."""
+"""Conditions of every attack: no traceback is logged, and no task keeps running."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from accord.errors import AccordError
 
 __all__ = ("LONGEST_S", "watched")
 
-LONGEST_S = 30.0  # for anything that has to happen at all
+LONGEST_S = 30.0  # time limit for any single step
 
 
 class _Keeper(logging.Handler):
-    """Keeps the records that have a traceback: mistakes of ours, which a peer must not cause."""
+    """Keeps log records with a traceback: internal errors, which a peer must not cause."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class _Keeper(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if not record.exc_info or record.levelno < logging.WARNING:
             return
-        # What the peer did wrong, by its name, is no mistake of ours, whoever let it pass.
+        # A violation by the peer is not an internal error, wherever it is logged.
         if not isinstance(record.exc_info[1], AccordError):
             self.mistakes.append(logging.Formatter().format(record))
 
@@ -51,7 +51,7 @@ async def watched() -> AsyncGenerator[None]:
             yield
         left = [task for task in asyncio.all_tasks() - before if not task.done()]
         if left:
-            # What was only scheduled may end by itself.
+            # Scheduled work can end without help.
             await asyncio.wait(left, timeout=1.0)
             left = [task for task in left if not task.done()]
         assert not left, f"left running: {left}"

@@ -1,11 +1,11 @@
-"""Where our types differ from the schema on purpose: each place with its reason.
+"""Deliberate differences between the wire types and the schema, each with its reason.
 
 A test fails when an entry is no longer needed.
 """
 
 from __future__ import annotations
 
-# The schema uses one name for a state on its own and for the update that tells it.
+# The schema uses one name for a state and for the update that has it.
 OTHER_NAMES = {
     "v1": {"SessionState": "StateUpdate"},
     "v2": {"SessionState": "StateUpdate"},

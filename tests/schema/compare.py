@@ -1,4 +1,4 @@
-"""What differs between two shapes, named so that a person finds the place."""
+"""The differences between two shapes, with their paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from accord.wire.describe import Field, Kind, List, Mapping, Object, Shape
 
 @dataclass(frozen=True)
 class Finding:
-    """One difference: where, in which respect, and what both sides say."""
+    """One difference: its place, its aspect, and the values of both sides."""
 
     where: str
     respect: str
@@ -28,7 +28,7 @@ class Finding:
 
 @dataclass
 class Comparison:
-    """Compares shapes; each pair of objects once, wherever they meet."""
+    """Compares shapes; each pair of objects once."""
 
     findings: dict[str, Finding] = field(default_factory=dict)
     classes: set[type] = field(default_factory=set)
@@ -66,7 +66,7 @@ class Comparison:
         if (id(schema), id(ours)) in self._seen:
             return
         self._seen.add((id(schema), id(ours)))
-        self._kept += [schema, ours]  # so that no other object gets their ids
+        self._kept += [schema, ours]  # keeps their ids from being reused
         theirs, mine = _relevant(schema), _relevant(ours)
         for key in theirs.keys() - mine.keys():
             self.find(f"{where}.{key}", "field", "absent", "present")
@@ -89,18 +89,18 @@ class Comparison:
         self.shapes(schema.shape, ours.shape, where)
 
     def same(self, where: str, respect: str, schema: Any, ours: Any) -> None:
-        """Note a difference if there is one."""
+        """Add a finding if the values differ."""
         if schema != ours:
             self.find(where, respect, ours, schema)
 
     def find(self, where: str, respect: str, ours: Any, schema: Any) -> None:
-        """Note a difference."""
+        """Add a finding."""
         finding = Finding(where, respect, ours, schema)
         self.findings.setdefault(finding.key, finding)
 
 
 def _keyed(shape: Shape) -> Iterator[tuple[str, Kind]]:
-    """Yield the alternatives, each under a key that it has in common with its counterpart."""
+    """Yield the alternatives with a key that each shares with its counterpart."""
     untold: dict[str, int] = {}
     for kind in shape:
         if isinstance(kind, Object) and (kind.tags or kind.rest):
@@ -122,7 +122,7 @@ def _label(schema: Object, where: str) -> str:
 
 
 def _names(schema: Object) -> set[str | None]:
-    """Return the names that a class for this object may have: its own, or that of a tag."""
+    """Return the possible names of a class for this object: its own, or that of a tag."""
     return {schema.name, *(_pascal(value) for _, value in schema.tags)}
 
 
@@ -131,7 +131,7 @@ def _pascal(tag: str) -> str:
 
 
 def _relevant(kind: Object) -> dict[str, Field]:
-    """Return the fields; of an unknown variant, which stays raw, those that it must have."""
+    """Return the fields; for an unknown variant, which stays raw, its required ones."""
     if kind.rest is None:
         return kind.fields
     return {k: f for k, f in kind.fields.items() if f.required or not f.on_error}
@@ -142,7 +142,7 @@ def _filled_default(field: Field) -> Any:
 
 
 def _filled(shape: Shape, value: Any) -> Any:
-    """Return a default with the defaults inside it written out, as both sides may omit them."""
+    """Return a default with all nested defaults, as both sides can omit them."""
     objects = [kind for kind in shape if isinstance(kind, Object)]
     if not isinstance(value, dict) or len(objects) != 1:
         return value

@@ -1,16 +1,16 @@
-"""What no schema says: the capability each method needs, and the fields with three states."""
+"""Facts outside of the schema: the capability of each method, and three-state fields."""
 
 from __future__ import annotations
 
 
 def _table(text: str) -> dict[str, str]:
-    """Return the gate of each method from lines of a gate and its methods."""
+    """Return the gate of each method, from lines with a gate and its methods."""
     rows = (line.split() for line in text.strip().splitlines())
     return {name: gate for gate, *names in rows for name in names}
 
 
-# Methods that are not here need no capability: every peer has them, or something other than a
-# capability offers them (a mode, an option, an auth method, a tool call).
+# Methods that are missing here need no capability: every peer has them, or they are enabled by
+# something else (a mode, an option, an auth method, a tool call).
 GATES = {
     "v1": _table("""
 agent.auth.logout logout
@@ -48,7 +48,7 @@ client.elicitation elicitation/create
 client.elicitation.url elicitation/complete
 """),
 }
-# Variants of a message that need a capability of their own, by class.
+# Variants of a message with capabilities of their own, by class.
 VARIANTS = {
     "v1": _table("""
 client.elicitation.form ElicitationFormMode
@@ -66,7 +66,7 @@ client.elicitation.url ElicitationUrlMode
 
 
 def _fields(text: str) -> set[str]:
-    """Return `Class.key` for lines of a class and its keys."""
+    """Return `Class.key` for lines with a class and its keys."""
     rows = (line.split() for line in text.strip().splitlines())
     return {f"{name}.{key}" for name, *keys in rows for key in keys}
 
@@ -91,7 +91,7 @@ UsageUpdate cost
 UserMessage _meta content
 """),
 }
-# More fields that tell null from absent, and why.
+# Further fields that distinguish null from absent, and why.
 THREE_STATE_TOO = {
     "v1": {
         "CreateElicitationBase.requestId": "null is an id in v1",

@@ -32,11 +32,11 @@ from schema.methods_of_schema import ENVELOPES
 
 
 class Mistake(Exception):
-    """The codec judges an instance differently from the schema; the text shows the instance."""
+    """The codec and the schema judge an instance differently; the text shows the instance."""
 
 
 def judged(names: Collection[str] = ()) -> tuple[list[Judged], list[str]]:
-    """Return the judged instances of all types, or of these, and the codec's mistakes."""
+    """Return the judged instances of all types or the given ones, and the codec's mistakes."""
     rows: list[Judged] = []
     mistakes: list[str] = []
     for version in official.VERSIONS:
@@ -71,7 +71,7 @@ def _is_worth_it(version: str, name: str, shape: Shape) -> bool:
 
 
 def _is_covered_by_v1(version: str, name: str) -> bool:
-    """Return True if v2 defines the type as v1 does, apart from the types that it refers to."""
+    """Return True if v2 defines the type as v1 does, except for the types it refers to."""
     if version == "v1":
         return False
     one = official.model("v1", unstable=True).defs.get(name)
@@ -79,9 +79,9 @@ def _is_covered_by_v1(version: str, name: str) -> bool:
 
 
 def _without_controls(instance: Instance) -> Instance:
-    """Let malformed capabilities of a tool call or terminal mean that it has no controls.
+    """Return the schema, with malformed capabilities of a tool call or terminal as absent.
 
-    The schema says so in its descriptions of both, but not in its marks for lenient keys.
+    The schema says so in its descriptions of both, but does not mark the keys as lenient.
     """
     value = instance.value
     if not instance.about.endswith("capabilities-text") or not {"toolCallId", "terminalId"} & set(
@@ -92,7 +92,7 @@ def _without_controls(instance: Instance) -> Instance:
 
 
 def _bare(node: Any) -> Any:
-    """Return a part of the schema without explanations."""
+    """Return a part of the schema without descriptions."""
     if isinstance(node, list):
         return [_bare(part) for part in node]
     if not isinstance(node, dict):
@@ -105,9 +105,9 @@ def _bare(node: Any) -> Any:
 
 
 def _judge(version: str, name: str, instance: Instance) -> Judged | None:
-    """Return the instance with the verdict of both, or None if it proves nothing.
+    """Return the instance with both verdicts, or None if it proves nothing.
 
-    Raises `Mistake` if the codec accepts, rejects or reads an instance wrongly.
+    Raises `Mistake` if the codec accepts, rejects or decodes an instance wrongly.
     """
     valid = verdict.is_valid(version, name, instance.value)
     refused = verdict.refuses(version, name, instance.value)

@@ -1,4 +1,4 @@
-"""Good, bad and lenient JSON for a shape: what every key allows, refuses and forgives."""
+"""Good, bad and lenient JSON for a shape: what each key accepts, rejects and tolerates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Instance:
-    """JSON with a verdict; `means` is what a lenient one reads as."""
+    """JSON with a verdict; `means` is the decoded meaning of a lenient instance."""
 
     verdict: str
     about: str
@@ -50,7 +50,7 @@ def instances(shape: Shape) -> Iterator[Instance]:
 
 
 def _of_tags(kinds: list[Object]) -> Iterator[Instance]:
-    """Yield what is wrong with the tag of a union."""
+    """Yield instances with a wrong tag of a union."""
     tagged = [kind for kind in kinds if kind.tags]
     if not tagged:
         return
@@ -111,7 +111,7 @@ def _of_field(
         yield Instance("lenient", f"{key}-null", base | {key: None}, base | {key: empty})
     for what, wrong in _wrong(field.shape, null=null and not field.on_null):
         if raw and field.on_error and not ruled:
-            whole = base | {key: wrong}  # kept as it came, with all that is wrong
+            whole = base | {key: wrong}  # kept unchanged, including malformed parts
             yield Instance("lenient", f"{key}-{what}", whole, whole)
         elif field.on_error and not ruled:
             yield Instance("lenient", f"{key}-{what}", base | {key: wrong}, absent)
@@ -130,7 +130,7 @@ def _of_field(
 
 
 def _wrong(shape: Shape, *, null: bool) -> Iterator[tuple[str, Any]]:
-    """Yield values that no alternative accepts, with what is wrong with them.
+    """Yield values that no alternative accepts, with a description of the error.
 
     A wrong type is either null or not: each on every other key is enough.
     """
@@ -180,7 +180,7 @@ def _one_wrong(shape: Shape) -> tuple[str, Any] | None:
 
 
 def minimal(kind: Object) -> Json:
-    """Return an object with only what it must have."""
+    """Return an object with its required fields only."""
     found = {key: _value(field.shape) for key, field in kind.fields.items() if field.required}
     for key in sorted(kind.one_of | kind.any_of)[:1]:
         found[key] = _value(kind.fields[key].shape)
@@ -195,7 +195,7 @@ def _tags(kind: Object) -> Json:
 
 
 def value_of(kind: Kind) -> Any:
-    """Return the least value of a kind; a list has an item, so that the item is seen."""
+    """Return the smallest value of a kind; a list has one item, so that the item is tested."""
     match kind:
         case Null():
             return None

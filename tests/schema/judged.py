@@ -34,7 +34,7 @@ class Judged(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that test failures and lists of exceptions use."""
+        """The name of the instance in test failures and lists of exceptions."""
         return f"{self.type}/{self.verdict}-{self.about}"
 
 

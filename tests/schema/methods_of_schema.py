@@ -1,4 +1,4 @@
-"""The methods that the official schema names, read from its marks and its envelopes."""
+"""The methods of the official schema, from its annotations and message types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENVELOPES = tuple(
     for side in ("Agent", "Client", "Proxy")
     for kind in ("Request", "Response", "Notification")
 )
-# Messages of no method: any JSON under a name that begins with an underscore.
+# Messages without a method: any JSON under a name with an underscore.
 EXTENSIONS = ("ExtRequest", "ExtResponse", "ExtNotification")
 
 
@@ -54,7 +54,7 @@ def methods_of_schema(model: SchemaModel) -> dict[tuple[str, bool], SchemaMethod
 def _messages(model: SchemaModel, kind: str) -> list[tuple[str, Node]]:
     found: list[tuple[str, Node]] = []
     for side in ("Agent", "Client", "Proxy"):
-        # The stable schema knows no proxies.
+        # The stable schema has no proxies.
         envelope = model.defs.get(f"{side}{kind}", {})
         names = _references(envelope) - {"RequestId", "Error", *EXTENSIONS}
         found += [(name, model.defs[name]) for name in sorted(names)]

@@ -1,7 +1,7 @@
 """The official schema as shapes of `accord.wire.describe`.
 
-Every keyword of the schema is either understood here, or known to assert nothing, or an error:
-a schema that grows cannot slip through.
+Every keyword of the schema is supported here, known to assert nothing, or an error: no new keyword
+of the schema is overlooked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from accord.wire.describe import (
     Text,
 )
 
-# They explain, or say again what other keywords say; none of them refuses a value.
+# They describe, or repeat other keywords; none of them rejects a value.
 SILENT = {
     "$schema",
     "contentEncoding",
@@ -59,7 +59,7 @@ KNOWN = SILENT | {
     "x-deserialize-default-on-null",
     "x-deserialize-skip-invalid-items",
 }
-# A format of a number is a bound; uint64 is kept open above, as msgspec does.
+# The format of a number is a bound; uint64 has no upper bound here, as in msgspec.
 BOUNDS: dict[str, tuple[int | None, int | None]] = {
     "int32": (-(2**31), 2**31 - 1),
     "int64": (-(2**63), 2**63 - 1),
@@ -68,14 +68,14 @@ BOUNDS: dict[str, tuple[int | None, int | None]] = {
     "uint64": (0, None),
 }
 NUMERIC = {*BOUNDS, "double"}
-# Formats of strings are explanations in JSON Schema, and no reason to refuse a message.
+# Formats of strings are annotations in JSON Schema, and no reason to reject a message.
 TEXTUAL = {"date-time", "regex", "uri"}
 
 Node = dict[str, Any]
 
 
 class SchemaModel:
-    """One schema file, read by name."""
+    """One schema file, with its definitions by name."""
 
     def __init__(self, schema: Node) -> None:
         self.defs: dict[str, Node] = schema["$defs"]
@@ -83,13 +83,13 @@ class SchemaModel:
         self._cache: dict[str, Shape] = {}
 
     def shape(self, name: str) -> Shape:
-        """Return what the definition of this name accepts."""
+        """Return the shape of a definition."""
         if name not in self._cache:
             self._cache[name] = self._named(self.of(self.defs[name]), name)
         return self._cache[name]
 
     def of(self, node: Node) -> Shape:
-        """Return what any part of the schema accepts."""
+        """Return the shape of any part of the schema."""
         unknown = node.keys() - KNOWN
         if unknown:
             raise ValueError(f"the schema says {sorted(unknown)}, which the proof does not know")
@@ -111,7 +111,7 @@ class SchemaModel:
         return _plain_any(_join_texts(_join_integers(shape)))
 
     def _union(self, node: Node, key: str, *, exactly_one: bool) -> Shape:
-        """Return the members of a union, or the one object that stands for all of them."""
+        """Return the members of a union, or the one object that represents them all."""
         shapes = [self.of(part) for part in node[key]]
         members = [member for shape in shapes for member in shape]
         own = node.get("properties", {})
@@ -132,7 +132,7 @@ class SchemaModel:
         )
 
     def _own(self, node: Node) -> Shape | None:
-        """Return what the keywords of the node itself say, references and unions apart."""
+        """Return the shape of the node's own keywords, without references and unions."""
         if "const" in node or "enum" in node:
             values = node.get("enum", [node.get("const")])
             if node["type"] == "integer":
@@ -200,7 +200,7 @@ class SchemaModel:
 
 
 def _absent(shape: Shape, required: bool) -> Any:
-    """Return what an absent key means where the schema does not say: the empty value."""
+    """Return the meaning of an absent key if the schema does not define it: the empty value."""
     if required:
         return None
     if [List] == [type(kind) for kind in shape]:
@@ -237,7 +237,7 @@ def _merge(left: Kind, right: Kind) -> Kind:
 
 
 def _exclude(kind: Kind, node: Node) -> Kind:
-    """Read `not any of {tag: known}`, which is how the schema writes an open union."""
+    """Read `not any of {tag: known}`, the schema's form of an open union."""
     assert isinstance(kind, Object)
     assert node.keys() == {"anyOf"}
     known: dict[str, set[str]] = {}
@@ -259,7 +259,7 @@ def _exclude(kind: Kind, node: Node) -> Kind:
 
 
 def _optional_tag(members: list[Kind], tag: str, node: Node) -> Object:
-    """Return variants as one object when the tag may be absent: it is then an open enum."""
+    """Return variants as one object if the tag can be absent, as in an open enum."""
     objects = [member for member in members if isinstance(member, Object)]
     assert len(objects) == len(members)
     values = frozenset(value for member in objects for key, value in member.tags if key == tag)
@@ -285,7 +285,7 @@ def _scope(objects: list[Object], *, exactly_one: bool) -> Object:
         (key,) = [name for name, field in member.fields.items() if field.required]
         keys.add(key)
         fields |= member.fields
-        # Where one is enough, another of the wrong shape is as good as absent.
+        # Where one key is enough, a malformed other one counts as absent.
         fields[key] = Field(member.fields[key].shape, on_error=not exactly_one)
     rule = frozenset(keys)
     empty = frozenset[str]()
@@ -309,9 +309,9 @@ def _join_texts(shape: Shape) -> Shape:
 
 
 def _join_integers(shape: Shape) -> Shape:
-    """Leave out integer constants beside the integer that includes them."""
+    """Remove integer constants that the integer type includes."""
     if Number() in shape:
-        # Beyond the bounds of the integer it is taken for the number.
+        # Beyond the bounds of the integer it is decoded as the number.
         shape = tuple(Integer() if isinstance(kind, Integer) else kind for kind in shape)
     integers = [kind for kind in shape if isinstance(kind, Integer)]
     if len(integers) < 2:
@@ -322,7 +322,7 @@ def _join_integers(shape: Shape) -> Shape:
 
 
 def _plain_any(shape: Shape) -> Shape:
-    """Leave out scalars and lists beside any JSON; objects read as something else."""
+    """Remove scalars and lists next to any JSON; objects have another meaning."""
     if Anything() not in shape:
         return shape
     return tuple(kind for kind in shape if isinstance(kind, Object | Anything | Null))

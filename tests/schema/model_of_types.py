@@ -1,4 +1,4 @@
-"""Our wire types as shapes: everything public in `accord.v1` and `accord.v2`, by name."""
+"""The wire types as shapes: all public types of `accord.v1` and `accord.v2`, by name."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from accord.wire.method import Method
 def public(version: str) -> dict[str, Any]:
     """Return the public wire types of one version by name, classes and aliases.
 
-    The next edit suggestions are in no schema and have a proof of their own.
+    Next edit suggestions are in no schema and have their own tests.
     """
     return wire_types(version)
 
 
 def is_class(tp: Any) -> bool:
-    """Tell whether a public name stands for a class of its own."""
+    """Return whether a public name is a class, not an alias."""
     return isinstance(tp, type) and issubclass(tp, Struct)
 
 
 def is_unstable(tp: Any) -> bool:
-    """Tell whether a class belongs to the unstable schema as a whole."""
+    """Return whether a class belongs to the unstable schema as a whole."""
     return getattr(tp, "__unstable__", False)
 
 
@@ -39,18 +39,18 @@ def methods(version: str) -> tuple[Method, ...]:
 
 
 def variant_gates(version: str) -> dict[type, str]:
-    """Return the capabilities that single variants of a message need."""
+    """Return the capabilities for variants of a message."""
     table: dict[type, str] = importlib.import_module(f"accord.{version}.methods").VARIANT_GATES
     return table
 
 
 def class_of(tp: Any) -> Any:
-    """Return what an optional type is when it is there."""
+    """Return the class of an optional type."""
     return next((part for part in get_args(tp) if part is not type(None)), tp)
 
 
 def three_state(version: str) -> set[str]:
-    """Return the fields that tell absent from null and from a value."""
+    """Return the fields that distinguish absent, null and a value."""
     found: set[str] = set()
     for name, tp in public(version).items():
         if not is_class(tp):

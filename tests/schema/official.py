@@ -1,4 +1,4 @@
-"""Finds the official schema files, which are never part of this repository."""
+"""Finds the official schema files, which are not part of this repository."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ VERSIONS = ("v1", "v2")
 
 
 def folder() -> Path:
-    """Return the folder that should hold v1/schema.json and its three siblings."""
+    """Return the directory for v1/schema.json and the three other files."""
     return Path(os.environ.get("ACCORD_SCHEMA_DIR") or PACKAGE)
 
 
 def path(version: str, *, unstable: bool) -> Path:
-    """Return where one schema file should be."""
+    """Return the path of one schema file."""
     return folder() / version / ("schema.unstable.json" if unstable else "schema.json")
 
 
 def available() -> bool:
-    """Tell whether all four schemas are there."""
+    """Return whether all four schemas exist."""
     return all(path(v, unstable=u).is_file() for v in VERSIONS for u in (False, True))
 
 
 def demanded() -> bool:
-    """Tell whether a missing schema is a failure."""
+    """Return whether a missing schema is a failure."""
     return os.environ.get("CI") == "true" or os.environ.get("ACCORD_REQUIRE_SCHEMA") == "1"
 
 
 def require() -> None:
-    """Skip the test without the schemas, or fail it where they are demanded."""
+    """Skip the test without the schemas, or fail it if they are required."""
     if available():
         return
     reason = f"no schemas in {folder()}: run `sh tests/schema/install.sh`, which needs npm"

@@ -1,4 +1,4 @@
-"""The whole comparison of one version, stable or unstable: types, methods, directions, coverage."""
+"""The complete comparison of one version, stable or unstable: types, methods, directions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from schema.model_of_schema import SchemaModel
 
 
 def prove(version: str, schema: SchemaModel, *, unstable: bool) -> dict[str, Finding]:
-    """Return every difference between our types and one schema, by name."""
+    """Return every difference between the wire types and one schema, by name."""
     comparison = Comparison()
     _methods(comparison, version, schema, unstable)
-    # What a class inherits is compared where the class is.
+    # Inherited fields are compared with the class that defines them.
     reached = {base for cls in comparison.classes for base in cls.__mro__}
     public = {
         name: tp
@@ -28,7 +28,7 @@ def prove(version: str, schema: SchemaModel, *, unstable: bool) -> dict[str, Fin
         other.get(name, name): tp for name, tp in public.items() if name not in other.values()
     }
     for name, tp in public.items():
-        # A class was compared where it is used: what its variant adds is known there.
+        # A class was compared where it is used, together with the fields of its variant.
         if name in schema.defs and tp not in reached:
             comparison.shapes(schema.shape(name), describe(tp, unstable=unstable), name)
     findings = dict(comparison.findings)

@@ -16,7 +16,7 @@ EACH_TYPE = pytest.mark.parametrize(
     ("version", "name"), sorted(INSTANCES), ids=["/".join(key) for key in sorted(INSTANCES)]
 )
 
-# Why we refuse what the schema accepts, by how the instance ends or by its whole name.
+# Why the codec rejects what the schema accepts, by the end of the instance's name or all of it.
 STRICT = {
     "-high": "a format bounds the number: the schema only mentions it, other peers refuse it",
     "-low": "a format bounds the number: the schema only mentions it, other peers refuse it",
@@ -33,21 +33,21 @@ def each(version: str, name: str, *verdicts: str) -> list[Judged]:
 
 
 @EACH_TYPE
-def test_good_is_read_and_survives_being_written(version: str, name: str) -> None:
+def test_good_instance_survives_a_round_trip(version: str, name: str) -> None:
     for row in each(version, name, "good"):
         first = verdict.read(version, name, row.value)
         assert verdict.read(version, name, verdict.written(first)) == first, row.name
 
 
 @EACH_TYPE
-def test_bad_is_refused(version: str, name: str) -> None:
+def test_bad_instance_is_rejected(version: str, name: str) -> None:
     for row in each(version, name, "bad", "strict"):
         with pytest.raises(DecodeError):
             pytest.fail(f"{row.name} read as {verdict.read(version, name, row.value)}")
 
 
 @EACH_TYPE
-def test_lenient_reads_as_what_it_means(version: str, name: str) -> None:
+def test_lenient_instance_is_decoded_as_its_meaning(version: str, name: str) -> None:
     for row in each(version, name, "lenient"):
         first = verdict.read(version, name, row.value)
         assert first == verdict.read(version, name, row.means), row.name
@@ -63,7 +63,7 @@ def test_official_schema_agrees(version: str, name: str) -> None:
 
 
 @EACH_TYPE
-def test_what_we_write_is_valid(version: str, name: str) -> None:
+def test_encoded_instance_is_valid(version: str, name: str) -> None:
     official.require()
     for row in each(version, name, "good"):
         first = verdict.read(version, name, row.value)
@@ -90,7 +90,7 @@ def test_data_is_small() -> None:
 
 
 @pytest.mark.slow
-def test_data_is_what_the_generator_writes(tmp_path: Path) -> None:
+def test_data_is_up_to_date(tmp_path: Path) -> None:
     official.require()
     rows, mistakes = generate.judged()
     assert not mistakes

@@ -1,4 +1,4 @@
-"""The generator of the schema's instances fails where the codec is wrong, and writes nothing."""
+"""The generator of instances fails if the codec is wrong, and writes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def schemas() -> None:
     official.require()
 
 
-def test_right_instances_are_written(tmp_path: Path) -> None:
+def test_correct_instances_are_written(tmp_path: Path) -> None:
     assert generate.main(tmp_path / "data", [NAME]) == 0
     written = load(tmp_path / "data")
     assert ("v1", NAME, "bad") in {row[:3] for row in written}
@@ -41,7 +41,7 @@ def test_wrong_verdict_of_the_codec_fails(
     assert kept.read_text() == "kept"
 
 
-def test_lenient_key_that_is_read_otherwise_fails(
+def test_wrong_decoding_of_a_lenient_key_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     read = verdict.read

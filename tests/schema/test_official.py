@@ -1,4 +1,4 @@
-"""Without the official schemas the proof is skipped where that is allowed, and says so."""
+"""Without the official schemas the proof is skipped or fails, with a message."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def no_schemas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.Monkey
 
 
 @pytest.mark.usefixtures("no_schemas")
-def test_missing_schemas_skip_with_the_way_to_get_them() -> None:
+def test_missing_schemas_skip_with_the_installation_command() -> None:
     with pytest.raises(pytest.skip.Exception, match=r"install\.sh"):
         official.require()
 
 
 @pytest.mark.parametrize(("name", "value"), [("CI", "true"), ("ACCORD_REQUIRE_SCHEMA", "1")])
-def test_missing_schemas_fail_where_they_are_demanded(
+def test_missing_schemas_fail_if_they_are_required(
     no_schemas: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     no_schemas.setenv(name, value)

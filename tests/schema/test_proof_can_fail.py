@@ -1,4 +1,4 @@
-"""One thing changed in a copy of the schema: the proof must see it."""
+"""Each change of the schema is detected by the proof."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def found_without_change(version: str) -> set[str]:
 @pytest.mark.slow  # compares all types for each change
 @pytest.mark.parametrize("version", official.VERSIONS)
 @pytest.mark.parametrize(("change", "finding"), CHANGES, ids=[c.__name__ for c, _ in CHANGES])
-def test_change_is_found(version: str, change: Change, finding: str) -> None:
+def test_change_is_detected(version: str, change: Change, finding: str) -> None:
     official.require()
     assert finding not in found_without_change(version)
     schema = copy.deepcopy(official.load(version, unstable=True))
@@ -187,13 +187,13 @@ def test_change_is_found(version: str, change: Change, finding: str) -> None:
     assert finding in proof.prove(version, SchemaModel(schema), unstable=True)
 
 
-def test_schema_with_a_keyword_that_is_not_understood_is_refused() -> None:
+def test_schema_with_an_unsupported_keyword_is_rejected() -> None:
     with pytest.raises(ValueError, match="maxItems"):
         SchemaModel({"$defs": {"A": {"type": "array", "maxItems": 3}}}).shape("A")
 
 
 @pytest.mark.parametrize("version", official.VERSIONS)
-def test_field_that_is_unstable_in_the_schema_only_is_found(version: str) -> None:
+def test_field_that_is_unstable_only_in_the_schema_is_found(version: str) -> None:
     official.require()
     schema = copy.deepcopy(official.load(version, unstable=False))
     del schema["$defs"]["ToolCallLocation"]["properties"]["line"]
@@ -202,7 +202,7 @@ def test_field_that_is_unstable_in_the_schema_only_is_found(version: str) -> Non
 
 
 @pytest.mark.parametrize("version", official.VERSIONS)
-def test_unstable_schema_is_not_the_stable_one(version: str) -> None:
+def test_unstable_schema_differs_from_the_stable_one(version: str) -> None:
     official.require()
     schema = official.model(version, unstable=True)
     found = proof.prove(version, schema, unstable=False)

@@ -1,4 +1,4 @@
-"""The proof that our types are those of the official schemas, all four of them."""
+"""The proof that the wire types equal all four official schemas."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_allowed_difference_has_a_reason(version: str) -> None:
 
 
 @EACH_SCHEMA
-def test_schema_has_no_messages_beside_methods_and_extensions(version: str, unstable: bool) -> None:
+def test_schema_has_only_messages_of_methods_and_extensions(version: str, unstable: bool) -> None:
     official.require()
     defs = official.model(version, unstable=unstable).defs
     hidden = {name for name, node in defs.items() if node.get("x-docs-ignore")}
@@ -78,20 +78,20 @@ def test_every_error_code_has_its_exception() -> None:
 
 
 @EACH_VERSION
-def test_three_state_fields_are_those_of_the_catalogue(version: str) -> None:
+def test_three_state_fields_are_those_of_the_table(version: str) -> None:
     catalogue = gates.THREE_STATE[version] | gates.THREE_STATE_TOO[version].keys()
     assert types.three_state(version) - _of_bases(version) == catalogue - _of_bases(version)
     assert catalogue <= types.three_state(version)
 
 
 @EACH_VERSION
-def test_gates_are_those_of_the_catalogue(version: str) -> None:
+def test_gates_are_those_of_the_table(version: str) -> None:
     ours = {m.name: _wire_names(m.gate) for m in types.methods(version) if m.gate}
     assert ours == gates.GATES[version]
 
 
 @EACH_VERSION
-def test_gates_of_variants_are_those_of_the_catalogue(version: str) -> None:
+def test_gates_of_variants_are_those_of_the_table(version: str) -> None:
     ours = types.variant_gates(version)
     assert {cls.__name__: _wire_names(g) for cls, g in ours.items()} == gates.VARIANTS[version]
 
@@ -107,13 +107,13 @@ def test_every_gate_is_a_capability(version: str) -> None:
 
 
 def _codes(version: str) -> set[int]:
-    """Return the error codes that the schema names."""
+    """Return the error codes in the schema."""
     members = official.load(version, unstable=True)["$defs"]["ErrorCode"]["anyOf"]
     return {member["const"] for member in members if "const" in member}
 
 
 def _of_bases(version: str) -> set[str]:
-    """Return the fields of classes that only others inherit from or that wear no tag."""
+    """Return the fields of classes that are only inherited from, or that have no tag."""
     public = [tp for tp in types.public(version).values() if types.is_class(tp)]
     bases = {base.__name__ for tp in public for base in tp.__mro__[1:]}
     return {name for name in types.three_state(version) if name.split(".")[0] in bases}

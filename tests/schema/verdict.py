@@ -1,4 +1,4 @@
-"""What the official schema and our codec say about an instance of a type."""
+"""The verdict of the official schema and of the codec on an instance of a type."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from accord.wire.codec import decode, encode
 from schema import model_of_types as types
 from schema import official
 
-# The schema's name where ours is another one: without the tag of an update.
+# Names of the schema that differ from ours: without the tag of an update.
 OTHER_CLASS = {"ToolCallUpdate": "ToolCallDetails"}
 
 
 def type_of(version: str, name: str) -> Any:
-    """Return the type of ours for a name of the schema."""
+    """Return the wire type for a name of the schema."""
     return types.public(version)[OTHER_CLASS.get(name, name)]
 
 
 def read(version: str, name: str, value: Any) -> Any:
-    """Return what our codec reads; raise `DecodeError`."""
+    """Return the decoded value; raise `DecodeError`."""
     return decode(json.dumps(value).encode(), type_of(version, name))
 
 
 def written(value: Any) -> Any:
-    """Return what our codec writes, as JSON."""
+    """Return the encoded value as JSON."""
     return json.loads(encode(value))
 
 
 def refuses(version: str, name: str, value: Any) -> bool:
-    """Tell whether our codec refuses an instance."""
+    """Return whether the codec rejects an instance."""
     try:
         read(version, name, value)
     except DecodeError:
@@ -42,7 +42,7 @@ def refuses(version: str, name: str, value: Any) -> bool:
 
 
 def is_valid(version: str, name: str, value: Any) -> bool:
-    """Tell whether the official schema accepts an instance."""
+    """Return whether the official schema accepts an instance."""
     schema = official.load(version, unstable=True)
     return _validator(version, name, id(schema)).is_valid(value)
 

@@ -25,7 +25,7 @@ _TELL_S = 30.0
 
 
 def main() -> int:
-    """Return 1 if anything was found."""
+    """Run the search; return 1 if it found a failure."""
     parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to go on")
     parser.add_argument("--first", type=int, help="the first seed; by default a random one")
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 class _Search:
-    """What was played so far, and what was found."""
+    """The runs so far, and their failures."""
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -56,12 +56,12 @@ class _Search:
         self._began_s = self._told_s = time.monotonic()
 
     def batch(self) -> tuple[int, int]:
-        """Return the next seeds to play: the first of them, and how many."""
+        """Return the next batch of seeds: the first seed, and their number."""
         self.next += BATCH
         return self.next - BATCH, BATCH
 
     def add(self, count: int, found: list[Found], counts: Counter[str]) -> None:
-        """Take the results of a batch; tell what is new."""
+        """Add the results of a batch; report new failures."""
         self.runs += count
         self.counts += counts
         for failure in found:

@@ -1,4 +1,4 @@
-"""The agent of a run: it does in each turn what the program of its prompt says."""
+"""The agent of a run: each prompt selects a turn of the program."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ("FaultyStore", "SimulatedAgent")
 
 
 class Form(Struct):
-    """What the agent asks for in a form."""
+    """The form that the agent sends."""
 
     name: str
     sure: bool = False
 
 
 class FaultyStore(MemoryStore):
-    """Answers late, and fails now and then as a full disk does."""
+    """Answers late, and sometimes fails as with a full disk."""
 
     def __init__(self, spec: p.Store, chance: random.Random) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class FaultyStore(MemoryStore):
 
 
 class SimulatedAgent(Agent):
-    """Plays the turns of a program."""
+    """Runs the turns of a program."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -120,7 +120,7 @@ class _Stopped(Exception):
 
 
 class _Player:
-    """Does what a list of acts says, in a turn or in a subagent."""
+    """Runs a list of acts, in a turn or in a subagent."""
 
     def __init__(self, world: World, verbs: Any, branch: Branch, number: int) -> None:
         self.world = world
@@ -129,7 +129,7 @@ class _Player:
         self.number = number
 
     async def acts(self, acts: Sequence[Any]) -> Any:
-        """Return why the turn stopped."""
+        """Run the acts; return the stop reason."""
         try:
             for act in acts:
                 await self.act(act)
@@ -139,17 +139,17 @@ class _Player:
 
     @asynccontextmanager
     async def showing(self, *, kept: bool = True, later: bool = False) -> AsyncGenerator[Any, None]:
-        """Give the label of a new piece, and know whether it was sent."""
+        """Yield the label of a new piece, and record whether it was sent."""
         piece, label = self.branch.next(kept=kept)
         try:
             yield label
         except FrameTooLarge:
-            piece.state = "unknown"  # not sent; a store may have it
+            piece.state = "unknown"  # not sent; a store can have it
             return
         except BaseException:
             piece.state = "unknown"
             raise
-        # In version 1 the text of a tool call is sent later, and whole each time.
+        # In version 1 the text of a tool call is sent later, and completely each time.
         may_be_too_large = later and self.world.small_frames
         piece.state = "unknown" if may_be_too_large else "sent"
 
@@ -244,14 +244,14 @@ class _Player:
                 raise AssertionError(act)
 
     async def allowed(self, call: Awaitable[Any]) -> Any:
-        """Await a call to the client; an error answer is no mistake of the agent."""
+        """Await a call to the client; an error response is not a mistake of the agent."""
         try:
             return await call
         except (RequestError, OSError, FrameTooLarge):
             return None
 
     def inside(self, *, in_turn: bool = True) -> _Player:
-        """Return a player of what runs beside this."""
+        """Return a player for acts that run concurrently."""
         in_turn = in_turn and self.branch.in_turn
         branch = self.world.branch(self.branch.session_id, self.number, in_turn=in_turn)
         return _Player(self.world, self.verbs, branch, self.number)
@@ -267,11 +267,11 @@ class _Player:
         for act in acts:
             await self.act(act, call)
             if isinstance(act, p.Fail):
-                return  # what comes after is not reported
+                return  # later updates are not sent
 
     async def subagent(self, acts: Sequence[Any]) -> None:
         async with self.verbs.subagent("Subagent") as child:
-            # Where subagents are not shown, what they say is in a tool call of the parent.
+            # For clients without subagents, their output is in a tool call of the parent.
             branch = self.world.branch("", self.number, in_turn=False)
             player = _Player(self.world, child, branch, self.number)
             for act in acts:

@@ -1,4 +1,4 @@
-"""What a worker does: it plays the programs of some seeds."""
+"""The work of one process: it runs the programs of some seeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simulation.run import play
 
 __all__ = ("BATCH", "Found", "play_all")
 
-BATCH = 20  # seeds that a worker plays at a time
+BATCH = 20  # seeds per batch
 
 
 class Found(Struct):
@@ -23,7 +23,7 @@ class Found(Struct):
 
 
 def play_all(first: int, count: int) -> tuple[int, list[Found], Counter[str]]:
-    """Play the programs of some seeds; return how many, what was found, and what was done."""
+    """Run the programs of some seeds; return their number, the failures, and the counts of acts."""
     found: list[Found] = []
     counts: Counter[str] = Counter()
     for seed in range(first, first + count):

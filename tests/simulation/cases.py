@@ -1,4 +1,4 @@
-"""The programs that once found something: each is a test from then on."""
+"""The programs that failed once: each is a test now."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CASES = Path(__file__).parent / "cases"
 
 
 class Case(Struct, omit_defaults=True):
-    """A minimized program, what it found, and in which commit; the program has the seed."""
+    """A minimized program, its failure, and the commit; the program contains the seed."""
 
     program: Program
     found: str

@@ -1,4 +1,4 @@
-"""A client of a run: it does what its program says, and what it sees is checked."""
+"""A client of a run: it runs its program, and checks the updates it receives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from simulation.world import PLANNED_CODE, World
 
 __all__ = ("SimulatedClient",)
 
-CALL_S = 120.0  # for any call that is not a prompt, besides the time on the way
+CALL_S = 120.0  # for any call that is not a prompt, in addition to the time on the network
 _NOT_NOW = (
     "still running",
     "loaded again",
@@ -31,11 +31,11 @@ _NOT_NOW = (
 
 
 class _Left(Exception):
-    """Leaves a turn by an exception."""
+    """Raised to leave a turn."""
 
 
 class _Texts:
-    """The files of an editor: they are read and written late, and only in memory."""
+    """The files of a client: reads and writes are delayed, and only in memory."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -56,7 +56,7 @@ class _Texts:
 
 
 class SimulatedClient:
-    """One connection, its actors, and what they have opened."""
+    """One connection, its actors, and their sessions."""
 
     def __init__(self, world: World, number: int, spec: p.Client) -> None:
         self.world = world
@@ -65,8 +65,8 @@ class SimulatedClient:
         self.chance = random.Random(f"client {world.program.seed} {number}")
         self.agent: accord.ConnectedAgent = None  # type: ignore[assignment]
         self.actors = [_Actor(self, index, actor) for index, actor in enumerate(spec.actors)]
-        self.sessions: dict[str, Any] = {}  # the last handle of each
-        self.whole: dict[str, bool] = {}  # whether the transcript is to have all of it
+        self.sessions: dict[str, Any] = {}  # the last session object of each
+        self.whole: dict[str, bool] = {}  # whether the transcript must be complete
         self.leaving = asyncio.Event()
 
     @property
@@ -76,7 +76,7 @@ class SimulatedClient:
     async def run(
         self, transport: Callable[[], Any], settle: Callable[[], Awaitable[None]]
     ) -> None:
-        """Connect, let the actors work, look at what has come of it, and leave."""
+        """Connect, run the actors, check the results, and leave."""
         spec, world = self.spec, self.world
         await asyncio.sleep(spec.starts_after_s)
         limits = Limits(
@@ -133,10 +133,10 @@ class SimulatedClient:
             if not task.cancelled() and (error := task.exception()) is not None:
                 self.unexpected("actor", error)
 
-    # Calls.
+    # Calls of the client.
 
     async def call(self, name: str, call: Awaitable[Any], *, session: Any = None) -> Any:
-        """Await a call of the client; it has to end in time, and in no other way than it may."""
+        """Await a call; it must end in time, and only in an allowed way."""
         world = self.world
         world.counts[f"call {name}"] += 1
         began_s = world.loop.time()
@@ -164,7 +164,7 @@ class SimulatedClient:
             case FrameTooLarge() | InternalError() if small_frames:
                 return
             case CancelTimeout():
-                return  # judged elsewhere: only a turn that may take long ends so
+                return  # judged elsewhere: only a turn that can take long ends like this
             case TimeoutError() if name == "connect" and self.spec.network.longest_s(5000) > 60:
                 return
             case TransportError() if self.is_cut or self.leaving.is_set():
@@ -183,7 +183,7 @@ class SimulatedClient:
                     and session
                     and session.id in world.may_be_cancelled
                 ):
-                    return  # held behind a turn that another object of the session cancelled
+                    return  # queued after a turn that another object of the session cancelled
             case _:
                 pass
         kind = f"{name}: {type(error).__name__}"
@@ -191,7 +191,7 @@ class SimulatedClient:
             kind += f" {error.code}"
         world.fail(kind, repr(error))
 
-    # What the agent asks.
+    # Requests of the agent.
 
     async def _decide(self, request: accord.PermissionRequest) -> Any:
         await asyncio.sleep(self.spec.slow_user_s)
@@ -211,7 +211,7 @@ class SimulatedClient:
 
 
 class _Actor:
-    """Does its steps one after the other."""
+    """Runs its steps one after the other."""
 
     def __init__(self, client: SimulatedClient, number: int, spec: p.Actor) -> None:
         self.client = client
@@ -309,13 +309,13 @@ class _Actor:
             return
         owned = other.id in client.sessions
         if not owned:
-            world.closed.add(other.id)  # where it was open; from now on nothing is certain
-        world.may_be_cancelled.add(other.id)  # a turn of it that runs here ends for the client
+            world.closed.add(other.id)  # where it was open; from now on the state is unknown
+        world.may_be_cancelled.add(other.id)  # a turn of it on this client ends
         if owned and other.id not in world.closed:
             world.loaded.add(other.id)
         stored = replay and world.program.store is not None
         whole = stored and client.whole.get(other.id, True)
-        client.whole[other.id] = False  # what comes meanwhile goes to neither
+        client.whole[other.id] = False  # updates in between reach neither object
         loading = client.agent.load_session(other.id, "/simulation", replay=replay)
         loaded = await client.call("load_session", loading, session=other)
         await self._open(loaded, whole=whole)
@@ -346,7 +346,7 @@ class _Actor:
 
 
 class _Play:
-    """One turn, as the client goes through it."""
+    """One turn, from the client's side."""
 
     def __init__(self, actor: _Actor, session: Any, step: p.Prompt) -> None:
         self.actor = actor
@@ -409,11 +409,11 @@ class _Play:
 
     @property
     def _is_replaced(self) -> bool:
-        """Whether the events of the session go elsewhere, or nowhere."""
+        """Return whether another object, or none, receives the events of the session."""
         return self.actor.client.is_cut or self.session.id in self.world.loaded
 
     def _may_be_slow(self) -> bool:
-        """Return True if a cancelled turn may take longer than the client waits."""
+        """Return True if a cancelled turn can take longer than the client waits."""
         network, store = self.actor.client.spec.network, self.world.program.store
         return (
             any(isinstance(act, p.Stubborn) for act in all_acts(self.step.acts))
@@ -423,7 +423,7 @@ class _Play:
 
     async def _inside(self, step: Any) -> None:
         if isinstance(step, p.New | p.Load | p.Fork | p.Prompt | p.Close):
-            # In a session of its own; the turn goes on.
+            # In a new session; the turn continues.
             other = _Actor(self.actor.client, self.actor.number, p.Actor())
             other.session = None if isinstance(step, p.Prompt) else self.session
             await other.step(step)
@@ -442,6 +442,6 @@ class _Play:
 
 
 async def _ended_or(call: Awaitable[None]) -> None:
-    """Await a cancel of something that may just have ended."""
+    """Await a cancel of something that might just have ended."""
     with suppress(RequestError):
         await call

@@ -1,4 +1,4 @@
-"""What a run has in place of the machine: its clock, its random bytes, its processes."""
+"""Replaces the machine in a run: its clock, its random bytes, its processes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from simulation.loop import SimulatedLoop
 
 __all__ = ("SimulatedCommand", "environment")
 
-# Where commands are started.
+# The module that starts commands.
 _STARTERS = ("accord.agent.terminals", "accord.client.terminals")
 
 
 class SimulatedCommand:
-    """A process that prints lines for some seconds; as `LocalCommand`, without a process."""
+    """A process that prints lines for some seconds; like `LocalCommand`, without a process."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ def _clock(loop: SimulatedLoop) -> type[datetime.datetime]:
 
 @contextmanager
 def environment(loop: SimulatedLoop, seed: int) -> Generator[None, None, None]:
-    """Let Accord use the simulated machine inside the block."""
+    """Make Accord use the simulated machine inside the block."""
     chance = random.Random(f"urandom {seed}")
     clock = _clock(loop)
     with patch.object(os, "urandom", chance.randbytes):

@@ -1,4 +1,4 @@
-"""Makes a program from a seed."""
+"""Generates a program from a seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Maker:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.chance = random.Random(f"program {seed}")
-        # What this run is about, besides everything.
+        # The emphasis of this run.
         self.about = self.pick(
             {"all": 60, "flood": 6, "large": 12, "cut": 14, "store": 14, "tools": 10}
         )
@@ -33,10 +33,10 @@ class _Maker:
         return self.chance.random() < probability
 
     def few(self, most: int) -> int:
-        """Return a number that is small more often than large."""
+        """Return a number that is more often small than large."""
         return min(int(self.chance.expovariate(2.5 / most)), most)
 
-    # The whole.
+    # The complete program.
 
     def program(self) -> p.Program:
         has_store = self.about == "store" or self.often(0.3)
@@ -100,7 +100,7 @@ class _Maker:
     def actor(self) -> p.Actor:
         return p.Actor([self.step() for _ in range(1 + self.few(6))])
 
-    # What clients do.
+    # Steps of clients.
 
     def step(self) -> Any:
         kind = self.pick(
@@ -213,7 +213,7 @@ class _Maker:
         return self.prompt(depth + 1) if kind == "prompt" else self.small_step(kind)
 
     def flood(self) -> p.Prompt:
-        """More updates than may wait, and a consumer that does something else meanwhile."""
+        """Return a prompt with more updates than the limit, and a consumer that is busy."""
         kinds = ("new", "mode", "cancel", "extension", "list", "wait", "prompt")
         kind = self.chance.choice(kinds)
         inside = self.prompt(1) if kind == "prompt" else self.small_step(kind)
@@ -228,7 +228,7 @@ class _Maker:
             paced=3,
         )
 
-    # What the agent does.
+    # Acts of the agent.
 
     def act(self) -> Any:
         kind = self.pick(

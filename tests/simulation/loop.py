@@ -1,4 +1,4 @@
-"""An event loop with virtual time: no I/O, no threads, one order of events for one seed."""
+"""An event loop with virtual time: no I/O, no threads, and one order of events per seed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ MOST_ROUNDS = 1_500_000
 
 
 class Stuck(Exception):
-    """Nothing is ready and no timer is due: what waits now waits for ever."""
+    """Nothing is ready and no timer is due: the waiting tasks wait indefinitely."""
 
 
 class Endless(Exception):
-    """The run exceeds the bound of virtual time or of rounds of the loop."""
+    """The run exceeds the limit of virtual time or of loop iterations."""
 
 
 class _Task(asyncio.Task[Any]):
-    """A task whose hash does not depend on its address: sets of tasks keep one order."""
+    """A task whose hash does not depend on its address: sets of tasks have a fixed order."""
 
     def __init__(self, *args: Any, number: int, **kwargs: Any) -> None:
-        self._number = number  # before the loop can ask for the hash
+        self._number = number  # before the loop can use the hash
         super().__init__(*args, **kwargs)
 
     def __hash__(self) -> int:
@@ -47,16 +47,16 @@ class _Future(asyncio.Future[Any]):
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """Runs callbacks in the order of asyncio; the clock jumps to the next timer when it is idle."""
+    """Runs callbacks in the order of asyncio; when idle, the clock jumps to the next timer."""
 
     def __init__(self, chance: random.Random) -> None:
         super().__init__()
         self.now = 1000.0
         self.rounds = 0
-        self.unhandled: list[dict[str, Any]] = []  # what asyncio reports: lost exceptions
+        self.unhandled: list[dict[str, Any]] = []  # reported by asyncio: lost exceptions
         self._chance = chance
         self._numbers = itertools.count(1)
-        self._selector = self  # of `BaseEventLoop`: asked for events once a round
+        self._selector = self  # of `BaseEventLoop`: polled once per iteration
         self._clock_resolution = 1e-9
         self.set_task_factory(self._make_task)  # type: ignore[arg-type]
         self.set_exception_handler(lambda _loop, context: self.unhandled.append(context))
@@ -64,7 +64,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self.now
 
-    # What BaseEventLoop asks for.
+    # Required by BaseEventLoop.
 
     def select(self, timeout: float | None) -> list[Any]:
         self.rounds += 1
@@ -93,7 +93,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, _executor: Any, function: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Run the function in the loop, some time later: threads would be in no order."""
+        """Run the function in the loop after a delay, since threads have no fixed order."""
         done = self.create_future()
         context = contextvars.copy_context()
 
@@ -108,18 +108,18 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.call_later(self._chance.choice((0.0, 0.0, 0.001, 0.05)), work)
         return done
 
-    # Its end.
+    # The end of a run.
 
     def pending(self) -> list[asyncio.Task[Any]]:
-        """Return the tasks that have not ended, the oldest first."""
+        """Return the tasks that have not ended, oldest first."""
         return sorted(asyncio.all_tasks(self), key=hash)
 
     def timers(self) -> list[str]:
-        """Return the timers that are still to fire."""
+        """Return the timers that have not fired."""
         return [repr(timer) for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
 
     def abandon(self) -> None:
-        """End whatever is left of a run that failed, so that nothing of it stays behind."""
+        """End the remaining tasks of a failed run."""
         self.set_exception_handler(lambda _loop, _context: None)
         for _ in range(20):
             for task in self.pending():

@@ -1,4 +1,4 @@
-"""Makes a failing program smaller, as long as it fails in the same way."""
+"""Makes a failing program smaller while it fails in the same way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_RUNS = 600
 
 
 def minimize(program: Program, kind: str, *, most_runs: int = MOST_RUNS) -> Program:
-    """Return a smaller program that an oracle still finds this in."""
+    """Return a smaller program with the same failure."""
     best = msgspec.to_builtins(program)
     runs = 0
     progress = True
@@ -37,7 +37,7 @@ def minimize(program: Program, kind: str, *, most_runs: int = MOST_RUNS) -> Prog
 
 
 def _smaller(value: Any, key: str = "") -> Iterator[Any]:
-    """Yield variants of plain data, the smallest first: parts left out, numbers made small."""
+    """Yield variants of plain data, the smallest first: parts removed, numbers reduced."""
     match value:
         case list():
             size = len(value)
@@ -47,7 +47,7 @@ def _smaller(value: Any, key: str = "") -> Iterator[Any]:
                     yield value[:start] + value[start + part :]
                 part //= 2
             for at, item in enumerate(value):
-                # What is inside stands for the whole.
+                # The inner part replaces the whole.
                 for inner in ("acts", "steps"):
                     if isinstance(item, dict) and item.get(inner) and key == inner:
                         yield [*value[:at], *item[inner], *value[at + 1 :]]

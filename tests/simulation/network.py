@@ -1,4 +1,4 @@
-"""Transports inside one process with what happens on the way: delays, pieces, stalls, cuts."""
+"""Transports in one process with a simulated network: delays, pieces, stalls, disconnects."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from accord.transports.base import FRAME_BYTES, HIGH_BYTES, LOW_BYTES, Frame, Re
 
 __all__ = ("Cut", "Network", "SimulatedTransport", "link")
 
-_FLUSH_S = 2.0  # for the peer to read what is on its way when a side closes
+_FLUSH_S = 2.0  # time for the peer to read the remaining bytes when a side closes
 
 
 class Cut(Struct, omit_defaults=True):
-    """How a connection ends by itself.
+    """How a connection ends unexpectedly.
 
-    `reset` ends both directions at once, in the middle of a frame; `eof` ends what one side
-    sends; `death` ends one side: what it has not sent is lost.
+    `reset` ends both directions at once, in the middle of a frame; `eof` ends the output of one
+    side; `death` ends one side: its unsent bytes are lost.
     """
 
     kind: Literal["reset", "eof", "death"] = "reset"
     side: Literal["client", "agent"] = "agent"
-    after_bytes: int = 0  # that this side has sent
+    after_bytes: int = 0  # sent by this side
 
 
 class Network(Struct, omit_defaults=True):
-    """What one connection is like, both ways. Sizes in bytes, times in virtual seconds."""
+    """The properties of one connection, both ways. Sizes in bytes, times in virtual seconds."""
 
     delay_s: float = 0.0
     jitter_s: float = 0.0
-    piece_bytes: int = 65536  # the most that one read brings
-    write_bytes: int = 65536  # the most that one write takes
-    stall_one_in: int = 0  # reads
+    piece_bytes: int = 65536  # the maximum of one read
+    write_bytes: int = 65536  # the maximum of one write
+    stall_one_in: int = 0  # the number of reads
     stall_s: float = 0.0
     frame_bytes: int = FRAME_BYTES
     cut: Cut | None = None
 
     def longest_s(self, size_bytes: int) -> float:
-        """Return about how long it takes at most until so much has passed."""
+        """Return about the longest time until this number of bytes has arrived."""
         reads = 1 + 8 * size_bytes / max(1, min(self.piece_bytes, self.write_bytes))
         stalls = 1 + reads / self.stall_one_in if self.stall_one_in else 0
         return reads * (self.delay_s + self.jitter_s) + 3 * stalls * self.stall_s
 
 
 class _Way:
-    """One direction: bytes that were written, and those that are on their way."""
+    """One direction: written bytes, and bytes in transit."""
 
     def __init__(self, network: Network, chance: random.Random) -> None:
         self.unsent = bytearray()
-        self.arrived = bytearray()  # at a reader that does not read
+        self.arrived = bytearray()  # for a reader that does not read
         self.sent_bytes = 0
         self.most_unsent_bytes = 0
         self.written_to_end = False
-        self.broken = False  # nothing passes any more
-        self.ended = False  # the reader was told of the end
+        self.broken = False  # no more bytes arrive
+        self.ended = False  # the reader was notified of the end
         self.moving: asyncio.Handle | None = None
         self.congested = False
         self.network = network
@@ -79,7 +79,7 @@ class _Way:
         self.go_on()
 
     def go_on(self) -> None:
-        """Move the next piece, if anything can move."""
+        """Move the next piece if possible."""
         if self.moving or self.deliver is None or self.ended or self.paused:
             return
         if self.arrived:
@@ -133,19 +133,19 @@ class _Way:
         self.go_on()
 
     def finish(self) -> None:
-        """Nothing more will be written."""
+        """End the input: no more bytes are written."""
         self.written_to_end = True
         self.go_on()
 
     def end_for_good(self) -> None:
-        """Let nothing pass any more; what is on its way is lost."""
+        """Stop the direction; bytes in transit are lost."""
         self.broken = True
         if self.moving is not None:
             self.moving.cancel()
         self.drop()
 
     def drop(self) -> None:
-        """Lose what is on its way."""
+        """Drop the bytes in transit."""
         self.unsent.clear()
         self.arrived.clear()
 
@@ -155,12 +155,12 @@ class _Way:
 
 
 class SimulatedTransport(Transport):
-    """One end; made by `link`."""
+    """One end of a connection; created by `link`."""
 
     def __init__(self, outgoing: _Way, incoming: _Way, frame_bytes: int) -> None:
         self.frame_bytes = frame_bytes
         self.max_waiting_bytes = 0
-        self.heard: Callable[[bytes], None] = _heard  # is shown what is read
+        self.heard: Callable[[bytes], None] = _heard  # receives a copy of each read
         self.is_cut = False
         self.on_cut: Callable[[], None] = _nothing
         self.on_closed: Callable[[], None] = _nothing
@@ -191,17 +191,17 @@ class SimulatedTransport(Transport):
 
     @property
     def unsent_bytes(self) -> int:
-        """What was written and has not been sent."""
+        """The written bytes that have not been sent."""
         return len(self._out.unsent)
 
     @property
     def most_unsent_bytes(self) -> int:
-        """The most that ever was."""
+        """The maximum of unsent bytes so far."""
         return self._out.most_unsent_bytes
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is on its way to the other side."""
+        """Whether no bytes are in transit to the other side."""
         return self._out.idle
 
     def pause_reading(self) -> None:
@@ -219,7 +219,7 @@ class SimulatedTransport(Transport):
         self._receiver = None
         self._in.deliver = self._in.end = None
         self._in.drop()
-        # The other side reads what was written, or does not in time.
+        # The other side reads the remaining bytes, or does not in time.
         loop = asyncio.get_running_loop()
         over_s = loop.time() + _FLUSH_S
         while self._out.unsent and not self._out.broken and loop.time() < over_s:
@@ -234,7 +234,7 @@ class SimulatedTransport(Transport):
         return self._lost
 
     def lose(self) -> None:
-        """End both directions for this end: nothing comes, nothing goes."""
+        """End both directions for this end."""
         self._lost = ConnectionLost("The connection was cut")
         self._out.end_for_good()
         self._in.end_for_good()
@@ -242,11 +242,11 @@ class SimulatedTransport(Transport):
             asyncio.get_running_loop().call_soon(self._gone)
 
     def stop_sending(self) -> None:
-        """End what this end sends; what is written from now on is lost."""
+        """End the output of this end; later writes are lost."""
         self._out.finish()
 
     def peer_reads_nothing_more(self) -> None:
-        """The other end is closed: what is written is lost."""
+        """Handle the close of the other end: writes are lost."""
         self._out.end_for_good()
         self._writable_soon()
 
@@ -270,7 +270,7 @@ class SimulatedTransport(Transport):
             receiver.frame_refused(self.frame_bytes, head)
 
     def spoil(self, frames: list[Frame]) -> list[Frame]:
-        """Return the frames that are handed on: for tests of what finds mistakes."""
+        """Return the frames to deliver; tests of the oracles change them."""
         return frames
 
     def _end(self) -> None:
@@ -295,7 +295,7 @@ def link(
     *,
     died: Callable[[str], None] | None = None,
 ) -> tuple[SimulatedTransport, SimulatedTransport]:
-    """Return the client's end and the agent's end; `died` is told which side's process is gone."""
+    """Return the client's end and the agent's end; `died` is called with the side that died."""
     there, back = _Way(network, chance), _Way(network, chance)
     client = SimulatedTransport(there, back, network.frame_bytes)
     agent = SimulatedTransport(back, there, network.frame_bytes)

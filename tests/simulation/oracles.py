@@ -1,4 +1,4 @@
-"""What has to hold in every run: each piece comes once, in order, and turns end as they may."""
+"""Conditions of every run: each piece arrives once, in order, and turns end correctly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ("Taker", "all_acts", "check_backlogs", "check_transcripts", "judge_tu
 
 
 class Taker:
-    """Checks the pieces that come as events of one turn, in their order."""
+    """Checks the pieces in the events of one turn, in their order."""
 
     def __init__(self, world: World, session_id: str, turn: int) -> None:
         self._world = world
@@ -27,7 +27,7 @@ class Taker:
         world = self._world
         world.trace("event", type(event).__name__)
         if self._session_id in world.loaded:
-            return  # what is on its way cannot be told from the history
+            return  # in the history, pieces in transit cannot be recognised
         match event:
             case accord.Text(text) | accord.Thought(text):
                 self._labels(labels_in(text))
@@ -54,19 +54,19 @@ class Taker:
                 world.fail("events: a piece of another session")
             due = self._next[number]
             if at < due and branch.turn != self._turn:
-                continue  # all content of a tool call that began in an earlier turn
+                continue  # all content of a tool call that started in an earlier turn
             if at < due:
                 world.fail("events: out of order or twice", f"{number}.{at} after {due - 1}")
                 continue
             self._next[number] = at + 1
             for missing in range(due, at):
-                # What comes late of an earlier turn began before this one.
+                # Late pieces of an earlier turn started before this one.
                 own = branch.in_turn and branch.turn == self._turn
                 if own and branch.pieces[missing].state == "sent":
                     world.fail("events: out of order or lost", f"{number}.{missing} before {at}")
 
     def complete(self, branches: Sequence[Branch]) -> None:
-        """The turn has ended, and all its events were taken."""
+        """Check the complete turn, after all its events were read."""
         for branch in branches:
             if not branch.in_turn or branch.session_id != self._session_id:
                 continue
@@ -77,7 +77,7 @@ class Taker:
 
 
 def check_transcripts(world: World, client: Any) -> None:
-    """Compare the transcripts of a client with what the agent has shown."""
+    """Compare the transcripts of a client with the pieces that the agent has shown."""
     for session_id, session in client.sessions.items():
         if session_id in world.loaded:
             continue  # as above
@@ -107,9 +107,9 @@ def check_transcripts(world: World, client: Any) -> None:
 
 
 def check_backlogs(world: World, client: Any, *, settled: bool = False) -> None:
-    """Fail if more waits for the consumers of a client than its limits allow.
+    """Fail if more messages wait for the consumers of a client than its limits allow.
 
-    Once all is settled, nothing may be counted as waiting.
+    When all is settled, none may be counted as waiting.
     """
     backlogs = client.agent.remote.connection.flow.backlogs
     limits = backlogs.limits
@@ -125,14 +125,14 @@ def check_backlogs(world: World, client: Any, *, settled: bool = False) -> None:
 
 
 def judge_turn(world: World, number: int, session_id: str, stop_reason: str) -> None:
-    """Check why a turn stopped, which has not failed, over a connection that was not cut."""
+    """Check the stop reason of a turn that has not failed, over a complete connection."""
     cancelled = stop_reason == "cancelled"
     if number in world.interrupted and not cancelled:
         world.fail("a cancelled turn ends in another reason", stop_reason)
     explained = (
         session_id in world.may_be_cancelled
         or session_id in world.closed
-        # The user may answer a permission request so that it cancels the turn.
+        # The user can answer a permission request with cancelled, which cancels the turn.
         or any(isinstance(act, p.Ask) for act in all_acts(world.turns[number].acts))
     )
     if cancelled and not explained:
@@ -140,7 +140,7 @@ def judge_turn(world: World, number: int, session_id: str, stop_reason: str) -> 
 
 
 def all_acts(acts: Sequence[Any]) -> list[Any]:
-    """Return the acts with those inside of them."""
+    """Return the acts, including nested ones."""
     found: list[Any] = []
     for act in acts:
         found.append(act)

@@ -1,6 +1,6 @@
-"""Programs that a run plays: what clients do, and what the agent does in their turns.
+"""Programs of runs: the steps of clients, and the acts of the agent in their turns.
 
-A program is plain data: it is generated from a seed, written as JSON, and made smaller.
+A program is plain data: it is generated from a seed, encoded as JSON, and minimized.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ __all__ = (
 )
 
 
-# What the agent does in a turn.
+# Acts of the agent in a turn.
 
 
 class Say(Struct, tag=True, omit_defaults=True):
-    """Says or thinks a message in pieces."""
+    """Sends a message or thought in chunks."""
 
     pieces: int = 1
-    size: int = 0  # of each, besides its label
+    size: int = 0  # of each chunk, in addition to its label
     thought: bool = False
     pause_s: float = 0.0
 
@@ -79,13 +79,13 @@ class Stream(Struct, tag=True, omit_defaults=True):
 
 
 class Diff(Struct, tag=True, omit_defaults=True):
-    """Shows a change in the tool call."""
+    """Shows a diff in the tool call."""
 
     size: int = 0
 
 
 class Ask(Struct, tag=True, omit_defaults=True):
-    """Asks the user for permission."""
+    """Requests permission."""
 
 
 class Read(Struct, tag=True, omit_defaults=True):
@@ -133,7 +133,7 @@ class Extension(Struct, tag=True, omit_defaults=True):
 
 ToolAct = (
     Say | Stream | Diff | Ask | Read | Write | Run | Sleep | Fail | Raise | Extension
-)  # `Say` inside of a tool call is speech beside it
+)  # `Say` inside a tool call is a message next to it
 
 
 class Tool(Struct, tag=True, omit_defaults=True):
@@ -150,7 +150,7 @@ class Plan(Struct, tag=True, omit_defaults=True):
 
 
 class Title(Struct, tag=True, omit_defaults=True):
-    """Gives the session a title."""
+    """Sets the title of the session."""
 
 
 class Notice(Struct, tag=True, omit_defaults=True):
@@ -158,42 +158,42 @@ class Notice(Struct, tag=True, omit_defaults=True):
 
 
 class Option(Struct, tag=True, omit_defaults=True):
-    """Changes the value of an option."""
+    """Sets the value of an option."""
 
     value: str = "code"
 
 
 class Elicit(Struct, tag=True, omit_defaults=True):
-    """Asks the user to fill in a form."""
+    """Sends a form."""
 
 
 class Stubborn(Struct, tag=True, omit_defaults=True):
-    """Waits, and goes on for a while after a cancel."""
+    """Waits, and continues for a while after a cancel."""
 
     seconds: float = 1.0
     pieces: int = 1
 
 
 class Stop(Struct, tag=True, omit_defaults=True):
-    """Ends the turn for this reason."""
+    """Ends the turn with this reason."""
 
     reason: str = "max_tokens"
 
 
 class Background(Struct, tag=True, omit_defaults=True):
-    """Begins work that goes on when the turn is over."""
+    """Starts background work that continues after the turn."""
 
     acts: list[ToolAct] = []
 
 
 class Subagent(Struct, tag=True, omit_defaults=True):
-    """Lets a subagent do something."""
+    """Runs acts in a subagent."""
 
     acts: list[Say | Tool | Sleep] = []
 
 
 class Parallel(Struct, tag=True, omit_defaults=True):
-    """Does several things at once."""
+    """Runs acts concurrently."""
 
     branches: list[list[Say | Tool | Sleep | Plan]] = []
 
@@ -217,11 +217,11 @@ Act = (
 )
 
 
-# What a client does.
+# Steps of a client.
 
 
 class New(Struct, tag=True, omit_defaults=True):
-    """Opens a session; the one before stays open."""
+    """Opens a session; the previous one stays open."""
 
 
 class Close(Struct, tag=True, omit_defaults=True):
@@ -229,14 +229,14 @@ class Close(Struct, tag=True, omit_defaults=True):
 
 
 class Load(Struct, tag=True, omit_defaults=True):
-    """Opens a stored session: its own last one, or that of another actor."""
+    """Loads a stored session: its own last one, or that of another actor."""
 
     of: int | None = None
     replay: bool = True
 
 
 class Fork(Struct, tag=True, omit_defaults=True):
-    """Opens a copy of the session."""
+    """Forks the session."""
 
 
 class Delete(Struct, tag=True, omit_defaults=True):
@@ -248,11 +248,11 @@ class ListSessions(Struct, tag=True, omit_defaults=True):
 
 
 class Status(Struct, tag=True, omit_defaults=True):
-    """Asks whether the session is open."""
+    """Requests the status of the session."""
 
 
 class Rename(Struct, tag=True, omit_defaults=True):
-    """Gives the session a title."""
+    """Sets the title of the session."""
 
 
 class SetMode(Struct, tag=True, omit_defaults=True):
@@ -262,7 +262,7 @@ class SetMode(Struct, tag=True, omit_defaults=True):
 
 
 class Cancel(Struct, tag=True, omit_defaults=True):
-    """Cancels what runs in the session, or in that of another actor."""
+    """Cancels the turn of its session, or of another actor's."""
 
     of: int | None = None
 
@@ -280,11 +280,11 @@ class Wait(Struct, tag=True, omit_defaults=True):
 
 
 class Leave(Struct, tag=True, omit_defaults=True):
-    """Leaves the connection, whatever runs."""
+    """Closes the connection, whatever runs."""
 
 
 class Inside(Struct, omit_defaults=True):
-    """A step inside the loop over events: when so many have come."""
+    """A step inside the loop over events, after a number of them."""
 
     at: int
     step: (
@@ -305,10 +305,10 @@ class Inside(Struct, omit_defaults=True):
 
 
 class Prompt(Struct, tag=True, omit_defaults=True):
-    """Prompts the session and takes its events, or does not."""
+    """Prompts the session, and reads its events or does not."""
 
     acts: list[Act] = []
-    size: int = 0  # of the prompt, besides its number
+    size: int = 0  # of the prompt, in addition to its number
     take: Literal["events", "wait", "nothing"] = "events"
     pace_s: float = 0.0  # after each event
     paced: int = 10  # events
@@ -339,13 +339,13 @@ Step = (
 
 
 class Actor(Struct, omit_defaults=True):
-    """Does one step after the other, beside other actors."""
+    """Runs steps one after the other, concurrently with other actors."""
 
     steps: list[Step] = []
 
 
 class Client(Struct, omit_defaults=True):
-    """A connection and all that is done over it."""
+    """A connection and its actors."""
 
     versions: tuple[Literal[1, 2], ...] = (1, 2)
     files: bool = False
@@ -357,20 +357,20 @@ class Client(Struct, omit_defaults=True):
     waiting: int = 1024  # `Limits`
     waiting_bytes: int = 8 * 1024 * 1024
     max_waiting: int = 65_536
-    slow_user_s: float = 0.0  # before a permission request is answered
-    asks_back: bool = False  # calls the agent before it answers
+    slow_user_s: float = 0.0  # before a response to a permission request
+    asks_back: bool = False  # calls the agent before it responds
     actors: list[Actor] = []
 
 
 class Store(Struct, omit_defaults=True):
-    """Where the agent keeps sessions."""
+    """The store of the agent."""
 
     fails_one_in: int = 0  # calls
     delay_s: float = 0.0
 
 
 class Program(Struct, omit_defaults=True):
-    """One run: the seed decides about everything that the rest does not say."""
+    """One run: the seed decides everything else."""
 
     seed: int
     clients: list[Client] = []

@@ -1,4 +1,4 @@
-"""Plays one program: the same program is the same run, down to each byte."""
+"""Runs one program: the same program is the same run, down to each byte."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import accord
 import accord.agent.store.stored_sessions
 import accord.agent.terminals
 import accord.client.v1.role
-import accord.client.v2.role  # what is patched has to be imported before
+import accord.client.v2.role  # patched modules must be imported before
 from accord.connection.limits import Limits
 from accord.errors import TransportError
 from simulation.agent import SimulatedAgent
@@ -30,13 +30,13 @@ from simulation.world import Failure, LogOracle, World
 
 __all__ = ("Result", "play")
 
-SETTLE_S = 40_000.0  # for the agent to end what it does when the clients wait for nothing more
-CLOSE_S = 60.0  # for the agent's side to end once its client has left
-_UNSENT_BYTES = 2 * 1024 * 1024  # that wait in a transport, besides one frame
+SETTLE_S = 40_000.0  # for the agent to end its work when no client waits
+CLOSE_S = 60.0  # for the agent's side to end after its client has left
+_UNSENT_BYTES = 2 * 1024 * 1024  # waiting in a transport, in addition to one frame
 
 
 class Result(Struct):
-    """How a run ended."""
+    """The result of a run."""
 
     failures: list[Failure]
     trace_hash: str
@@ -46,7 +46,7 @@ class Result(Struct):
 
     @property
     def kind(self) -> str | None:
-        """What was found first."""
+        """The first failure."""
         return self.failures[0].kind if self.failures else None
 
 
@@ -58,13 +58,13 @@ def _freeze_once() -> None:
 
 
 def play(program: Program) -> Result:
-    """Run a program; the failures are what the oracles found."""
+    """Run a program; the failures are those of the oracles."""
     loop = SimulatedLoop(random.Random(f"loop {program.seed}"))
     world = World(program, loop)
     oracle = LogOracle(world)
     log = logging.getLogger("accord")
     collecting = gc.isenabled()
-    gc.disable()  # when it runs depends on what ran before
+    gc.disable()  # its time depends on earlier runs
     _freeze_once()
     log.addHandler(oracle)
     propagate, log.propagate = log.propagate, False
@@ -73,7 +73,7 @@ def play(program: Program) -> Result:
         with environment(loop, program.seed), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             _play(world, loop)
-            gc.collect()  # coroutines that nobody awaited say so now
+            gc.collect()  # report coroutines that were never awaited now
             _after(world, loop, warned)
     finally:
         asyncio.set_event_loop(None)
@@ -105,7 +105,7 @@ def _play(world: World, loop: SimulatedLoop) -> None:
     world.trace("end", loop.now, loop.rounds)
     log = logging.getLogger("accord")
     level = log.level
-    log.setLevel(logging.CRITICAL + 1)  # how it is torn down is not judged
+    log.setLevel(logging.CRITICAL + 1)  # the teardown is not judged
     try:
         loop.abandon()
     finally:
@@ -157,7 +157,7 @@ class _Run:
         return max(client.spec.network.frame_bytes for client in self.world.clients)
 
     def _connect(self, client: SimulatedClient) -> SimulatedTransport:
-        """Start to serve a new connection; return the client's end."""
+        """Serve a new connection; return the client's end."""
         world, spec, number = self.world, client.spec, len(self.serving)
         serving: list[asyncio.Task[None]] = []
 
@@ -195,7 +195,7 @@ class _Run:
                 raise
 
     async def _settle(self) -> None:
-        """Return when the agent does nothing more, and nothing is on its way."""
+        """Wait until the agent is idle, and nothing is in transit."""
         loop = self.world.loop
         over_s = loop.time() + SETTLE_S
         calm = 0

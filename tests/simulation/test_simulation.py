@@ -1,4 +1,4 @@
-"""Simulated programs: those that once found something, a fixed list of seeds, and the tool."""
+"""Simulated programs: those that failed once, a fixed list of seeds, and the tool."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from simulation.network import Network, SimulatedTransport, link
 from simulation.program import Program
 from simulation.run import play
 
-# Played by `make test`.
+# Run by `make test`.
 SEEDS = [int(line) for line in (Path(__file__).parent / "seeds.txt").read_text().split()]
 GROUPS = 4
 CASES = dict(cases())
@@ -38,12 +38,12 @@ def failures(program: Program) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_was_found_once_does_not_come_again(name: str) -> None:
+def test_earlier_failure_does_not_return(name: str) -> None:
     assert failures(CASES[name].program) == []
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_fixed_seeds_find_nothing(group: int) -> None:
+def test_fixed_seeds_do_not_fail(group: int) -> None:
     found = {seed: play(program_of(seed)).failures for seed in SEEDS[group::GROUPS]}
     assert {seed: each for seed, each in found.items() if each} == {}
 
@@ -51,14 +51,14 @@ def test_fixed_seeds_find_nothing(group: int) -> None:
 # The tool itself.
 
 
-def test_one_seed_is_one_run() -> None:
+def test_same_seed_is_the_same_run() -> None:
     for seed in (3, 7, 133):
         first, second = play(program_of(seed)), play(program_of(seed))
         assert first.trace_hash == second.trace_hash
         assert first.rounds == second.rounds
 
 
-def test_search_runs_in_several_workers() -> None:
+def test_search_runs_in_several_processes() -> None:
     run = [sys.executable, "-m", "simulation", "--seconds", "0.1", "--first", "0", "--workers", "2"]
     source = os.pathsep.join(path for path in sys.path if path)
     env = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{source}"}
@@ -67,7 +67,7 @@ def test_search_runs_in_several_workers() -> None:
     assert " 0 failed; seeds 0 to " in done.stdout
 
 
-def test_a_run_does_not_depend_on_the_hash_seed() -> None:
+def test_run_does_not_depend_on_the_hash_seed() -> None:
     code = (
         "from simulation.generate import program_of; from simulation.run import play\n"
         "print([play(program_of(seed)).trace_hash for seed in range(6)])"
@@ -82,7 +82,7 @@ def test_a_run_does_not_depend_on_the_hash_seed() -> None:
     assert len(printed) == 1
 
 
-def test_a_program_is_the_same_after_json() -> None:
+def test_program_survives_a_json_round_trip() -> None:
     for seed in range(50):
         program = program_of(seed)
         assert msgspec.json.decode(msgspec.json.encode(program), type=Program) == program
@@ -94,7 +94,7 @@ def _say(pieces: int, *more: p.Act) -> Program:
 
 
 def _spoil(monkeypatch: pytest.MonkeyPatch, spoil: Callable[[list[Frame]], list[Frame]]) -> None:
-    """Let the client's transport read what `spoil` returns."""
+    """Replace the frames that the client reads by the result of `spoil`."""
     read = SimulatedTransport.spoil
 
     def spoiled(self: SimulatedTransport, frames: list[Frame]) -> list[Frame]:
@@ -112,7 +112,7 @@ def test_oracles_find_a_lost_update(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _kinds(_say(5)) == {"events: out of order or lost", "transcript: lost"}
 
 
-def test_oracles_find_an_update_that_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oracles_find_a_duplicate_update(monkeypatch: pytest.MonkeyPatch) -> None:
     _spoil(
         monkeypatch,
         lambda frames: [f for frame in frames for f in [frame] * (1 + (b".2]" in frame))],
@@ -137,21 +137,21 @@ def test_oracles_find_updates_in_the_wrong_order(monkeypatch: pytest.MonkeyPatch
     assert "events: out of order or lost" in _kinds(_say(5))
 
 
-def test_oracles_find_an_answer_that_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oracles_find_a_missing_response(monkeypatch: pytest.MonkeyPatch) -> None:
     _spoil(monkeypatch, lambda frames: [frame for frame in frames if b"stopReason" not in frame])
     found = play(_say(5))
     assert found.kind is not None
     assert found.kind.startswith("stuck in accord.client.")
 
 
-def test_oracles_find_a_cancel_that_ends_in_another_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oracles_find_a_wrong_stop_reason_after_a_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
     _spoil(monkeypatch, lambda frames: [f.replace(b'"cancelled"', b'"end_turn"') for f in frames])
     program = _say(5)
     program.clients[0].actors[0].steps[0].cancel_at = 3  # type: ignore[union-attr]
     assert _kinds(program) == {"a cancelled turn ends in another reason"}
 
 
-def test_oracles_find_a_task_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oracles_find_a_leaked_task(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[asyncio.Task[None]] = []
 
     def leave(frames: list[Frame]) -> list[Frame]:
@@ -162,7 +162,7 @@ def test_oracles_find_a_task_that_is_left(monkeypatch: pytest.MonkeyPatch) -> No
     assert _kinds(_say(1)) == {"tasks are left after the end"}
 
 
-def test_oracles_find_a_backlog_that_is_never_counted_down(
+def test_oracles_find_a_backlog_counter_that_never_falls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Backlog, "remove", lambda self, size: None)
@@ -170,7 +170,7 @@ def test_oracles_find_a_backlog_that_is_never_counted_down(
     assert "messages are counted as waiting though none waits" in _kinds(_say(5))
 
 
-def test_oracles_find_a_backlog_beyond_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oracles_find_a_backlog_over_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Backlogs, "_fail", lambda self, backlog, what, limit: None)
     program = _say(50)
     program.clients[0].waiting = program.clients[0].max_waiting = 5
@@ -179,7 +179,7 @@ def test_oracles_find_a_backlog_beyond_its_bound(monkeypatch: pytest.MonkeyPatch
     assert "a backlog exceeds its bound" in _kinds(program)
 
 
-def test_a_failing_program_becomes_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_program_is_minimized(monkeypatch: pytest.MonkeyPatch) -> None:
     _spoil(monkeypatch, lambda frames: [frame for frame in frames if b".2]" not in frame])
     program = _say(40, p.Tool([p.Stream(3)]), p.Plan())
     program.clients[0].actors.append(p.Actor([p.New(), p.Wait(3.0)]))
@@ -188,7 +188,7 @@ def test_a_failing_program_becomes_smaller(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(smaller.clients[0].actors) == 1
 
 
-def test_loop_reports_that_nothing_can_happen() -> None:
+def test_loop_reports_a_deadlock() -> None:
     loop = SimulatedLoop(random.Random(1))
     waiting = loop.create_task(asyncio.Event().wait())
     with pytest.raises(Stuck):
@@ -213,7 +213,7 @@ class TestSimulatedTransportInSmallPieces(TransportContract):
         return link(Network(frame_bytes=frame_bytes, piece_bytes=7000), random.Random(2))
 
 
-async def test_cut_connection_ends_both_sides() -> None:
+async def test_disconnect_ends_both_sides() -> None:
     from accord.testing import Recorder
     from simulation.network import Cut
 

@@ -1,4 +1,4 @@
-"""What a run knows: which pieces were sent and seen, what went wrong, and its trace."""
+"""The state of a run: sent and received pieces, failures, and the trace."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def labels_in(text: str) -> list[tuple[int, int]]:
     return [(int(branch), int(number)) for branch, number in _LABEL.findall(text)]
 
 
-PLANNED_CODE = -32077  # of the errors that the program lets the agent raise
+PLANNED_CODE = -32077  # of the errors that the program makes the agent raise
 
 
 class Planned(Exception):
-    """A mistake that the program contains: its traceback in the log is expected."""
+    """A planned mistake of the program: its traceback in the log is expected."""
 
 
 class Failure(Struct, frozen=True):
-    """What an oracle found; `kind` is a few words, equal for equal mistakes."""
+    """A failure found by an oracle; `kind` is short, and equal for equal mistakes."""
 
     kind: str
     detail: str = ""
 
 
 class Piece(Struct):
-    """Something that the agent shows, with a label of its own."""
+    """Something that the agent shows, with a unique label."""
 
     kept: bool  # in the transcript
-    state: str = "sending"  # then "sent", or "unknown": it may have come or not
+    state: str = "sending"  # then "sent", or "unknown" if it might have arrived
 
 
 class Branch:
@@ -57,7 +57,7 @@ class Branch:
         self.number = number
         self.session_id = session_id
         self.turn = turn
-        self.in_turn = in_turn  # all of it is shown before the turn ends
+        self.in_turn = in_turn  # all pieces are shown before the turn ends
         self.pieces: list[Piece] = []
 
     def next(self, *, kept: bool) -> tuple[Piece, str]:
@@ -67,7 +67,7 @@ class Branch:
 
 
 class World:
-    """One run."""
+    """The state of one run."""
 
     def __init__(self, program: Program, loop: SimulatedLoop) -> None:
         self.program = program
@@ -76,14 +76,14 @@ class World:
         self.failures: list[Failure] = []
         self.branches: list[Branch] = []
         self.turns: list[Any] = []  # the prompts, by number
-        self.interrupted: set[int] = set()  # turns whose handler got the cancel
+        self.interrupted: set[int] = set()  # turns whose handler was cancelled
         self.loaded: set[str] = set()  # sessions that were loaded while they were open
-        self.may_be_cancelled: set[str] = set()  # sessions that somebody cancelled
-        self.mistaken: set[int] = set()  # turns that the program lets fail
-        self.busy = 0  # turns and background work of the agent that run
+        self.may_be_cancelled: set[str] = set()  # cancelled sessions
+        self.mistaken: set[int] = set()  # turns that fail as planned by the program
+        self.busy = 0  # running turns and background work of the agent
         self.clients: list[Any] = []
-        self.closed: set[str] = set()  # sessions that somebody closed, or took away
-        self.cut: set[int] = set()  # clients whose connection ended by itself, or was left
+        self.closed: set[str] = set()  # closed sessions, and sessions opened elsewhere
+        self.cut: set[int] = set()  # clients whose connection ended unexpectedly, or was left
         self.lenient = program.store is not None and program.store.fails_one_in > 0
         self.small_frames = any(
             client.network.frame_bytes < FRAME_BYTES for client in program.clients
@@ -92,12 +92,12 @@ class World:
         self._digest = hashlib.sha256()
 
     def fail(self, kind: str, detail: str = "") -> None:
-        """An oracle found something."""
+        """Record a failure of an oracle."""
         self.failures.append(Failure(kind, detail))
         self.trace("failure", kind)
 
     def trace(self, *what: object) -> None:
-        """Let this be part of the trace."""
+        """Add a line to the trace."""
         self._digest.update(f"{self.loop.now!r} {what!r}\n".encode())
 
     @property
@@ -105,21 +105,21 @@ class World:
         return self._digest.hexdigest()[:32]
 
     def branch(self, session_id: str, turn: int, *, in_turn: bool = True) -> Branch:
-        """Return a new branch of a session; an empty id stands for a subagent's."""
+        """Return a new branch of a session; an empty id means a subagent's."""
         branch = Branch(len(self.branches), session_id, turn, in_turn=in_turn)
         self.branches.append(branch)
         return branch
 
     def session_of(self, actor: int) -> Any:
-        """Return the session that an actor of any client has, if it has one."""
+        """Return the session of an actor of any client, or None."""
         actors = [each for client in self.clients for each in client.actors]
         return actors[actor % len(actors)].session
 
 
 class LogOracle(logging.Handler):
-    """Reports what Accord logs as an error or a warning, unless the program planned it."""
+    """Reports errors and warnings in Accord's log, unless the program planned them."""
 
-    # Said for what the programs do on purpose.
+    # Logged for deliberate actions of the programs.
     EXPECTED = (
         "did not end a cancelled turn",  # stubborn turns
         "does not stop when cancelled",  # as above
@@ -127,7 +127,7 @@ class LogOracle(logging.Handler):
         "the transport did not close in time",
         "refused a frame of more than",
         "more than a frame may have",
-        "the peer could not read one of our messages",  # a refused frame, at its sender
+        "the peer could not read one of our messages",  # a rejected frame, at its sender
     )
 
     def __init__(self, world: World) -> None:
@@ -139,7 +139,7 @@ class LogOracle(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         expected: tuple[type[BaseException], ...] = ()
         if self._world.lenient:
-            expected += (OSError,)  # the store's
+            expected += (OSError,)  # of the store
         if self._world.cut:
             expected += (TransportError,)  # in a group with others
         if self._world.small_frames:
