@@ -17,6 +17,12 @@ from requirement import requirement
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links, holes and long paths of POSIX")
 
 
+async def text_of(files: ClientFiles, setup: SessionSetup, path: str) -> str:
+    """Read a file, with a task or without."""
+    text = files.read(setup, path, None, None)
+    return text if isinstance(text, str) else await text
+
+
 @requirement("R-FS-03")
 async def test_line_of_a_huge_file_can_be_read_but_not_all_of_it(tmp_path: Path) -> None:
     (tmp_path / "huge").write_bytes(b"first\nsecond\n")
@@ -72,7 +78,7 @@ async def test_text_that_is_not_a_path_is_an_invalid_parameter(tmp_path: Path, p
     setup = SessionSetup(cwd=str(tmp_path), real_directories=(str(tmp_path),))
     server = ClientFiles("rw")
     with pytest.raises(InvalidParams):
-        await server.read(setup, path, None, None)
+        await text_of(server, setup, path)
     with pytest.raises(InvalidParams):
         await server.write(setup, path, "x")
 
@@ -89,9 +95,9 @@ async def test_subagent_reads_no_file_outside_of_its_parents_directories(tmp_pat
     parent = SessionSetup(cwd=str(inside), real_directories=(str(inside),))
     server = ClientFiles("rw")
     child = restrict_to_parent(SessionSetup(cwd=str(inside / "child")), parent)
-    assert await server.read(child, str(inside / "child" / "a"), None, None) == "child"
+    assert await text_of(server, child, str(inside / "child" / "a")) == "child"
     for cwd in ("/", str(tmp_path), str(sibling), str(inside / "out"), "\0"):
         child = restrict_to_parent(SessionSetup(cwd=cwd), parent)
         for path in (inside / "a", sibling / "a"):
             with pytest.raises(InvalidParams):
-                await server.read(child, str(path), None, None)
+                await text_of(server, child, str(path))
