@@ -81,7 +81,7 @@ def extract(page: str) -> list[Block]:
             blocks.append(Block(language, code, start + 1, note, value))
             note = value = ""
         elif lines[at].strip() and note:
-            raise ValueError(f"line {at}: `{note}` stands before no block")
+            raise ValueError(f"line {at}: no block follows `{note}`")
         at += 1
     return blocks
 

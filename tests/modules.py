@@ -67,7 +67,7 @@ class Module:
 
 
 def statements(body: Iterable[ast.stmt], *, for_types: bool = True) -> Iterator[ast.stmt]:
-    """Yield statements and what they contain, in functions and, if wanted, for types."""
+    """Yield statements and nested ones; `for_types` adds those for type checkers only."""
     for node in body:
         if (
             not for_types

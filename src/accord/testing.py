@@ -97,7 +97,7 @@ class TransportContract:
             assert pair.heard_there.frames == frames
             assert pair.heard_here.frames == frames
 
-    async def test_frames_written_together_arrive_as_if_written_one_by_one(self) -> None:
+    async def test_frames_of_one_write_arrive_separately(self) -> None:
         frames = [_frame(number) for number in range(500)]
         async with self.connected() as pair:
             pair.here.write(frames)
@@ -111,7 +111,7 @@ class TransportContract:
             await pair.heard_there.until(lambda: bool(pair.heard_there.frames))
             assert pair.heard_there.frames == [_frame(1)]
 
-    async def test_large_frames_cross_each_other(self) -> None:
+    async def test_large_frames_can_be_sent_in_both_directions_at_once(self) -> None:
         frames = [_frame(1, _LARGE_BYTES), _frame(2), _frame(3, _LARGE_BYTES)]
         async with self.connected() as pair:
             pair.here.write(frames)
@@ -121,7 +121,7 @@ class TransportContract:
             assert pair.heard_there.frames == frames
             assert pair.heard_here.frames == frames
 
-    async def test_frame_over_the_limit_is_refused_and_the_next_arrives(self) -> None:
+    async def test_frame_over_the_limit_is_rejected_and_the_next_arrives(self) -> None:
         async with self.connected(_LIMIT_BYTES) as pair:
             too_large = _frame(1, 3 * _LIMIT_BYTES)
             pair.there.write([_frame(0), too_large, _frame(2)])
@@ -130,7 +130,7 @@ class TransportContract:
             assert heard.frames == [_frame(0), _frame(2)]
             assert heard.refused == [_LIMIT_BYTES]
 
-    async def test_frame_of_the_limit_arrives(self) -> None:
+    async def test_frame_at_the_limit_arrives(self) -> None:
         async with self.connected(_LIMIT_BYTES) as pair:
             frame = _frame(1, _LIMIT_BYTES)[: _LIMIT_BYTES - 2] + b'"}'
             pair.there.write([frame])
@@ -138,7 +138,7 @@ class TransportContract:
             assert pair.heard_here.frames == [frame]
             assert not pair.heard_here.refused
 
-    async def test_paused_reader_hears_nothing_until_it_resumes(self) -> None:
+    async def test_paused_reader_receives_nothing_until_it_resumes(self) -> None:
         async with self.connected() as pair:
             pair.here.pause_reading()
             pair.here.pause_reading()
@@ -158,7 +158,7 @@ class TransportContract:
             await pair.heard_here.until(lambda: bool(pair.heard_here.frames))
             assert pair.heard_here.frames == [_frame(1)]
 
-    async def test_reader_that_pauses_when_it_hears_something_gets_the_rest_later(self) -> None:
+    async def test_reader_that_pauses_while_receiving_gets_the_rest_later(self) -> None:
         frames = [_frame(number, 50_000) for number in range(50)]
         async with self.connected() as pair:
             heard = pair.heard_there
@@ -196,7 +196,7 @@ class TransportContract:
             await pair.heard_here.until(lambda: bool(pair.heard_here.frames))
             assert pair.heard_here.frames == [_frame(2)]
 
-    async def test_what_was_written_before_closing_arrives_before_the_end(self) -> None:
+    async def test_frames_written_before_the_close_arrive_before_the_end(self) -> None:
         frames = [_frame(number, 100) for number in range(5000)]
         async with self.connected() as pair:
             pair.here.write(frames)
@@ -205,7 +205,7 @@ class TransportContract:
             assert pair.heard_there.frames == frames
             assert pair.heard_there.ends == [None]
 
-    async def test_writing_to_a_peer_that_has_gone_is_harmless(self) -> None:
+    async def test_writing_to_a_disconnected_peer_is_harmless(self) -> None:
         async with self.connected() as pair:
             await pair.there.aclose()
             for _ in range(100):
@@ -216,7 +216,7 @@ class TransportContract:
             pair.here.write([_frame(1, 10_000)])
             assert len(pair.heard_here.ends) == 1
 
-    async def test_closed_transport_hears_nothing_more(self) -> None:
+    async def test_closed_transport_receives_nothing(self) -> None:
         async with self.connected() as pair:
             pair.there.write([_frame(1)])
             await pair.here.aclose()
@@ -227,7 +227,7 @@ class TransportContract:
             assert len(pair.heard_here.frames) == heard
             assert not pair.heard_here.ends
 
-    async def test_closed_transport_takes_all_calls(self) -> None:
+    async def test_closed_transport_accepts_all_calls(self) -> None:
         async with self.connected() as pair:
             await pair.here.aclose()
             pair.here.write([_frame(1)])
@@ -235,7 +235,7 @@ class TransportContract:
             pair.here.resume_reading()
             assert not pair.here.congested
 
-    async def test_closing_again_or_twice_at_once_is_closing(self) -> None:
+    async def test_close_can_be_called_again_and_twice_at_once(self) -> None:
         async with self.connected() as pair:
             async with asyncio.timeout(_TIMEOUT_S):
                 await asyncio.gather(pair.here.aclose(), pair.here.aclose())
@@ -253,7 +253,7 @@ class TransportContract:
         async with self.connected() as pair, asyncio.timeout(_TIMEOUT_S):
             await asyncio.gather(pair.here.aclose(), pair.there.aclose())
 
-    async def test_transport_that_was_closed_does_not_start(self) -> None:
+    async def test_closed_transport_does_not_start(self) -> None:
         for transport in await self.pair(FRAME_BYTES):
             await transport.aclose()
             await transport.aclose()
@@ -311,18 +311,18 @@ class StoreContract:
             assert await store.get("a") == session
             assert await store.read("a") == []
 
-    async def test_session_that_is_not_there_is_none(self) -> None:
+    async def test_missing_session_is_none(self) -> None:
         async with self.empty() as store:
             assert await store.get("a") is None
 
-    async def test_id_is_given_once(self) -> None:
+    async def test_id_cannot_be_used_twice(self) -> None:
         async with self.empty() as store:
             await store.create(_session("a", title="first"), [b"1"])
             assert await _raises(ValueError, store.create(_session("a"), [b"2"]))
             assert await store.get("a") == _session("a", title="first")
             assert await store.read("a") == [b"1"]
 
-    async def test_entries_are_read_in_the_order_they_were_added(self) -> None:
+    async def test_entries_are_read_in_the_order_of_their_addition(self) -> None:
         entries = [b'{"n":%d}' % number for number in range(300)]
         async with self.empty() as store:
             await store.create(_session("a"), entries[:2])
@@ -333,7 +333,7 @@ class StoreContract:
             assert await store.read("a") == entries
             assert await store.read("b") == entries[2:]
 
-    async def test_entry_is_any_bytes(self) -> None:
+    async def test_entry_can_be_any_bytes(self) -> None:
         entry = bytes(range(256)) * 5000
         async with self.empty() as store:
             await store.create(_session("a"))
@@ -341,14 +341,14 @@ class StoreContract:
             await store.append("a", b"")
             assert await store.read("a") == [entry, b""]
 
-    async def test_unknown_session_takes_no_entry_and_no_change(self) -> None:
+    async def test_unknown_session_rejects_entries_and_updates(self) -> None:
         async with self.empty() as store:
             assert await _raises(KeyError, store.append("a", b"1"))
             assert await _raises(KeyError, store.read("a"))
             assert await _raises(KeyError, store.update(_session("a")))
             assert await store.get("a") is None
 
-    async def test_change_replaces_what_is_known_and_keeps_the_entries(self) -> None:
+    async def test_update_replaces_the_metadata_and_keeps_the_entries(self) -> None:
         changed = _session("a", title="new", updated_at=_time(9), archived=True)
         async with self.empty() as store:
             await store.create(_session("a"), [b"1"])
@@ -369,7 +369,7 @@ class StoreContract:
             assert await store.read("a") == []
             assert await store.read("b") == [b"2"]
 
-    async def test_listing_begins_with_the_last_changed(self) -> None:
+    async def test_listing_starts_with_the_last_changed_session(self) -> None:
         async with self.empty() as store:
             for number, name in enumerate("abc"):
                 await store.create(_session(name, updated_at=_time(number)))
@@ -383,7 +383,7 @@ class StoreContract:
             page = await store.list()
             assert (page.sessions, page.next_cursor) == ((), None)
 
-    async def test_listing_is_of_one_directory_and_of_archived_or_not(self) -> None:
+    async def test_listing_can_be_filtered_by_directory_and_archived_state(self) -> None:
         async with self.empty() as store:
             await store.create(_session("a", cwd="/one"))
             await store.create(_session("b", cwd="/two", additional=("/one",)))
@@ -396,7 +396,7 @@ class StoreContract:
             found = await store.list(archived="only")
             assert [session.id for session in found.sessions] == ["d"]
 
-    async def test_pages_hold_everything_once_while_others_are_added(self) -> None:
+    async def test_pages_contain_each_session_once_while_others_are_added(self) -> None:
         async with self.empty() as store:
             for number in range(10):
                 # Some with the same time.
@@ -412,12 +412,12 @@ class StoreContract:
                 page = await store.list(limit=3, cursor=page.next_cursor)
             assert sorted(seen) == [f"s{number}" for number in range(10)]
 
-    async def test_cursor_that_is_none_is_refused(self) -> None:
+    async def test_invalid_cursor_is_rejected(self) -> None:
         async with self.empty() as store:
             assert await _raises(ValueError, store.list(cursor="nonsense"))
             assert await _raises(ValueError, store.list(cursor=""))
 
-    async def test_everything_is_there_after_closing(self) -> None:
+    async def test_sessions_survive_a_close(self) -> None:
         async with self.empty() as store:
             await store.create(_session("a"), [b"1"])
             await store.append("a", b"2")

@@ -203,7 +203,7 @@ def test_invalid_command_line_is_status_2(
     assert why in " ".join(capsys.readouterr().err.split())
 
 
-# Sessions that go on.
+# Continued sessions.
 
 
 @pytest.mark.slow
@@ -306,7 +306,7 @@ def test_ctrl_c_cancels_the_turn(folder: Path) -> None:
     assert json.loads(rest[-1])["stop_reason"] == "cancelled"
 
 
-# What the terminal, or whatever stands in its place, does not take.
+# Output that the terminal or a pipe does not accept.
 
 
 FULL = Path("/dev/full")

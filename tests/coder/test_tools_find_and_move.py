@@ -39,7 +39,7 @@ def below(top: Path, *, ignored: bool = False) -> list[str]:
 
 
 @BOTH
-async def test_list_gives_a_path_per_line(version: int, tree: Path) -> None:
+async def test_list_returns_one_path_per_line(version: int, tree: Path) -> None:
     async with coder_session(version, cwd=tree, model=ScriptedModel()) as harness:
         result = await harness.use("list")
         assert result.text == ".gitignore\n.x.py\nb.py\nout/\nsrc/"
@@ -52,7 +52,7 @@ async def test_list_gives_a_path_per_line(version: int, tree: Path) -> None:
 
 @BOTH
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
-async def test_name_with_line_ends_or_escapes_is_shown_as_one_and_can_be_named_back(
+async def test_name_with_newlines_or_escapes_is_one_line_and_can_be_used(
     version: int, tmp_path: Path
 ) -> None:
     name = "a\nREADME.md\x1b[2J.txt"
@@ -66,7 +66,7 @@ async def test_name_with_line_ends_or_escapes_is_shown_as_one_and_can_be_named_b
         assert harness.call.title == f"Read {shown}"
 
 
-async def test_list_of_what_is_no_directory_or_empty_says_so(tree: Path) -> None:
+async def test_list_reports_an_empty_directory_and_a_file(tree: Path) -> None:
     (tree / "empty").mkdir()
     async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
         assert (await harness.use("list", path="b.py")).text == "b.py is a file."
@@ -92,7 +92,7 @@ async def test_glob_finds_by_pattern(pattern: str, found: str, tree: Path) -> No
         assert (await harness.use("glob", pattern=pattern)).text == found
 
 
-async def test_glob_is_bounded(tmp_path: Path) -> None:
+async def test_glob_is_limited(tmp_path: Path) -> None:
     for number in range(1005):
         (tmp_path / f"{number}.txt").touch()
     async with coder_session(1, cwd=tmp_path, model=ScriptedModel()) as harness:
@@ -100,7 +100,7 @@ async def test_glob_is_bounded(tmp_path: Path) -> None:
         assert result.text.splitlines()[1000:] == ["[1000 of 1005 paths]"]
 
 
-def test_ignore_files_leave_out_what_git_would(tmp_path: Path) -> None:
+def test_ignore_files_apply_as_in_git(tmp_path: Path) -> None:
     names = "a.log keep.log build/x lib/build/x docs/a.html docs/deep/a.html n/#x s/t.o".split()  # noqa: SIM905
     for name in names:
         path = tmp_path / name
@@ -120,7 +120,7 @@ def test_ignore_files_leave_out_what_git_would(tmp_path: Path) -> None:
     ]
 
 
-def test_ignore_files_above_count_up_to_the_repository(tmp_path: Path) -> None:
+def test_ignore_files_apply_up_to_the_repository_root(tmp_path: Path) -> None:
     repository = tmp_path / "outer" / "repository"
     (repository / "sub").mkdir(parents=True)
     (repository / ".git").mkdir()
@@ -132,13 +132,13 @@ def test_ignore_files_above_count_up_to_the_repository(tmp_path: Path) -> None:
 
 
 @LINKS
-def test_links_are_shown_and_not_followed(tmp_path: Path) -> None:
+def test_links_are_listed_and_not_followed(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path)
     (tmp_path / "broken").symlink_to(tmp_path / "none")
     assert below(tmp_path) == ["broken", "loop"]
 
 
-def test_braces_without_end_are_taken_as_they_are() -> None:
+def test_unclosed_braces_are_literal() -> None:
     assert matcher("{a,b}{c,d}")("bc")
     assert not matcher("a{b")("ab")
     assert matcher("a{b")("a{b")
@@ -148,7 +148,7 @@ def test_braces_without_end_are_taken_as_they_are() -> None:
 
 
 @BOTH
-async def test_move_renames_and_makes_directories(version: int, tree: Path) -> None:
+async def test_move_renames_and_creates_directories(version: int, tree: Path) -> None:
     async with coder_session(version, cwd=tree, model=ScriptedModel()) as harness:
         result = await harness.use("move", source="b.py", target="new/c.py")
         assert result.text == "Moved b.py to new/c.py."
@@ -163,7 +163,7 @@ async def test_move_renames_and_makes_directories(version: int, tree: Path) -> N
 
 
 @BOTH
-async def test_move_that_cannot_be_leaves_everything_in_place(version: int, tree: Path) -> None:
+async def test_impossible_move_changes_nothing(version: int, tree: Path) -> None:
     (tree / "b.py").write_text("b")
     async with coder_session(version, cwd=tree, model=ScriptedModel()) as harness:
         for source, target, reason in (
@@ -180,7 +180,7 @@ async def test_move_that_cannot_be_leaves_everything_in_place(version: int, tree
 
 
 @BOTH
-async def test_delete_shows_what_will_be_gone(version: int, tree: Path) -> None:
+async def test_delete_shows_what_is_deleted(version: int, tree: Path) -> None:
     (tree / "b.py").write_text("old\n")
     async with coder_session(version, cwd=tree, model=ScriptedModel()) as harness:
         result = await harness.use("delete", path="b.py")
@@ -193,14 +193,14 @@ async def test_delete_shows_what_will_be_gone(version: int, tree: Path) -> None:
 
 
 @BOTH
-async def test_delete_that_the_user_rejects_deletes_nothing(version: int, tree: Path) -> None:
+async def test_rejected_delete_deletes_nothing(version: int, tree: Path) -> None:
     async with coder_session(version, cwd=tree, model=ScriptedModel(), allow="reject") as harness:
         assert (await harness.use("delete", path="b.py")).failed
         assert (await harness.use("move", source="b.py", target="c.py")).failed
         assert (tree / "b.py").exists()
 
 
-async def test_delete_takes_empty_directories_and_no_full_ones(tree: Path) -> None:
+async def test_delete_accepts_empty_directories_only(tree: Path) -> None:
     (tree / "empty").mkdir()
     async with coder_session(2, cwd=tree, model=ScriptedModel()) as harness:
         assert not (await harness.use("delete", path="empty")).failed
@@ -211,7 +211,7 @@ async def test_delete_takes_empty_directories_and_no_full_ones(tree: Path) -> No
 
 
 @LINKS
-async def test_delete_of_a_link_leaves_what_it_leads_to(tmp_path: Path) -> None:
+async def test_delete_of_a_link_keeps_its_target(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
     (tmp_path / "a.txt").write_text("a")
@@ -243,7 +243,7 @@ async def test_delete_of_a_link_leaves_what_it_leads_to(tmp_path: Path) -> None:
     ],
     ids=["delete", "move", "move over", "read", "edit"],
 )
-async def test_nobody_is_asked_about_what_is_not_there(
+async def test_missing_path_is_an_error_without_a_permission_request(
     name: str, arguments: dict[str, Any], why: str, version: int, tree: Path
 ) -> None:
     async with coder_session(version, cwd=tree, model=ScriptedModel(), allow="reject") as harness:
@@ -254,7 +254,7 @@ async def test_nobody_is_asked_about_what_is_not_there(
 
 
 @BOTH
-async def test_whether_something_is_outside_is_told_to_nobody_who_is_not_let_there(
+async def test_existence_outside_is_not_revealed_without_permission(
     version: int, tree: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
@@ -265,7 +265,7 @@ async def test_whether_something_is_outside_is_told_to_nobody_who_is_not_let_the
 
 
 @LINKS
-async def test_link_that_leads_nowhere_is_there_to_be_deleted(tmp_path: Path) -> None:
+async def test_dangling_link_can_be_deleted(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     async with coder_session(2, cwd=tmp_path, model=ScriptedModel()) as harness:
         assert (await harness.use("delete", path="link")).text == "Deleted link."

@@ -157,7 +157,7 @@ async def test_file_names_that_are_not_utf8_are_shown_approximately(
         assert found.text == "café/b.txt:1: two\ncaf\ufffd.txt:1: two"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="a script stands for ripgrep")
+@pytest.mark.skipif(os.name == "nt", reason="a script replaces ripgrep")
 @BOTH
 async def test_endless_search_is_ended_by_a_cancel(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -124,7 +124,7 @@ async def test_command_is_stopped_individually_and_the_turn_continues(tmp_path: 
 async def gone(pid: int) -> None:
     """Wait for the end of a process."""
     if not hasattr(os, "pidfd_open"):
-        pytest.skip("only Linux tells of the end of a process that is not ours")
+        pytest.skip("only Linux reports the end of a process that is not a child")
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -256,7 +256,7 @@ async def test_messages_before_an_error_are_known_afterwards(version: int, tmp_p
 
 
 @BOTH
-async def test_user_is_told_once_that_mcp_is_not_installed(
+async def test_missing_mcp_library_is_reported_once(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "accord_coder.tools.mcp_tool", None)

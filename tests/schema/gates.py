@@ -97,10 +97,10 @@ THREE_STATE_TOO = {
         "CreateElicitationBase.requestId": "null is an id in v1",
         "ElicitationFormMode.requestId": "null is an id in v1",
         "ElicitationUrlMode.requestId": "null is an id in v1",
-        "McpError.data": "what an MCP server says goes on unchanged",
+        "McpError.data": "data of an MCP server is forwarded unchanged",
         "SessionInfoUpdate._meta": "some agents clear it in v1 as they do in v2",
     },
     "v2": {
-        "McpError.data": "what an MCP server says goes on unchanged",
+        "McpError.data": "data of an MCP server is forwarded unchanged",
     },
 }

@@ -20,10 +20,10 @@ EACH_TYPE = pytest.mark.parametrize(
 STRICT = {
     "-high": "a format bounds the number: the schema only mentions it, other peers refuse it",
     "-low": "a format bounds the number: the schema only mentions it, other peers refuse it",
-    "AuthMethod/strict-terminal-": "a malformed terminal login is no agent login (rule 3.5.8)",
+    "AuthMethod/strict-terminal-": "a malformed terminal login is not an agent login (rule 3.5.8)",
     "SetSessionConfigOptionRequest/strict-boolean-": "a malformed value of a known type (A-56)",
-    "-sessionId-null": "a null counts as present, so both ids are there (rule 3.5.11)",
-    "-sessionId-number": "a wrong id counts as present, so both ids are there (rule 3.5.11)",
+    "-sessionId-null": "a null counts as present, so both ids are present (rule 3.5.11)",
+    "-sessionId-number": "a wrong id counts as present, so both ids are present (rule 3.5.11)",
 }
 
 

@@ -1,4 +1,4 @@
-"""`python -m accord.schema`: our own schema judges as the official one does."""
+"""`python -m accord.schema`: the printed schema judges instances as the official one does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EACH_TYPE = pytest.mark.parametrize(
 EACH_VERSION = pytest.mark.parametrize("version", official.VERSIONS)
 EACH_PART = pytest.mark.parametrize("unstable", [False, True], ids=["stable", "unstable"])
 
-# Where our schema says more or less than the official one, about values that are forgiven.
+# Where the printed schema differs from the official one, about lenient values.
 FORGIVEN = {
     "CreateElicitationRequest/lenient-form-toolCallId-number": "we say its type beside both ids",
     "CreateElicitationRequest/lenient-url-toolCallId-number": "we say its type beside both ids",
@@ -43,7 +43,7 @@ def printed(version: str, unstable: bool) -> dict[str, Any]:
 
 @cache
 def validator(version: str, unstable: bool, name: str) -> Draft202012Validator | None:
-    """Return what judges instances of a type, if the schema names it."""
+    """Return the validator for instances of a type, if the schema defines it."""
     schema = printed(version, unstable)
     if name not in schema["$defs"]:
         return None
@@ -61,16 +61,17 @@ def counterpart(version: str, unstable: bool, name: str) -> Draft202012Validator
 @pytest.mark.slow  # the validator takes seconds
 @EACH_PART
 @EACH_TYPE
-def test_judges_as_the_official_schema(version: str, name: str, unstable: bool) -> None:
+def test_printed_schema_judges_as_the_official_one(version: str, name: str, unstable: bool) -> None:
     official.require()
     ours = validator(version, unstable, verdict.OTHER_CLASS.get(name, name))
     theirs = counterpart(version, unstable, name)
     assert ours is None or theirs is not None
     if ours is None or theirs is None:
-        # Unstable as a whole, or carried by no method: the proof of the types covers it.
+        # Unstable as a whole, or used by no method: the proof of the types covers it.
         return
     for row in INSTANCES[version, name]:
-        # Our schema states the bounds that the official schema leaves to the name of a format.
+        # The printed schema has the bounds that the official schema expresses by the name of a
+        # format.
         bounded = row.name.endswith(("-high", "-low"))
         agree = ours.is_valid(row.value) is (theirs.is_valid(row.value) and not bounded)
         assert agree is (row.name not in FORGIVEN), row.name
@@ -83,7 +84,7 @@ def test_every_exception_is_in_the_data() -> None:
 @pytest.mark.slow
 @EACH_PART
 @EACH_VERSION
-def test_is_a_schema_of_that_draft(version: str, unstable: bool) -> None:
+def test_printed_schema_is_valid_in_its_draft(version: str, unstable: bool) -> None:
     schema = printed(version, unstable)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     Draft202012Validator.check_schema(schema)
@@ -104,7 +105,7 @@ def test_every_method_and_side_is_marked_as_in_the_official_schema(
 
 
 @EACH_VERSION
-def test_every_class_has_our_own_description(version: str) -> None:
+def test_every_class_has_its_docstring_as_description(version: str) -> None:
     for name, node in printed(version, True)["$defs"].items():
         tp = types.public(version).get(name)
         if types.is_class(tp) and "x-method" not in node:
@@ -112,20 +113,20 @@ def test_every_class_has_our_own_description(version: str) -> None:
 
 
 @EACH_VERSION
-def test_prints_json(version: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_json(version: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([version, "--unstable"]) == 0
     assert json.loads(capsys.readouterr().out) == printed(version, True)
 
 
 @pytest.mark.parametrize("arguments", [[], ["v3"], ["v1", "v2"], ["v1", "--all"]], ids=" ".join)
-def test_bad_usage_is_explained(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_error_is_explained(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
     assert "usage: python -m accord.schema" in capsys.readouterr().err
 
 
-def test_runs_as_a_module() -> None:
+def test_module_runs_as_a_program() -> None:
     command = [sys.executable, "-W", "error", "-m", "accord.schema", "v2"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == printed("v2", False)
@@ -140,7 +141,7 @@ def marks(defs: dict[str, Any]) -> dict[str, tuple[str, str]]:
     }
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+def test_closed_output_is_not_an_error() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "accord.schema", "v1"],
         stdout=subprocess.PIPE,

@@ -31,19 +31,19 @@ __all__ = (
 
 @dataclass
 class Says:
-    """An answer, streamed in pieces."""
+    """A response that is streamed in pieces."""
 
     text: str = ""
     thinking: str = ""
     uses: Sequence[tuple[str, dict[str, Any]]] = ()
-    stop: str = ""  # as the format has it; by default what fits
-    tokens: tuple[int, int] | None = (100, 20)  # of the prompt and the answer
+    stop: str = ""  # in the format's own terms; the default follows from the reply
+    tokens: tuple[int, int] | None = (100, 20)  # tokens of the prompt and the response
     refusal: str = ""
 
 
 @dataclass
 class Fails:
-    """An error instead of an answer."""
+    """An error response."""
 
     status: int
     message: str = "No."
@@ -54,7 +54,7 @@ class Fails:
 
 @dataclass
 class Stalls:
-    """So many events of an answer, and then nothing until the client goes."""
+    """The first events of a response, and then nothing until the client disconnects."""
 
     says: Says
     events: int = 0
@@ -62,7 +62,7 @@ class Stalls:
 
 @dataclass
 class Breaks:
-    """So many events of an answer, and then the connection is gone; 0: no answer at all."""
+    """The first events of a response, then a lost connection; 0: no response at all."""
 
     says: Says
     events: int = 0
@@ -70,7 +70,7 @@ class Breaks:
 
 @dataclass
 class Ends:
-    """So many events of an answer, and then a stream that ends as if it were whole."""
+    """The first events of a response, then a regular end of the stream."""
 
     says: Says
     events: int = 0
@@ -78,14 +78,14 @@ class Ends:
 
 @dataclass
 class SendsBytes:
-    """A stream of whatever these bytes are."""
+    """A stream of these bytes."""
 
     stream: bytes
 
 
 @dataclass
 class ReceivedRequest:
-    """A request as it came."""
+    """A received request."""
 
     path: str
     headers: dict[str, str]
@@ -96,20 +96,20 @@ Reply = Says | Fails | Stalls | Breaks | Ends | SendsBytes
 
 
 class Provider:
-    """What it was asked, what it still has to say, and who has left it in the middle."""
+    """The received requests, the remaining replies, and the clients that disconnected."""
 
     def __init__(self, replies: Sequence[Reply]) -> None:
         self.replies = list(replies)
         self.requests: list[ReceivedRequest] = []
-        self.left = asyncio.Event()  # a client has hung up in the middle of an answer
-        self.reached = asyncio.Event()  # an answer has come to where it stalls
+        self.left = asyncio.Event()  # a client disconnected during a response
+        self.reached = asyncio.Event()  # a response has reached the point where it stalls
         self.root = ""
-        self.models: tuple[str, ...] = ()  # what /v1/models lists
+        self.models: tuple[str, ...] = ()  # the response of /v1/models
         self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     @property
     def url(self) -> str:
-        """The address for Chat Completions."""
+        """The base URL for Chat Completions."""
         return f"{self.root}/v1"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -185,7 +185,7 @@ class Provider:
 
 @asynccontextmanager
 async def serve_provider(*replies: Reply) -> AsyncGenerator[Provider, None]:
-    """Run a provider; everything it was to say has been said when that ends well."""
+    """Run a provider; at the end of the block, all replies must have been used."""
     provider = Provider(replies)
     server = await asyncio.start_server(provider.serve, "127.0.0.1", 0)
     provider.root = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -226,7 +226,7 @@ def _halves(text: str) -> list[str]:
 
 
 def _chat(says: Says) -> Iterator[dict[str, Any]]:
-    """The events of Chat Completions."""
+    """Yield the events of Chat Completions."""
     base = {"id": "c-1", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "m"}
 
     def chunk(delta: dict[str, Any], stop: str | None = None) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def _chat(says: Says) -> Iterator[dict[str, Any]]:
     ]
     for call in calls:
         yield chunk({"tool_calls": [call]})
-    # Their arguments come mixed, as those of calls side by side may.
+    # Their arguments are interleaved, as those of parallel calls can be.
     halves = [_halves(json.dumps(given)) for _, given in says.uses]
     for turn in range(2):
         for at, parts in enumerate(halves):
@@ -264,7 +264,7 @@ def _chat(says: Says) -> Iterator[dict[str, Any]]:
 
 
 def _messages(says: Says) -> Iterator[dict[str, Any]]:
-    """The events of Messages."""
+    """Yield the events of Messages."""
     prompt, answer = says.tokens or (0, 0)
     message = {
         "id": "msg_1",
