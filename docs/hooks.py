@@ -51,8 +51,14 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
     if "\n::: " in texts[page.file.src_uri]:
         from markdownify import markdownify
 
-        html_only = re.sub(r'<a class="headerlink".*?</a>', "", html, flags=re.DOTALL)
-        text = markdownify(html_only, heading_style="ATX", strip=["a", "span"])
+        html_only = re.sub(r'<a [^>]*class="headerlink".*?</a>', "", html, flags=re.DOTALL)
+        text = markdownify(
+            html_only,
+            heading_style="ATX",
+            strip=["a", "span"],
+            escape_underscores=False,
+            escape_asterisks=False,
+        )
         texts[page.file.src_uri] = re.sub(r"\n{3,}", "\n\n", text).strip()
     return html
 

@@ -41,3 +41,27 @@ def test_llms_txt_lists_the_pages_by_section(hooks: dict[str, Any], tmp_path: Pa
     assert "## Guides" in lines
     assert "<!--" not in (tmp_path / "a.md").read_text("utf-8")
     assert "# Second" in (tmp_path / "llms-full.txt").read_text("utf-8")
+
+
+def test_page_of_the_api_reference_is_written_as_it_is_shown(hooks: dict[str, Any]) -> None:
+    pytest.importorskip("markdownify")
+    hooks["on_page_markdown"]("# A\n\n::: accord.Agent\n", page("a.md"))
+    link = '<a class="headerlink" href="#b" title="Link">&para;</a>'
+    hooks["on_page_content"](
+        f"<h1>A{link}</h1><h2>set_title{link}</h2><p>Set it.</p>", page("a.md")
+    )
+    assert hooks["texts"]["a.md"] == "# A\n\n## set_title\n\nSet it."
+
+
+def test_changelog_is_a_page_with_links_for_its_folder(
+    hooks: dict[str, Any], tmp_path: Path
+) -> None:
+    files = pytest.importorskip("mkdocs.structure.files")
+    load_config = pytest.importorskip("mkdocs.config").load_config
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "mkdocs.yml").write_text("site_name: x\n", "utf-8")
+    (tmp_path / "CHANGELOG.md").write_text("See [Errors](docs/reference/errors.md).\n", "utf-8")
+    config = load_config(str(tmp_path / "mkdocs.yml"))
+    [added] = hooks["on_files"](files.Files([]), config)
+    assert added.src_uri == "changelog.md"
+    assert added.content_string == "See [Errors](reference/errors.md).\n"
