@@ -8,7 +8,6 @@ from typing import Any, get_type_hints
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from accord import v1, v2
 from accord.errors import DecodeError
@@ -22,15 +21,10 @@ from requirement import requirement
 from schema import model_of_types as types
 from schema.compare import Comparison
 from schema.model_of_schema import SchemaModel
-from wire.test_codec import check, values
+from wire.test_codec import check, typed_values
 
 FAMILY = [method for method in METHODS if method.name != "initialize"]
-TYPES = [
-    (tp, values(describe(tp)))
-    for method in METHODS
-    for tp in (method.params, method.result)
-    if tp is not None
-]
+TYPES = [tp for method in METHODS for tp in (method.params, method.result) if tp is not None]
 
 
 def read(value: Any, tp: Any) -> Any:
@@ -129,7 +123,7 @@ def test_unknown_kind_of_suggestion_is_an_error() -> None:
 
 
 @settings(max_examples=200)
-@given(st.sampled_from(TYPES).flatmap(lambda pair: st.tuples(st.just(pair[0]), pair[1])))
+@given(typed_values(TYPES))
 def test_both_decoders_agree_on_the_types(case: tuple[Any, Any]) -> None:
     check(*case)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,8 +112,17 @@ def _unions() -> list[Any]:
     return [tp for tp in types if not isinstance(tp, type)]
 
 
-TYPES = [(tp, values(describe(tp))) for tp in (*_messages(), *_unions())]
-TYPED_JSON = st.sampled_from(TYPES).flatmap(lambda pair: st.tuples(st.just(pair[0]), pair[1]))
+def typed_values(types: Iterable[Any]) -> st.SearchStrategy[tuple[Any, Any]]:
+    """Return a strategy of types, each with a JSON value that it reads."""
+
+    def describe_all() -> st.SearchStrategy[tuple[Any, Any]]:
+        pairs = [(tp, values(describe(tp))) for tp in types]
+        return st.sampled_from(pairs).flatmap(lambda pair: st.tuples(st.just(pair[0]), pair[1]))
+
+    return st.deferred(describe_all)  # when a test runs, not when tests are collected
+
+
+TYPED_JSON = typed_values([*_messages(), *_unions()])
 
 
 @dataclass(frozen=True)
