@@ -57,7 +57,7 @@ NEW = "session/new"
 refusing("R-INIT-18", "initialize", lambda p: "accordUnknown" in capabilities(p), -32602)
 refusing("R-GEN-08", "initialize", lambda p: "accordUnknown" in p, -32602)
 refusing("R-GEN-08", NEW, lambda p: "accordUnknown" in p, -32602)
-refusing("R-INIT-37", "initialize", lambda p: p.get("info") == "somebody", -32602, versions=(2,))
+refusing("R-INIT-37", "initialize", lambda p: p.get("info") == "a client", -32602, versions=(2,))
 recoding("R-GEN-11", NEW, lambda p: p.get("cwd") == 5, -32603)
 recoding(
     "R-SESS-37", "session/prompt", lambda p: "unknown" in p["sessionId"], -32002, versions=(2,)

@@ -80,7 +80,7 @@ add(
 add(
     "R-FS-07",
     1,
-    spoil=changes(asks(READ, sessionId="accord-nobody"), result(TEXT)),
+    spoil=changes(asks(READ, sessionId="accord-unknown-session"), result(TEXT)),
     name="looks_at_no_session",
     plays="check: files/roots",
 )

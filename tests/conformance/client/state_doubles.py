@@ -249,10 +249,10 @@ bends(
         TERMINAL,
         lambda update: {
             "sessionUpdate": OUTPUT,
-            "terminalId": "afresh",
+            "terminalId": "replaced",
             "data": update["output"]["data"],
         },
-        terminalId="afresh",
+        terminalId="replaced",
     ),
 )
 bends(

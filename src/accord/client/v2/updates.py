@@ -157,7 +157,7 @@ def _terminal_output(update: v2.TerminalOutputChunk, _transcript: Transcript) ->
 
 
 def _decoded(data: str) -> bytes:
-    """Decode one chunk by itself (R-DTERM-06); what is no base64 is nothing."""
+    """Decode a single chunk (R-DTERM-06); invalid Base64 becomes an empty output."""
     try:
         return base64.b64decode(data, validate=True)
     except ValueError:

@@ -107,7 +107,7 @@ async def _stays(
 async def _newer(context: AgentContext) -> None:
     """A client of a future version sends keys that version 2 does not define."""
     client = await context.connect()
-    params = {"protocolVersion": 99, "info": "somebody", "capabilities": "many"}
+    params = {"protocolVersion": 99, "info": "a client", "capabilities": "many"}
     call = client.connection.send_request("initialize", params)
     if not await context.expect_response(
         "R-INIT-37", client, call, "version 2, for a newer version"

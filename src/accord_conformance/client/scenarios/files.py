@@ -86,7 +86,7 @@ async def _roots(context: ClientContext) -> None:
         await _untouched(context, "R-DIR-12", folder / "a.txt", str(folder / "a.txt"))
         if link is not None:
             await _untouched(context, "R-DIR-10", folder / "b.txt", str(links / "b.txt"))
-    call = await context.call(_READ, {"sessionId": "accord-nobody", "path": str(note)})
+    call = await context.call(_READ, {"sessionId": "accord-unknown-session", "path": str(note)})
     expected = "an error for an unknown session"
     context.judge("R-FS-07", not call.ok, call, expected=expected, got=describe_outcome(call))
 

@@ -44,7 +44,7 @@ async def _terminals(context: ClientContext, probe: StateProbe) -> None:
     sent += [_terminal(context, ident, command=None, cwd=None)]
     await probe.check(sent, expect("R-DTERM-03", "terminals", ident, command=None, cwd=None))
 
-    ident = "afresh"
+    ident = "replaced"
     sent = [_print(context, ident, b"old"), _terminal(context, ident, output=_data(b"new"))]
     await probe.check(sent, expect("R-DTERM-05", "terminals", ident, output="new"))
     sent += [_print(context, ident, b"er")]
