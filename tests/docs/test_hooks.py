@@ -62,6 +62,7 @@ def test_changelog_is_a_page_with_links_for_its_folder(
     (tmp_path / "mkdocs.yml").write_text("site_name: x\n", "utf-8")
     (tmp_path / "CHANGELOG.md").write_text("See [Errors](docs/reference/errors.md).\n", "utf-8")
     config = load_config(str(tmp_path / "mkdocs.yml"))
+    config.plugins._current_plugin = "hooks"  # as in a build
     [added] = hooks["on_files"](files.Files([]), config)
     assert added.src_uri == "changelog.md"
     assert added.content_string == "See [Errors](reference/errors.md).\n"
