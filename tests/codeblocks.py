@@ -182,8 +182,8 @@ class Page:
             text=True,
             timeout=COMMAND_SECONDS,
         )
-        told = f"{self.name}:{block.line}: {shlex.join(words)}\n{done.stdout}{done.stderr}"
-        assert done.returncode == 0, told
+        reported = f"{self.name}:{block.line}: {shlex.join(words)}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, reported
         return done.stdout
 
 

@@ -118,10 +118,10 @@ def _content_of(event: Any) -> ContentBlock | None:
 
 @BOTH
 async def test_script_agent_echoes_content_unchanged(version: int, tmp_path: Path) -> None:
-    told = TextContent("echo some text", **NOTES)
+    reported = TextContent("echo some text", **NOTES)
     async with (
         _session(ScriptAgent(), version, tmp_path) as session,
-        session.prompt(told, *CONTENTS) as turn,
+        session.prompt(reported, *CONTENTS) as turn,
     ):
         events = [event async for event in turn]
     heard = [content for event in events if (content := _content_of(event)) is not None]

@@ -51,7 +51,7 @@ class Boss(Agent):
                 ) as child:
                     await child.say(" ".join(child.directories))
             case "beside":
-                self.left = asyncio.ensure_future(self.beside(turn))
+                self.left = asyncio.ensure_future(self.continue_after(turn))
                 await drain_event_loop()
             case _:
                 await self.wait(turn, cancellable=turn.text == "alone")
@@ -65,7 +65,7 @@ class Boss(Agent):
             self.cancelled += 1
             await turn.say("I go on without it.")
 
-    async def beside(self, turn: Turn) -> None:
+    async def continue_after(self, turn: Turn) -> None:
         async with turn.subagent("Left") as child:
             await self.gate.wait()
             await child.say("late")

@@ -109,17 +109,17 @@ async def test_stop_reason_is_returned_by_the_handler(version: int) -> None:
         assert await client.prompt("hi") == "refusal"
 
 
-@pytest.mark.parametrize(("version", "told"), [(V1, "end_turn"), (V2, "_tired")])
+@pytest.mark.parametrize(("version", "reported"), [(V1, "end_turn"), (V2, "_tired")])
 @requirement("R-PROMPT-21")
 async def test_custom_stop_reason_is_sent_where_the_version_allows_it(
-    version: int, told: str
+    version: int, reported: str
 ) -> None:
     class Tired(Agent):
         async def prompt(self, turn: Turn) -> str:
             return "_tired"
 
     async with connect_client(Tired(), version) as client:
-        assert await client.prompt("hi") == told
+        assert await client.prompt("hi") == reported
 
 
 # Messages.

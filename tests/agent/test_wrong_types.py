@@ -186,7 +186,7 @@ VERBS: list[tuple[Callable[[Any], Awaitable[object]], str]] = [
 async def test_wrong_argument_is_rejected_and_the_turn_continues(
     version: int, stored: bool
 ) -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     class Slips(Agent):
         store = MemoryStore() if stored else None
@@ -196,9 +196,9 @@ async def test_wrong_argument_is_rejected_and_the_turn_continues(
                 try:
                     await use(turn)
                 except TypeError as exc:
-                    told.append(str(exc))
+                    reported.append(str(exc))
                 else:
-                    told.append("nothing")
+                    reported.append("nothing")
             await turn.say("done")
             await turn.set_commands([AvailableCommand("a", "b")])
 
@@ -206,7 +206,7 @@ async def test_wrong_argument_is_rejected_and_the_turn_continues(
         assert await client.prompt("go") == "end_turn"
         await drain_event_loop()
         assert client.said() == "done"
-    wrong = [(got, want) for got, (_, want) in zip(told, VERBS, strict=True) if want not in got]
+    wrong = [(got, want) for got, (_, want) in zip(reported, VERBS, strict=True) if want not in got]
     assert not wrong
 
 

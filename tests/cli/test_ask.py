@@ -341,14 +341,14 @@ def test_reason_of_an_error_is_shown_to_people_and_programs(
         "        raise RequestError(data={'details': 'no credit left', 'key': 'sk-1'})\n"
         "Poor().run()\n"
     )
-    told = "Internal error: no credit left (-32603)"
+    reported = "Internal error: no credit left (-32603)"
     assert ask("go", "--agent", f"{sys.executable} poor.py") == 1
     shown = capsys.readouterr().err
-    assert f"accord ask: {told}" in shown
+    assert f"accord ask: {reported}" in shown
     assert "sk-1" not in shown
     assert ask("go", "--json", "--agent", f"{sys.executable} poor.py") == 1
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert last == {"event": "error", "message": told, "code": -32603}
+    assert last == {"event": "error", "message": reported, "code": -32603}
 
 
 def test_characters_that_stdout_cannot_encode_are_replaced() -> None:

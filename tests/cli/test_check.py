@@ -68,16 +68,16 @@ def test_rules_are_selected_like_scenarios(
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reported"),
     [("dance", "CANCEL, "), ("R-CANCEL-99", "R-CANCEL-01 to "), ("R-DANCE-01", "areas of rules")],
 )
 def test_unknown_area_or_rule_is_an_error_that_lists_the_known_ones(
-    capsys: pytest.CaptureFixture[str], name: str, told: str
+    capsys: pytest.CaptureFixture[str], name: str, reported: str
 ) -> None:
     status, _, err = run(capsys, "rules", "--only", name)
     assert status == 2
     assert name in err
-    assert told in " ".join(err.split())
+    assert reported in " ".join(err.split())
 
 
 def test_conforming_recording_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

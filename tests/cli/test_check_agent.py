@@ -72,8 +72,8 @@ def test_conforming_agent_passes(capsys: pytest.CaptureFixture[str], tmp_path: P
     trace = ("--trace", str(tmp_path / "trace"))
     words = ("agent", "--only", "sessions/new", *options, *trace, "--", *SCRIPT)
     status, out, err = run(capsys, *words)
-    told = [line for line in err.splitlines() if "scenarios done" not in line]
-    assert (status, told) == (0, [])
+    reported = [line for line in err.splitlines() if "scenarios done" not in line]
+    assert (status, reported) == (0, [])
     assert "version 1: 0 rules failed, 0 warnings, 0 advised." in out
     assert "version 2: 0 rules failed, 0 warnings, 0 advised." in out
     assert out.splitlines()[-1].startswith("Passed: ")
@@ -112,7 +112,7 @@ def test_failed_rules_fail_unless_they_are_in_the_baseline(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (("--", "accord-no-such-program"), "cannot be started"),
         ((), "Missing the agent's command"),
@@ -147,12 +147,12 @@ def test_impossible_run_exits_with_status_2(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     words: tuple[str, ...],
-    told: str,
+    reported: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     status, _, err = run(capsys, "agent", *words)
     assert status == 2
-    assert told in err
+    assert reported in err
 
 
 def test_unwritable_report_is_an_error_before_the_agent_starts(

@@ -165,9 +165,9 @@ async def test_system_prompt_is_sent_with_the_session(version: int) -> None:
 @requirement("R-ASTAT-03", "R-ASTAT-06")
 @BOTH
 async def test_auth_status_is_requested_and_reported(version: int) -> None:
-    told: asyncio.Queue[AuthStatus] = asyncio.Queue()
+    reported: asyncio.Queue[AuthStatus] = asyncio.Queue()
     ada = {"label": "Ada", "email": "ada@example.com", "active": True}
-    async with by_hand(version, on_auth_status=told.put_nowait) as (agent, raw):
+    async with by_hand(version, on_auth_status=reported.put_nowait) as (agent, raw):
         answer = {"state": "authenticated", "accounts": [ada]}
         _, status = await answering(raw, agent.auth_status(), answer)
         assert status == AuthStatus(
@@ -175,8 +175,8 @@ async def test_auth_status_is_requested_and_reported(version: int) -> None:
         )
         raw.tell("auth/status_update", {"state": "unauthenticated"})
         raw.tell("auth/status_update", {"state": "_confused"})
-        assert await told.get() == AuthStatus("unauthenticated")
-        assert await told.get() == AuthStatus("unknown")
+        assert await reported.get() == AuthStatus("unauthenticated")
+        assert await reported.get() == AuthStatus("unknown")
 
 
 @BOTH

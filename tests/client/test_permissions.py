@@ -241,9 +241,9 @@ async def test_policy_decides_and_the_turn_has_the_decision(version: int) -> Non
             events = [event async for event in turn]
         assert [call.title for call in session.transcript.tool_calls] == ["Edit a", "Fetch b"]
     assert answers == ["allow_once", "reject_once"]
-    told = [event for event in events if isinstance(event, PermissionDecided)]
-    assert [event.allowed for event in told] == [True, False]
-    assert told[0].request.tool_call is not None
+    reported = [event for event in events if isinstance(event, PermissionDecided)]
+    assert [event.allowed for event in reported] == [True, False]
+    assert reported[0].request.tool_call is not None
 
 
 @BOTH

@@ -20,7 +20,7 @@ OPTIONS = [
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
-async def told(version: int, *updates: dict[str, Any]) -> Any:
+async def transcript_of(version: int, *updates: dict[str, Any]) -> Any:
     """Return the transcript of a session after these updates."""
     async with agent_by_hand(version) as (agent, raw):
         session = await opened(agent, raw)
@@ -112,7 +112,7 @@ async def test_name_of_a_tool_alone_allows_nothing() -> None:
 
 @requirement("R-TOOL-12")
 async def test_v2_unknown_status_of_a_tool_call_is_not_final() -> None:
-    transcript = await told(
+    transcript = await transcript_of(
         2,
         {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "_resting"},
         {"sessionUpdate": "tool_call_update", "toolCallId": "d", "status": "paused"},
@@ -126,7 +126,7 @@ async def test_v2_unknown_status_of_a_tool_call_is_not_final() -> None:
 @requirement("R-TOOL-23")
 async def test_v2_diff_without_a_patch_is_shown() -> None:
     change = {"operation": "delete", "path": "/project/a"}
-    transcript = await told(
+    transcript = await transcript_of(
         2,
         {
             "sessionUpdate": "tool_call_update",
@@ -150,7 +150,7 @@ async def test_v2_terminal_is_shown_whether_its_reference_or_its_output_comes_fi
     }
     output = {"sessionUpdate": "terminal_output_chunk", "terminalId": "t", "data": "aGk="}
     updates = (anchor, output) if anchor_first else (output, anchor)
-    transcript = await told(2, *updates)
+    transcript = await transcript_of(2, *updates)
     assert transcript.terminals["t"].text == "hi"
     assert len(transcript.tool_call("c").content) == 1
 
@@ -184,23 +184,23 @@ def summary(text: str) -> dict[str, Any]:
 @requirement("R-COMP-05", "R-COMP-08")
 @BOTH
 async def test_compaction_is_extended_by_chunks_and_patched(version: int) -> None:
-    transcript = await told(version, summary("a"), summary("b"))
+    transcript = await transcript_of(version, summary("a"), summary("b"))
     growing = transcript.compaction("k")
     assert (growing.status, "".join(growing.summary)) == ("in_progress", "ab")
     whole = [{"type": "text", "text": "c"}]
-    transcript = await told(
+    transcript = await transcript_of(
         version, summary("a"), compaction(status="failed", summary=whole, error="why")
     )
     assert transcript.compaction("k") == Compaction(
         id="k", status="failed", summary=("c",), error="why"
     )
-    transcript = await told(
+    transcript = await transcript_of(
         version,
         compaction(status="in_progress", summary=whole, error="why"),
         compaction(status="completed", summary=None, error=None),
     )
     assert transcript.compaction("k") == Compaction(id="k", status="completed")
-    transcript = await told(
+    transcript = await transcript_of(
         version,
         compaction(status="in_progress", summary=whole, error="why"),
         compaction(status="completed", summary=[]),
@@ -210,13 +210,13 @@ async def test_compaction_is_extended_by_chunks_and_patched(version: int) -> Non
 
 @requirement("R-COMP-07")
 async def test_v2_compaction_with_an_unknown_status_is_shown() -> None:
-    transcript = await told(2, compaction(status="_dreaming"))
+    transcript = await transcript_of(2, compaction(status="_dreaming"))
     assert transcript.compaction("k").status == "_dreaming"
 
 
 @requirement("R-PROMPT-37")
 async def test_unknown_v2_state_replaces_the_last_one() -> None:
-    transcript = await told(
+    transcript = await transcript_of(
         2,
         {"sessionUpdate": "state_update", "state": "running"},
         {"sessionUpdate": "state_update", "state": "unknown"},
@@ -234,7 +234,7 @@ async def test_v2_plans_of_every_type_and_with_unknown_values_are_shown() -> Non
         {"type": "markdown", "planId": "s", "content": "gone"},
     ]
     updates: list[dict[str, Any]] = [{"sessionUpdate": "plan_update", "plan": p} for p in plans]
-    transcript = await told(2, *updates, {"sessionUpdate": "plan_removed", "planId": "s"})
+    transcript = await transcript_of(2, *updates, {"sessionUpdate": "plan_removed", "planId": "s"})
     [shown] = transcript.plans["p"].entries
     assert (shown.priority, shown.status) == ("_soon", "_resting")
     assert transcript.plans["q"].markdown == "# Plan"
@@ -250,7 +250,7 @@ async def test_message_ids_are_strings_only(version: int) -> None:
         kind = "agent_message_chunk"
         return {"sessionUpdate": kind, "messageId": message_id, "content": content}
 
-    transcript = await told(version, said("1", "a"), said("01", "b"), said("1 ", "c"))
+    transcript = await transcript_of(version, said("1", "a"), said("01", "b"), said("1 ", "c"))
     assert [message.text for message in transcript.messages] == ["a", "b", "c"]
 
 
@@ -270,7 +270,7 @@ async def test_options_are_kept_in_order_without_unknown_ones(version: int) -> N
         option("a", category="later"),
         option("m"),
     ]
-    transcript = await told(
+    transcript = await transcript_of(
         version, {"sessionUpdate": "config_option_update", "configOptions": shown}
     )
     assert [option.id for option in transcript.options] == ["z", "a", "m"]

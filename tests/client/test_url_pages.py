@@ -67,7 +67,7 @@ async def test_url_that_is_too_long_is_an_error(version: int, tmp_path: Path) ->
     async def visit(page: UrlElicitationRequest) -> bool:
         raise AssertionError(page)
 
-    told: list[Any] = []
+    reported: list[Any] = []
 
     async def script(speaker: Speaker) -> None:
         request = speaker.types.ElicitationUrlMode(
@@ -78,10 +78,10 @@ async def test_url_that_is_too_long_is_an_error(version: int, tmp_path: Path) ->
         )
         with pytest.raises(InvalidParams, match="too long") as caught:
             await speaker.client.create_elicitation(request)
-        told.append(caught.value.data)
+        reported.append(caught.value.data)
 
     async with working(script, tmp_path, version, on_elicit_url=visit):
-        assert told == [{"max": MAX_URL_CHARS}]
+        assert reported == [{"max": MAX_URL_CHARS}]
 
 
 def test_both_sides_have_the_same_limit() -> None:

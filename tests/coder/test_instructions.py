@@ -14,7 +14,7 @@ from coder.harness import BOTH, CoderHarness, coder_session
 from coder.scripted_model import ScriptedModel
 
 
-def told(harness: CoderHarness) -> str:
+def instructions_of(harness: CoderHarness) -> str:
     assert isinstance(harness.model, ScriptedModel)
     return harness.model.requests[-1].instructions
 
@@ -41,13 +41,13 @@ async def test_instruction_files_of_user_and_repository_are_included(
         version, cwd=project, model=ScriptedModel(), settings=settings
     ) as harness:
         await harness.prompt("hello")
-        text = told(harness)
+        text = instructions_of(harness)
         places = [text.index(f"from the {name}") for name in ("user", "root", "part")]
         assert places == sorted(places)
         assert "from above" not in text
         (project / "AGENTS.md").write_text("it has changed")
         await harness.prompt("hello")
-        assert "it has changed" in told(harness)
+        assert "it has changed" in instructions_of(harness)
 
 
 @BOTH
@@ -56,11 +56,11 @@ async def test_mode_and_directory_are_included(version: int, tmp_path: Path) -> 
         version, cwd=tmp_path, model=ScriptedModel(), settings=Settings(mode="plan")
     ) as harness:
         await harness.prompt("hello")
-        assert "plan mode" in told(harness)
-        assert str(tmp_path) in told(harness)
+        assert "plan mode" in instructions_of(harness)
+        assert str(tmp_path) in instructions_of(harness)
         await harness.session.set_option("mode", "default")
         await harness.prompt("hello")
-        assert "plan mode" not in told(harness)
+        assert "plan mode" not in instructions_of(harness)
 
 
 def test_without_a_repository_only_the_directory_counts(tmp_path: Path) -> None:

@@ -144,9 +144,9 @@ async def test_failed_start_is_reported_and_other_servers_work(
     ) as harness:
         result = await harness.use("mcp__test__add", a=1, b=1)
         assert "2" in result.text
-        told = "".join(event.title for event in harness.events if isinstance(event, Notice))
-        assert "missing cannot be used: the command does not exist" in told
-        assert "dies cannot be used" in told
+        reported = "".join(event.title for event in harness.events if isinstance(event, Notice))
+        assert "missing cannot be used: the command does not exist" in reported
+        assert "dies cannot be used" in reported
 
 
 @V1

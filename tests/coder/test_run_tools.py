@@ -110,7 +110,7 @@ class Broken(Tool[Nothing]):
 
 @BOTH
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (ValueError("a detail of ours"), "broken failed because of a bug in it."),
         (OSError(28, "No space left on device"), "broken failed: No space left on device."),
@@ -128,11 +128,11 @@ class Broken(Tool[Nothing]):
     ],
 )
 async def test_model_receives_any_error_of_a_tool(
-    version: int, error: Exception, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    version: int, error: Exception, reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "TOOLS", (*registry.TOOLS, Broken(error)))
     async with coder_session(version, cwd=tmp_path, model=ScriptedModel()) as harness:
-        assert (await harness.use("broken")).text == told
+        assert (await harness.use("broken")).text == reported
         assert harness.stop_reason == "end_turn"
 
 

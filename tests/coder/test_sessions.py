@@ -33,7 +33,7 @@ from versions import only
 PIXEL = ImageContent(b"\x89PNG\r\n", "image/png")
 
 
-def told(harness: CoderHarness) -> list[Message]:
+def last_messages_to_model(harness: CoderHarness) -> list[Message]:
     """Return the last messages that the model received."""
     assert isinstance(harness.model, ScriptedModel)
     return list(harness.model.requests[-1].messages)
@@ -94,7 +94,7 @@ async def test_loaded_session_is_replayed_and_known_to_the_model(
         await harness.use("read", path="missing.txt")
         await harness.use("write", path="new.txt", text="x\n")
         await harness.prompt("look", PIXEL)
-        before = [shown(message) for message in told(harness)]
+        before = [shown(message) for message in last_messages_to_model(harness)]
         calls = [(call.id, call.title, call.status) for call in harness.calls]
         session_id = harness.session.id
     async with coder_session(
@@ -102,7 +102,7 @@ async def test_loaded_session_is_replayed_and_known_to_the_model(
     ) as harness:
         assert [(call.id, call.title, call.status) for call in harness.calls] == calls
         await harness.prompt("go on")
-        after = [shown(message) for message in told(harness)]
+        after = [shown(message) for message in last_messages_to_model(harness)]
     assert after[: len(before)] == before
     assert after[-1] == ("prompt", ("go on",))
 
@@ -120,7 +120,9 @@ async def test_image_is_known_to_the_model_after_a_load(version: int, tmp_path: 
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings, load=session_id
     ) as harness:
         await harness.prompt("go on")
-        results = [message for message in told(harness) if isinstance(message, Results)]
+        results = [
+            message for message in last_messages_to_model(harness) if isinstance(message, Results)
+        ]
         assert results[0].results[0].content == first.content
 
 
@@ -138,7 +140,7 @@ async def test_slash_commands_are_not_sent_to_the_model(version: int, tmp_path: 
         version, cwd=tmp_path, model=ScriptedModel(), settings=settings, load=session_id
     ) as harness:
         await harness.prompt("go on")
-        said = [m.content for m in told(harness) if isinstance(m, Prompt)]
+        said = [m.content for m in last_messages_to_model(harness) if isinstance(m, Prompt)]
         assert said == [("hello",), ("go on",)]
         assert harness.state.mode == "acceptEdits"
 
@@ -188,7 +190,7 @@ async def test_sessions_are_listed_forked_archived_renamed_and_deleted(
         fork = await agent.fork_session(first, tmp_path)
         async with fork.prompt("and here") as turn:
             await turn.wait()
-        said = [m.content for m in told(harness) if isinstance(m, Prompt)]
+        said = [m.content for m in last_messages_to_model(harness) if isinstance(m, Prompt)]
         assert said == [("hello",), ("and here",)]
         assert await agent.set_session_title(fork.id, "Mine") == "Mine"
 
@@ -241,7 +243,7 @@ async def test_session_killed_during_a_turn_loads_all_sent_updates(
             ("cat gate", status),
         ]
         await harness.prompt("go on")
-        prompt, *between, last = told(harness)
+        prompt, *between, last = last_messages_to_model(harness)
         assert isinstance(prompt, Prompt)
         assert isinstance(last, Prompt)
         results = [m.results[0] for m in between if isinstance(m, Results)]

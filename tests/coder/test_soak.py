@@ -97,8 +97,8 @@ async def test_cancelled_turns_leave_nothing(version: int, tmp_path: Path) -> No
         del harness  # with its state of the session
         assert children() == set()
         if before is None:  # everything that is created once exists
-            before = await left_behind()
-    after = await left_behind()
+            before = await resource_counts()
+    after = await resource_counts()
     await coder.aclose()
     assert before is not None
     assert coder.sessions == {}
@@ -108,7 +108,7 @@ async def test_cancelled_turns_leave_nothing(version: int, tmp_path: Path) -> No
     assert min(stops.values()) > TURNS // 10
 
 
-async def left_behind() -> tuple[int, int, int]:
+async def resource_counts() -> tuple[int, int, int]:
     """Return the number of tasks, open files and blocks of memory.
 
     Blocks are counted, not bytes: one large dictionary of the interpreter can grow at any time.

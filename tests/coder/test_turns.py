@@ -80,10 +80,10 @@ async def test_conversation_is_summarised_when_the_context_is_nearly_full(
         await harness.prompt("Third")
         assert len(model.summaries) == 1
         assert "First: " in str(model.summaries[0].messages)
-        told = str(model.requests[-1].messages)
-        assert "They greeted each other." in told
-        assert "Third" in told
-        assert "First: " not in told
+        reported = str(model.requests[-1].messages)
+        assert "They greeted each other." in reported
+        assert "Third" in reported
+        assert "First: " not in reported
 
 
 @BOTH
@@ -232,9 +232,9 @@ async def test_model_that_cannot_summarise_keeps_the_last_turns(
         for at in range(5):
             await harness.prompt(f"Prompt {at}")
         assert not model.summaries
-        told = str(model.requests[-1].messages)
-        assert "Prompt 1" not in told
-        assert "Prompt 2" in told
+        reported = str(model.requests[-1].messages)
+        assert "Prompt 1" not in reported
+        assert "Prompt 2" in reported
 
 
 @BOTH

@@ -186,13 +186,13 @@ def test_ignore_files_apply_as_in_git(tmp_path: Path) -> None:
             for entry in walk(str(tmp_path))
             if not entry.is_folder and not entry.is_ignored
         }
-        told = subprocess.run(
+        reported = subprocess.run(
             ["git", "ls-files", "-z", "--others", "--exclude-per-directory=.gitignore"],
             cwd=tmp_path,
             capture_output=True,
             check=True,
         ).stdout
-        theirs = {name for name in told.decode().split("\0") if name}
+        theirs = {name for name in reported.decode().split("\0") if name}
         assert ours == theirs, lines
 
 

@@ -169,8 +169,8 @@ def test_wrong_value_at_a_place_violates_its_rule(
     version: int, where: str, what: str, rule: str
 ) -> None:
     found = {
-        told
-        for place, told in rules(version).items()
+        reported
+        for place, reported in rules(version).items()
         if place.name == where and place.what == what and "systemPrompt" not in place.path
     }
     assert found == {rule}

@@ -62,7 +62,7 @@ def test_byte_order_mark_is_not_part_of_the_first_frame() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "reported"),
     [
         (b"", "got nothing"),
         (b"\n\n", "got nothing"),
@@ -76,10 +76,12 @@ def test_byte_order_mark_is_not_part_of_the_first_frame() -> None:
         (b"Dear diary,\nnothing came.\n", "got text in line 1: Dear diary,"),
     ],
 )
-def test_file_that_is_not_a_recording_is_an_error_with_the_reason(data: bytes, told: str) -> None:
+def test_file_that_is_not_a_recording_is_an_error_with_the_reason(
+    data: bytes, reported: str
+) -> None:
     with pytest.raises(ValueError, match="expected records") as caught:
         list(read(data.splitlines(keepends=True)))
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
     assert "\x1b" not in str(caught.value)
 
 

@@ -232,7 +232,7 @@ async def test_frames_of_one_loop_iteration_are_written_together() -> None:
     async with with_raw_peer(serving()) as sides:
         calls = [asyncio.ensure_future(ask(sides.ours)) for _ in range(3)]
         for n in range(10):
-            await sides.ours.notify("told", Params(n=n))
+            await sides.ours.notify("reported", Params(n=n))
         await drain_event_loop()
         assert sides.other.reads == [10, 3] or sides.other.reads == [13]
         for call in calls:
@@ -260,7 +260,7 @@ async def test_responses_to_one_read_are_written_together() -> None:
 async def test_frames_are_written_in_the_order_of_creation() -> None:
     async def handle(params: Params, context: Any) -> str:
         for n in range(3):
-            await sides.ours.notify("told", Params(n=n))
+            await sides.ours.notify("reported", Params(n=n))
         return "done"
 
     async with with_raw_peer(serving(ask_it=handle)) as sides:
@@ -280,7 +280,7 @@ async def test_notify_waits_while_the_peer_does_not_read() -> None:
 
         async def stream() -> None:
             for n in range(500):
-                await sides.ours.notify("told", {"n": n, "text": "x" * 1000})
+                await sides.ours.notify("reported", {"n": n, "text": "x" * 1000})
                 sent.append(n)
 
         streaming = asyncio.create_task(stream())
@@ -298,12 +298,12 @@ async def test_notify_waits_while_the_peer_does_not_read() -> None:
 async def test_calls_wait_while_the_peer_does_not_read() -> None:
     async with with_raw_peer(serving(), limit_bytes=100) as sides:
         sides.other.transport.pause_reading()
-        await sides.ours.notify("told", {"text": "x" * 1000})
+        await sides.ours.notify("reported", {"text": "x" * 1000})
         await drain_event_loop()
         call = asyncio.create_task(ask(sides.ours))
         await drain_event_loop()
         sides.other.transport.resume_reading()
-        assert (await sides.other.get())["method"] == "told"
+        assert (await sides.other.get())["method"] == "reported"
         asked = await sides.other.get()
         sides.other.answer(asked["id"], 1)
         assert await call == 1
@@ -315,7 +315,7 @@ async def test_waiting_sender_raises_when_the_connection_closes() -> None:
 
         async def stream() -> None:
             while True:
-                await sides.ours.notify("told", {"text": "x" * 20_000})
+                await sides.ours.notify("reported", {"text": "x" * 20_000})
 
         streaming = asyncio.create_task(stream())
         await drain_event_loop()
@@ -371,13 +371,13 @@ async def test_reading_continues_while_a_handler_awaits_a_response() -> None:
 )
 async def test_session_over_its_limits_fails_alone(limit: dict[str, int]) -> None:
     failed: list[BaseException] = []
-    told: list[Any] = []
+    reported: list[Any] = []
 
     async def handle(params: Params, context: Any) -> None:
         failed.append(await error_of(ask(sides.ours)))
 
     routes = serving(tell_update=handle, ask_permission=lambda p, c: "yes")
-    routes.on_backlog_exceeded = lambda session, error: told.append((session, error))
+    routes.on_backlog_exceeded = lambda session, error: reported.append((session, error))
     limits = structs.replace(QUICK, backlog_bytes=100, **limit)
     async with with_raw_peer(routes, limits=limits) as sides:
         sides.other.tell("update", {"sessionId": "s"})
@@ -390,7 +390,7 @@ async def test_session_over_its_limits_fails_alone(limit: dict[str, int]) -> Non
         error = await error_of(same)
         assert isinstance(error, BacklogExceeded)
         assert error.limit == next(iter(limit))
-        assert told == [("s", error)]
+        assert reported == [("s", error)]
         await drain_event_loop()
         assert failed[0] is error  # the handler that blocked the session
         sides.other.answer(asked["t"], "fine")
@@ -577,7 +577,7 @@ async def test_observers_see_every_frame_in_both_directions() -> None:
 
     async with with_raw_peer(serving(ask_it=lambda p, c: 1)) as sides:
         sides.ours.observe(observe)
-        await sides.ours.notify("told", {})
+        await sides.ours.notify("reported", {})
         sides.other.send(request(1, "it"), b"{", success(9, 1))
         for _ in range(3):
             await sides.other.get()
@@ -585,7 +585,7 @@ async def test_observers_see_every_frame_in_both_directions() -> None:
     assert ("received", request(1, "it")) in seen
     assert ("received", b"{") in seen
     assert ("received", success(9, 1)) in seen
-    assert ("sent", notification("told", {})) in seen
+    assert ("sent", notification("reported", {})) in seen
     assert ("sent", success(1, 1)) in seen
     assert [m["error"]["code"] for d, m in seen if d == "sent" and "error" in m] == [-32700]
 
@@ -624,10 +624,10 @@ async def test_call_fails_if_its_response_is_over_the_limit() -> None:
 async def test_frame_over_the_limit_raises_at_the_sender() -> None:
     here, there = pair(frame_bytes=200)
     async with both_started(here, there) as (ours, other):
-        for sending in (ask_with(ours, "x" * 300), ours.notify("told", {"x": "x" * 300})):
+        for sending in (ask_with(ours, "x" * 300), ours.notify("reported", {"x": "x" * 300})):
             error = await error_of(sending)
             assert isinstance(error, FrameTooLarge)
-            assert (error.limit_bytes, error.method in ("it", "told")) == (200, True)
+            assert (error.limit_bytes, error.method in ("it", "reported")) == (200, True)
             assert error.method in str(error)
             assert str(error.size_bytes) in str(error)
             assert "200" in str(error)
@@ -737,15 +737,15 @@ async def test_close_fails_pending_and_later_calls() -> None:
         with pytest.raises(ConnectionClosed):
             await ask(sides.ours)
         with pytest.raises(ConnectionClosed):
-            await sides.ours.notify("told", {})
+            await sides.ours.notify("reported", {})
         await sides.ours.wait_ended()
 
 
 async def test_close_ends_the_peer_after_all_sent_frames() -> None:
     async with with_raw_peer(serving()) as sides:
-        await sides.ours.notify("told", {})
+        await sides.ours.notify("reported", {})
         await sides.ours.aclose()
-        assert (await sides.other.get())["method"] == "told"
+        assert (await sides.other.get())["method"] == "reported"
         await sides.other.ended.wait()
 
 

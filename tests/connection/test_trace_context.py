@@ -51,13 +51,13 @@ async def test_handler_has_the_trace_of_its_request(delayed: bool) -> None:
 )
 async def test_messages_of_a_handler_have_the_trace(params: Any, sent: Any) -> None:
     async def handle(_params: Params, context: Any) -> None:
-        await sides.ours.notify("told", params)
+        await sides.ours.notify("reported", params)
         await sides.ours.call("asked", params, any_json)
 
     async with with_raw_peer(serving(ask_it=handle)) as sides:
         sides.other.ask(1, "it", {"_meta": TRACE})
-        told, asked = await sides.other.get(), await sides.other.get()
-        assert told.get("params", UNSET) == asked.get("params", UNSET) == sent
+        reported, asked = await sides.other.get(), await sides.other.get()
+        assert reported.get("params", UNSET) == asked.get("params", UNSET) == sent
         sides.other.answer(asked["id"], None)
         await sides.other.get()
 
@@ -76,7 +76,7 @@ async def test_traces_of_requests_do_not_mix() -> None:
 
 async def test_params_without_a_trace_are_sent_unchanged() -> None:
     async with with_raw_peer(serving()) as sides:
-        await sides.ours.notify("told", Params(n=1))
+        await sides.ours.notify("reported", Params(n=1))
         assert (await sides.other.get())["params"] == {"n": 1}
 
 

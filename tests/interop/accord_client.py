@@ -170,12 +170,12 @@ async def turns(agent: v1.RemoteAgent, screen: Screen) -> dict[str, Any]:
     stops.append(await say("wait"))
     screen.cancelling = True
     stops.append(await say("ask"))
-    told = agent.initialized
-    assert told.agent_info
+    reported = agent.initialized
+    assert reported.agent_info
     return {
-        "protocolVersion": told.protocol_version,
-        "agent": told.agent_info.name,
-        "embeddedContext": told.agent_capabilities.prompt_capabilities.embedded_context,
+        "protocolVersion": reported.protocol_version,
+        "agent": reported.agent_info.name,
+        "embeddedContext": reported.agent_capabilities.prompt_capabilities.embedded_context,
         "modes": [mode.id for mode in session.modes.available_modes],
         "modeAtAnswer": mode_at_answer,
         "echo": echo,

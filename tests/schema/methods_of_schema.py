@@ -46,8 +46,8 @@ def methods_of_schema(model: SchemaModel) -> dict[tuple[str, bool], SchemaMethod
     by_key = {method.key: method for method in found}
     assert len(by_key) == len(found)
     marked = {name for name, node in model.defs.items() if "x-method" in node}
-    told = {name for method in found for name in (method.params, method.result)}
-    assert marked == told - {None}, marked ^ told
+    reported = {name for method in found for name in (method.params, method.result)}
+    assert marked == reported - {None}, marked ^ reported
     return by_key
 
 

@@ -237,7 +237,7 @@ async def test_elicitation_mode_that_the_client_does_not_support_is_never_sent()
 @requirement("R-EXT-04", "R-EXT-05", "R-EXT-06", "R-EXT-07")
 @pytest.mark.parametrize("side", ["agent", "client"])
 async def test_extensions_work_in_both_directions(side: str) -> None:
-    told: list[Any] = []
+    reported: list[Any] = []
 
     def ask(self: Any, method: str, params: Any, context: Any) -> Any:
         if method != "_acme/ask":
@@ -246,7 +246,7 @@ async def test_extensions_work_in_both_directions(side: str) -> None:
         return [method, params]
 
     def tell(self: Any, method: str, params: Any, context: Any) -> None:
-        told.append((method, params))
+        reported.append((method, params))
 
     handlers = {"extension_request": ask, "extension_notification": tell}
     async with joined(agent_with(**handlers), client_with(**handlers)) as sides:
@@ -256,7 +256,7 @@ async def test_extensions_work_in_both_directions(side: str) -> None:
             await remote.call_extension("_acme/other")
         await remote.notify_extension("_acme/tell", [1])
         await drain_event_loop()
-        assert told == [("_acme/tell", [1])]
+        assert reported == [("_acme/tell", [1])]
 
 
 async def test_extension_without_an_underscore_is_never_sent() -> None:

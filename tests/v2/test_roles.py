@@ -171,13 +171,13 @@ async def test_elicitation_mode_that_the_client_does_not_support_is_never_sent()
 @requirement("R-EXT-04", "R-EXT-05", "R-EXT-06")
 @pytest.mark.parametrize("side", ["agent", "client"])
 async def test_extensions_work_in_both_directions(side: str) -> None:
-    told: list[Any] = []
+    reported: list[Any] = []
 
     async def ask(self: Any, method: str, params: Any, context: Any) -> Any:
         return [method, params]
 
     async def tell(self: Any, method: str, params: Any, context: Any) -> None:
-        told.append((method, params))
+        reported.append((method, params))
 
     handlers = {"extension_request": ask, "extension_notification": tell}
     async with joined(agent_with(**handlers), client_with(**handlers)) as sides:
@@ -185,7 +185,7 @@ async def test_extensions_work_in_both_directions(side: str) -> None:
         assert await remote.call_extension("_acme/ask", {"a": 1}) == ["_acme/ask", {"a": 1}]
         await remote.notify_extension("_acme/tell")
         await drain_event_loop()
-        assert told[0][0] == "_acme/tell"
+        assert reported[0][0] == "_acme/tell"
 
 
 async def test_early_spellings_of_v1_are_unknown_in_v2() -> None:

@@ -113,9 +113,9 @@ async def test_parallel_tool_calls_run_and_are_answered_together(
         assert (await harness.prompt("Read both")).endswith("Done.")
         assert [call.status for call in harness.calls] == ["completed", "completed"]
         assert [call.raw_input for call in harness.calls] == [given for _, given in uses]
-        told = str(provider.requests[1].body["messages"])
-        assert "eins" in told
-        assert "zwei" in told
+        reported = str(provider.requests[1].body["messages"])
+        assert "eins" in reported
+        assert "zwei" in reported
 
 
 @BOTH
@@ -147,14 +147,14 @@ async def test_usage_context_and_cost_are_reported(
     ):
         await harness.prompt("one")
         await harness.prompt("two")
-        told = [event.usage for event in harness.events if isinstance(event, UsageChanged)]
-        assert [usage.used for usage in told] == [1010, 2020]
+        reported = [event.usage for event in harness.events if isinstance(event, UsageChanged)]
+        assert [usage.used for usage in reported] == [1010, 2020]
         if coder_for.chat:  # type: ignore[attr-defined]
-            assert told[-1].size == 128_000  # the price of `m` is unknown
-            assert told[-1].cost is None
+            assert reported[-1].size == 128_000  # the price of `m` is unknown
+            assert reported[-1].cost is None
         else:
-            assert told[-1].size == 1_000_000
-            assert told[-1].cost.amount > told[0].cost.amount > 0
+            assert reported[-1].size == 1_000_000
+            assert reported[-1].cost.amount > reported[0].cost.amount > 0
 
 
 STOPS = {
@@ -236,9 +236,9 @@ async def test_temporary_error_is_retried_and_reported(
         assert await harness.prompt("Hello") == "At last."
         assert len(waits.seconds) == 2
         assert waits.seconds[0] < waits.seconds[1]
-        told = [event for event in harness.events if isinstance(event, Notice)]
-        assert [event.severity for event in told] == ["warning"] * 2
-        assert all("Trying again" in event.title for event in told)
+        reported = [event for event in harness.events if isinstance(event, Notice)]
+        assert [event.severity for event in reported] == ["warning"] * 2
+        assert all("Trying again" in event.title for event in reported)
 
 
 @BOTH

@@ -218,6 +218,6 @@ def broken(result: RunResult) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for report in result.reports:
         for finding in report.failures():
-            told = f"v{report.version} {finding.where}: {finding.expected} | {finding.got}"
-            found.setdefault(finding.rule, []).append(told)
+            reported = f"v{report.version} {finding.where}: {finding.expected} | {finding.got}"
+            found.setdefault(finding.rule, []).append(reported)
     return found

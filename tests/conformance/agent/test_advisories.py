@@ -49,7 +49,7 @@ class Asking(MessageFilter):
             self.cwd = message["params"]["cwd"]
         asked = self.asked.get(repr(message.get("id")), {})
         if "result" in message and asked.get("method") == "session/request_permission":
-            return self.told_no(asked["params"]["sessionId"], message)
+            return self.on_rejection(asked["params"]["sessionId"], message)
         return message
 
     def down(self, message: Json) -> Json | None:
@@ -59,7 +59,7 @@ class Asking(MessageFilter):
             tool["rawInput"] = {"command": "touch made.txt", "file": "made.txt"}
         return message
 
-    def told_no(self, session: str, answer: Json) -> Json | None:
+    def on_rejection(self, session: str, answer: Json) -> Json | None:
         """Do something; return the response to forward."""
         return answer
 
@@ -74,7 +74,7 @@ async def test_agent_that_asks_and_obeys_has_no_advisory(version: int) -> None:
 class MakesTheFile(Asking):
     """Creates the rejected file."""
 
-    def told_no(self, session: str, answer: Json) -> Json | None:
+    def on_rejection(self, session: str, answer: Json) -> Json | None:
         Path(self.cwd, "made.txt").touch()
         return answer
 
@@ -93,7 +93,7 @@ async def test_creating_a_rejected_file_is_an_error(version: int) -> None:
 class MakesOthers(Asking):
     """Creates files that it did not ask about."""
 
-    def told_no(self, session: str, answer: Json) -> Json | None:
+    def on_rejection(self, session: str, answer: Json) -> Json | None:
         for name in ("notes.log", "made", "made.txt.bak", "unmade.txt", "t"):
             Path(self.cwd, name).touch()
         return answer
@@ -111,7 +111,7 @@ class UsesTheClient(Asking):
     method = ""
     params: Json = {}
 
-    def told_no(self, session: str, answer: Json) -> Json | None:
+    def on_rejection(self, session: str, answer: Json) -> Json | None:
         params = {"sessionId": session, **self.params}
         if "path" in params:
             params["path"] = f"{self.cwd}/{params['path']}"
@@ -160,7 +160,7 @@ async def test_read_only_command_is_not_evidence() -> None:
 class SaysItIsDone(Asking):
     """Reports a rejected call as completed."""
 
-    def told_no(self, session: str, answer: Json) -> Json | None:
+    def on_rejection(self, session: str, answer: Json) -> Json | None:
         return allowing(self, answer) or answer
 
 
@@ -177,7 +177,7 @@ async def test_status_alone_is_an_advisory(version: int) -> None:
 class SaysThatItBegins(Asking):
     """Reports a call as in progress when the rejection is about to arrive."""
 
-    def told_no(self, session: str, answer: Json) -> Json | None:
+    def on_rejection(self, session: str, answer: Json) -> Json | None:
         params = self.asked[repr(answer["id"])]["params"]
         tool = (params.get("subject") or params)["toolCall"]["toolCallId"]
         told = {"toolCallId": tool, "status": "in_progress"}
@@ -196,13 +196,13 @@ class SaysItIsDoneAlways(SaysItIsDone):
 
     takes_unknown = True
 
-    def told_no(self, session: str, answer: Json) -> Json | None:
+    def on_rejection(self, session: str, answer: Json) -> Json | None:
         chosen = answer["result"]["outcome"]
         option = chosen.get("optionId") if chosen["outcome"] == "selected" else "unknown"
         known = option in ("reject_once", "allow_once")
         if option == "allow_once" or (self.takes_unknown and not known):
             Path(self.cwd, "made.txt").touch()
-        return super().told_no(session, answer)
+        return super().on_rejection(session, answer)
 
 
 class KnowsWhatItDoes(SaysItIsDoneAlways):

@@ -30,8 +30,8 @@ async def test_double_fails_this_rule_and_no_other(
         result.scenario_results,
         result.unsupported,
     )
-    told = [one for report in result.reports for one in report.rules[double.rule].failures]
-    assert all(one.by == "agent" and one.expected and one.got and one.frames for one in told)
+    reported = [one for report in result.reports for one in report.rules[double.rule].failures]
+    assert all(one.by == "agent" and one.expected and one.got and one.frames for one in reported)
 
 
 def test_every_rule_of_a_scenario_has_a_double_in_each_version() -> None:

@@ -167,19 +167,19 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "reported"),
     [("SIG_DFL", "it exited on SIGTERM"), ("SIG_IGN", "and was killed")],
     ids=["terminated", "killed"],
 )
 @quirk("stays-after-stdin")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM")
-async def test_agent_that_runs_on_without_stdin_has_an_advisory(how: str, told: str) -> None:
+async def test_agent_that_runs_on_without_stdin_has_an_advisory(how: str, reported: str) -> None:
     code = STAYING.format(how=how)
     result = await start(code, "shutdown/stdin-closed", stop_times_s=(0.5, 0.5, 2.0))
     (played,) = result.scenario_results
     assert played.outcome == "advised"
     assert "after its stdin was closed" in played.reason
-    assert told in played.reason
+    assert reported in played.reason
     assert "R-STDIO-07" in played.advice
     assert result.failed_scenarios == []
 
@@ -382,8 +382,8 @@ async def test_agent_without_login_has_no_auth_report() -> None:
 
 async def test_response_to_a_response_is_shown_with_it() -> None:
     result = await run(AnswersAnswers, "malformed/responses")
-    told = result.reports[0].rules["R-ERR-04"].failures
-    senders = [frame.sender for one in told for frame in one.frames if b"4711" in frame.text]
+    reported = result.reports[0].rules["R-ERR-04"].failures
+    senders = [frame.sender for one in reported for frame in one.frames if b"4711" in frame.text]
     assert senders == ["client", "agent"]
 
 

@@ -55,7 +55,7 @@ def test_area_and_scenario_can_be_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("prompts = 5", "prompts"),
         ("[prompts]\ndance = 'x'", "dance"),
@@ -66,9 +66,9 @@ def test_area_and_scenario_can_be_skipped() -> None:
     ],
 )
 def test_invalid_settings_are_an_error_with_the_reason(
-    tmp_path: Path, text: str, told: str
+    tmp_path: Path, text: str, reported: str
 ) -> None:
-    with pytest.raises(InvalidSettings, match=told):
+    with pytest.raises(InvalidSettings, match=reported):
         read_settings(written(tmp_path, text))
 
 

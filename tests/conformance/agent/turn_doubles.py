@@ -15,7 +15,7 @@ class Updating(MessageFilter):
     def down(self, message: Json) -> Json | None:
         if message.get("method") == "session/update":
             params = message["params"]
-            changed = self.told(params["sessionId"], dict(params["update"]))
+            changed = self.on_update(params["sessionId"], dict(params["update"]))
             return None if changed is None else {**message, "params": {**params, "update": changed}}
         return self.other(message)
 
@@ -23,7 +23,7 @@ class Updating(MessageFilter):
         """Change any other message."""
         return message
 
-    def told(self, session: str, update: Json) -> Json | None:
+    def on_update(self, session: str, update: Json) -> Json | None:
         """Change an update."""
         return update
 
@@ -50,7 +50,7 @@ class AnswersAtOnce(MessageFilter):
 class NeverIdle(Updating):
     """Never sends the idle state."""
 
-    def told(self, session: str, update: Json) -> Json | None:
+    def on_update(self, session: str, update: Json) -> Json | None:
         return None if update.get("state") == "idle" else update
 
 
@@ -58,7 +58,7 @@ class NeverIdle(Updating):
 class OneIdForAll(Updating):
     """Uses one id for all messages."""
 
-    def told(self, session: str, update: Json) -> Json | None:
+    def on_update(self, session: str, update: Json) -> Json | None:
         return {**update, "messageId": "m"} if "message" in update["sessionUpdate"] else update
 
     def other(self, message: Json) -> Json | None:
@@ -88,7 +88,7 @@ class NamesItLate(Updating):
     name = None
     done = False
 
-    def told(self, session: str, update: Json) -> Json | None:
+    def on_update(self, session: str, update: Json) -> Json | None:
         if update["sessionUpdate"] not in ("tool_call", "tool_call_update"):
             return update
         if update.get("name") and self.name is None:
@@ -103,7 +103,7 @@ class NamesItLate(Updating):
 class StopsCommands(Updating):
     """Ends a command with a custom stop reason."""
 
-    def told(self, session: str, update: Json) -> Json | None:
+    def on_update(self, session: str, update: Json) -> Json | None:
         if update.get("stopReason") == "end_turn":
             update["stopReason"] = "_command"
         return update
@@ -113,7 +113,7 @@ class StopsCommands(Updating):
 class FailsWithoutAWord(Updating):
     """Stops with an error without details."""
 
-    def told(self, session: str, update: Json) -> Json | None:
+    def on_update(self, session: str, update: Json) -> Json | None:
         if update.get("stopReason") == "error":
             update.pop("error", None)
         return update
@@ -213,7 +213,7 @@ class KeepsFormsOpen(Keeping):
 class HidesWaiting(Updating):
     """Does not report that it waits for the user."""
 
-    def told(self, session: str, update: Json) -> Json | None:
+    def on_update(self, session: str, update: Json) -> Json | None:
         return None if update.get("state") == "requires_action" else update
 
 
@@ -235,7 +235,7 @@ class ReadsElsewhere(MessageFilter):
 class LooksElsewhere(Updating):
     """Reads files in the directory where it was started, and shows that path."""
 
-    def told(self, session: str, update: Json) -> Json | None:
+    def on_update(self, session: str, update: Json) -> Json | None:
         if update["sessionUpdate"] == "tool_call_update":
             update["locations"] = [{"path": "/elsewhere/note.txt"}]
         return update
@@ -247,7 +247,7 @@ class SaysTheCommandLate(Updating):
 
     command = None
 
-    def told(self, session: str, update: Json) -> Json | None:
+    def on_update(self, session: str, update: Json) -> Json | None:
         if update["sessionUpdate"] != "terminal_update":
             return update
         if self.command is None:
@@ -268,7 +268,7 @@ class ReadsWhatWasDeclined(Updating):
         self.confused = bool(result.get("content")) if "action" in result else self.confused
         return message
 
-    def told(self, session: str, update: Json) -> Json | None:
+    def on_update(self, session: str, update: Json) -> Json | None:
         if update.get("stopReason") == "end_turn" and self.confused:
             update["stopReason"] = "refusal"
         return update
@@ -363,16 +363,16 @@ class CancelsAll(Updating):
 
     item: Any = None
 
-    def told(self, session: str, update: Json) -> Json | None:
+    def on_update(self, session: str, update: Json) -> Json | None:
         for item in update.get("background") or ():
             self.item = item
         return update
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "session/cancel" and self.item:
-            told = {"toolCallId": self.item["toolCallId"], "status": "cancelled"}
+            on_update = {"toolCallId": self.item["toolCallId"], "status": "cancelled"}
             session = message["params"]["sessionId"]
-            self.update(session, sessionUpdate="tool_call_update", **told)
+            self.update(session, sessionUpdate="tool_call_update", **on_update)
         return message
 
 
@@ -404,17 +404,17 @@ class EndsTheTurn(MessageFilter):
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "tool_call/cancel":
-            told: Json = {"sessionUpdate": "state_update", "background": []}
+            on_update: Json = {"sessionUpdate": "state_update", "background": []}
             session = message["params"]["sessionId"]
-            self.update(session, **told, state="idle", stopReason="cancelled")
-            self.update(session, **told, state="running")
+            self.update(session, **on_update, state="idle", stopReason="cancelled")
+            self.update(session, **on_update, state="running")
         return message
 
 
 class HidesChildren(Updating):
     """Does not report the state of a subagent to the parent session."""
 
-    def told(self, session: str, update: Json) -> Json | None:
+    def on_update(self, session: str, update: Json) -> Json | None:
         if update["sessionUpdate"] == "subagent_update":
             update.pop("state", None)
         return update
@@ -449,7 +449,7 @@ class EndsOtherwise(Updating):
             self.stopped = message["method"] == "session/cancel"
         return message
 
-    def told(self, session: str, update: Json) -> Json | None:
+    def on_update(self, session: str, update: Json) -> Json | None:
         if update.get("stopReason") == "cancelled" and self.stopped:
             update["stopReason"] = self.reason
             if self.reason == "error":
@@ -487,7 +487,7 @@ class CountsInEachTurn(Updating):
             self.ids: Json = {}
         return message
 
-    def told(self, session: str, update: Json) -> Json | None:
+    def on_update(self, session: str, update: Json) -> Json | None:
         if "toolCallId" in update:
             ident = self.ids.setdefault(update["toolCallId"], f"call-{len(self.ids)}")
             update["toolCallId"] = ident

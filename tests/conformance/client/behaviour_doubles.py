@@ -10,8 +10,8 @@ from conformance.client.double_factories import (
     error,
     gone_at,
     noted,
+    reported,
     titled,
-    told,
 )
 from conformance.client.driven_client import Between, Json, log_in, look_around
 
@@ -33,7 +33,7 @@ gone_at(
     when=lambda m: "Stopped half way" in str(m),
 )
 gone_at("R-REQCAN-14", 1, 2, plays=None, when=noted("$/cancel_request"))
-gone_at("R-PROMPT-18", 2, plays=None, when=told("tool_call_update", toolCallId="idle"))
+gone_at("R-PROMPT-18", 2, plays=None, when=reported("tool_call_update", toolCallId="idle"))
 gone_at(
     "R-PROMPT-17",
     2,

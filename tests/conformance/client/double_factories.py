@@ -24,9 +24,9 @@ __all__ = (
     "formed",
     "gone_at",
     "noted",
+    "reported",
     "result",
     "titled",
-    "told",
     "visit",
 )
 
@@ -111,7 +111,7 @@ def asks(method: str, **params: Any) -> Callable[[Json, Json], bool]:
     return when
 
 
-def told(kind: str, **fields: Any) -> Callable[[Json], bool]:
+def reported(kind: str, **fields: Any) -> Callable[[Json], bool]:
     def when(message: Json) -> bool:
         params = message.get("params")
         update = params.get("update") if isinstance(params, dict) else None

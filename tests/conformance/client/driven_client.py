@@ -85,12 +85,12 @@ async def converse(
 ) -> None:
     """Do what a person does who checks a client."""
     cancelling = asyncio.Event()
-    kept = Kept()
+    kept = DisplayedState()
 
     def show(params: Json) -> Json:
         if (session := kept.opened.get(params["sessionId"])) is None:
             raise accord.ResourceNotFound("It is not open yet")
-        return session_state(session) | kept.beside()
+        return session_state(session) | kept.outside_sessions()
 
     async def decide(request: PermissionRequest) -> Decision | None:
         if request.title.startswith(CANCEL) or (
@@ -121,7 +121,7 @@ async def converse(
             await _drive(session, prompt, cancelling)
 
 
-class Kept:
+class DisplayedState:
     """The state that a client with a user interface has to display."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class Kept:
         self.listed: dict[str, Json] = {}
         self.statuses: dict[str, Json] = {}
 
-    def beside(self) -> Json:
+    def outside_sessions(self) -> Json:
         shown: Json = {
             "sessions": list(self.listed.values()),
             "statuses": list(self.statuses.values()),
@@ -141,7 +141,7 @@ class Kept:
 class Keeping:
     """A connected agent whose sessions are recorded for display."""
 
-    def __init__(self, agent: ConnectedAgent, kept: Kept) -> None:
+    def __init__(self, agent: ConnectedAgent, kept: DisplayedState) -> None:
         self._agent = agent
         self._kept = kept
 

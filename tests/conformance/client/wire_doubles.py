@@ -17,9 +17,9 @@ from conformance.client.double_factories import (
     error,
     gone_at,
     noted,
+    reported,
     result,
     titled,
-    told,
     visit,
 )
 from conformance.client.driven_client import Between, Json
@@ -112,44 +112,46 @@ gone_at(
     2,
     plays="check: updates/content",
     when=lambda m: (
-        told("agent_message_chunk")(m) and m["params"]["update"]["content"]["type"] == "audio"
+        reported("agent_message_chunk")(m) and m["params"]["update"]["content"]["type"] == "audio"
     ),
 )
-gone_at("R-GEN-08", 1, 2, plays="check: updates/unknown", when=told("_accord_mood"))
-gone_at("R-GEN-11", 1, 2, plays="check: updates/unknown", when=told("session_info_update", title=5))
+gone_at("R-GEN-08", 1, 2, plays="check: updates/unknown", when=reported("_accord_mood"))
+gone_at(
+    "R-GEN-11", 1, 2, plays="check: updates/unknown", when=reported("session_info_update", title=5)
+)
 gone_at(
     "R-GEN-11",
     1,
     2,
     plays="check: updates/unknown",
-    when=told("agent_message_chunk", content="no block"),
+    when=reported("agent_message_chunk", content="no block"),
 )
 gone_at(
     "R-CONF-14",
     1,
     2,
     plays="check: updates/options",
-    when=lambda m: told("config_option_update")(m) and "accord_later" in str(m),
+    when=lambda m: reported("config_option_update")(m) and "accord_later" in str(m),
 )
 gone_at(
     "R-CONF-12",
     1,
     2,
     plays="check: updates/options",
-    when=lambda m: told("config_option_update")(m) and "_accord_dial" in str(m),
+    when=lambda m: reported("config_option_update")(m) and "_accord_dial" in str(m),
 )
 gone_at(
     "R-TOOL-23",
     2,
     plays="check: updates/diffs",
-    when=told("tool_call_update", title="A diff without a patch"),
+    when=reported("tool_call_update", title="A diff without a patch"),
 )
-gone_at("R-PLAN-10", 2, plays="check: updates/plans", when=told("plan_removed"))
+gone_at("R-PLAN-10", 2, plays="check: updates/plans", when=reported("plan_removed"))
 gone_at(
     "R-PROMPT-18",
     2,
     plays="check: updates/states",
-    when=told("terminal_update", output=None),
+    when=reported("terminal_update", output=None),
 )
 
 
@@ -158,7 +160,7 @@ def fetches_icons(between: Between) -> None:
     visits: list[Any] = []
 
     def from_agent(message: Json) -> Json:
-        if told("agent_message_chunk", messageId="icons")(message):
+        if reported("agent_message_chunk", messageId="icons")(message):
             source = message["params"]["update"]["content"]["icons"][0]["src"]
             visits.append(asyncio.ensure_future(visit(source)))
         return message

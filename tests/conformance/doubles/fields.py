@@ -8,7 +8,7 @@ from conformance.doubles.conversation import SELECT_1, SELECT_2, TEXT, Talker, b
 
 
 @breaks("R-INIT-08", 1, 2, by="client")
-def method_that_nobody_knows(t: Talker) -> None:
+def unknown_method(t: Talker) -> None:
     t.refused("session/dance", t.here(), -32601)
 
 
@@ -58,7 +58,7 @@ def update_in_camel_case(t: Talker) -> None:
 
 
 @breaks("R-GEN-12", 1, 2, by="agent")
-def key_of_somebody_elses(t: Talker) -> None:
+def unknown_key(t: Talker) -> None:
     t.tool(color="red")
 
 
@@ -68,7 +68,7 @@ def meta_as_text(t: Talker) -> None:
 
 
 @breaks("R-EXT-09", 2, by="agent")
-def priority_of_somebody_elses(t: Talker) -> None:
+def unknown_priority(t: Talker) -> None:
     entry = {"content": "Do it", "priority": "urgent", "status": "pending"}
     t.update("plan_update", plan={"type": "items", "planId": "p", "entries": [entry]})
 
@@ -215,7 +215,7 @@ def text_without_text(t: Talker) -> None:
 
 
 @breaks("R-CONT-05", 2, by="agent")
-def block_of_somebody_elses(t: Talker) -> None:
+def unknown_content_block(t: Talker) -> None:
     t.update("agent_message_chunk", messageId="a", content={"type": "video"})
 
 

@@ -57,13 +57,13 @@ def nes_kept(t: Talker) -> None:
 
 
 @breaks("R-NES-01", 1, by="client")
-def event_that_nobody_wants(t: Talker) -> None:
+def unrequested_event(t: Talker) -> None:
     _start(t)
     t.note("document/didSave", {"sessionId": "n1", "uri": "file:///a"})
 
 
 @breaks("R-NES-01", 1, by="client")
-def context_that_nobody_wants(t: Talker) -> None:
+def unrequested_context(t: Talker) -> None:
     _start(t)
     _suggest(t, context={"editHistory": [{"uri": "file:///a", "diff": "-"}]})
 

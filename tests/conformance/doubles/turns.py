@@ -134,7 +134,7 @@ def unknown_block_accepted(t: Talker) -> None:
 
 
 @breaks("R-PROMPT-32", 2)
-def cancelled_by_nobody(t: Talker) -> None:
+def cancelled_without_a_cancel(t: Talker) -> None:
     t.stop(t.prompt(), "cancelled")
 
 

@@ -174,7 +174,7 @@ async def test_break_fails_its_rule_and_no_other(
 @BOTH
 async def test_accord_client_works_with_the_independent_agent(version: int, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("A note.", "utf-8")
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     async with (
         asyncio.timeout(PATIENCE_S),
         accord.connect(
@@ -192,7 +192,7 @@ async def test_accord_client_works_with_the_independent_agent(version: int, tmp_
             async with session.prompt(words) as turn:
                 await turn.wait()
             assert turn.stop_reason == "end_turn"
-            told[words] = turn.text
+            reported[words] = turn.text
         async with session.prompt("wait") as turn:
             async for event in turn:
                 if isinstance(event, accord.Text):
@@ -203,10 +203,10 @@ async def test_accord_client_works_with_the_independent_agent(version: int, tmp_
         await session.close()
     assert (tmp_path / "permitted.txt").exists()
     assert (tmp_path / "written.txt").read_text("utf-8") == "hello\n"
-    assert told["hello"] == "hello"
-    assert told["read"] == "A note."
-    assert told["ask"] == "Hello, some."
-    assert told["/greet Ada"] == "Hello, Ada!"
+    assert reported["hello"] == "hello"
+    assert reported["read"] == "A note."
+    assert reported["ask"] == "Hello, some."
+    assert reported["/greet Ada"] == "Hello, Ada!"
 
 
 @BOTH

@@ -76,15 +76,15 @@ def test_failed_rules_are_listed_by_version(result: RunResult) -> None:
 
 
 def test_json_is_complete(result: RunResult) -> None:
-    told = result.as_json()
-    assert [report["version"] for report in told["reports"]] == [1]
-    rules = {rule["id"]: rule for rule in told["reports"][0]["rules"]}
+    reported = result.as_json()
+    assert [report["version"] for report in reported["reports"]] == [1]
+    rules = {rule["id"]: rule for rule in reported["reports"][0]["rules"]}
     assert rules["R-GEN-04"]["outcome"] == "failed"
     assert rules["R-LIST-06"]["outcome"] == "warned"
-    assert told["scenarios"][1]["ending"] == "unfinished"
-    assert told["scenarios"][2]["advice"] == "Do not."
-    assert len(told["scenarios"][2]["frames"]) == 2
-    assert told["loginWanted"][0]["scenarios"] == ["prompts/text"]
+    assert reported["scenarios"][1]["ending"] == "unfinished"
+    assert reported["scenarios"][2]["advice"] == "Do not."
+    assert len(reported["scenarios"][2]["frames"]) == 2
+    assert reported["loginWanted"][0]["scenarios"] == ["prompts/text"]
 
 
 def test_markdown_fences_text_of_agents(result: RunResult) -> None:
