@@ -126,6 +126,7 @@ SEAMS = {
     "accord.cli.main": "the command that is called",
     "accord.client.connect": "the version that the agent speaks",
     "accord.errors": "the search in the data of an error: it needs `json`",
+    "accord.jsonrpc.head": "the head of an oversized frame: it needs `json`",
     "accord.script_agent.agent": "the commands, which `initialize` does not need",
     "accord.transports.registry": "the transport for a URL",
     "accord.types.git_patch": "`difflib`, for text that has changed",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -38,6 +37,8 @@ def read_head(text: bytes) -> Head:
 
 def _read(text: str, keys: set[str], found: dict[str, Any]) -> None:
     """Collect the keys of the outermost object, and its complete values."""
+    import json  # slow to import, and frames this large are rare
+
     decode = json.JSONDecoder().raw_decode
     at = _skip(text, 0, "{")
     while True:
