@@ -132,6 +132,8 @@ def cold_start_agent(peer: Peer) -> Numbers:
 
 
 def cold_start_coder(peer: Peer) -> Numbers:
+    python = python_with_cli()  # the coder needs some packages
+    peer = replace(peer, agent=(python, peer.agent[-1]))
     coder = _other(peer, "agents", "agent_coder.py")
     return _beside(coder, _other(peer, "agents", "agent_ten_lines.py"), cold_start, "ms")
 

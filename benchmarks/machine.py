@@ -53,16 +53,23 @@ def reset_peak(pid: int | str = "self") -> None:
 
 
 def children() -> list[int]:
-    """Return the processes that this one has started."""
-    mine = []
+    """Return the agents that this process has started, without Accord's guardian."""
+    mine: list[int] = []
     for stat in PROC.glob("[0-9]*/stat"):
         try:
             after_name = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if int(after_name[1]) == os.getpid():
+        if int(after_name[1]) == os.getpid() and not _is_guardian(stat.parent):
             mine.append(int(stat.parent.name))
     return mine
+
+
+def _is_guardian(process: Path) -> bool:
+    try:
+        return b"guardian" in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 class Meter:

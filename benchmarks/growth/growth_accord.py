@@ -27,6 +27,7 @@ from accord import (
     connect,
     serve,
 )
+from accord.connection.limits import Limits
 from accord.transports.memory import pair
 
 WARM = 20  # items before the time is taken
@@ -86,7 +87,7 @@ async def connected(
     here, there = pair()
     agent = Grower()
     agent.store = store
-    serving = asyncio.ensure_future(serve(agent, there))
+    serving = asyncio.ensure_future(serve(agent, there, limits=Limits(sessions=1_000_000)))
     async with connect(here, versions=(version,)) as connection:
         other = None
         if WAITS.measuring:
