@@ -35,6 +35,8 @@ COMMANDS = (
     ["accord"],
     ["accord", "ask"],
     ["accord", "agents"],
+    ["accord", "bridge"],
+    ["accord", "serve"],
     ["accord", "check"],
     ["accord", "check", "rules"],
     ["accord", "check", "trace"],
@@ -79,7 +81,8 @@ COMMANDS_INTRO = """\
 <!-- Written by docs/generate.py from the programs' own help; `make reference` does it again. -->
 
 `accord ask`, `accord agents` and `accord check` require the extra `cli` (`pip install
-'accord[cli]'`); `accord agent`, `accord --help` and `python -m accord.schema` do not.
+'accord[cli]'`), `accord serve` and `accord bridge` also the extra `remote`; `accord agent`,
+`accord --help` and `python -m accord.schema` require neither.
 
 [Events as JSON](ask-json.md) describes the output of `accord ask --json`.
 """

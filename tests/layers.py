@@ -75,6 +75,7 @@ LAYERS = (
         "version-neutral values; files and commands of this machine",
     ),
     Layer((_folder("accord.agent"), _folder("accord.client")), "one API over both versions"),
+    Layer((_folder("accord.remote"),), "serves agents on the network, as an ASGI application"),
     Layer(
         (
             Unit("accord/__init__.py", ("=accord",)),
@@ -124,6 +125,7 @@ SEAMS = {
     "accord.cli.ask.run": "what talks to the agent, after it has been started",
     "accord.cli.ask.views.lazy_view": "the view, after the agent has been started",
     "accord.cli.main": "the command that is called",
+    "accord.cli.serve": "the agent that is named on the command line",
     "accord.client.connect": "the version that the agent speaks",
     "accord.errors": "the search in the data of an error: it needs `json`",
     "accord.jsonrpc.head": "the head of an oversized frame: it needs `json`",

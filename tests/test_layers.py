@@ -53,6 +53,8 @@ STILL_UPWARD: set[tuple[str, str]] = set()
 NES_RULES = "accord.nes.conformance"
 # Packages of extras, which only the programs that need them may import.
 EXTRAS = {
+    "accord.remote.server": {"hypercorn"},
+    "accord.transports.websocket": {"websockets"},
     "accord.cli": {"click", "markdown_it", "platformdirs", "rich"},
     "accord_conformance.cli": {"click", "rich"},
     "accord_conformance.pytest_plugin": {"pytest"},

@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     )
     from accord.client.transcript import Transcript as Transcript
     from accord.client.turn import ClientTurn as ClientTurn
+    from accord.remote.access import Principal as Principal, RemoteRequest as RemoteRequest
+    from accord.remote.asgi import asgi as asgi
     from accord.types.auth import (
         AuthAccount as AuthAccount,
         AuthStatus as AuthStatus,
@@ -117,6 +119,8 @@ else:
             "accord.client.session": "ClientSession SubagentSession",
             "accord.client.transcript": "Transcript",
             "accord.client.turn": "ClientTurn",
+            "accord.remote.access": "Principal RemoteRequest",
+            "accord.remote.asgi": "asgi",
             "accord.types.auth": "AuthAccount AuthStatus ProviderInfo",
             "accord.types.content": (
                 "Annotations AudioContent ContentBlock EmbeddedResource ImageContent "

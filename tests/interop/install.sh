@@ -7,12 +7,13 @@ cd "$(dirname "$0")"
 python=${PYTHON:-../../.venv/bin/python}
 command -v "$python" >/dev/null || python=python3
 
-venv() { # name, requirement
-    stamp=".venvs/$1/.installed"
-    if [ "$(cat "$stamp" 2>/dev/null)" = "$2" ]; then return; fi
-    "$python" -m venv --clear ".venvs/$1" &&
-        ".venvs/$1/bin/python" -m pip install --quiet --disable-pip-version-check "$2" &&
-        echo "$2" >"$stamp"
+venv() { # name, requirements
+    folder=".venvs/$1"
+    shift
+    if [ "$(cat "$folder/.installed" 2>/dev/null)" = "$*" ]; then return; fi
+    "$python" -m venv --clear "$folder" &&
+        "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@" &&
+        echo "$*" >"$folder/.installed"
 }
 
 if ! cmp -s package.json node_modules/.installed; then
@@ -20,7 +21,7 @@ if ! cmp -s package.json node_modules/.installed; then
     cp package.json node_modules/.installed
 fi
 venv python-0.12 "agent-client-protocol==0.12.1"
-venv python-1.0 "agent-client-protocol==1.0.0rc3"
+venv python-1.0 "agent-client-protocol[http]==1.0.0rc3" "hypercorn==0.18.0"
 
 [ "${1:-}" = real ] || exit 0
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from accord.transports.base import FRAME_BYTES, Frame, Transport, TransportFactory
 from accord.transports.messages import MessageTransport
+from accord.transports.registry import RemoteOptions
 
 
 class TcpTransport(MessageTransport):
@@ -48,7 +49,7 @@ class TcpTransport(MessageTransport):
         await self._output.wait_closed()
 
 
-def connect_tcp(url: str) -> TransportFactory:
+def connect_tcp(url: str, _options: RemoteOptions) -> TransportFactory:
     """Return an opener for `tcp://HOST:PORT`."""
     parts = urlsplit(url)
     return lambda: TcpTransport(parts.hostname or "", parts.port or 0)

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from accord.cli.settings import AgentEntry, Settings
 from accord.transports.command_line import argv_of
+from accord.transports.registry import is_url
 
 __all__ = ("NamedAgent", "find_agent", "named_agents")
 
@@ -67,7 +68,9 @@ def named_agents(settings: Settings) -> dict[str, NamedAgent]:
 
 
 def find_agent(given: str | None, settings: Settings) -> NamedAgent:
-    """Return the agent for a value of `--agent`: a name or a command line. None is the default.
+    """Return the agent for a value of `--agent`: a name, a command line or a URL.
+
+    None is the default.
 
     Raises `ValueError` for a command line that cannot be split.
     """
@@ -75,6 +78,6 @@ def find_agent(given: str | None, settings: Settings) -> NamedAgent:
     named = given if given is not None else settings.ask.agent or DEFAULT
     if named in agents:
         return agents[named]
-    words = tuple(argv_of(named))
+    words = (named,) if is_url(named) else tuple(argv_of(named))
     entry = AgentEntry(command=list(words))
     return NamedAgent(name=words[0], argv=words, source="settings", entry=entry)

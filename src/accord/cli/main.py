@@ -19,16 +19,24 @@ COMMANDS = {
     "agent": "Serve a bundled agent on stdin and stdout.",
     "agents": "List the named agents.",
     "ask": "Send one prompt to an agent and show the result.",
+    "bridge": "Connect an editor to a remote agent.",
     "check": "Test agents and clients against the protocol.",
+    "serve": "Serve an agent to clients on the network.",
 }
 # The modules of the click commands, each with a `command`. Other packages add the rest.
 _MODULES = {
     "agent": "accord.cli.agent_completion",
     "agents": "accord.cli.agents",
     "ask": "accord.cli.ask",
+    "bridge": "accord.cli.bridge",
+    "serve": "accord.cli.serve",
 }
 _COMPLETION = "_ACCORD_COMPLETE"  # click's name; a shell sets it when it completes a line
-_EXTRA = {"click", "markdown_it", "platformdirs", "rich"}  # what the extra `cli` installs
+# What the extras install that the commands need.
+_EXTRAS = {
+    **dict.fromkeys(("click", "markdown_it", "platformdirs", "rich"), "cli"),
+    **dict.fromkeys(("hypercorn", "websockets"), "remote"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,12 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return click_group.main(words, COMMANDS, load_command)
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRA:
+        extra = _EXTRAS.get(error.name or "")
+        if extra is None:
             raise
         if completes:
             return 0  # no candidates, and no error in the middle of the user's line
         print(
-            f"accord: `accord {words[0]}` requires more packages: pip install 'accord[cli]'",
+            f"accord: `accord {words[0]}` requires more packages: pip install 'accord[{extra}]'",
             file=sys.stderr,
         )
         return 2

@@ -34,7 +34,7 @@ from accord.local.files import real_path
 from accord.text.excerpt import excerpt
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import argv_of, process
-from accord.transports.registry import is_url, transport_for_url
+from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.types.auth import AuthStatus, ProviderInfo
 from accord.types.mcp import McpServer
 from accord.types.must_await import must_enter
@@ -68,6 +68,9 @@ class ConnectOptions(TypedDict, total=False):
     env: Mapping[str, str | None] | None
     on_stderr: Callable[[str], None] | None
     on_stdout_noise: Callable[[str], None] | None
+    token: str | None
+    insecure: bool
+    ca_file: StrPath | None
     limits: Limits | None
     observers: Sequence[Observer]
     versions: Iterable[ProtocolVersion]
@@ -93,6 +96,9 @@ async def connect(
     env: Mapping[str, str | None] | None = None,
     on_stderr: Callable[[str], None] | None = None,
     on_stdout_noise: Callable[[str], None] | None = None,
+    token: str | None = None,
+    insecure: bool = False,
+    ca_file: StrPath | None = None,
     limits: Limits | None = None,
     observers: Sequence[Observer] = (),
     versions: Iterable[ProtocolVersion] = (1, 2),
@@ -100,9 +106,9 @@ async def connect(
 ) -> AsyncGenerator[ConnectedAgent, None]:
     """Connect to an agent in the newest protocol version that both sides support.
 
-    `command` starts the agent. It can also be a transport, a function that returns one, or a URL
-    whose scheme was registered with `accord.transports.registry.register_scheme`. Leaving the
-    block closes the connection and stops the agent's process.
+    `command` starts the agent. It can also be the URL of a remote agent (`wss://…`), a transport,
+    or a function that returns one. Leaving the block closes the connection and stops the agent's
+    process.
 
     `permissions` decides permission requests; a request that no policy decides is rejected.
     `files` ("ro", "rw" or a `TextSource`) and `terminals` let v1 agents use files and commands of
@@ -116,12 +122,16 @@ async def connect(
     `cwd` and `env` apply to the agent's process. `on_stderr` receives the lines that it writes to
     stderr, `on_stdout_noise` the lines on its stdout that are not JSON.
 
+    `token` and `ca_file` are for a URL: the token is sent as `Authorization: Bearer`, the file has
+    the certificates to trust. A token is sent unencrypted to another machine only if `insecure`.
+
     Raises `TransportError` if the agent cannot be started or reached, `UnsupportedVersion` if it
     supports none of `versions`, `RequestError` if it refuses `initialize`, and `TimeoutError` if
     it does not respond within `initialize_timeout_s`.
     """
+    options = RemoteOptions(token=token, insecure=insecure, ca_file=ca_file)
     transport = _transport_for(
-        command, cwd=cwd, env=env, on_stderr=on_stderr, on_stdout_noise=on_stdout_noise
+        command, options, cwd=cwd, env=env, on_stderr=on_stderr, on_stdout_noise=on_stdout_noise
     )
     handlers = ClientHandlers(
         permissions,
@@ -178,8 +188,12 @@ async def _watch(remote: Remote, handlers: ClientHandlers) -> None:
 
 
 def _transport_for(
-    command: AgentCommand, *, cwd: StrPath | None, **given: Any
+    command: AgentCommand, options: RemoteOptions, *, cwd: StrPath | None, **given: Any
 ) -> Transport | TransportFactory:
+    if isinstance(command, str) and is_url(command):
+        return transport_for_url(command, options)
+    if options != RemoteOptions():
+        raise TypeError("connect(token=…, insecure=…, ca_file=…): only for the URL of an agent")
     if isinstance(command, Transport):
         return command
     if callable(command) and not (isinstance(command, type) and hasattr(command, "prompt")):
@@ -190,8 +204,6 @@ def _transport_for(
             f"function that makes one, got {excerpt(repr(command))}; an agent in this process is "
             "reached through a transport: `accord.serve(agent, …)` serves its other end"
         )
-    if isinstance(command, str) and is_url(command):
-        return transport_for_url(command)
     return process(*argv_of(command), cwd=cwd, **given)
 
 

@@ -23,13 +23,15 @@ from accord.transports.base import (
 __all__ = ("MessageTransport",)
 
 FLUSH_S = 2.0  # for the peer to read what was written before `aclose`
+_SEND_BYTES = 64 * 1024  # passed to `_send_all` together
 LINGER_S = 1.0  # for the input to end after a failed write
 
 
 class MessageTransport(Transport):
     """Sends and receives one frame per message.
 
-    A subclass implements four coroutines: `_open`, `_receive`, `_send` and `_close`. This class
+    A subclass implements four coroutines: `_open`, `_receive`, `_send` and `_close`. It may
+    override `_receive_all` and `_send_all` if several messages together take less time. This class
     runs one task that receives and one that sends. `write` appends to a queue; the transport is
     congested while the queue holds more than `HIGH_BYTES`.
     """
@@ -69,6 +71,16 @@ class MessageTransport(Transport):
 
         Raise `TransportError` or `OSError` if the peer no longer reads.
         """
+
+    async def _receive_all(self) -> Sequence[Frame] | None:
+        """Return the messages that have arrived, at least one, or None at the end of input."""
+        frame = await self._receive()
+        return None if frame is None else (frame,)
+
+    async def _send_all(self, frames: Sequence[Frame]) -> None:
+        """Send messages; return once the next one may be sent."""
+        for frame in frames:
+            await self._send(frame)
 
     @abstractmethod
     async def _close(self) -> None:
@@ -133,16 +145,24 @@ class MessageTransport(Transport):
     async def _read(self) -> None:
         error: Exception | None = None
         try:
-            while (frame := await self._receive()) is not None:
+            while (frames := await self._receive_all()) is not None:
                 await self._may_read.wait()
-                if len(frame) <= self.frame_bytes:
-                    self._receiver.frames_received([frame])
-                else:
-                    self._receiver.frame_refused(self.frame_bytes, bytes(frame[:HEAD_BYTES]))
+                self._deliver(frames)
         except (OSError, TransportError) as exc:
             error = exc if isinstance(exc, TransportError) else ConnectionLost(f"{exc}")
         await self._may_read.wait()
         self._end(self._error or error)
+
+    def _deliver(self, frames: Sequence[Frame]) -> None:
+        limit = self.frame_bytes
+        if all(len(frame) <= limit for frame in frames):
+            self._receiver.frames_received(frames)
+            return
+        for frame in frames:
+            if len(frame) <= limit:
+                self._receiver.frames_received([frame])
+            else:
+                self._receiver.frame_refused(limit, bytes(frame[:HEAD_BYTES]))
 
     async def _write(self) -> None:
         try:
@@ -150,12 +170,20 @@ class MessageTransport(Transport):
                 await self._unsent_changed.wait()
                 self._unsent_changed.clear()
                 while self._unsent:
-                    frame = self._unsent.popleft()
-                    await self._send(frame)
-                    self._count_sent(len(frame))
+                    frames = self._take_unsent()
+                    await self._send_all(frames)
+                    self._count_sent(sum(map(len, frames)))
                 self._all_sent.set()
         except (OSError, TransportError):
             self._break()
+
+    def _take_unsent(self) -> list[Frame]:
+        """Remove and return the first frames, up to `_SEND_BYTES` of them and at least one."""
+        frames = [self._unsent.popleft()]
+        left = _SEND_BYTES - len(frames[0])
+        while self._unsent and (left := left - len(self._unsent[0])) >= 0:
+            frames.append(self._unsent.popleft())
+        return frames
 
     def _count_sent(self, size: int) -> None:
         self._unsent_bytes -= size

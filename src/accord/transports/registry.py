@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from accord.transports.base import TransportFactory
 
-__all__ = ("UrlOpener", "is_url", "register_scheme", "transport_for_url")
+__all__ = ("RemoteOptions", "UrlOpener", "is_url", "register_scheme", "transport_for_url")
 
-UrlOpener: TypeAlias = Callable[[str], TransportFactory]
 
+class RemoteOptions(Struct, frozen=True, kw_only=True):
+    """How to reach a remote agent.
+
+    `token` is sent as `Authorization: Bearer`. `insecure` allows to send it unencrypted to
+    another machine. `ca_file` has the certificates to trust instead of the system's.
+    """
+
+    token: str | None = None
+    insecure: bool = False
+    ca_file: str | os.PathLike[str] | None = None
+
+
+UrlOpener: TypeAlias = Callable[[str, RemoteOptions], TransportFactory]
+
+_EXTRA = {"websockets"}  # what the extra `remote` installs
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 # By scheme: a function, or where to import it from, as "package.module:function".
-_openers: dict[str, UrlOpener | str] = {}
+_openers: dict[str, UrlOpener | str] = {
+    "ws": "accord.transports.websocket:websocket",
+    "wss": "accord.transports.websocket:websocket",
+}
 
 
 def register_scheme(scheme: str, opener: UrlOpener | str) -> None:
     """Let `connect` accept URLs with this scheme.
 
-    `opener(url)` returns a transport factory. A string "package.module:function" names an opener
-    that is imported when it is first used.
+    `opener(url, options)` returns a transport factory. A string "package.module:function" names an
+    opener that is imported when it is first used.
     """
     _openers[scheme.lower()] = opener
 
@@ -32,7 +52,7 @@ def is_url(text: str) -> bool:
     return _URL.match(text) is not None
 
 
-def transport_for_url(url: str) -> TransportFactory:
+def transport_for_url(url: str, options: RemoteOptions | None = None) -> TransportFactory:
     """Return what connects to a URL; raise `ValueError` if its scheme is unknown."""
     match = _URL.match(url)
     scheme = match[1].lower() if match is not None else ""
@@ -42,5 +62,11 @@ def transport_for_url(url: str) -> TransportFactory:
         raise ValueError(f"Unknown URL scheme {scheme!r}: expected one of: {known}")
     if isinstance(opener, str):
         module, _, name = opener.partition(":")
-        opener = _openers[scheme] = getattr(import_module(module), name)
-    return opener(url)
+        try:
+            opener = _openers[scheme] = getattr(import_module(module), name)
+        except ModuleNotFoundError as exc:
+            if (exc.name or "").partition(".")[0] not in _EXTRA:
+                raise
+            hint = f"{scheme}:// requires more packages: pip install 'accord[remote]'"
+            raise ModuleNotFoundError(hint, name=exc.name) from None
+    return opener(url, options or RemoteOptions())

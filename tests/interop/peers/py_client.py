@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,15 @@ async def turns(agent: acp.Agent, peer: Peer) -> dict[str, Any]:
 
 async def main(command: list[str]) -> None:
     peer = Peer()
+    if command[0].startswith("ws://"):
+        from acp.ws import create_websocket_stream
+
+        login = {"Authorization": f"Bearer {os.environ['ACCORD_TOKEN']}"}
+        stream = await create_websocket_stream(command[0], headers=login)
+        agent = acp.connect_to_agent(peer, stream)
+        print(json.dumps(await turns(agent, peer)))
+        await agent.close()
+        return
     async with acp.spawn_agent_process(peer, *command, transport_kwargs={"stderr": None}) as (
         agent,
         _process,

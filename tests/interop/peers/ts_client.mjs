@@ -54,7 +54,12 @@ function call(name, answer) {
   };
 }
 
-const child = spawn(process.argv[2], process.argv.slice(3), { stdio: ["pipe", "pipe", "inherit"] });
+const [target, ...words] = process.argv.slice(2);
+const remote = /^wss?:/.test(target);
+const child = remote ? null : spawn(target, words, { stdio: ["pipe", "pipe", "inherit"] });
+const stream = remote
+  ? (await import("./ts_websocket.mjs")).connect(target)
+  : acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
 const app = acp
   .client({ name: "typescript" })
   .onNotification(C.session.update, onUpdate)
@@ -86,7 +91,7 @@ const app = acp
   }))
   .onRequest("_interop/echo", { parse: (params) => params }, ({ params }) => params);
 
-const report = await app.connectWith(acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout)), async (agent) => {
+const report = await app.connectWith(stream, async (agent) => {
   const started = await agent.request(A.initialize, {
     protocolVersion: acp.PROTOCOL_VERSION,
     clientInfo: { name: "typescript", version: "1" },
@@ -116,5 +121,6 @@ const report = await app.connectWith(acp.ndJsonStream(Writable.toWeb(child.stdin
     terminal: seen.terminal, title: seen.title, notes: files[notes], leftTerminals: terminals.size,
   };
 });
-child.stdin.end();
+child?.stdin.end();
 console.log(JSON.stringify(report));
+if (remote) process.exit(0);

@@ -12,6 +12,7 @@ import click
 from msgspec import Struct
 
 from accord.cli.ask.options import AskOptions
+from accord.cli.remote_token import read_token, token_file_option
 from accord.version import ProtocolVersion
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class _CommandLine(Struct, kw_only=True):
     prompt: str | None
     files: tuple[Path, ...]
     agent: str | None
+    token_file: Path | None
     protocol: str | None
     cwd: Path
     model: str | None
@@ -56,6 +58,7 @@ class _CommandLine(Struct, kw_only=True):
         return AskOptions(
             prompt=self._read_prompt(),
             argv=agent.argv,
+            token=self._token(agent),
             env=defaults.env,
             cwd=self.cwd.absolute(),
             files=self.files,
@@ -91,6 +94,15 @@ class _CommandLine(Struct, kw_only=True):
         if not prompt.strip() and not self.files:
             raise click.UsageError("Expected a PROMPT, got an empty one")
         return prompt
+
+    def _token(self, agent: NamedAgent) -> str | None:
+        from accord.transports.registry import is_url
+
+        if is_url(agent.argv[0]):
+            return read_token(self.token_file)
+        if self.token_file is not None:
+            raise click.UsageError("--token-file needs the URL of an agent in --agent")
+        return None
 
     def _mcp_servers(self, default: str | None) -> tuple[McpServer, ...]:
         files = self.mcp_files
@@ -162,10 +174,11 @@ def _complete_agent(
 @click.option(
     "--agent",
     "agent",
-    metavar="NAME|COMMAND",
+    metavar="NAME|COMMAND|URL",
     shell_complete=_complete_agent,
-    help="Name from `accord agents`, or the command that starts the agent.",
+    help="Name from `accord agents`, the command that starts the agent, or its URL.",
 )
+@token_file_option
 @click.option(
     "--protocol",
     type=click.Choice(list(PROTOCOLS)),
@@ -256,7 +269,11 @@ def command(**given: Any) -> int:
     options = line.with_settings(known, agent)
     from accord.cli.ask.run import AskProgram
 
-    return AskProgram(options).run()
+    try:
+        program = AskProgram(options)
+    except ValueError as error:  # a URL that must not be used
+        raise click.UsageError(str(error)) from None
+    return program.run()
 
 
 def _find_agent(name: str | None) -> tuple[Settings, NamedAgent]:

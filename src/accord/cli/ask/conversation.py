@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from accord.cli.ask.cancellation import Interrupts
     from accord.client.events import PermissionRequest
     from accord.client.permissions import Policy
-    from accord.transports.process import ProcessTransport
+    from accord.transports.base import TransportFactory
     from accord.types.content import ContentBlock
 
 __all__ = ("Conversation",)
@@ -38,6 +38,7 @@ class Conversation:
         interrupts: Interrupts,
         *,
         interactive: bool,
+        is_local: bool,
         auth_methods: list[str],
         initialize_timeout_s: float,
         attach: Callable[[ConnectedAgent, Iterable[Path]], Iterable[ContentBlock]] | None,
@@ -46,12 +47,13 @@ class Conversation:
         self._view = view
         self._interrupts = interrupts
         self._interactive = interactive
+        self._is_local = is_local  # the agent's command can be run to log in
         self._auth_methods = auth_methods  # filled in when the agent is connected
         self._initialize_timeout_s = initialize_timeout_s
         self._attach = attach  # None if there are no files
         self._rejected: list[PermissionRequest] = []  # because the user could not be asked
 
-    async def run(self, new_transport: Callable[[], ProcessTransport]) -> int:
+    async def run(self, new_transport: TransportFactory) -> int:
         """Connect to the agent and run the turn; return the exit status."""
         options, view = self._options, self._view
         # The view is imported while the agent handles `initialize`.
@@ -63,7 +65,7 @@ class Conversation:
             on_elicit_form=view.ask_form if self._interactive else None,
             on_elicit_url=view.ask_url if self._interactive else None,
             terminals=options.terminals,
-            terminal_login=self._interactive,
+            terminal_login=self._interactive and self._is_local,
             versions=(1, 2) if options.protocol is None else (options.protocol,),
             initialize_timeout_s=self._initialize_timeout_s,
         ) as agent:

@@ -31,7 +31,8 @@ class AskOptions(Struct, frozen=True, kw_only=True):
     """The command line of `accord ask`, combined with the settings file."""
 
     prompt: str
-    argv: tuple[str, ...]  # the command that starts the agent
+    argv: tuple[str, ...]  # the command that starts the agent, or the URL of a remote one
+    token: str | None = None  # for a remote agent
     cwd: Path
     files: tuple[Path, ...] = ()
     env: Mapping[str, str | None] = field(default_factory=dict[str, str | None])  # of the agent

@@ -14,7 +14,9 @@ from accord.cli.ask.terminal_login import TerminalLoginChosen, run_terminal_logi
 from accord.cli.ask.views.lazy_view import LazyView, write_stderr
 from accord.errors import AccordError
 from accord.local.run import run_program
+from accord.transports.base import TransportFactory
 from accord.transports.process import ProcessTransport, process
+from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 
 __all__ = ("AskProgram",)
 
@@ -32,13 +34,9 @@ class AskProgram:
         self._view = LazyView(options)
         self._agent_output = AgentOutput(self._view.show_stderr)
         self._auth_methods: list[str] = []  # for the message that login is required
-        self._new_transport = process(
-            *options.argv,
-            env=options.env,
-            on_stderr=self._agent_output.add_stderr,
-            on_stdout_noise=self._agent_output.add_noise,
-            stop_times_s=STOP_TIMES_S,
-        )
+        self._remote: TransportFactory | None = None
+        if is_url(options.argv[0]):
+            self._remote = transport_for_url(options.argv[0], RemoteOptions(token=options.token))
 
     def run(self) -> int:
         """Run the turn; return the exit status."""
@@ -65,7 +63,23 @@ class AskProgram:
         finally:
             self._view.close()  # before a signal ends the program
 
+    def _new_transport(self) -> ProcessTransport:
+        options = self._options
+        return process(
+            *options.argv,
+            env=options.env,
+            on_stderr=self._agent_output.add_stderr,
+            on_stdout_noise=self._agent_output.add_noise,
+            stop_times_s=STOP_TIMES_S,
+        )()
+
     async def _run_agent(self) -> int:
+        if self._remote is not None:
+            with Interrupts(self._view, lambda: None) as interrupts:
+                return await self._converse(self._remote, interrupts)
+        return await self._run_process()
+
+    async def _run_process(self) -> int:
         """Start the agent's process, then import what talks to it, while the agent starts too."""
         transports = [self._new_transport()]
         started = [transports[0]]
@@ -84,25 +98,29 @@ class AskProgram:
         with Interrupts(self._view, shorten_stop) as interrupts:
             try:
                 transports[0].spawn()
-                from accord.cli.ask.conversation import Conversation
-
-                attach = None
-                if self._options.files:
-                    from accord.cli.ask.attachments import attached_content
-
-                    attach = attached_content
-                conversation = Conversation(
-                    self._options,
-                    self._view,
-                    interrupts,
-                    interactive=self._interactive,
-                    auth_methods=self._auth_methods,
-                    initialize_timeout_s=INITIALIZE_S,
-                    attach=attach,
-                )
-                return await conversation.run(connection_transport)
+                return await self._converse(connection_transport, interrupts)
             finally:
                 await transports[0].aclose()
+
+    async def _converse(self, new_transport: TransportFactory, interrupts: Interrupts) -> int:
+        from accord.cli.ask.conversation import Conversation
+
+        attach = None
+        if self._options.files:
+            from accord.cli.ask.attachments import attached_content
+
+            attach = attached_content
+        conversation = Conversation(
+            self._options,
+            self._view,
+            interrupts,
+            interactive=self._interactive,
+            is_local=self._remote is None,
+            auth_methods=self._auth_methods,
+            initialize_timeout_s=INITIALIZE_S,
+            attach=attach,
+        )
+        return await conversation.run(new_transport)
 
     def _fail(self, error: AccordError | OSError) -> int:
         """Report a failure, with the last output of the agent; return the exit status."""

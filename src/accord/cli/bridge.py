@@ -1,0 +1,55 @@
+"""`accord bridge`: a remote agent as an agent on stdin and stdout."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from accord.cli.remote_token import read_token, token_file_option
+from accord.errors import TransportError
+from accord.local.run import run_program
+from accord.transports.base import opened
+from accord.transports.registry import RemoteOptions, is_url, transport_for_url
+from accord.transports.relay import relay
+from accord.transports.stdio import stdio
+
+__all__ = ("command",)
+
+
+@click.command()
+@click.argument("url")
+@token_file_option
+@click.option(
+    "--ca-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Certificates to trust instead of the system's.",
+)
+@click.option("--insecure", is_flag=True, help="Send the token unencrypted to another machine.")
+def command(url: str, token_file: Path | None, ca_file: Path | None, insecure: bool) -> int:
+    """Connect an editor to a remote agent: URL is its address, such as wss://build-7/acp.
+
+    Configure this command in the editor as the command of an agent. Messages are passed on as
+    they are. The exit status is 0 if the editor ended the connection, and 1 if the server did.
+    """
+    if not is_url(url):
+        raise click.UsageError(f"Expected the URL of an agent, such as wss://host/acp, got {url!r}")
+    options = RemoteOptions(token=read_token(token_file), insecure=insecure, ca_file=ca_file)
+    try:
+        remote = transport_for_url(url, options)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+    async def run() -> Exception | None:
+        return await relay(stdio(restore=False), await opened(remote))
+
+    try:
+        ended = run_program(run())
+    except TransportError as error:
+        ended = error
+    if ended is None:
+        return 0
+    print(f"accord bridge: {ended}", file=sys.stderr)
+    return 1

@@ -1,0 +1,39 @@
+"""The token for remote agents: read from a file or the environment, never the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ("TOKEN_VARIABLE", "read_token", "token_file_option")
+
+TOKEN_VARIABLE = "ACCORD_TOKEN"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def token_file_option(command: F) -> F:
+    """Add `--token-file`: other users see a command line in the list of processes (R-SEC-06)."""
+    return click.option(
+        "--token-file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help=f"File with the token of the server. Default: the value of {TOKEN_VARIABLE}.",
+    )(command)
+
+
+def read_token(file: Path | None) -> str | None:
+    """Return the token in a file, else that of the environment; None if there is none."""
+    if file is None:
+        return os.environ.get(TOKEN_VARIABLE, "").strip() or None
+    try:
+        text = file.read_text("utf-8").strip()
+    except (OSError, UnicodeError) as error:
+        raise click.UsageError(f"--token-file: {file} cannot be read: {error}") from None
+    if not text or len(text.split()) != 1:
+        raise click.UsageError(f"--token-file: expected one token in {file}")
+    return text

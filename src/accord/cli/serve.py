@@ -1,0 +1,156 @@
+"""`accord serve`: an agent for clients on the network."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import signal
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from accord.agent.agent import Agent
+from accord.cli.remote_token import TOKEN_VARIABLE, read_token, token_file_option
+from accord.remote.asgi import asgi
+from accord.remote.connection_limits import ConnectionLimits
+from accord.remote.server import ServerOptions, run_server
+from accord.transports.remote_address import DEFAULT_PATH, is_loopback
+
+__all__ = ("command",)
+
+PORT = 8765
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("agent", nargs=-1, type=click.UNPROCESSED)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port to listen on; 0 is a free one.",
+)
+@click.option("--path", default=DEFAULT_PATH, show_default=True, help="Path of the agent.")
+@token_file_option
+@click.option("--tls-cert", type=_FILE, metavar="FILE", help="Certificate chain, in PEM.")
+@click.option("--tls-key", type=_FILE, metavar="FILE", help="Private key of --tls-cert.")
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="Name of this server in the URLs of clients. Repeatable.",
+)
+@click.option(
+    "--allow-origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Origin of web pages that may connect. Repeatable.",
+)
+@click.option(
+    "--max-connections",
+    type=click.IntRange(1),
+    default=ConnectionLimits().connections,
+    show_default=True,
+    help="Connections at the same time.",
+)
+@click.option("--insecure", is_flag=True, help="Serve everybody who can connect, without a token.")
+def command(
+    agent: tuple[str, ...],
+    host: str,
+    port: int,
+    path: str,
+    token_file: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    hosts: tuple[str, ...],
+    origins: tuple[str, ...],
+    max_connections: int,
+    insecure: bool,
+) -> int:
+    """Serve an agent to WebSocket clients.
+
+    AGENT is the command of an agent on stdin and stdout, after `--` and started for each
+    connection; or MODULE:CLASS, an `accord.Agent`. Without it the bundled agent is served.
+
+    Clients need a token: that of --token-file, that of ACCORD_TOKEN, or one that is made and
+    printed at the start. SIGTERM and Ctrl-C let the connections end, within ten seconds.
+    """
+    if (tls_cert is None) and tls_key is not None:
+        raise click.UsageError("--tls-key needs --tls-cert")
+    if not path.startswith("/"):
+        raise click.UsageError(f"--path: expected a path that begins with /, got {path!r}")
+    token = None if insecure else read_token(token_file)
+    made = None
+    if token is None and not insecure:
+        token = made = secrets.token_urlsafe(32)
+    try:
+        app = asgi(
+            _agent(agent),
+            token=token,
+            hosts=(*hosts, host),
+            origins=origins,
+            insecure=insecure,
+            path=path,
+            limits=ConnectionLimits(connections=max_connections, per_principal=max_connections),
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    options = ServerOptions(host=host, port=port, tls_cert=tls_cert, tls_key=tls_key)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", force=True
+    )
+
+    def listening(address: str, bound_port: int) -> None:
+        scheme = "ws" if tls_cert is None else "wss"
+        shown = f"[{address}]" if ":" in address else address
+        lines = [f"Serving on {scheme}://{shown}:{bound_port}{path}"]
+        if made is not None:
+            lines.append(f"Token, for {TOKEN_VARIABLE} or --token-file: {made}")
+        if insecure:
+            lines.append("Warning: everybody who can connect is served (--insecure)")
+        if tls_cert is None and not is_loopback(address):
+            lines.append("Warning: connections are not encrypted; use --tls-cert, or a proxy")
+        print("\n".join(lines), file=sys.stderr, flush=True)
+
+    try:
+        asyncio.run(_serve(app, options, listening))
+    except OSError as error:
+        raise click.ClickException(f"Cannot serve on {host}:{port}: {error}") from None
+    return 0
+
+
+async def _serve(app: Any, options: ServerOptions, listening: Any) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if sys.platform == "win32":
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
+        else:
+            loop.add_signal_handler(number, stop.set)
+    await run_server(app, options, listening, stop)
+
+
+def _agent(words: tuple[str, ...]) -> Any:
+    """Return what to serve: a class, or a command."""
+    if not words:
+        return [sys.executable, "-m", "accord", "agent"]
+    target = words[0]
+    module, colon, name = target.partition(":")
+    if len(words) > 1 or not colon or not all(part.isidentifier() for part in module.split(".")):
+        return list(words)
+    sys.path.insert(0, "")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise click.UsageError(f"{target} cannot be imported: {error}") from None
+    if not (isinstance(found, Agent) or (isinstance(found, type) and issubclass(found, Agent))):
+        raise click.UsageError(f"{target}: expected an accord.Agent, got {found!r}")
+    return found

@@ -1,0 +1,141 @@
+"""Decides who may use a server: host names, origins, tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from accord.remote.asgi_types import Scope, headers_of
+from accord.transports.remote_address import is_loopback
+
+__all__ = ("Access", "Authenticate", "Principal", "Refusal", "RemoteRequest")
+
+
+class Principal(Struct, frozen=True):
+    """Who has logged in: connections and sessions belong to a principal."""
+
+    name: str
+
+
+class RemoteRequest(Struct, frozen=True, kw_only=True):
+    """What `authenticate` may look at; header names are in lower case."""
+
+    method: str
+    path: str
+    headers: dict[str, list[str]]
+    client: str | None  # the address of the other end
+    secure: bool  # whether the connection is encrypted
+
+
+# Returns None for a request without a valid login.
+Authenticate: TypeAlias = Callable[[RemoteRequest], Principal | None | Awaitable[Principal | None]]
+
+
+class Refusal(Struct, frozen=True):
+    """Why a request is not served: an HTTP status, and a text that reveals nothing."""
+
+    status: int
+    text: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Access(Struct, kw_only=True):
+    """Checks each request, before its body is read or an agent is started.
+
+    `hosts` are names and addresses that clients may use for this server in addition to those of
+    this machine, with or without a port. `origins` are those of web pages that may connect.
+    Without `authenticate`, the token in `Authorization: Bearer` must be `token`.
+    """
+
+    token: str | None = None
+    authenticate: Authenticate | None = None
+    hosts: Sequence[str] = ()
+    origins: Sequence[str] = ()
+    insecure: bool = False
+
+    def __post_init__(self) -> None:
+        if self.token is None and self.authenticate is None and not self.insecure:
+            raise ValueError(
+                "A server needs token=… or authenticate=…, also on this machine only: other users "
+                "and web pages can reach it; insecure=True allows everybody"
+            )
+        if self.token is not None and len(self.token) < 16:
+            raise ValueError("The token must have at least 16 characters")
+
+    async def check(self, scope: Scope) -> Principal | Refusal:
+        """Return who sends a request, or why it is refused."""
+        headers = headers_of(scope)
+        if not self._is_own_host(headers.get("host", [])):
+            return Refusal(421, "This server has another host name")  # R-SEC-02
+        if not self._is_allowed_origin(headers.get("origin", []), scope):
+            return Refusal(403, "This origin is not allowed")  # R-SEC-03
+        principal = await self._log_in(scope, headers)
+        if principal is None:
+            challenge = (("WWW-Authenticate", "Bearer"),)
+            return Refusal(401, "A valid token is required", challenge)  # R-SEC-04
+        return principal
+
+    def _is_own_host(self, values: Sequence[str]) -> bool:
+        if len(values) != 1:
+            return False
+        host, port = _split_host(values[0])
+        return is_loopback(host) or any(
+            (host, port if allowed_port else "") == (allowed, allowed_port)
+            for allowed, allowed_port in map(_split_host, self.hosts)
+        )
+
+    def _is_allowed_origin(self, values: Sequence[str], scope: Scope) -> bool:
+        if not values:
+            return True  # not a web page
+        if len(values) > 1:
+            return False
+        origin = values[0].lower()
+        if origin in [allowed.lower().rstrip("/") for allowed in self.origins]:
+            return True
+        parts = urlsplit(origin)
+        try:
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError:
+            return False
+        server = scope.get("server")
+        own_port = server[1] if server else None
+        return bool(parts.hostname) and is_loopback(parts.hostname or "") and port == own_port
+
+    async def _log_in(self, scope: Scope, headers: dict[str, list[str]]) -> Principal | None:
+        if self.authenticate is not None:
+            client = scope.get("client")
+            request = RemoteRequest(
+                method=scope.get("method", "GET"),
+                path=scope["path"],
+                headers=headers,
+                client=client[0] if client else None,
+                secure=scope.get("scheme") in ("https", "wss"),
+            )
+            found = self.authenticate(request)
+            return await found if inspect.isawaitable(found) else found
+        if self.token is None:
+            return Principal("anonymous")
+        values = headers.get("authorization", [])
+        scheme, _, given = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+        equal = hmac.compare_digest(_digest(given.strip()), _digest(self.token))
+        return Principal("token") if equal and scheme.lower() == "bearer" else None
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def _split_host(value: str) -> tuple[str, str]:
+    """Return the host and the port of a `Host` header; the port is empty if there is none."""
+    value = value.strip().lower()
+    if value.startswith("["):
+        host, _, rest = value[1:].partition("]")
+        return host, rest.removeprefix(":")
+    host, _, port = value.rpartition(":")
+    return (host, port) if host and port.isdigit() else (value, "")

@@ -1,0 +1,73 @@
+"""`accord.asgi`: an agent as an ASGI application."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from accord.agent.agent import Agent
+from accord.agent.serve import serve
+from accord.remote.access import Access, Authenticate, Principal
+from accord.remote.app import RemoteApp, ServeConnection
+from accord.remote.connection_limits import ConnectionLimits
+from accord.transports.base import Transport
+from accord.transports.process import argv_of, process
+from accord.transports.relay import relay
+from accord.transports.remote_address import DEFAULT_PATH
+
+__all__ = ("asgi",)
+
+
+def asgi(
+    agent: Agent | type[Agent] | str | Sequence[str],
+    *,
+    token: str | None = None,
+    authenticate: Authenticate | None = None,
+    hosts: Sequence[str] = (),
+    origins: Sequence[str] = (),
+    insecure: bool = False,
+    path: str = DEFAULT_PATH,
+    limits: ConnectionLimits | None = None,
+) -> RemoteApp:
+    """Return an ASGI application that serves an agent to WebSocket clients at `path`.
+
+    `agent` is an agent object that all connections share, a class of which each connection gets
+    an object, or the command of an agent on stdin and stdout, started for each connection.
+
+    Clients must send `token`, by default the value of `ACCORD_TOKEN`, or pass `authenticate`,
+    which gets a `RemoteRequest` and returns a `Principal` or None; `insecure` lets everybody in.
+    `hosts` are the names of this server in URLs, apart from those of this machine; `origins` those
+    of web pages that may connect. Raises `ValueError` if there is no login.
+    """
+    if authenticate is None and not insecure:
+        token = token or os.environ.get("ACCORD_TOKEN") or None
+    access = Access(
+        token=token, authenticate=authenticate, hosts=hosts, origins=origins, insecure=insecure
+    )
+    return RemoteApp(_server_of(agent), access, path=path, limits=limits)
+
+
+def _server_of(agent: Agent | type[Agent] | str | Sequence[str]) -> ServeConnection:
+    if isinstance(agent, Agent):
+        shared = agent
+
+        def serve_shared(
+            transport: Transport, _principal: Principal
+        ) -> Coroutine[Any, Any, object]:
+            return serve(shared, transport)
+
+        return serve_shared
+    if isinstance(agent, type):
+        make = agent
+
+        def serve_new(transport: Transport, _principal: Principal) -> Coroutine[Any, Any, object]:
+            return serve(make(), transport)
+
+        return serve_new
+    argv = argv_of(agent)
+
+    async def serve_process(transport: Transport, _principal: Principal) -> None:
+        await relay(transport, process(*argv)())
+
+    return serve_process

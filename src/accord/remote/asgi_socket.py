@@ -1,0 +1,80 @@
+"""The server's end of a WebSocket connection, as a transport on the ASGI interface."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from accord.errors import ConnectionLost
+from accord.remote.asgi_types import Receive, Send
+from accord.transports.base import Frame
+from accord.transports.messages import MessageTransport
+from accord.transports.remote_address import REMOTE_FRAME_BYTES
+
+__all__ = ("AsgiSocket",)
+
+FIRST_MESSAGE_S = 30.0  # R-WS-15
+POLICY_VIOLATION = 1008
+
+
+class AsgiSocket(MessageTransport):
+    """A WebSocket connection that an ASGI server has accepted.
+
+    `close` ends it with a code and a reason, which are 1000 and none otherwise.
+    """
+
+    def __init__(
+        self, receive: Receive, send: Send, *, frame_bytes: int = REMOTE_FRAME_BYTES
+    ) -> None:
+        super().__init__(frame_bytes=frame_bytes)
+        self._asgi_receive = receive
+        self._asgi_send = send
+        self._disconnected = False
+        self._has_received = False
+        self.close_code: int = 1000
+        self.close_reason: str = ""
+
+    async def _open(self) -> None:
+        pass
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        with suppress(ConnectionLost, OSError):
+            await self._close()  # if it was never started
+
+    async def _receive(self) -> Frame | None:
+        if self._has_received:
+            return await self._next_message()
+        try:
+            async with asyncio.timeout(FIRST_MESSAGE_S):
+                frame = await self._next_message()
+        except TimeoutError:
+            self.close_code = POLICY_VIOLATION
+            self.close_reason = "no message arrived"
+            raise ConnectionLost("The client sent no message") from None
+        self._has_received = True
+        return frame
+
+    async def _next_message(self) -> Frame | None:
+        while True:
+            event = await self._asgi_receive()
+            if event["type"] == "websocket.disconnect":
+                self._disconnected = True
+                return None  # some servers have the code 1006 for every end
+            text = event.get("text")
+            if text is not None:
+                return text.encode()  # binary messages are ignored
+
+    async def _send(self, frame: Frame) -> None:
+        if self._disconnected:
+            raise ConnectionLost("The client has closed the connection")
+        try:
+            await self._asgi_send({"type": "websocket.send", "text": frame.decode()})
+        except Exception as exc:  # servers raise what they like
+            raise ConnectionLost("The client has closed the connection") from exc
+
+    async def _close(self) -> None:
+        if not self._disconnected:
+            self._disconnected = True
+            closing = {"code": self.close_code, "reason": self.close_reason}
+            await self._asgi_send({"type": "websocket.close", **closing})

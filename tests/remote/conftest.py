@@ -1,0 +1,11 @@
+"""Fixtures of the tests over the network."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def closing_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait long for a peer that does not read."""
+    monkeypatch.setattr("accord.transports.messages.FLUSH_S", 1.0)

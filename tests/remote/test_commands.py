@@ -1,0 +1,189 @@
+"""`accord serve`, `accord bridge` and `accord ask --agent URL`, as programs."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import accord
+from requirement import requirement
+
+AGENT = """
+from accord import Agent, Turn
+
+
+class Gardener(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        async with turn.tool("Dig a hole", kind="edit") as call:
+            allowed = await call.permission()
+        await turn.say(f"Planted: {turn.text} ({allowed}).")
+"""
+ACCORD = [sys.executable, "-m", "accord"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "gardener.py").write_text(AGENT)
+    return tmp_path
+
+
+@contextmanager
+def serving(
+    folder: Path, *options: str, agent: tuple[str, ...] = ("gardener:Gardener",), token: str = ""
+) -> Generator[tuple[str, str, subprocess.Popen[str]]]:
+    """Run `accord serve`; give the URL, the token and the process."""
+    environment = {**os.environ, "ACCORD_TOKEN": token}
+    command = [*ACCORD, "serve", "--port", "0", *options, *agent]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            first = process.stderr.readline()
+            url = re.fullmatch(r"Serving on (\S+)\n", first)
+            assert url is not None, first + process.stderr.read()
+            if not token:
+                told = process.stderr.readline()
+                token = told.rpartition(" ")[2].strip()
+                assert told.startswith("Token"), told
+            yield url[1], token, process
+        finally:
+            process.kill()
+
+
+def ask(url: str, token: str | None, *options: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "ACCORD_TOKEN": token or ""}
+    return subprocess.run(
+        [*ACCORD, "ask", "a rose", "--agent", url, *options],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def test_served_agent_is_asked_from_the_command_line(folder: Path) -> None:
+    with serving(folder) as (url, token, _process):
+        asked = ask(url, token, "--quiet", "--allow", "edit")
+        assert (asked.returncode, asked.stdout) == (0, "Planted: a rose (True).\n"), asked.stderr
+        asked = ask(url, token, "--quiet")
+        assert "Planted: a rose (False)." in asked.stdout
+
+
+def test_served_agent_is_reached_through_a_bridge(folder: Path) -> None:
+    token = "the token of this test, in a variable".replace(" ", "-")
+    with serving(folder, token=token) as (url, _token, _process):
+        result = accord.ask(
+            [*ACCORD, "bridge", url],
+            "a tulip",
+            env={"ACCORD_TOKEN": token},
+            permissions=lambda _request: "allow",
+        )
+        assert result.text == "Planted: a tulip (True)."
+
+
+def test_command_is_served(folder: Path) -> None:
+    command = ("--", *ACCORD, "agent", "script")
+    with serving(folder, agent=command) as (url, token, _process):
+        asked = ask(url, token, "--quiet")
+        assert asked.returncode == 0, asked.stderr
+
+
+@requirement("R-SEC-06")
+def test_token_is_read_from_a_file_and_never_printed(folder: Path) -> None:
+    token = "a-token-from-a-file-of-this-test"
+    (folder / "token").write_text(f"{token}\n")
+    with serving(folder, "--token-file", "token", token=token) as (url, _token, process):
+        file = str(folder / "token")
+        asked = ask(url, None, "--quiet", "--allow", "edit", "--token-file", file)
+        assert asked.returncode == 0, asked.stderr
+        process.terminate()
+        assert process.stderr is not None
+        assert token not in process.stderr.read()
+
+
+@requirement("R-SEC-04")
+def test_wrong_token_is_explained(folder: Path) -> None:
+    with serving(folder) as (url, _token, _process):
+        asked = ask(url, "another-token-of-this-test")
+        assert asked.returncode == 1
+        assert "status 401: the server needs a token" in asked.stderr
+        assert "ACCORD_TOKEN" in asked.stderr
+        bridged = subprocess.run(
+            [*ACCORD, "bridge", url],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            input="",
+        )
+        assert bridged.returncode == 1
+        assert bridged.stderr.startswith("accord bridge: ")
+        assert "status 401" in bridged.stderr
+
+
+def test_server_that_does_not_listen_is_explained() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    asked = ask(f"ws://127.0.0.1:{port}", None)
+    assert asked.returncode == 1
+    assert f"annot connect to ws://127.0.0.1:{port}/acp" in asked.stderr
+
+
+@requirement("R-SEC-07")
+def test_token_is_not_sent_unencrypted_to_another_machine() -> None:
+    asked = ask("ws://build-7.example/acp", "a-token-of-this-test-case")
+    assert asked.returncode == 2
+    assert "would be sent unencrypted" in asked.stderr
+
+
+def test_port_in_use_is_explained(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        served = subprocess.run(
+            [*ACCORD, "serve", "--port", str(port), "gardener:Gardener"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert served.returncode == 1
+    assert f"Cannot serve on 127.0.0.1:{port}" in served.stderr
+
+
+@pytest.mark.parametrize(
+    ("agent", "why"),
+    [("nowhere:Agent", "cannot be imported"), ("gardener:AGENT", "cannot be imported")],
+)
+def test_agent_that_cannot_be_imported_is_explained(folder: Path, agent: str, why: str) -> None:
+    served = subprocess.run(
+        [*ACCORD, "serve", agent],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert served.returncode == 2
+    assert why in served.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_the_server_with_status_0(folder: Path, number: signal.Signals) -> None:
+    with serving(folder) as (url, token, process):
+        assert ask(url, token, "--quiet", "--allow", "edit").returncode == 0
+        process.send_signal(number)
+        assert process.wait(30) == 0

@@ -1,0 +1,59 @@
+"""The WebSocket transports keep the contract of transports, over a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from accord.errors import ConnectionLost
+from accord.remote.asgi_socket import AsgiSocket
+from accord.testing import TransportContract
+from accord.transports.base import Transport
+from accord.transports.websocket import WebSocketTransport, websocket
+from remote.servers import hypercorn
+
+
+@pytest.mark.usefixtures("closing_is_quick")
+class TestWebSocket(TransportContract):
+    @pytest_asyncio.fixture(autouse=True)
+    async def server(self) -> AsyncGenerator[None, None]:
+        self.accepted: asyncio.Queue[AsgiSocket] = asyncio.Queue()
+        self.over = asyncio.Event()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            assert (await receive())["type"] == "websocket.connect"
+            await send({"type": "websocket.accept"})
+            transport = AsgiSocket(receive, send, frame_bytes=self.frame_bytes)
+            self.accepted.put_nowait(transport)
+            await self.over.wait()
+
+        self.frame_bytes = 0
+        async with hypercorn(app) as address:
+            self.address = address
+            yield
+            self.over.set()
+
+    async def pair(self, frame_bytes: int) -> tuple[Transport, Transport]:
+        self.frame_bytes = frame_bytes
+        here = websocket(f"ws://{self.address}", frame_bytes=frame_bytes)()
+        assert isinstance(here, WebSocketTransport)
+        await here._open()  # `start` returns before the server has accepted
+        here._open = _opened
+        return here, await self.accepted.get()
+
+    async def test_frame_over_the_limit_is_rejected_and_the_next_arrives(self) -> None:
+        """A WebSocket connection ends instead (R-WS-13)."""
+        async with self.connected(1000) as pair:
+            pair.there.write([b"{}", b"x" * 3000])
+            heard = pair.heard_here
+            await heard.until(lambda: heard.ended)
+            assert heard.frames == [b"{}"]
+            assert isinstance(heard.ends[0], ConnectionLost)
+
+
+async def _opened() -> None:
+    pass
