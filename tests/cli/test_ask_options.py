@@ -98,6 +98,15 @@ def test_unknown_choice_is_a_usage_error_that_lists_the_valid_ones(
     assert fault in " ".join(said.err.split())
 
 
+def test_model_of_a_provider_without_a_key_is_a_usage_error_that_names_the_key(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    agent = f"{sys.executable} -m accord agent --model demo"
+    assert main(["ask", "--agent", agent, "--model", "gpt-5", "hello"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--model: expected one of demo, got 'gpt-5'; other models need the API key" in said
+
+
 @BOTH
 def test_deny_rule_takes_precedence_over_yes(
     version: str, capsys: pytest.CaptureFixture[str]

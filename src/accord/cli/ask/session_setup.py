@@ -25,6 +25,11 @@ __all__ = ("apply_session_options", "open_session")
 
 _ON = {"true": True, "on": True, "yes": True, "1": True}
 _OFF = {"false": False, "off": False, "no": False, "0": False}
+# For an agent that has only the demonstration model.
+_NEEDS_KEY = (
+    "; other models need the API key of their provider, such as OPENAI_API_KEY, "
+    "in the agent's environment"
+)
 
 
 async def open_session(
@@ -114,6 +119,7 @@ async def _set_option(
             if len(named) != 1:
                 raise click.UsageError(
                     f"{where}: expected one of {_join_names(choices)}, got {given!r}"
+                    + (_NEEDS_KEY if choices == {"demo"} else "")
                 )
             value = named[0]
     else:
