@@ -98,6 +98,7 @@ LAYERS = (
     Layer((_folder("accord_conformance.traffic"),), "recorded traffic"),
     Layer((_folder("accord_conformance.reports"),), "findings, and reports of them"),
     Layer((_folder("accord_conformance.judges"),), "judge traffic by the rules"),
+    Layer((_folder("accord_conformance.network"),), "raw HTTP and WebSocket"),
     Layer((_folder("accord_conformance.harness"),), "runs scenarios"),
     Layer(
         (_folder("accord_conformance.agent"), _folder("accord_conformance.client")),

@@ -57,6 +57,7 @@ EXTRAS = {
     "accord.transports.websocket": {"websockets"},
     "accord.cli": {"click", "markdown_it", "platformdirs", "rich"},
     "accord_conformance.cli": {"click", "rich"},
+    "accord_conformance.network.raw_socket": {"websockets"},
     "accord_conformance.pytest_plugin": {"pytest"},
     "accord_pytest": {"pytest"},
     "accord_coder": {

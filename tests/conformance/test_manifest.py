@@ -14,8 +14,8 @@ from accord_conformance.rules.manifest import areas, requirements, rule_files
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "explanation" / "conformance.md"
 LEVELS = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"}
-LEAST_RULES = 644
-MAX_PLANNED = 71  # rules about transports, routing and servers
+LEAST_RULES = 661
+MAX_PLANNED = 88  # rules about transports, routing and servers
 
 
 def test_rules_are_complete_and_in_order() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from accord.transports.base import Transport
+from accord_conformance.agent.remote_agent import RemoteAgent
 from accord_conformance.agent.scenario_client import ScenarioClient
 from accord_conformance.agent.settings import Settings
 from accord_conformance.harness.raw_connection import NoResponse
@@ -19,7 +20,7 @@ from accord_conformance.traffic.message import Request
 __all__ = ("AgentContext", "Connect", "describe_outcome")
 
 # Starts the agent; its output that is not a frame goes to the function.
-Connect: TypeAlias = Callable[[Callable[[str], None]], Transport]
+Connect: TypeAlias = Callable[[Callable[[str], None]], Transport | Awaitable[Transport]]
 
 
 _LOGIN_NEEDED = -32000
@@ -39,6 +40,7 @@ class AgentContext:
         start: Callable[[str], Awaitable[ScenarioClient]],
         close: Callable[[str, ScenarioClient], Awaitable[None]],
         shared: ScenarioClient | None,
+        remote: RemoteAgent | None = None,
     ) -> None:
         self.scenario = scenario
         self.version = version
@@ -48,6 +50,7 @@ class AgentContext:
         self._start = start
         self._close = close
         self._shared = shared
+        self._remote = remote
         self._opened: list[ScenarioClient] = []
 
     @property
@@ -55,6 +58,12 @@ class AgentContext:
         """The client that scenarios share, initialized."""
         assert self._shared is not None, "an isolated scenario connects itself"
         return self._shared
+
+    @property
+    def remote(self) -> RemoteAgent:
+        """The agent's address, in scenarios about the network."""
+        assert self._remote is not None, "only for agents at a URL"
+        return self._remote
 
     async def connect(self) -> ScenarioClient:
         """Start another process of the agent, and send nothing yet."""

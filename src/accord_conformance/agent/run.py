@@ -17,7 +17,9 @@ from accord.rules.negotiation import is_false_v2
 from accord.rules.quirks import tolerates
 from accord.text.excerpt import excerpt
 from accord.text.lenient_json import is_array, is_object
+from accord.transports.base import Transport
 from accord_conformance.agent.context import AgentContext, Connect
+from accord_conformance.agent.remote_agent import RemoteAgent
 from accord_conformance.agent.scenario_client import ScenarioClient
 from accord_conformance.agent.settings import Settings
 from accord_conformance.agent.turn_timeout import TurnTimeout
@@ -26,7 +28,7 @@ from accord_conformance.harness.raw_connection import NoResponse, NoSessionRespo
 from accord_conformance.harness.scenario import Advisory, LoginRequired, NotExercised, Scenario
 from accord_conformance.judges.base import make_finding
 from accord_conformance.reports.finding import Finding
-from accord_conformance.reports.report import Report
+from accord_conformance.reports.report import Report, applies_to
 from accord_conformance.reports.run_result import (
     LoginProblem,
     RunResult,
@@ -34,6 +36,7 @@ from accord_conformance.reports.run_result import (
     ScenarioResult,
 )
 from accord_conformance.rules.manifest import requirements
+from accord_conformance.traffic.frame import Medium
 from accord_conformance.traffic.message import Request
 from accord_conformance.traffic.strict_types import format_value
 
@@ -42,6 +45,11 @@ __all__ = ("MAX_CONNECTIONS", "AgentRun", "VersionRun")
 _CHARACTERS = 200  # of texts of the agent
 
 _OVER_BUDGET = "the time budget was exceeded"
+_OTHER_MEDIUM: dict[Medium, str] = {
+    "stdio": "for agents at a URL",
+    "websocket": "for agents that are started as a process, or served by HTTP",
+    "http": "for agents that are started as a process, or served by WebSocket",
+}
 _UNCERTAIN = ("unfinished", "error in the kit")  # after these, the connection is not used again
 _TRIES = 3  # unanswered requests for a session; then the run ends
 MAX_CONNECTIONS = 4  # at a time; one of them is shared
@@ -52,7 +60,7 @@ class AgentRun:
 
     `on_start` is called when a version or a scenario begins, `on_result` when a scenario has ended,
     and `on_close` for each connection, with a name. `total` is the known number of scenarios. A run
-    that takes longer than `budget_s` stops then.
+    that takes longer than `budget_s` stops then. `remote` is given if the agent is at a URL.
     """
 
     def __init__(
@@ -66,6 +74,7 @@ class AgentRun:
         on_start: Callable[[int, str], None] = lambda _, __: None,
         on_result: Callable[[ScenarioResult], None] = lambda _: None,
         on_close: Callable[[str, RawConnection], None] | None = None,
+        remote: RemoteAgent | None = None,
     ) -> None:
         self.connect = connect
         self.scenarios = scenarios
@@ -74,6 +83,8 @@ class AgentRun:
         self.on_start = on_start
         self.on_result = on_result
         self.on_close = on_close
+        self.remote = remote
+        self.medium: Medium = "stdio" if remote is None else remote.medium
         self.total = 0
         self.result = RunResult(subject)
         self.agent_is_silent = False  # in one version: the other would take as long
@@ -133,7 +144,9 @@ class VersionRun:
         self._run = run
         self._version = version
         self._folder = folder
-        self._report = Report(subject=run.result.subject, side="agent", version=version)
+        self._report = Report(
+            subject=run.result.subject, side="agent", version=version, medium=run.medium
+        )
         self._login_problem = LoginProblem(
             version=version, scenarios=[], turns=0, offered=[], tried=run.settings.login
         )
@@ -283,6 +296,8 @@ class VersionRun:
             scenario=scenario.name, about=scenario.about, version=self._version, outcome="finished"
         )
         why = self._run.settings.skipped(scenario.name)
+        if self._run.medium not in scenario.media:
+            why = _OTHER_MEDIUM[self._run.medium]
         if why is not None:
             result.outcome, result.reason = "skipped", why
             self._add_result(result)
@@ -299,6 +314,7 @@ class VersionRun:
             start=self._start,
             close=self._close,
             shared=shared,
+            remote=self._run.remote,
         )
         if shared is not None:
             shared.start_scenario(folder, scenario.name)
@@ -373,7 +389,8 @@ class VersionRun:
     async def _start(self, name: str) -> ScenarioClient:
         """Start the agent."""
         lines: list[RawConnection] = []
-        transport = self._run.connect(lambda noise: lines[0].noise_received(noise))
+        connecting = self._run.connect(lambda noise: lines[0].noise_received(noise))
+        transport = connecting if isinstance(connecting, Transport) else await connecting
         settings = self._run.settings
         line = RawConnection(
             transport, "client", answer_s=settings.answer, start_s=settings.timeout
@@ -392,7 +409,9 @@ class VersionRun:
         rules = {
             rule: found
             for rule, found in report.rules.items()
-            if with_findings and self._version in requirements()[rule].versions
+            if with_findings
+            and self._version in requirements()[rule].versions
+            and applies_to(requirements()[rule], self._run.medium)
         }
         report.rules = rules
         self._report.merge(report)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
 
+from accord.cli.remote_token import read_token, token_file_option
 from accord.errors import TransportError
 from accord.local.run import run_program
-from accord.transports.process import ProcessTransport, process
+from accord.transports.base import Transport
+from accord.transports.process import process
+from accord.transports.registry import RemoteOptions, is_url, transport_for_url
+from accord_conformance.agent.remote_agent import RemoteAgent
 from accord_conformance.agent.run import AgentRun
-from accord_conformance.agent.scenarios import agent_scenarios
+from accord_conformance.agent.scenarios import agent_scenarios, remote_scenarios
 from accord_conformance.agent.settings import (
     SETTINGS_FILE,
     InvalidSettings,
@@ -85,7 +89,15 @@ _SECONDS = click.FloatRange(0, min_open=True)
 @click.option(
     "--update-baseline", is_flag=True, help="Rewrite the baseline with the current failures."
 )
-@click.argument("arguments", metavar="[-- COMMAND...]", nargs=-1)
+@token_file_option
+@click.option(
+    "--ca-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Certificates to trust instead of the system's.",
+)
+@click.option("--insecure", is_flag=True, help="Send the token unencrypted to another machine.")
+@click.argument("arguments", metavar="[URL | -- COMMAND...]", nargs=-1)
 def command(
     version: str,
     config: Path | None,
@@ -96,17 +108,25 @@ def command(
     baseline: Path | None,
     update_baseline: bool,
     trace: Path | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+    insecure: bool,
     arguments: tuple[str, ...],
     **files: Path | None,
 ) -> int:
     """Start an agent as an editor would, and test it.
 
     COMMAND starts the agent; it can also be given in the settings file, with prompts and time
-    limits. Create that file with `accord check init`.
+    limits. Create that file with `accord check init`. URL is the address of an agent on the
+    network: ws:// and wss:// for WebSocket, http:// and https:// for streamable HTTP.
 
     Exit status: 0 passed, 1 a MUST rule or a scenario failed, 2 usage error or the agent does not
     start, 3 login required, so no turn was tested, 70 error in the kit.
     """
+    remote = None
+    if len(arguments) == 1 and is_url(arguments[0]):
+        options = RemoteOptions(token=read_token(token_file), insecure=insecure, ca_file=ca_file)
+        remote = _remote(arguments[0], options)
     settings = _settings(config, timeout, arguments)
     if budget is not None:
         if math.isnan(budget):
@@ -122,7 +142,7 @@ def command(
     if trace is not None:
         check_directory(trace, "--trace")
     faults: list[str] = []
-    result = _run(settings, versions, only, trace, faults)
+    result = _run(settings, remote, versions, only, trace, faults)
     result.strict, result.baseline = strict, known
     # Before showing the result: the reader of stdout may be gone.
     faults += _write(result, formats)
@@ -159,6 +179,14 @@ def _settings(config: Path | None, timeout: float | None, command: tuple[str, ..
     return settings
 
 
+def _remote(url: str, options: RemoteOptions) -> RemoteAgent:
+    try:
+        transport_for_url(url, options)
+    except (ValueError, ModuleNotFoundError) as error:
+        raise click.UsageError(str(error)) from None
+    return RemoteAgent(url, options)
+
+
 def _baseline(baseline: Path | None, *, may_be_new: bool) -> set[tuple[str, int]]:
     if baseline is None or (may_be_new and not baseline.exists()):
         return set()
@@ -173,19 +201,23 @@ def _baseline(baseline: Path | None, *, may_be_new: bool) -> set[tuple[str, int]
 
 def _run(
     settings: Settings,
+    remote: RemoteAgent | None,
     versions: tuple[int, ...],
     only: tuple[str, ...],
     trace: Path | None,
     faults: list[str],
 ) -> RunResult:
     """Run the scenarios; add errors in writing traces to `faults`."""
+    scenarios = agent_scenarios() if remote is None else remote_scenarios(remote.medium)
     try:
-        validate_skips(settings.skip, agent_scenarios())
-        chosen = select_scenarios(only, agent_scenarios())
+        validate_skips(settings.skip, (*agent_scenarios(), *scenarios))
+        chosen = select_scenarios(only, scenarios)
     except UnknownName as unknown:
         raise click.UsageError(str(unknown)) from None
 
-    def connect(noise: Callable[[str], None]) -> ProcessTransport:
+    def connect(noise: Callable[[str], None]) -> Transport | Awaitable[Transport]:
+        if remote is not None:
+            return remote.connect()
         return process(*settings.command, env=settings.env, on_stdout_noise=noise)()
 
     def closed(name: str, connection: RawConnection) -> None:
@@ -196,7 +228,8 @@ def _run(
         except OSError as error:
             faults.append(f"Cannot write into {trace}: {error.strerror}")
 
-    subject = " ".join(settings.command)
+    # The query of a URL may be a secret.
+    subject = " ".join(settings.command) if remote is None else remote.url.partition("?")[0]
     progress = Progress(sys.stderr, budget_s=settings.budget)
 
     def begun(version: int, name: str) -> None:
@@ -212,6 +245,7 @@ def _run(
         on_start=begun,
         on_result=progress.on_result,
         on_close=closed,
+        remote=remote,
     )
 
     async def play() -> RunResult:

@@ -8,8 +8,11 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from accord_conformance.judges.base import Evidence, frames_from
+from accord_conformance.traffic.frame import Medium
 
-__all__ = ("Advisory", "LoginRequired", "NotExercised", "Scenario", "scenario")
+__all__ = ("ALL_MEDIA", "Advisory", "LoginRequired", "NotExercised", "Scenario", "scenario")
+
+ALL_MEDIA: tuple[Medium, ...] = ("stdio", "websocket", "http")
 
 ContextT = TypeVar("ContextT")
 
@@ -38,7 +41,8 @@ class Advisory(Exception):
 class Scenario(Struct, Generic[ContextT], frozen=True, kw_only=True):
     """A scenario; an isolated one gets connections of its own.
 
-    `rules` are those that `run` judges; the observer judges all messages in addition.
+    `rules` are those that `run` judges; the observer judges all messages in addition. `media` are
+    the transports over which it can run.
     """
 
     name: str
@@ -47,6 +51,7 @@ class Scenario(Struct, Generic[ContextT], frozen=True, kw_only=True):
     rules: tuple[str, ...] = ()
     versions: tuple[int, ...] = (1, 2)
     isolated: bool = False
+    media: tuple[Medium, ...] = ALL_MEDIA
 
     @property
     def area(self) -> str:
@@ -55,14 +60,24 @@ class Scenario(Struct, Generic[ContextT], frozen=True, kw_only=True):
 
 
 def scenario(
-    name: str, *rules: str, versions: tuple[int, ...] = (1, 2), isolated: bool = False
+    name: str,
+    *rules: str,
+    versions: tuple[int, ...] = (1, 2),
+    isolated: bool = False,
+    media: tuple[Medium, ...] = ALL_MEDIA,
 ) -> Callable[[Callable[[Any], Awaitable[None]]], Scenario[Any]]:
     """Make a scenario of a coroutine function, whose docstring is its description."""
 
     def make(play: Callable[[Any], Awaitable[None]]) -> Scenario[Any]:
         about = (play.__doc__ or "").strip()
         return Scenario(
-            name=name, about=about, run=play, rules=rules, versions=versions, isolated=isolated
+            name=name,
+            about=about,
+            run=play,
+            rules=rules,
+            versions=versions,
+            isolated=isolated,
+            media=media,
         )
 
     return make

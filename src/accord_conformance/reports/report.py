@@ -12,15 +12,23 @@ from accord.text.excerpt import excerpt, one_line
 from accord_conformance.reports.finding import Finding
 from accord_conformance.rules.manifest import Authority, Requirement, areas, requirements
 from accord_conformance.rules.sources import links
-from accord_conformance.traffic.frame import Frame, Side
+from accord_conformance.traffic.frame import Frame, Medium, Side
 
-__all__ = ("AreaTotals", "Outcome", "Report", "RuleResult", "frames_as_json")
+__all__ = ("AreaTotals", "Outcome", "Report", "RuleResult", "applies_to", "frames_as_json")
 
 _FRAME_CHARACTERS = 10_000  # of each frame in a JSON report; traces have whole frames
 
 # A failed SHOULD rule is a warning. Advised: the failed rule is not required by the protocol
 # itself, but by its reference SDKs or by Accord's own conclusions.
 Outcome: TypeAlias = Literal["passed", "failed", "warned", "advised", "not exercised"]
+
+# The areas that apply to one medium only.
+_MEDIA: dict[str, Medium] = {"STDIO": "stdio", "WS": "websocket", "HTTP": "http"}
+# What the rules call a side.
+_NAMES: dict[Side, tuple[str, ...]] = {
+    "agent": ("agent", "server"),
+    "client": ("client", "http client"),
+}
 
 MAX_FAILURES = 20  # of one rule in the report; others are only counted
 
@@ -49,12 +57,14 @@ class AreaTotals(Struct):
 class Report(Struct):
     """Findings by rule; every part of the kit can `add` findings.
 
-    `side` is the judged side, if not both. `kit_errors` are tracebacks of errors in the kit.
+    `side` is the judged side, if not both. `medium` decides which rules about transports apply.
+    `kit_errors` are tracebacks of errors in the kit.
     """
 
     subject: str = ""
     side: Side | None = None
     version: int | None = None
+    medium: Medium = "stdio"
     frames: int = 0
     rules: dict[str, RuleResult] = field(default_factory=dict[str, RuleResult])
     kit_errors: list[str] = field(default_factory=list[str])
@@ -115,7 +125,9 @@ class Report(Struct):
         for requirement in requirements().values():
             judged = requirement.how in ("checked", "observed") or requirement.id in self.rules
             if requirement.id not in self.rules and self.side is not None:
-                judged &= requirement.who in (self.side, "both")
+                judged &= requirement.who in (*_NAMES[self.side], "both")
+            if requirement.id not in self.rules:
+                judged &= applies_to(requirement, self.medium)
             if judged and (self.version is None or self.version in requirement.versions):
                 yield requirement
 
@@ -193,6 +205,11 @@ class Report(Struct):
                 for finding in result.failures
             ],
         }
+
+
+def applies_to(requirement: Requirement, medium: Medium) -> bool:
+    """Return whether a rule applies to a medium: some areas are about one transport."""
+    return _MEDIA.get(requirement.area, medium) == medium
 
 
 def frames_as_json(frames: Iterable[Frame]) -> list[dict[str, Any]]:

@@ -6,9 +6,11 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ("Frame", "Side", "other")
+__all__ = ("Frame", "Medium", "Side", "other")
 
 Side: TypeAlias = Literal["agent", "client"]
+# What carries the frames.
+Medium: TypeAlias = Literal["stdio", "websocket", "http"]
 
 
 class Frame(Struct, frozen=True):

@@ -31,8 +31,9 @@ from accord_conformance.agent.scenarios import (
 )
 from accord_conformance.harness.scenario import Scenario
 from accord_conformance.rules.extensions import load_extensions
+from accord_conformance.traffic.frame import Medium
 
-__all__ = ("add_agent_scenarios", "agent_scenarios")
+__all__ = ("add_agent_scenarios", "agent_scenarios", "remote_scenarios")
 
 _scenarios: list[Scenario[AgentContext]] = [
     *handshake.SCENARIOS,
@@ -55,10 +56,19 @@ _scenarios: list[Scenario[AgentContext]] = [
 ]
 
 
+_network_scenarios: list[Scenario[AgentContext]] = []
+
+
 def agent_scenarios() -> tuple[Scenario[AgentContext], ...]:
     """Return the scenarios for agents, those of extensions last."""
     load_extensions()
     return tuple(_scenarios)
+
+
+def remote_scenarios(medium: Medium) -> tuple[Scenario[AgentContext], ...]:
+    """Return the scenarios for agents at a URL: those for all agents, and those of its medium."""
+    own = (one for one in _network_scenarios if medium in one.media)
+    return (*agent_scenarios(), *own)
 
 
 def add_agent_scenarios(scenarios: Iterable[Scenario[AgentContext]]) -> None:

@@ -16,7 +16,7 @@ __all__ = ("SCENARIOS",)
 _LARGE_BYTES = 1024 * 1024
 
 
-@scenario("malformed/frames", "R-ERR-03", "R-BATCH-10", isolated=True)
+@scenario("malformed/frames", "R-ERR-03", "R-BATCH-10", isolated=True, media=("stdio", "websocket"))
 async def _frames(context: AgentContext) -> None:
     """The client sends frames that are not JSON, not a message, or a batch."""
     client = await context.connect_initialized()
@@ -105,7 +105,7 @@ async def _params(context: AgentContext) -> None:
     await _expect_alive(context, "R-ERR-05", client, "a request after malformed params")
 
 
-@scenario("malformed/lines", "R-STDIO-11", isolated=True)
+@scenario("malformed/lines", "R-STDIO-11", isolated=True, media=("stdio",))
 async def _lines(context: AgentContext) -> None:
     """The client sends lines that are blank, end in CR LF, are not UTF-8, or are very long."""
     client = await context.connect_initialized()

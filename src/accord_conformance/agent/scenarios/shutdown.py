@@ -18,7 +18,7 @@ _TERMINATED = -int(signal.SIGTERM)
 _KILLED = -int(getattr(signal, "SIGKILL", 9))
 
 
-@scenario("shutdown/stdin-closed", isolated=True)
+@scenario("shutdown/stdin-closed", isolated=True, media=("stdio",))
 @tolerates("stays-after-stdin")
 async def _leaves(context: AgentContext) -> None:
     """Stdin is closed while the agent waits for a request; the process has to exit."""

@@ -1,0 +1,29 @@
+"""An agent at a URL: how the kit connects to it."""
+
+from __future__ import annotations
+
+from typing import Literal
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from accord.transports.base import Transport, opened
+from accord.transports.registry import RemoteOptions, transport_for_url
+
+__all__ = ("RemoteAgent",)
+
+
+class RemoteAgent(Struct, frozen=True):
+    """The URL of an agent, its token, and the certificates to trust."""
+
+    url: str
+    options: RemoteOptions
+
+    @property
+    def medium(self) -> Literal["websocket", "http"]:
+        """What the URL stands for: WebSocket or streamable HTTP."""
+        return "websocket" if urlsplit(self.url).scheme.lower() in ("ws", "wss") else "http"
+
+    async def connect(self) -> Transport:
+        """Return a transport to the agent; raise `ValueError` for a URL that must not be used."""
+        return await opened(transport_for_url(self.url, self.options))

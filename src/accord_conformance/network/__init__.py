@@ -1,0 +1,1 @@
+"""Raw HTTP and WebSocket, for scenarios that send what no library would."""
