@@ -21,7 +21,7 @@ class RemoteAgent(Struct, frozen=True):
 
     @property
     def medium(self) -> Literal["websocket", "http"]:
-        """What the URL stands for: WebSocket or streamable HTTP."""
+        """WebSocket or streamable HTTP, by the scheme of the URL."""
         return "websocket" if urlsplit(self.url).scheme.lower() in ("ws", "wss") else "http"
 
     async def connect(self) -> Transport:
