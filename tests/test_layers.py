@@ -53,6 +53,7 @@ STILL_UPWARD: set[tuple[str, str]] = set()
 NES_RULES = "accord.nes.conformance"
 # Packages of extras, which only the programs that need them may import.
 EXTRAS = {
+    "accord.agent.store.postgres": {"asyncpg"},
     "accord.remote.server": {"hypercorn"},
     "accord.transports.websocket": {"websockets"},
     "accord.cli": {"click", "markdown_it", "platformdirs", "rich"},

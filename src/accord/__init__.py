@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from accord.agent.serve import serve as serve
     from accord.agent.session import Session as Session
     from accord.agent.store.base import MemoryStore as MemoryStore, SessionStore as SessionStore
+    from accord.agent.store.postgres.store import PostgresStore as PostgresStore
     from accord.agent.store.sqlite import SqliteStore as SqliteStore
     from accord.agent.turn import Turn as Turn
     from accord.client.agent_adapter import (
@@ -104,6 +105,7 @@ else:
             "accord.agent.serve": "serve",
             "accord.agent.session": "Session",
             "accord.agent.store.base": "MemoryStore SessionStore",
+            "accord.agent.store.postgres.store": "PostgresStore",
             "accord.agent.store.sqlite": "SqliteStore",
             "accord.agent.turn": "Turn",
             "accord.client.agent_adapter": "SessionInfo SessionStatus",

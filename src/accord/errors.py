@@ -27,7 +27,9 @@ __all__ = (
     "RequestCancelled",
     "RequestError",
     "ResourceNotFound",
+    "SessionTaken",
     "StartError",
+    "StoreUnavailable",
     "TransportError",
     "UnsupportedVersion",
     "VersionNotOffered",
@@ -211,6 +213,18 @@ class ResourceNotFound(RequestError):
 
     default_code = -32002
     default_message = "Resource not found"
+
+
+class SessionTaken(InvalidRequest):
+    """Another server has opened the session; nothing more is stored or sent here."""
+
+    default_message = "This session was opened on another server"
+
+
+class StoreUnavailable(InternalError):
+    """The database of the sessions cannot be reached."""
+
+    default_message = "Sessions cannot be stored at the moment"
 
 
 class VersionNotOffered(RequestError):

@@ -1,0 +1,3 @@
+"""Sessions in PostgreSQL, which several servers share."""
+
+__all__ = ()
