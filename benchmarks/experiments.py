@@ -6,12 +6,14 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from itertools import cycle
 
 from codec.messages import messages
+from experiment import Column, Experiment, Numbers
 from machine import cpu_s, memory_mb, peak_mb, share_mb
+from network import NETWORK_EXPERIMENTS
 from peers import HERE, Peer, python_with_cli
 from processes import Driver, run, run_client, start_to_exit_ms
 
@@ -32,29 +34,6 @@ GROWTHS = {
     "catch-up": ("sending what was postponed, among other sessions, version 1", 20, 1_000),
     "tool-content": ("showing something in a tool call, version 1", 100, 2_000),
 }
-
-Numbers = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Column:
-    """One number of an experiment."""
-
-    key: str
-    heading: str
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A measurement that every peer takes in every round."""
-
-    name: str
-    title: str
-    rounds: int
-    quick_rounds: int
-    columns: tuple[Column, ...]
-    measure: Callable[[Peer], Numbers]
-    only: tuple[str, ...] = ()  # these peers, if any are named
 
 
 def cold_start(peer: Peer) -> Numbers:
@@ -396,6 +375,7 @@ EXPERIMENTS = (
         ),
         measure=codec,
     ),
+    *NETWORK_EXPERIMENTS,
 )
 
 

@@ -15,11 +15,12 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 VENVS = HERE / ".venvs"
-NODE_PACKAGE = HERE / "node_modules" / "@agentclientprotocol" / "sdk" / "package.json"
 
 OFFICIAL = "1.0.0rc3"
 OFFICIAL_STABLE = "0.12.1"
 TYPESCRIPT = "2.4.0"
+HYPERCORN = "0.18.0"  # serves the official SDK for Python
+NODE_PACKAGES = {"@agentclientprotocol/sdk": TYPESCRIPT, "ws": "8.18.0"}
 
 
 class Unavailable(Exception):
@@ -38,6 +39,7 @@ class Peer:
     environment: dict[str, str] = field(default_factory=dict)
     large_environment: dict[str, str] = field(default_factory=dict)
     only: tuple[str, ...] = ()  # these experiments, if any are named
+    server: tuple[str, ...] = ()  # serves its agent on the network
 
     def variables(self, extra: dict[str, str] | None = None) -> dict[str, str]:
         """Return the environment of its processes."""
@@ -48,8 +50,27 @@ class Peer:
 
 def python_with_cli() -> str:
     """Return an interpreter that has what the program `accord` requires."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return _python("cli", [*project["dependencies"], *project["optional-dependencies"]["cli"]])
+    return _python("cli", _requirements("cli"))
+
+
+def python_with_remote() -> str:
+    """Return an interpreter that has what `accord serve` and `accord bridge` require."""
+    return _python("remote", _requirements("cli", "remote"))
+
+
+def on_network(peer: Peer) -> Peer:
+    """Return a peer with its server and with the client for it; raise `Unavailable`."""
+    if peer.name == "typescript":
+        server = (peer.agent[0], str(HERE / "servers" / "server_typescript.mjs"))
+        return replace(peer, server=server)
+    if peer.name == "official":
+        requirements = [f"agent-client-protocol[http]=={OFFICIAL}", f"hypercorn=={HYPERCORN}"]
+        python = _python("official-remote", requirements)
+    else:
+        python = python_with_remote()
+    kind = peer.name.removeprefix("accord-") if peer.name != "accord" else "accord"
+    server = (python, str(HERE / "servers" / f"server_{kind}.py"))
+    return replace(peer, server=server, client=(python, *peer.client[1:]))
 
 
 def _python(name: str, requirements: list[str]) -> str:
@@ -85,9 +106,11 @@ def _version_of(python: str) -> str:
     return subprocess.check_output([python, "-c", command], text=True).strip()
 
 
-def _ours() -> list[str]:
+def _requirements(*extras: str) -> list[str]:
+    """Return what Accord requires, with some of its extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return project["dependencies"]
+    optional = project["optional-dependencies"]
+    return [*project["dependencies"], *(each for extra in extras for each in optional[extra])]
 
 
 def accord() -> Peer:
@@ -95,7 +118,7 @@ def accord() -> Peer:
     version: dict[str, str] = {}
     exec((ROOT / "src" / "accord" / "version.py").read_text(), version)
     label = f"Accord {version['__version__']}"
-    return _in_python("accord", label, "accord", "msgspec", _ours(), ROOT / "src")
+    return _in_python("accord", label, "accord", "msgspec", _requirements(), ROOT / "src")
 
 
 def accord_api() -> Peer:
@@ -103,6 +126,15 @@ def accord_api() -> Peer:
     peer = accord()
     label = "`accord.Agent` and `accord.connect` of the same"
     names = ("roundtrip", "roundtrip-one-core", "stream", "stream-agent", "stream-client", "turn")
+    names += (
+        "remote-stream-ws",
+        "remote-stream-http",
+        "remote-stdio",
+        "remote-roundtrip-ws",
+        "remote-roundtrip-http",
+        "remote-idle",
+        "remote-clients",
+    )
     agent = (peer.agent[0], str(HERE / "agents" / "agent_api.py"))
     client = (peer.client[0], str(HERE / "clients" / "client_api.py"))
     return replace(peer, name="accord-api", label=label, agent=agent, client=client, only=names)
@@ -110,11 +142,11 @@ def accord_api() -> Peer:
 
 def floor() -> Peer:
     """Return the bare loop, on the same msgspec as ours."""
-    python = _python("msgspec", _ours())
+    python = _python("msgspec", _requirements())
     command = "import msgspec; print(msgspec.__version__)"
     msgspec = subprocess.check_output([python, "-c", command], text=True).strip()
     label = f"bare asyncio and msgspec {msgspec} loop"
-    return _in_python("floor", label, "floor", "msgspec", _ours())
+    return _in_python("floor", label, "floor", "msgspec", _requirements())
 
 
 def official() -> Peer:
@@ -133,19 +165,28 @@ def _official(name: str, version: str) -> Peer:
     return _in_python(name, label, "official", name, [requirement])
 
 
+def _install_npm(npm: str) -> None:
+    """Install the SDK, and the WebSocket package that it works with."""
+    missing = []
+    for name, version in NODE_PACKAGES.items():
+        file = HERE / "node_modules" / name / "package.json"
+        if not file.exists() or f'"version": "{version}"' not in file.read_text():
+            missing.append(f"{name}@{version}")
+    if missing:
+        print(f"setting up node_modules: {' '.join(missing)}", file=sys.stderr)
+        packages = [f"{name}@{version}" for name, version in NODE_PACKAGES.items()]
+        quiet = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--silent"]
+        install = [npm, "install", "--prefix", str(HERE), *quiet, *packages]
+        if subprocess.run(install, check=False).returncode:
+            raise Unavailable(f"npm could not install {' '.join(packages)}")
+
+
 def typescript() -> Peer:
     """Return the official SDK for TypeScript."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         raise Unavailable("node and npm are not installed")
-    wanted = f'"version": "{TYPESCRIPT}"'
-    if not NODE_PACKAGE.exists() or wanted not in NODE_PACKAGE.read_text():
-        package = f"@agentclientprotocol/sdk@{TYPESCRIPT}"
-        print(f"setting up node_modules: {package}", file=sys.stderr)
-        quiet = ["--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--silent"]
-        install = [npm, "install", "--prefix", str(HERE), *quiet, package]
-        if subprocess.run(install, check=False).returncode:
-            raise Unavailable(f"npm could not install {package}")
+    _install_npm(npm)
     version = subprocess.check_output([node, "--version"], text=True).strip().lstrip("v")
     return Peer(
         "typescript",

@@ -73,6 +73,34 @@ def start_to_exit_ms(argv: list[str], environment: dict[str, str]) -> float:
     return elapsed * 1e3
 
 
+class Server:
+    """A peer's server as a process; `urls` by scheme."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._process = subprocess.Popen(
+            peer.server, stdout=subprocess.PIPE, env=peer.variables(), text=True
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        self.urls = {url.partition(":")[0]: url for url in line.split()}
+        if not self.urls:
+            self._process.kill()
+            raise Failed(f"the server ended with exit status {self._process.wait()}")
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def agent(self, scheme: str) -> tuple[str, str]:
+        """Return what a client of the benchmarks gets as its agent: a URL and a process id."""
+        return self.urls[scheme], str(self._process.pid)
+
+
 class Driver:
     """A client that blocks and does nothing but read and write: the agent alone is measured."""
 

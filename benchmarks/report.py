@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from experiments import Experiment, Numbers
+from experiment import Experiment, Numbers
 from peers import Peer
 from targets import API, API_TARGETS, FAIRNESS, OURS, OWN_TARGETS, TARGETS, Target
 
@@ -31,7 +31,7 @@ class Measured:
 
     def values(self, experiment: str, peer: str, column: str) -> list[float]:
         rounds = self.rounds.get(experiment, {}).get(peer, [])
-        return [numbers[column] for numbers in rounds]
+        return [numbers[column] for numbers in rounds if column in numbers]
 
     def median(self, experiment: str, peer: str, column: str) -> float | None:
         values = self.values(experiment, peer, column)

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import machine
 import report
-from experiments import Experiment, chosen
+from experiment import Experiment
+from experiments import chosen
 from peers import HERE, PEERS, Peer, Unavailable
 from processes import Driver, Failed
 from report import Measured

@@ -144,6 +144,22 @@ TARGETS = (
     ),
 )
 
+
+def _remote_roundtrip(what: str, scheme: str, column: str) -> Target:
+    return Target(what, f"remote-roundtrip-{scheme}", column, at_most(0.6), at_most(1))
+
+
+NETWORK_TARGETS = (
+    Target("streaming over WebSocket", "remote-stream-ws", "per_s", at_least(6), at_least(4)),
+    Target("streaming over HTTP/2", "remote-stream-http", "per_s", at_least(6), at_least(3)),
+    _remote_roundtrip("WebSocket round trip p50, client → agent", "ws", "to_agent_p50"),
+    _remote_roundtrip("WebSocket round trip p50, agent → client", "ws", "to_client_p50"),
+    _remote_roundtrip("HTTP round trip p50, client → agent", "http", "to_agent_p50"),
+    _remote_roundtrip("HTTP round trip p50, agent → client", "http", "to_client_p50"),
+    Target("1,000 WebSocket clients at once", "remote-clients", "per_s", at_least(4)),
+)
+TARGETS += NETWORK_TARGETS
+
 OWN_TARGETS = (
     Target(
         "cold start of a ten-line `accord.Agent`, to v1 alone",
@@ -162,6 +178,30 @@ OWN_TARGETS = (
         "ask",
         "ratio",
         itself=at_most(2),
+    ),
+    Target(
+        "streaming over WebSocket, to that over pipes",
+        "remote-stdio",
+        "ratio",
+        itself=at_least(0.5),
+    ),
+    Target(
+        "an idle WebSocket connection, above the agent's own memory",
+        "remote-idle",
+        "above_kb",
+        itself=Bound(40, unit=" KB"),
+    ),
+    Target(
+        "earliest / latest finish of 1,000 WebSocket clients",
+        "remote-clients",
+        "fairness",
+        itself=Bound(0.5, at_least=True, unit=""),
+    ),
+    Target(
+        "round trip by `accord bridge`, to that of the socket alone",
+        "remote-bridge",
+        "ratio",
+        itself=at_most(1.5),
     ),
     *(
         Target(f"growth of a cost: {item}", f"growth-{item}", "ratio", itself=at_most(2))

@@ -149,4 +149,5 @@ class Bench(v1.AgentRole):
         )
 
 
-v1.run(Bench())
+if __name__ == "__main__":
+    v1.run(Bench())

@@ -57,4 +57,5 @@ class Bench(Agent):
             await call.add_content("done")
 
 
-Bench().run()
+if __name__ == "__main__":
+    Bench().run()

@@ -159,4 +159,5 @@ class BenchAgent(Agent):
         await client.session_update(session_id, progress(status="completed", content=[done]))
 
 
-asyncio.run(run_agent(BenchAgent()))
+if __name__ == "__main__":
+    asyncio.run(run_agent(BenchAgent()))

@@ -1,6 +1,7 @@
 // The agent of the benchmarks on npm @agentclientprotocol/sdk.
 import * as acp from "@agentclientprotocol/sdk";
 import { Readable, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
 import { CHUNKS_PER_TURN, DIFF_BYTES, FILE_BYTES, chunkText, nowNs, sourceText, spread } from "../workload.mjs";
 
 const OLD_TEXT = sourceText(DIFF_BYTES);
@@ -87,7 +88,7 @@ const commands = {
 };
 
 let sessions = 0;
-const app = acp
+export const app = acp
   .agent({ name: "bench" })
   .onRequest(acp.methods.agent.initialize, async () => ({
     protocolVersion: acp.PROTOCOL_VERSION,
@@ -101,7 +102,8 @@ const app = acp
     return { stopReason: "end_turn" };
   });
 
-const limit = Number(process.env.BENCH_MESSAGE_LIMIT);
-app.connect(
-  acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin), limit ? { maxMessageBytes: limit } : {}),
-);
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const limit = Number(process.env.BENCH_MESSAGE_LIMIT);
+  const [output, input] = [Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)];
+  app.connect(acp.ndJsonStream(output, input, limit ? { maxMessageBytes: limit } : {}));
+}

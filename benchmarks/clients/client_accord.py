@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 
-from harness import TERMINAL_TEXT, Bench, main
+from harness import TERMINAL_TEXT, Bench, is_url, main
 from workload import file_text
 
 from accord import v1
 from accord.roles import connect
 from accord.transports.process import process
+from accord.transports.registry import transport_for_url
 
 
 class Screen(v1.ClientRole):
@@ -69,11 +70,12 @@ class Screen(v1.ClientRole):
 
 
 class AccordBench(Bench):
-    """One agent behind the process transport."""
+    """One agent: a process, or one at a URL."""
 
     async def start(self, argv: list[str]) -> None:
         self.stack = contextlib.AsyncExitStack()
-        self.agent = await self.stack.enter_async_context(connect(process(*argv), Screen(self)))
+        transport = transport_for_url(argv[0]) if is_url(argv) else process(*argv)
+        self.agent = await self.stack.enter_async_context(connect(transport, Screen(self)))
 
     async def new_session(self) -> str:
         answer = await self.agent.new_session(v1.NewSessionRequest(cwd="/tmp", mcp_servers=[]))

@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import Any
 
-from acp import PROTOCOL_VERSION, Client, spawn_agent_process
+from acp import PROTOCOL_VERSION, Client, connect_to_agent, spawn_agent_process
 from acp.schema import (
     AgentMessageChunk,
     AllowedOutcome,
@@ -21,8 +21,21 @@ from acp.schema import (
     WaitForTerminalExitResponse,
     WriteTextFileResponse,
 )
-from harness import TERMINAL_TEXT, Bench, main
+from harness import TERMINAL_TEXT, Bench, is_url, main
 from workload import file_text
+
+
+async def network_stream(url: str) -> Any:
+    """Connect by WebSocket, or by HTTP/2 without encryption."""
+    if url.startswith("ws"):
+        from acp.ws import create_websocket_stream
+
+        return await create_websocket_stream(url)
+    import httpx2
+    from acp.http import create_http_stream
+
+    client = httpx2.AsyncClient(http1=False, http2=True, timeout=httpx2.Timeout(None))
+    return create_http_stream(url, client=client)
 
 
 class Screen(Client):
@@ -67,19 +80,23 @@ class Screen(Client):
 
 
 class OfficialBench(Bench):
-    """One agent started by the SDK's own function."""
+    """One agent started by the SDK's own function, or reached by its network clients."""
 
     async def start(self, argv: list[str]) -> None:
         self.stack = contextlib.AsyncExitStack()
-        self.agent, _ = await self.stack.enter_async_context(
-            spawn_agent_process(
-                Screen(self),
-                argv[0],
-                *argv[1:],
-                env=dict(os.environ),
-                transport_kwargs={"stderr": None},
+        if is_url(argv):
+            self.agent = connect_to_agent(Screen(self), await network_stream(argv[0]))
+            self.stack.push_async_callback(self.agent.close)
+        else:
+            self.agent, _ = await self.stack.enter_async_context(
+                spawn_agent_process(
+                    Screen(self),
+                    argv[0],
+                    *argv[1:],
+                    env=dict(os.environ),
+                    transport_kwargs={"stderr": None},
+                )
             )
-        )
         capabilities = ClientCapabilities(
             fs=FileSystemCapabilities(read_text_file=True, write_text_file=True), terminal=True
         )

@@ -17,6 +17,7 @@ import {
 } from "../workload.mjs";
 
 const TERMINAL_TEXT = sourceText(2048);
+const CONNECTING = 50; // clients that connect at the same time
 const AGENT = acp.methods.agent;
 const CLIENT = acp.methods.client;
 const nowS = () => nowNs() / 1e9;
@@ -61,6 +62,19 @@ class Meter {
   }
 }
 
+// Whether the agent is reached by a URL, which its process id follows.
+const isUrl = (argv) => argv[0].includes("://");
+
+async function networkStream(url) {
+  if (url.startsWith("ws")) {
+    const { createWebSocketStream } = await import("@agentclientprotocol/sdk/experimental/ws-client");
+    const { WebSocket } = await import("ws");
+    return createWebSocketStream(url, { WebSocket });
+  }
+  const { createHttpStream } = await import("@agentclientprotocol/sdk/experimental/http-client");
+  return createHttpStream(url);
+}
+
 class Bench {
   chunks = 0;
   characters = 0;
@@ -84,13 +98,7 @@ class Bench {
   }
 
   async start(argv) {
-    this.process = spawn(argv[0], argv.slice(1), { stdio: ["pipe", "pipe", "inherit"] });
-    const limit = Number(process.env.BENCH_MESSAGE_LIMIT);
-    const stream = acp.ndJsonStream(
-      Writable.toWeb(this.process.stdin),
-      Readable.toWeb(this.process.stdout),
-      limit ? { maxMessageBytes: limit } : {},
-    );
+    const stream = isUrl(argv) ? await networkStream(argv[0]) : this.processStream(argv);
     const app = acp
       .client({ name: "bench" })
       .onNotification(CLIENT.session.update, async ({ params: { sessionId, update } }) => {
@@ -115,7 +123,17 @@ class Bench {
       protocolVersion: acp.PROTOCOL_VERSION,
       clientCapabilities: { fs: { readTextFile: true, writeTextFile: true }, terminal: true },
     });
-    return this.process.pid;
+    return isUrl(argv) ? Number(argv[1]) : this.process.pid;
+  }
+
+  processStream(argv) {
+    this.process = spawn(argv[0], argv.slice(1), { stdio: ["pipe", "pipe", "inherit"] });
+    const limit = Number(process.env.BENCH_MESSAGE_LIMIT);
+    return acp.ndJsonStream(
+      Writable.toWeb(this.process.stdin),
+      Readable.toWeb(this.process.stdout),
+      limit ? { maxMessageBytes: limit } : {},
+    );
   }
 
   async newSession() {
@@ -134,8 +152,8 @@ class Bench {
   }
 
   stop() {
-    this.process.stdin.end();
-    this.process.kill();
+    this.process?.stdin.end();
+    this.process?.kill();
   }
 }
 
@@ -222,6 +240,27 @@ const experiments = {
     return { ...used, per_s: total / used.s, fairness: Math.min(...finished) / Math.max(...finished) };
   },
 
+  async clients(bench, params, argv) {
+    const benches = Array.from({ length: params.n }, () => new Bench());
+    const ids = [];
+    let agent;
+    for (let at = 0; at < benches.length; at += CONNECTING) {
+      const batch = benches.slice(at, at + CONNECTING);
+      [agent] = await Promise.all(batch.map((one) => one.start(argv)));
+      ids.push(...(await Promise.all(batch.map((one) => one.newSession()))));
+    }
+    for (const one of benches) one.lastChunk = new Map();
+    const start = nowS();
+    const meter = new Meter(agent);
+    const { n, chunks } = params;
+    await Promise.all(benches.map((one, i) => one.do(ids[i], "stream", { n: chunks, polite: true })));
+    for (const one of benches) await one.allHandled(chunks);
+    const used = meter.read();
+    for (const one of benches) assert.equal(one.chunks, chunks);
+    const finished = benches.map((one, i) => one.lastChunk.get(ids[i]) - start);
+    return { ...used, per_s: (n * chunks) / used.s, fairness: Math.min(...finished) / Math.max(...finished) };
+  },
+
   async fanout(bench, params, argv) {
     const start = nowS();
     const benches = Array.from({ length: params.n }, () => new Bench());
@@ -248,5 +287,5 @@ const [name, params, ...argv] = process.argv.slice(2);
 const bench = new Bench();
 const result = await experiments[name](bench, JSON.parse(params), argv);
 fs.writeSync(1, "RESULT " + JSON.stringify(result) + "\n");
-if (name !== "fanout") bench.stop();
+if (name !== "fanout" && name !== "clients") bench.stop();
 process.exit(0);

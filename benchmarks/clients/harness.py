@@ -17,6 +17,7 @@ from machine import Meter, children, peak_mb, share_mb
 from workload import CHUNKS_PER_TURN, DIFF_BYTES, UPDATES_PER_TURN, percentile, source_text, spread
 
 TERMINAL_TEXT = source_text(2048)
+CONNECTING = 50  # clients that connect at the same time
 
 Params = dict[str, Any]
 Result = dict[str, Any]
@@ -72,6 +73,16 @@ class Bench:
                 await asyncio.sleep(0.001)
 
 
+def is_url(argv: list[str]) -> bool:
+    """Return True if the agent is reached by a URL, which its process id follows."""
+    return "://" in argv[0]
+
+
+def agent_pid(argv: list[str]) -> int:
+    """Return the process id of the agent, or of the server that has it."""
+    return int(argv[1]) if is_url(argv) else children()[0]
+
+
 async def stream(bench: Bench, params: Params, argv: list[str]) -> Result:
     """Send `n` chunks in one turn."""
     await bench.start(argv)
@@ -79,7 +90,7 @@ async def stream(bench: Bench, params: Params, argv: list[str]) -> Result:
     await bench.do(session, "stream", n=params["warm"])
     await bench.all_handled(params["warm"])
     bench.chunks = bench.characters = 0
-    meter = Meter(children()[0])
+    meter = Meter(agent_pid(argv))
     await bench.do(session, "stream", n=params["n"])
     await bench.all_handled(params["n"])
     used = meter.read()
@@ -117,7 +128,7 @@ async def turn(bench: Bench, params: Params, argv: list[str]) -> Result:
     await bench.all_handled(CHUNKS_PER_TURN * params["warm"])
     await asyncio.sleep(0.05)
     bench.chunks = bench.others = bench.written = 0
-    meter = Meter(children()[0])
+    meter = Meter(agent_pid(argv))
     for _ in range(params["n"]):
         await bench.do(session, "turn")
     used = meter.read()
@@ -135,7 +146,7 @@ async def large(bench: Bench, params: Params, argv: list[str]) -> Result:
     await bench.start(argv)
     session = await bench.new_session()
     texts = [source_text(params["size"])] if params["to"] == "agent" else []
-    meter = Meter(children()[0])
+    meter = Meter(agent_pid(argv))
     async with asyncio.timeout(60):
         if params["to"] == "agent":
             await bench.do(session, "nothing", *texts)
@@ -154,7 +165,7 @@ async def sessions(bench: Bench, params: Params, argv: list[str]) -> Result:
     total = params["n"] * params["chunks"]
     bench.chunks, bench.last_chunk = 0, {}
     start = time.perf_counter()
-    meter = Meter(children()[0])
+    meter = Meter(agent_pid(argv))
     await asyncio.gather(
         *(bench.do(session, "stream", n=params["chunks"], polite=True) for session in ids)
     )
@@ -188,7 +199,33 @@ async def fanout(bench: Bench, params: Params, argv: list[str]) -> Result:
     return result
 
 
-EXPERIMENTS = {run.__name__: run for run in (stream, roundtrip, turn, large, sessions, fanout)}
+async def clients(bench: Bench, params: Params, argv: list[str]) -> Result:
+    """Connect `n` clients with one session each, and stream `chunks` to all of them at once."""
+    benches = [type(bench)() for _ in range(params["n"])]
+    ids: list[str] = []
+    for at in range(0, len(benches), CONNECTING):
+        batch = benches[at : at + CONNECTING]
+        await asyncio.gather(*(one.start(argv) for one in batch))
+        ids += await asyncio.gather(*(one.new_session() for one in batch))
+    for one in benches:
+        one.last_chunk = {}
+    chunks = params["chunks"]
+    start = time.perf_counter()
+    meter = Meter(agent_pid(argv))
+    pairs = list(zip(benches, ids, strict=True))
+    await asyncio.gather(*(one.do(id_, "stream", n=chunks, polite=True) for one, id_ in pairs))
+    for one in benches:
+        await one.all_handled(chunks)
+    used = meter.read()
+    assert all(one.chunks == chunks for one in benches)
+    finished = [max((one.last_chunk or {}).values()) - start for one in benches]
+    per_s = len(benches) * chunks / used["s"]
+    return {**used, "per_s": per_s, "fairness": min(finished) / max(finished)}
+
+
+EXPERIMENTS = {
+    run.__name__: run for run in (stream, roundtrip, turn, large, sessions, fanout, clients)
+}
 
 
 def main(make: type[Bench]) -> None:
@@ -199,7 +236,7 @@ def main(make: type[Bench]) -> None:
         bench = make()
         result = await EXPERIMENTS[name](bench, params, argv)
         print("RESULT " + json.dumps(result), flush=True)
-        if name != "fanout":
+        if name not in ("fanout", "clients"):
             try:
                 await asyncio.wait_for(bench.stop(), 5)
             except TimeoutError:
