@@ -43,6 +43,13 @@ async def test_frames_are_passed_on_as_they_are_in_both_directions() -> None:
         assert between.heard_here.frames == [*reversed(odd)]
 
 
+async def test_line_ends_within_a_message_become_spaces() -> None:
+    async with _Between() as between:
+        between.here.write([b'{\r\n"a":\n1}', b"{}"])
+        await between.heard_there.until(lambda: len(between.heard_there.frames) == 2)
+        assert between.heard_there.frames == [b'{  "a": 1}', b"{}"]
+
+
 async def test_end_of_one_side_ends_the_other_after_what_was_sent() -> None:
     async with _Between() as between:
         between.here.write([b"{}"] * 1000)

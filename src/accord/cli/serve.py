@@ -55,6 +55,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Origin of web pages that may connect. Repeatable.",
 )
 @click.option(
+    "--allow-mcp",
+    multiple=True,
+    metavar="WHAT",
+    help="MCP servers that clients may name: stdio (commands), private (addresses of private "
+    "networks), HOST[:PORT], or none. Repeatable. Default: all on this machine, else none.",
+)
+@click.option(
     "--max-connections",
     type=click.IntRange(1),
     default=ConnectionLimits().connections,
@@ -72,6 +79,7 @@ def command(
     tls_key: Path | None,
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
+    allow_mcp: tuple[str, ...],
     max_connections: int,
     insecure: bool,
 ) -> int:
@@ -99,6 +107,7 @@ def command(
             origins=origins,
             insecure=insecure,
             path=path,
+            allow_mcp=[what for what in allow_mcp if what != "none"] if allow_mcp else None,
             limits=ConnectionLimits(connections=max_connections, per_principal=max_connections),
         )
     except ValueError as error:

@@ -68,6 +68,12 @@ class Access(Struct, kw_only=True):
         if self.token is not None and len(self.token) < 16:
             raise ValueError("The token must have at least 16 characters")
 
+    @property
+    def is_for_others(self) -> bool:
+        """Whether clients that are not the user of this machine are served."""
+        hosts = (_split_host(host)[0] for host in self.hosts)
+        return self.authenticate is not None or self.insecure or not all(map(is_loopback, hosts))
+
     async def check(self, scope: Scope) -> Principal | Refusal:
         """Return who sends a request, or why it is refused."""
         headers = headers_of(scope)

@@ -11,6 +11,8 @@ from accord.agent.serve import serve
 from accord.remote.access import Access, Authenticate, Principal
 from accord.remote.app import RemoteApp, ServeConnection
 from accord.remote.connection_limits import ConnectionLimits
+from accord.remote.guarded_transport import GuardedTransport
+from accord.remote.mcp_policy import McpGuard, McpPolicy
 from accord.transports.base import Transport
 from accord.transports.process import argv_of, process
 from accord.transports.relay import relay
@@ -29,6 +31,7 @@ def asgi(
     insecure: bool = False,
     path: str = DEFAULT_PATH,
     limits: ConnectionLimits | None = None,
+    allow_mcp: Sequence[str] | None = None,
 ) -> RemoteApp:
     """Return an ASGI application that serves an agent to WebSocket clients at `path`.
 
@@ -39,13 +42,33 @@ def asgi(
     which gets a `RemoteRequest` and returns a `Principal` or None; `insecure` lets everybody in.
     `hosts` are the names of this server in URLs, apart from those of this machine; `origins` those
     of web pages that may connect. Raises `ValueError` if there is no login.
+
+    `allow_mcp` are the MCP servers that clients may name for their sessions, apart from those with
+    public addresses: `stdio` for commands, `private` for addresses of private networks and of this
+    machine, and HOST or HOST:PORT. By default all are allowed to clients on this machine, and
+    none if `hosts`, `authenticate` or `insecure` lets others in (R-SEC-09).
     """
     if authenticate is None and not insecure:
         token = token or os.environ.get("ACCORD_TOKEN") or None
     access = Access(
         token=token, authenticate=authenticate, hosts=hosts, origins=origins, insecure=insecure
     )
-    return RemoteApp(_server_of(agent), access, path=path, limits=limits)
+    if allow_mcp is None:
+        allow_mcp = () if access.is_for_others else ("stdio", "private")
+    serve_agent = _guarded(_server_of(agent), McpPolicy.of(allow_mcp))
+    return RemoteApp(serve_agent, access, path=path, limits=limits)
+
+
+def _guarded(serve_agent: ServeConnection, policy: McpPolicy) -> ServeConnection:
+    """Return what checks the messages of clients before the agent receives them."""
+    if policy.allows_all:
+        return serve_agent
+    guard = McpGuard(policy)
+
+    def serve_guarded(transport: Transport, principal: Principal) -> Coroutine[Any, Any, object]:
+        return serve_agent(GuardedTransport(transport, (guard,)), principal)
+
+    return serve_guarded
 
 
 def _server_of(agent: Agent | type[Agent] | str | Sequence[str]) -> ServeConnection:

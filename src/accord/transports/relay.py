@@ -17,12 +17,16 @@ __all__ = ("relay",)
 
 log: logging.Logger = logging.getLogger("accord.transports.relay")
 
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
+
 
 async def relay(here: Transport, there: Transport) -> Exception | None:
     """Connect two transports until one of them ends; close both, and return its error.
 
     A side that does not read makes the other side stop: nothing is buffered here. Frames are
-    passed as the bytes that were received. Raises `TransportError` if one cannot start.
+    passed as the bytes that were received; line ends, which are white space in JSON, become
+    spaces, because a pipe would pass on each line as a message of its own. Raises
+    `TransportError` if one cannot start.
     """
     ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
     try:
@@ -51,6 +55,8 @@ class _Forwarder:
                 if len(frame) > limit:
                     self.frame_refused(limit, bytes(frame[:HEAD_BYTES]))
             frames = [frame for frame in frames if len(frame) <= limit]
+        if any(b"\n" in frame or b"\r" in frame for frame in frames):
+            frames = [frame.translate(_ONE_LINE) for frame in frames]
         self._target.write(frames)
         if self._target.congested:
             self._source.pause_reading()

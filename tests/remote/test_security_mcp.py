@@ -1,0 +1,265 @@
+"""Remote clients name MCP servers only as the policy of the server permits (R-SEC-09)."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import accord
+from accord.remote.mcp_policy import McpPolicy
+from remote.attackers import Recording, raw, serving
+from requirement import requirement
+
+# Answers each line that is JSON with the methods of all lines so far.
+ECHO = """
+import json, sys
+seen = []
+for line in sys.stdin:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        continue
+    if isinstance(message, dict) and "method" in message:
+        seen.append(message["method"])
+        print(json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": seen}), flush=True)
+"""
+
+STDIO = {"name": "shell", "command": "/bin/sh", "args": [], "env": []}
+PUBLIC = "http://93.184.215.14/mcp"
+
+
+def entry(url: str, kind: str = "http") -> dict[str, Any]:
+    return {"type": kind, "name": "web", "url": url, "headers": []}
+
+
+async def new_session(address: str, *servers: Any) -> Any:
+    async with raw(address) as client:
+        await client.initialize()
+        return await client.request("session/new", cwd="/", mcpServers=list(servers))
+
+
+@requirement("R-SEC-09")
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [
+        (STDIO, "starts no commands"),
+        ({**STDIO, "type": "stdio"}, "starts no commands"),
+        ({**STDIO, "type": "http", "url": PUBLIC}, "starts no commands"),
+        (entry("http://127.0.0.1:8000/"), "private"),
+        (entry("http://localhost:8000/", "sse"), "private"),
+        (entry("http://LOCALHOST./"), "private"),
+        (entry("http://169.254.169.254/latest/meta-data"), "private"),
+        (entry("https://10.0.0.1/"), "private"),
+        (entry("http://192.168.1.1"), "private"),
+        (entry("http://100.64.0.1"), "private"),
+        (entry("http://0.0.0.0"), "private"),
+        (entry("http://0"), "private"),
+        (entry("http://127.1"), "private"),
+        (entry("http://2130706433"), "private"),
+        (entry("http://0x7f000001"), "private"),
+        (entry("http://0177.0.0.1"), "private"),
+        (entry("http://224.0.0.1"), "private"),
+        (entry("http://[::1]"), "private"),
+        (entry("http://[::]"), "private"),
+        (entry("http://[fe80::1]"), "private"),
+        (entry("http://[fd00::1]"), "private"),
+        (entry("http://[::ffff:127.0.0.1]"), "private"),
+        (entry("http://[::ffff:a9fe:a9fe]"), "private"),
+        (entry("http://[64:ff9b::7f00:1]"), "private"),
+        (entry("http://[2002:7f00:1::]"), "private"),
+        (entry("http://user:word@127.0.0.1"), "private"),
+        (entry("http://93.184.215.14@127.0.0.1"), "private"),
+        (entry("http://93.184.215.14\\@127.0.0.1"), "not a plain"),
+        (entry("http://93.184.215.14#@127.0.0.1"), None),
+        (entry("http://a@b@127.0.0.1"), "not a plain"),
+        (entry("http://①②⑦.⓪.⓪.①"), "not a plain"),
+        (entry("http://127。0。0。1"), "not a plain"),
+        (entry("http:/127.0.0.1"), "not a plain"),
+        (entry("http:\\\\127.0.0.1"), "not a plain"),
+        (entry(" http://127.0.0.1"), "not a plain"),
+        (entry("ht\ntp://127.0.0.1"), "not a plain"),
+        (entry("http://%31%32%37.0.0.1"), "not a plain"),
+        (entry("file:///etc/passwd"), "not a plain"),
+        (entry("ftp://93.184.215.14"), "not a plain"),
+        (entry("http://93.184.215.14:99999"), "private or unknown"),
+        (entry("http://[1.2.3.4]"), "not a plain"),
+        (entry("http://name.invalid"), "private or unknown"),
+        (entry(PUBLIC), None),
+        (entry("https://[2606:4700::1]:443/mcp?a=b#c"), None),
+    ],
+)
+async def test_server_is_refused_by_its_name(server: Any, why: str | None) -> None:
+    agent = Recording()
+    async with serving(agent, allow_mcp=()) as address:
+        answer = await new_session(address, entry(PUBLIC) | {"name": "before"}, server)
+    if why is None:
+        assert "result" in answer, answer
+        return
+    assert answer["error"]["code"] == -32602
+    assert why in answer["error"]["message"]
+    assert answer["error"]["data"] == {"mcpServer": server["name"]}
+    assert not agent.servers
+
+
+@requirement("R-SEC-09")
+@pytest.mark.parametrize("method", ["session/new", "session/load", "session/resume"])
+@pytest.mark.parametrize("version", [1, 2])
+async def test_all_requests_that_open_sessions_are_checked(method: str, version: int) -> None:
+    async with serving(Recording, allow_mcp=()) as address, raw(address) as client:
+        await client.initialize(version)
+        answer = await client.request(method, sessionId="s", cwd="/", mcpServers=[STDIO])
+        assert answer["error"]["code"] == -32602, answer
+        assert "'shell'" in answer["error"]["message"]
+
+
+@requirement("R-SEC-09")
+@pytest.mark.parametrize(
+    ("options", "allowed"),
+    [
+        ({}, True),
+        ({"hosts": ("127.0.0.1", "localhost:8765")}, True),
+        ({"hosts": ("build-7.example",)}, False),
+        ({"hosts": ("0.0.0.0",)}, False),
+        ({"insecure": True, "token": None}, False),
+        ({"authenticate": lambda request: accord.Principal("ada"), "token": None}, False),
+        ({"hosts": ("build-7.example",), "allow_mcp": ("stdio",)}, True),
+        ({"allow_mcp": ()}, False),
+    ],
+)
+async def test_default_is_to_deny_if_others_are_served(
+    options: dict[str, Any], allowed: bool
+) -> None:
+    agent = Recording()
+    async with serving(agent, **options) as address:
+        answer = await new_session(address, STDIO)
+    assert ("result" in answer) is allowed, answer
+    assert agent.servers == (["shell"] if allowed else [])
+
+
+@requirement("R-SEC-09")
+@pytest.mark.parametrize(
+    ("allowed", "url", "passes"),
+    [
+        ("private", "http://10.0.0.1/", True),
+        ("10.0.0.1", "http://10.0.0.1:81/", True),
+        ("10.0.0.1:81", "http://10.0.0.1:81/", True),
+        ("10.0.0.1:81", "http://10.0.0.1/", False),
+        ("tools.invalid", "https://Tools.Invalid./mcp", True),
+        ("tools.invalid:443", "https://tools.invalid/mcp", True),
+        ("tools.invalid", "https://eviltools.invalid/", False),
+        ("tools.invalid", "https://tools.invalid@10.0.0.1/", False),
+        ("[fd00::1]", "http://[fd00::1]/", True),
+    ],
+)
+async def test_hosts_are_allowed_by_name(allowed: str, url: str, passes: bool) -> None:
+    async with serving(Recording, allow_mcp=(allowed,)) as address:
+        answer = await new_session(address, entry(url))
+        assert ("result" in answer) is passes, answer
+        assert (await new_session(address, STDIO))["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize("name", ["", "http://host", "host/path", "host:port", "user@", "a b/"])
+def test_setting_that_means_nothing_is_an_error(name: str) -> None:
+    with pytest.raises(ValueError, match="expected stdio, private or HOST"):
+        McpPolicy.of([name])
+
+
+@requirement("R-SEC-09")
+async def test_name_with_one_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(host: Any, port: Any, *_: Any, **__: Any) -> Any:
+        assert host == "rebinding.example"
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
+            for address in ("93.184.215.14", "10.0.0.1")
+        ]
+
+    async with serving(Recording, allow_mcp=()) as address, raw(address) as client:
+        await client.initialize()
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
+        url = "http://rebinding.example"
+        answer = await client.request("session/new", cwd="/", mcpServers=[entry(url)])
+        assert answer["error"]["code"] == -32602
+
+
+STDIO_TEXT = json.dumps(STDIO)
+
+
+@requirement("R-SEC-09")
+@pytest.mark.parametrize(
+    "params",
+    [
+        f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"mcpServers":[]}}',
+        f'{{"cwd":"/","mcpServers":[],"mcpServers":[{STDIO_TEXT}]}}',
+        f'{{"cwd":"/","mcp\\u0053ervers":[{STDIO_TEXT}]}}',
+        f'{{"cwd":"/","MCPServers":[{STDIO_TEXT}]}}',
+        f'{{"cwd":"/","mcp\u017fervers":[{STDIO_TEXT}]}}',
+        f'{{"cwd":"/","_meta":{{"options":{{"mcpServers":{{"x":{STDIO_TEXT}}}}}}}}}',
+        '{"cwd":"/","mcpServers":[{"name":"x","type":"http","url":"http://93.184.215.14",'
+        '"url":"http://10.0.0.1"}]}',
+        '{"cwd":"/","mcpServers":[{"name":"x","URL":"http://10.0.0.1"}]}',
+        f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"big":1e999}}',
+        f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"deep":{"[" * 5000}{"]" * 5000}}}',
+        f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"not":NaN}}',
+        f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"cut":',
+    ],
+)
+async def test_unusual_spelling_does_not_pass(tmp_path: Path, params: str) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text(ECHO)
+    async with (
+        serving([sys.executable, str(agent)], allow_mcp=()) as address,
+        raw(address) as client,
+    ):
+        await client.send(f'{{"jsonrpc":"2.0","id":7,"method":"session/new","params":{params}}}')
+        assert (await client.receive())["error"]["code"] in (-32600, -32602, -32700)
+        assert (await client.request("after"))["result"] == ["after"]
+
+
+@requirement("R-SEC-09")
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+async def test_message_with_line_ends_is_one_message_for_a_process(
+    tmp_path: Path, end: str
+) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text(ECHO)
+    inner = json.dumps({"jsonrpc": "2.0", "id": 8, "method": "smuggled"})
+    async with (
+        serving([sys.executable, str(agent)], allow_mcp=()) as address,
+        raw(address) as client,
+    ):
+        await client.send(f'{{"a":{end}{inner}{end}}}')
+        await client.send(f"[{end}{inner}{end}]")
+        pretty = f'{{"jsonrpc":"2.0",{end}"id":9,"method":"pretty"}}'
+        await client.send(pretty)
+        assert (await client.response(9))["result"] == ["pretty"]
+
+
+async def test_messages_keep_their_order_while_one_is_checked() -> None:
+    agent = Recording()
+    async with serving(agent, allow_mcp=()) as address, raw(address) as client:
+        await client.initialize()
+        new = {"cwd": "/", "mcpServers": [entry(PUBLIC.replace("93", "94")), STDIO]}
+        request = {"jsonrpc": "2.0", "method": "session/new", "params": new}
+        for number in range(100, 140):
+            await client.send({**request, "id": number})
+            listed = {"jsonrpc": "2.0", "id": -number, "method": "session/new"}
+            await client.send({**listed, "params": {"cwd": "/", "mcpServers": []}})
+        ids = [(await client.receive())["id"] for _ in range(80)]
+        assert ids == [sign * number for number in range(100, 140) for sign in (1, -1)]
+
+
+async def test_notification_that_names_servers_is_dropped(tmp_path: Path) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text(ECHO)
+    async with (
+        serving([sys.executable, str(agent)], allow_mcp=()) as address,
+        raw(address) as client,
+    ):
+        note = {"jsonrpc": "2.0", "method": "_x/set", "params": {"mcpServers": [STDIO]}}
+        await client.send(note)
+        assert (await client.request("after"))["result"] == ["after"]
