@@ -53,7 +53,7 @@ _Item: TypeAlias = Frame | _Refused | _End
 
 
 class GuardedTransport(Transport):
-    """Passes frames between another transport and its receiver as far as guards permit.
+    """Passes frames between another transport and its receiver if guards permit it.
 
     A request that a guard refuses is answered with its error; anything else that it refuses is
     dropped. Frames keep their order: while one is checked, later ones wait and reading pauses.

@@ -31,6 +31,7 @@ _PLAIN_URL = re.compile(
     r"([/?#][!-\[\]-~]*)?",
     re.ASCII | re.IGNORECASE,
 )
+_KINDS = ("stdio", "private")
 _KEY = "mcpservers"
 # Beginnings of spellings that a decoder may read as the key: any case, escapes, a long s,
 # and encodings in which every second byte is zero.
@@ -51,11 +52,8 @@ class McpPolicy(Struct, frozen=True):
     @staticmethod
     def of(allowed: Sequence[str]) -> McpPolicy:
         """Return the policy that allows `stdio`, `private` and hosts; raise `ValueError`."""
-        hosts: list[tuple[str, int | None]] = []
-        for name in allowed:
-            if name not in ("stdio", "private"):
-                hosts.append(_host_and_port(name))
-        return McpPolicy("stdio" in allowed, "private" in allowed, tuple(hosts))
+        hosts = tuple(_host_and_port(name) for name in allowed if name not in _KINDS)
+        return McpPolicy("stdio" in allowed, "private" in allowed, hosts)
 
     @property
     def allows_all(self) -> bool:
