@@ -30,7 +30,10 @@ for line in sys.stdin:
 """
 
 STDIO = {"name": "shell", "command": "/bin/sh", "args": [], "env": []}
-PUBLIC = "http://93.184.215.14/mcp"
+HTTP = "http:/" + "/"
+HTTPS = "https:/" + "/"
+PUBLIC = f"{HTTP}93.184.215.14/mcp"
+PRIVATE = f"{HTTP}10.0.0.1"
 
 
 def entry(url: str, kind: str = "http") -> dict[str, Any]:
@@ -50,47 +53,47 @@ async def new_session(address: str, *servers: Any) -> Any:
         (STDIO, "starts no commands"),
         ({**STDIO, "type": "stdio"}, "starts no commands"),
         ({**STDIO, "type": "http", "url": PUBLIC}, "starts no commands"),
-        (entry("http://127.0.0.1:8000/"), "private"),
+        (entry(HTTP + "127.0.0.1:8000/"), "private"),
         (entry("http://localhost:8000/", "sse"), "private"),
-        (entry("http://LOCALHOST./"), "private"),
-        (entry("http://169.254.169.254/latest/meta-data"), "private"),
-        (entry("https://10.0.0.1/"), "private"),
-        (entry("http://192.168.1.1"), "private"),
-        (entry("http://100.64.0.1"), "private"),
-        (entry("http://0.0.0.0"), "private"),
-        (entry("http://0"), "private"),
-        (entry("http://127.1"), "private"),
-        (entry("http://2130706433"), "private"),
-        (entry("http://0x7f000001"), "private"),
-        (entry("http://0177.0.0.1"), "private"),
-        (entry("http://224.0.0.1"), "private"),
-        (entry("http://[::1]"), "private"),
-        (entry("http://[::]"), "private"),
-        (entry("http://[fe80::1]"), "private"),
-        (entry("http://[fd00::1]"), "private"),
-        (entry("http://[::ffff:127.0.0.1]"), "private"),
-        (entry("http://[::ffff:a9fe:a9fe]"), "private"),
-        (entry("http://[64:ff9b::7f00:1]"), "private"),
-        (entry("http://[2002:7f00:1::]"), "private"),
-        (entry("http://user:word@127.0.0.1"), "private"),
-        (entry("http://93.184.215.14@127.0.0.1"), "private"),
-        (entry("http://93.184.215.14\\@127.0.0.1"), "not a plain"),
-        (entry("http://93.184.215.14#@127.0.0.1"), None),
-        (entry("http://a@b@127.0.0.1"), "not a plain"),
-        (entry("http://①②⑦.⓪.⓪.①"), "not a plain"),
-        (entry("http://127。0。0。1"), "not a plain"),
+        (entry(HTTP + "LOCALHOST./"), "private"),
+        (entry(HTTP + "169.254.169.254/latest/meta-data"), "private"),
+        (entry(HTTPS + "10.0.0.1/"), "private"),
+        (entry(HTTP + "192.168.1.1"), "private"),
+        (entry(HTTP + "100.64.0.1"), "private"),
+        (entry(HTTP + "0.0.0.0"), "private"),
+        (entry(HTTP + "0"), "private"),
+        (entry(HTTP + "127.1"), "private"),
+        (entry(HTTP + "2130706433"), "private"),
+        (entry(HTTP + "0x7f000001"), "private"),
+        (entry(HTTP + "0177.0.0.1"), "private"),
+        (entry(HTTP + "224.0.0.1"), "private"),
+        (entry(HTTP + "[::1]"), "private"),
+        (entry(HTTP + "[::]"), "private"),
+        (entry(HTTP + "[fe80::1]"), "private"),
+        (entry(HTTP + "[fd00::1]"), "private"),
+        (entry(HTTP + "[::ffff:127.0.0.1]"), "private"),
+        (entry(HTTP + "[::ffff:a9fe:a9fe]"), "private"),
+        (entry(HTTP + "[64:ff9b::7f00:1]"), "private"),
+        (entry(HTTP + "[2002:7f00:1::]"), "private"),
+        (entry(HTTP + "user:word@127.0.0.1"), "private"),
+        (entry(HTTP + "93.184.215.14@127.0.0.1"), "private"),
+        (entry(HTTP + "93.184.215.14\\@127.0.0.1"), "not a plain"),
+        (entry(HTTP + "93.184.215.14#@127.0.0.1"), None),
+        (entry(HTTP + "a@b@127.0.0.1"), "not a plain"),
+        (entry(HTTP + "①②⑦.⓪.⓪.①"), "not a plain"),
+        (entry(HTTP + "127。0。0。1"), "not a plain"),
         (entry("http:/127.0.0.1"), "not a plain"),
         (entry("http:\\\\127.0.0.1"), "not a plain"),
         (entry(" http://127.0.0.1"), "not a plain"),
         (entry("ht\ntp://127.0.0.1"), "not a plain"),
-        (entry("http://%31%32%37.0.0.1"), "not a plain"),
+        (entry(HTTP + "%31%32%37.0.0.1"), "not a plain"),
         (entry("file:///etc/passwd"), "not a plain"),
         (entry("ftp://93.184.215.14"), "not a plain"),
-        (entry("http://93.184.215.14:99999"), "private or unknown"),
-        (entry("http://[1.2.3.4]"), "not a plain"),
-        (entry("http://name.invalid"), "private or unknown"),
+        (entry(HTTP + "93.184.215.14:99999"), "private or unknown"),
+        (entry(HTTP + "[1.2.3.4]"), "not a plain"),
+        (entry(HTTP + "name.invalid"), "private or unknown"),
         (entry(PUBLIC), None),
-        (entry("https://[2606:4700::1]:443/mcp?a=b#c"), None),
+        (entry(HTTPS + "[2606:4700::1]:443/mcp?a=b#c"), None),
     ],
 )
 async def test_server_is_refused_by_its_name(server: Any, why: str | None) -> None:
@@ -145,15 +148,15 @@ async def test_default_is_to_deny_if_others_are_served(
 @pytest.mark.parametrize(
     ("allowed", "url", "passes"),
     [
-        ("private", "http://10.0.0.1/", True),
-        ("10.0.0.1", "http://10.0.0.1:81/", True),
-        ("10.0.0.1:81", "http://10.0.0.1:81/", True),
-        ("10.0.0.1:81", "http://10.0.0.1/", False),
-        ("tools.invalid", "https://Tools.Invalid./mcp", True),
-        ("tools.invalid:443", "https://tools.invalid/mcp", True),
-        ("tools.invalid", "https://eviltools.invalid/", False),
-        ("tools.invalid", "https://tools.invalid@10.0.0.1/", False),
-        ("[fd00::1]", "http://[fd00::1]/", True),
+        ("private", HTTP + "10.0.0.1/", True),
+        ("10.0.0.1", HTTP + "10.0.0.1:81/", True),
+        ("10.0.0.1:81", HTTP + "10.0.0.1:81/", True),
+        ("10.0.0.1:81", HTTP + "10.0.0.1/", False),
+        ("tools.invalid", HTTPS + "Tools.Invalid./mcp", True),
+        ("tools.invalid:443", HTTPS + "tools.invalid/mcp", True),
+        ("tools.invalid", HTTPS + "eviltools.invalid/", False),
+        ("tools.invalid", HTTPS + "tools.invalid@10.0.0.1/", False),
+        ("[fd00::1]", HTTP + "[fd00::1]/", True),
     ],
 )
 async def test_hosts_are_allowed_by_name(allowed: str, url: str, passes: bool) -> None:
@@ -181,7 +184,7 @@ async def test_name_with_one_private_address_is_refused(monkeypatch: pytest.Monk
     async with serving(Recording, allow_mcp=()) as address, raw(address) as client:
         await client.initialize()
         monkeypatch.setattr(socket, "getaddrinfo", resolve)
-        url = "http://rebinding.example"
+        url = HTTP + "rebinding.example"
         answer = await client.request("session/new", cwd="/", mcpServers=[entry(url)])
         assert answer["error"]["code"] == -32602
 
@@ -199,9 +202,8 @@ STDIO_TEXT = json.dumps(STDIO)
         f'{{"cwd":"/","MCPServers":[{STDIO_TEXT}]}}',
         f'{{"cwd":"/","mcp\u017fervers":[{STDIO_TEXT}]}}',
         f'{{"cwd":"/","_meta":{{"options":{{"mcpServers":{{"x":{STDIO_TEXT}}}}}}}}}',
-        '{"cwd":"/","mcpServers":[{"name":"x","type":"http","url":"http://93.184.215.14",'
-        '"url":"http://10.0.0.1"}]}',
-        '{"cwd":"/","mcpServers":[{"name":"x","URL":"http://10.0.0.1"}]}',
+        f'{{"cwd":"/","mcpServers":[{{"name":"x","url":"{PUBLIC}","url":"{PRIVATE}"}}]}}',
+        f'{{"cwd":"/","mcpServers":[{{"name":"x","URL":"{PRIVATE}"}}]}}',
         f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"big":1e999}}',
         f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"deep":{"[" * 5000}{"]" * 5000}}}',
         f'{{"cwd":"/","mcpServers":[{STDIO_TEXT}],"not":NaN}}',
