@@ -55,6 +55,10 @@ if TYPE_CHECKING:
         UserText as UserText,
     )
     from accord.client.message import Message as Message
+    from accord.client.reconnect import (
+        ConnectionChange as ConnectionChange,
+        Reconnect as Reconnect,
+    )
     from accord.client.session import (
         ClientSession as ClientSession,
         SubagentSession as SubagentSession,
@@ -118,6 +122,7 @@ else:
                 "TitleChanged ToolCall UnknownUpdate UpdatedAtChanged UsageChanged UserText"
             ),
             "accord.client.message": "Message",
+            "accord.client.reconnect": "ConnectionChange Reconnect",
             "accord.client.session": "ClientSession SubagentSession",
             "accord.client.transcript": "Transcript",
             "accord.client.turn": "ClientTurn",

@@ -31,6 +31,7 @@ __all__ = (
     "StartError",
     "StoreUnavailable",
     "TransportError",
+    "TurnInterrupted",
     "UnsupportedVersion",
     "VersionNotOffered",
 )
@@ -278,6 +279,33 @@ class ConnectionLost(TransportError):
         super().__init__(message)
         self.exit_status = exit_status
         self.stderr = stderr
+
+
+class TurnInterrupted(ConnectionLost):
+    """The connection was lost during a turn, and then established again.
+
+    `in_history` is whether the agent's history contains the prompt, `agent_works` whether the
+    agent still works on it; both are None if it is not known. Nothing was sent again.
+    """
+
+    def __init__(
+        self, loss: str, *, in_history: bool | None = None, agent_works: bool | None = None
+    ) -> None:
+        history = {
+            True: "the agent's history contains the prompt",
+            False: "the agent's history does not contain the prompt",
+            None: "it is not known whether the agent has received the prompt",
+        }[in_history]
+        works = {
+            True: "and the agent still works",
+            False: "and the agent does not work any more",
+            None: "and the agent may still work on it",
+        }[agent_works]
+        super().__init__(
+            f"{loss.rstrip('.')}; the connection was established again: {history}, {works}"
+        )
+        self.in_history = in_history
+        self.agent_works = agent_works
 
 
 class StartError(TransportError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from copy import copy
+from typing import Any, ClassVar, Self
 
 from msgspec import Struct
 
@@ -130,6 +131,12 @@ class AgentAdapter:
 
     def __init__(self, remote: Any) -> None:
         self.remote = remote  # the `RemoteAgent` of the version
+
+    def on(self, remote: Any) -> Self:
+        """Return an adapter of the same agent that calls it by another `RemoteAgent`."""
+        other = copy(self)
+        other.remote = remote
+        return other
 
     @property
     def info(self) -> Implementation:

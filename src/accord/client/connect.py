@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
@@ -43,6 +44,7 @@ from accord.version import ProtocolVersion, __version__
 
 if TYPE_CHECKING:
     from accord import v1, v2
+    from accord.client.reconnect import Reconnect
     from accord.roles.binding import Role
     from accord.roles.remote import Remote
 
@@ -71,6 +73,7 @@ class ConnectOptions(TypedDict, total=False):
     token: str | None
     insecure: bool
     ca_file: StrPath | None
+    reconnect: bool | Reconnect
     limits: Limits | None
     observers: Sequence[Observer]
     versions: Iterable[ProtocolVersion]
@@ -99,6 +102,7 @@ async def connect(
     token: str | None = None,
     insecure: bool = False,
     ca_file: StrPath | None = None,
+    reconnect: bool | Reconnect = False,
     limits: Limits | None = None,
     observers: Sequence[Observer] = (),
     versions: Iterable[ProtocolVersion] = (1, 2),
@@ -125,6 +129,11 @@ async def connect(
     `token` and `ca_file` are for a URL: the token is sent as `Authorization: Bearer`, the file has
     the certificates to trust. A token is sent unencrypted to another machine only if `insecure`.
 
+    With `reconnect`, a lost connection is established again, and the open sessions are loaded or
+    resumed: their transcripts continue. Requests in progress fail, new ones wait. A running turn
+    ends with `TurnInterrupted`, unless a v2 agent reports its state. If the agent cannot be
+    reached again, everything ends with `ConnectionLost`.
+
     Raises `TransportError` if the agent cannot be started or reached, `UnsupportedVersion` if it
     supports none of `versions`, `RequestError` if it refuses `initialize`, and `TimeoutError` if
     it does not respond within `initialize_timeout_s`.
@@ -149,22 +158,38 @@ async def connect(
     def role(version: ProtocolVersion) -> roles.LazyRole[Remote]:
         return roles.LazyRole(version, lambda: _classes(version)[0](handlers, client_info))
 
-    async with roles.connect(
-        transport,
-        *map(role, set(versions)),
-        limits=limits,
-        observers=observers,
-        initialize_timeout_s=initialize_timeout_s,
-    ) as remote:
+    def connection(
+        versions: Iterable[ProtocolVersion],
+    ) -> AbstractAsyncContextManager[Remote]:
+        return roles.connect(
+            transport,
+            *map(role, set(versions)),
+            limits=limits,
+            observers=observers,
+            initialize_timeout_s=initialize_timeout_s,
+        )
+
+    if reconnect and isinstance(transport, Transport):
+        raise TypeError("connect(reconnect=…): expected a URL or a function, got a transport")
+    async with connection(versions) as remote:
         adapter = _classes(remote.spec.version)[1](remote)
         remote.connection.flow.reads_others = handlers.reads_others
-        watching = asyncio.create_task(_watch(remote, handlers), name="accord watch")
+        if reconnect:
+            from accord.client.reconnect import Reconnect, Reconnector
+
+            settings = reconnect if isinstance(reconnect, Reconnect) else Reconnect()
+            again = partial(connection, (remote.spec.version,))
+            watch = Reconnector(settings, adapter, handlers, again, initialize_timeout_s).run()
+        else:
+            watch = _watch(remote, handlers)
+        watching = asyncio.create_task(watch, name="accord watch")
         try:
             yield ConnectedAgent(adapter, handlers)
         finally:
             watching.cancel()
             handlers.end(ConnectionClosed("The connection was closed"))
             await handlers.aclose()
+            await asyncio.wait([watching])
 
 
 def _classes(

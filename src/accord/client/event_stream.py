@@ -257,6 +257,12 @@ class SessionEventStream:
         self._listeners.append(queue)
         return queue
 
+    def move(self, backlogs: Backlogs) -> None:
+        """Count the queued events on a new connection."""
+        for queue in (self.queue, *self._listeners):
+            if queue is not None:
+                queue.backlog.move(backlogs)
+
     def unsubscribe(self, queue: EventQueue) -> None:
         """End a queue of `subscribe`."""
         queue.end()

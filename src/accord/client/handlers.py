@@ -20,6 +20,7 @@ from accord.client.events import PermissionDecided, PermissionRequest, Subagent
 from accord.client.files import ClientFiles, restrict_to_parent
 from accord.client.permissions import Policy, chain, choose, policies_of
 from accord.client.terminals import ClientTerminals
+from accord.client.transcript import Transcript
 from accord.client.url_pages import OpenUrlElicitations
 from accord.connection.flood_log import FloodLog
 from accord.errors import MethodNotFound, ResourceNotFound
@@ -147,6 +148,30 @@ class ClientHandlers:
             subagents.append(child)
             session_id = parent.session_id
         return setup, subagents[::-1]
+
+    def begin_replay(self, session_id: str, read: UpdateReader) -> dict[str, SessionEventStream]:
+        """Keep the updates of a session and its subagents apart until `end_replay`.
+
+        Return the event streams by session id.
+        """
+        held: dict[str, SessionEventStream] = {}
+        replayed = [session_id]
+        while replayed:
+            key = replayed.pop()
+            if key not in held and (stream := self.event_streams.get(key)) is not None:
+                held[key] = stream
+                self._new_stream(key, read)
+                replayed += stream.transcript.subagents
+        return held
+
+    def end_replay(
+        self, held: dict[str, SessionEventStream]
+    ) -> list[tuple[SessionEventStream, Transcript]]:
+        """Restore event streams; return each with what was replayed. A second call does nothing."""
+        replayed = [(stream, self.event_streams[key].transcript) for key, stream in held.items()]
+        self.event_streams.update(held)
+        held.clear()
+        return replayed
 
     async def close_session(self, session_id: str) -> None:
         """Stop the terminals of a closed session, and drop the session."""

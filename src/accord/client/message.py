@@ -13,7 +13,7 @@ from accord.client.events import Role
 from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock, text_of
 
-__all__ = ("AgentText", "Message", "merge_texts")
+__all__ = ("AgentText", "Message", "continuation", "merge_texts")
 
 _MAX_REPR_CHARS = 60  # in a repr
 _MAX_PARTS = 1024  # chunks of a message before they are joined
@@ -34,6 +34,22 @@ def merge_texts(contents: Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
     if text := "".join(texts):
         whole.append(text)
     return tuple(whole)
+
+
+def continuation(
+    old: tuple[ContentBlock, ...], new: tuple[ContentBlock, ...]
+) -> tuple[ContentBlock, ...] | None:
+    """Return the part of new content that continues the old, None if it does not continue it."""
+    if new[: len(old)] == old:
+        # Text behind text would be one text.
+        return new[len(old) :]
+    *before, last = old
+    if len(new) < len(old) or new[: len(before)] != tuple(before):
+        return None
+    further = new[len(before)]
+    if isinstance(last, str) and isinstance(further, str) and further.startswith(last):
+        return (further[len(last) :], *new[len(old) :])
+    return None
 
 
 class Message:

@@ -35,7 +35,7 @@ from accord.client.message import AgentText, Message
 from accord.text.excerpt import excerpt
 from accord.types.session import AvailableCommand, ContextUsage, SelectOption, SessionOption
 
-__all__ = ("Item", "TerminalTranscript", "Transcript")
+__all__ = ("Item", "TerminalTranscript", "Transcript", "message_events")
 
 _TEXT_EVENTS: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
     "agent": Text,
@@ -369,7 +369,7 @@ class Transcript:
         """Return the shortest list of events that results in this transcript."""
         for item in self.items:
             if isinstance(item, Message):
-                yield from _message_events(item)
+                yield from message_events(item)
             else:
                 yield item
         yield from self.plans.values()
@@ -425,7 +425,8 @@ class Transcript:
         )
 
 
-def _message_events(message: Message) -> Iterator[Event]:
+def message_events(message: Message) -> Iterator[Event]:
+    """Return the shortest list of events that results in a message."""
     role, message_id = message.role, message.id
     content = message.content
     if not content:

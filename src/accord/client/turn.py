@@ -25,6 +25,7 @@ from accord.errors import (
     LocalProtocolError,
     RequestError,
     TransportError,
+    TurnInterrupted,
 )
 from accord.rules.quirks import tolerates
 from accord.text.excerpt import excerpt
@@ -41,7 +42,8 @@ class ClientTurn:
 
     Leaving the block waits for the end of the turn. Leaving it by an exception cancels the turn
     first. Iterating raises `RequestError` if the agent fails, and `TransportError` if the
-    connection ends. Leaving the block raises the same error if it was not raised before.
+    connection ends: `TurnInterrupted` if it was established again. Leaving the block raises the
+    same error if it was not raised before.
     """
 
     def __init__(
@@ -298,7 +300,9 @@ class ClientTurn:
             error = InternalError("The agent failed without giving a reason")
         self.stop_reason, self.token_usage, self.error = stop_reason, ended.token_usage, error
         self.meta = ended.meta
-        if not self._adapter.echoes_prompts and not isinstance(error, TransportError):
+        if not self._adapter.echoes_prompts and (
+            isinstance(error, TurnInterrupted) or not isinstance(error, TransportError)
+        ):
             self._stream.publish(
                 StateChanged(
                     state="idle",

@@ -108,6 +108,13 @@ class Backlog:
         if self.is_full:
             self._backlogs.leave(self)
 
+    def move(self, backlogs: Backlogs) -> None:
+        """Count the waiting messages on another connection."""
+        self.ignore()
+        self._backlogs.size_bytes -= self.size_bytes
+        self._backlogs = backlogs
+        backlogs.size_bytes += self.size_bytes
+
     def clear(self) -> None:
         """Count no message as waiting."""
         self._backlogs.size_bytes -= self.size_bytes

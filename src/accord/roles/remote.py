@@ -61,6 +61,11 @@ class Remote:
         self._closed = closed_methods(self.spec.methods, capabilities)
         self._closed_variants = closed_variants(self.spec.variant_gates, capabilities)
 
+    def adopt(self, other: Remote) -> None:
+        """Take over what another `Remote` of this version knows, apart from its connection."""
+        self.initialized = other.initialized
+        self.set_capabilities(other._capabilities)
+
     def supports(self, call: str) -> bool:
         """Return True if the two sides have the capability that a method needs."""
         method = self._methods.get(call)

@@ -22,7 +22,7 @@ from accord.client.events import (
     ToolCall,
     UnknownUpdate,
 )
-from accord.client.message import merge_texts
+from accord.client.message import continuation, merge_texts
 from accord.client.shared_sequence import appended
 from accord.client.shared_updates import (
     locations_from_wire,
@@ -33,7 +33,6 @@ from accord.client.shared_updates import (
 )
 from accord.client.shared_updates import state_from_wire as read_state
 from accord.client.transcript import Transcript
-from accord.types.content import ContentBlock
 from accord.types.convert_v2 import content_from_wire, tool_content_from_wire
 from accord.types.session import AvailableCommand, SessionOption
 from accord.wire.base import UNSET, Unknown
@@ -70,28 +69,12 @@ def _message(role: Role) -> UpdateReader:
             return MessageReplaced(role, message_id, ()) if known is None else None
         new = merge_texts(map(content_from_wire, update.content or ()))
         old = () if known is None else known.content
-        more = _continuation(old, new)
+        more = continuation(old, new)
         if more is None or (known is None and not new):
             return MessageReplaced(role, message_id, new)
         return tuple(message_event(content, role, message_id) for content in more) or None
 
     return read_message
-
-
-def _continuation(
-    old: tuple[ContentBlock, ...], new: tuple[ContentBlock, ...]
-) -> tuple[ContentBlock, ...] | None:
-    """Return the part of new content that continues the old, None if it does not continue it."""
-    if new[: len(old)] == old:
-        # Text behind text would be one text.
-        return new[len(old) :]
-    *before, last = old
-    if len(new) < len(old) or new[: len(before)] != tuple(before):
-        return None
-    further = new[len(before)]
-    if isinstance(last, str) and isinstance(further, str) and further.startswith(last):
-        return (further[len(last) :], *new[len(old) :])
-    return None
 
 
 # Tool calls and terminals.

@@ -1,0 +1,85 @@
+"""The connection of a client that reconnects, as its `Remote` uses it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from accord.connection.connection import Connection
+from accord.errors import TransportError, TurnInterrupted
+
+__all__ = ("ConnectionGate",)
+
+
+class ConnectionGate:
+    """Passes calls to the current connection; while there is none, they wait.
+
+    Calls in progress fail with their connection, and nothing is sent again. Only a prompt fails
+    later, once the connection is established again and the state of its turn is known.
+    Everything else is that of the current connection.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.interrupted: dict[Any, TurnInterrupted] = {}
+        """By session, how its turn was interrupted by the last loss."""
+        self._decided = asyncio.Event()  # the gate is open, or failed
+        self._decided.set()
+        self._error: TransportError | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.connection, name)
+
+    def shut(self) -> None:
+        """Let calls wait: the connection was lost."""
+        self._decided.clear()
+
+    def open(self, connection: Connection) -> None:
+        """Continue with a new connection."""
+        self.connection = connection
+        self._decided.set()
+
+    def fail(self, error: TransportError) -> None:
+        """Fail all calls, also those that wait."""
+        self._error = error
+        self._decided.set()
+
+    async def _current(self) -> Connection:
+        while True:
+            if self._error is None and self.connection.has_ended:
+                self.shut()  # before the loss was handled
+            await self._decided.wait()
+            if self._error is not None:
+                raise self._error
+            if not self.connection.has_ended:
+                return self.connection
+
+    async def call(
+        self,
+        method: str,
+        params: Any,
+        decode: Callable[[bytes | Raw], Any],
+        *,
+        session: Any = None,
+    ) -> Any:
+        """Send a request, as `Connection.call` does."""
+        connection = await self._current()
+        try:
+            return await connection.call(method, params, decode, session=session)
+        except TransportError:
+            if method != "session/prompt":
+                raise
+            await self._current()
+            if (interrupted := self.interrupted.get(session)) is not None:
+                raise interrupted from None
+            raise
+
+    async def notify(self, method: str, params: Any) -> None:
+        """Send a notification, as `Connection.notify` does."""
+        connection = await self._current()
+        await connection.notify(method, params)

@@ -1,0 +1,269 @@
+"""Compares what a client has of a session with the agent's replay, to find what it missed.
+
+A replay writes the history in another way than the live updates: texts are merged, tool calls have
+their last state, thoughts may be left out, and message ids may be new or missing. So the two
+transcripts are aligned in order: entities by their ids, other messages by their content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
+
+from accord.client.events import (
+    AgentTerminal,
+    CommandsChanged,
+    Compaction,
+    Event,
+    MessageReplaced,
+    ModeChanged,
+    OptionsChanged,
+    SessionMessage,
+    TerminalOutputChunk,
+    TitleChanged,
+    ToolCall,
+    UpdatedAtChanged,
+    UsageChanged,
+)
+from accord.client.message import Message, continuation
+from accord.client.transcript import Item, Transcript, message_events
+from accord.types.content import ContentBlock, text_of
+
+__all__ = ("Missed", "missed_events")
+
+_FINAL = frozenset({"completed", "failed", "cancelled"})
+_OTHER_FIELDS = frozenset({"id", "meta", "changed"})
+
+
+class Missed(Struct, frozen=True):
+    """What a client missed, and whether the replay contains its last prompt (None: unknown)."""
+
+    events: tuple[Event, ...]
+    has_prompt: bool | None
+
+
+def missed_events(held: Transcript, replayed: Transcript, turn_start: int) -> Missed:
+    """Return the events that turn what the client holds into what the agent has replayed.
+
+    The events of the conversation follow what both sides have. What the replay lacks stays: an
+    agent may store less than it has sent. `turn_start` is the index of the first item of the last
+    turn in `held`.
+    """
+    aligned = _Alignment(held.items, replayed.items)
+    for item in replayed.items:
+        aligned.add(item)
+    events = [*aligned.missed(), *_settings(held, replayed)]
+    return Missed(tuple(events), aligned.has_prompt(turn_start) if replayed.items else None)
+
+
+class _Alignment:
+    """Finds each replayed item among the held ones, in order."""
+
+    def __init__(self, held: Sequence[Item], replayed: Sequence[Item]) -> None:
+        self._held = held
+        self._places = {key: place for place, item in enumerate(held) if (key := _key(item))}
+        self._replayed_keys = {key for item in replayed if (key := _key(item))}
+        self._next = 0  # the first held item that a message without an id can be
+        self._matched: set[int] = set()
+        # The rest of a held message: the replay can divide one message into several.
+        self._rest: tuple[Message, tuple[ContentBlock, ...]] | None = None
+        self._changes: list[Event] = []  # of held items with ids, wherever they are
+        self._tail: list[Event] = []  # after the last held item
+        self._new_prompt = False
+
+    def missed(self) -> list[Event]:
+        """Return what is not held.
+
+        An unknown item before a known one was not missed, because updates arrive in order: the
+        agent only writes its history in another way.
+        """
+        return [*self._changes, *self._tail]
+
+    def has_prompt(self, turn_start: int) -> bool:
+        """Return whether the replay contains the prompt of the turn that began at this place."""
+        return self._new_prompt or any(
+            place >= turn_start and _is_prompt(self._held[place]) for place in self._matched
+        )
+
+    def add(self, item: Item) -> None:
+        """Find the next replayed item."""
+        place = self._places.get(_key(item) or ("", ""))
+        if place is not None:
+            self._found(place)
+            known = self._held[place]
+            if isinstance(known, Message):
+                assert isinstance(item, Message)
+                self._changes += _message_changes(known, item)
+            elif (changed := _changed(known, item)) is not None:
+                self._changes.append(changed)
+        elif not isinstance(item, Message):
+            self._rest = None
+            self._tail.append(_new(item))
+        elif not self._find_by_content(item):
+            self._rest = None
+            self._new_prompt = self._new_prompt or item.role == "user"
+            self._tail += message_events(item)
+
+    def _found(self, place: int) -> None:
+        self._matched.add(place)
+        self._next = max(self._next, place + 1)
+        self._rest = None
+        self._tail.clear()
+        self._new_prompt = False
+
+    def _find_by_content(self, item: Message) -> bool:
+        content = item.content
+        if not content:
+            return True
+        if self._rest is not None and self._rest[0].role == item.role:
+            message, rest = self._rest
+            if (more := continuation(content, rest)) is not None:
+                self._rest = (message, more) if more else None
+                return True
+            if (more := continuation(rest, content)) is not None:
+                self._rest = None
+                self._tail = list(_appended(message, more))
+                return True
+        for place in range(self._next, len(self._held)):
+            message = self._candidate(place, item.role)
+            if message is None:
+                continue
+            if (more := continuation(message.content, content)) is not None:
+                self._found(place)
+                self._match_rest(message, more)
+                return True
+            if (more := continuation(content, message.content)) is not None:
+                self._found(place)
+                self._rest = (message, more)
+                return True
+            if item.role == "user" and _is_rewritten(message, item):
+                self._found(place)
+                return True
+        return False
+
+    def _match_rest(self, message: Message, rest: tuple[ContentBlock, ...]) -> None:
+        """Find the rest of a replayed message in the held ones: the replay can merge several."""
+        while rest and (place := self._following(message.role)) is not None:
+            following = self._candidate(place, message.role)
+            assert following is not None
+            if (more := continuation(following.content, rest)) is not None:
+                self._found(place)
+                message, rest = following, more
+            elif (more := continuation(rest, following.content)) is not None:
+                self._found(place)
+                self._rest = (following, more)
+                return
+            else:
+                break
+        self._tail = list(_appended(message, rest))
+
+    def _following(self, role: str) -> int | None:
+        """Return the place of the next message of a role, before any item that was replayed."""
+        for place in range(self._next, len(self._held)):
+            if self._candidate(place, role) is not None:
+                return place
+            if _key(self._held[place]) in self._replayed_keys:
+                return None
+        return None
+
+    def _candidate(self, place: int, role: str) -> Message | None:
+        """Return the held message at a place if its content can identify it."""
+        item = self._held[place]
+        if not isinstance(item, Message) or item.role != role or not item.content:
+            return None
+        return None if _key(item) in self._replayed_keys else item
+
+
+def _key(item: Item) -> tuple[str, str] | None:
+    if isinstance(item, Message):
+        return None if item.id is None else (item.role, item.id)
+    return type(item).__name__, item.id
+
+
+def _is_prompt(item: Item) -> bool:
+    return isinstance(item, Message) and item.role == "user"
+
+
+def _is_rewritten(held: Message, replayed: Message) -> bool:
+    """Return whether the agent has stored a prompt with more or less around it."""
+    ours, theirs = text_of(held.content).strip(), text_of(replayed.content).strip()
+    return bool(ours and theirs) and (ours in theirs or theirs in ours)
+
+
+def _appended(message: Message, content: Sequence[ContentBlock]) -> Iterator[Event]:
+    """Return the events that append content to a message."""
+    if content:
+        more = Message(message.role, message.id)
+        more.replace(tuple(content))
+        yield from message_events(more)
+
+
+def _message_changes(held: Message, replayed: Message) -> Iterator[Event]:
+    """Return the events that give a message the replayed content, unless more of it is held."""
+    content = replayed.content
+    if (more := continuation(held.content, content)) is not None:
+        yield from _appended(held, more)
+    elif continuation(content, held.content) is None:
+        assert held.id is not None, "found by its id"
+        yield MessageReplaced(held.role, held.id, content)
+
+
+def _new(item: ToolCall | Compaction | SessionMessage) -> Event:
+    return (_changed(ToolCall(id=item.id), item) or item) if isinstance(item, ToolCall) else item
+
+
+def _changed(held: Any, replayed: Any) -> Any:
+    """Return the replayed state of an entity, or None if it contains nothing new.
+
+    A replay can omit details, and a final status is kept.
+    """
+    changes: dict[str, Any] = {}
+    for field in fields(replayed):
+        value = getattr(replayed, field.name)
+        if field.name not in _OTHER_FIELDS and value not in (
+            getattr(held, field.name),
+            field.default,
+        ):
+            changes[field.name] = value
+    if getattr(held, "status", None) in _FINAL and changes.get("status") not in _FINAL:
+        changes.pop("status", None)
+    if not changes:
+        return None
+    if isinstance(held, ToolCall):
+        return replace(held, **changes, changed=tuple(changes))
+    return replace(held, **changes)
+
+
+def _settings(held: Transcript, replayed: Transcript) -> Iterator[Event]:
+    """Return the changes of everything but the conversation."""
+    for plan_id, plan in replayed.plans.items():
+        if held.plans.get(plan_id) != plan:
+            yield plan
+    if replayed.options and replayed.options != held.options:
+        yield OptionsChanged(replayed.options)
+    if replayed.mode is not None and not replayed.options and replayed.mode != held.mode:
+        yield ModeChanged(replayed.mode)
+    if replayed.commands and replayed.commands != held.commands:
+        yield CommandsChanged(replayed.commands)
+    for terminal_id, shell in replayed.terminals.items():
+        known = held.terminals.get(terminal_id)
+        if shell.terminal != (AgentTerminal(id=terminal_id) if known is None else known.terminal):
+            yield shell.terminal
+        output = b"" if known is None else bytes(known.output)
+        if shell.output.startswith(output):
+            if more := bytes(shell.output[len(output) :]):
+                yield TerminalOutputChunk(terminal_id, more)
+        elif not output.endswith(bytes(shell.output)):  # a replay can have only the end
+            yield TerminalOutputChunk(terminal_id, bytes(shell.output), replaces=True)
+    if replayed.usage is not None and replayed.usage != held.usage:
+        yield UsageChanged(replayed.usage)
+    if replayed.title is not None and replayed.title != held.title:
+        yield TitleChanged(replayed.title)
+    if replayed.updated_at is not None and replayed.updated_at != held.updated_at:
+        yield UpdatedAtChanged(replayed.updated_at)
+    for session_id, subagent in replayed.subagents.items():
+        if held.subagents.get(session_id) != subagent:
+            yield subagent
