@@ -131,6 +131,7 @@ SEAMS = {
     "accord.errors": "the search in the data of an error: it needs `json`",
     "accord.jsonrpc.head": "the head of an oversized frame: it needs `json`",
     "accord.script_agent.agent": "the commands, which `initialize` does not need",
+    "accord.transports.cookies": "the dates of cookies that expire: they are rare",
     "accord.transports.registry": "the transport for a URL",
     "accord.types.git_patch": "`difflib`, for text that has changed",
     "accord.v1": "the roles: the types need no event loop",

@@ -55,6 +55,7 @@ NES_RULES = "accord.nes.conformance"
 EXTRAS = {
     "accord.agent.store.postgres": {"asyncpg"},
     "accord.remote.server": {"hypercorn"},
+    "accord.transports.http_client": {"httpx2"},
     "accord.transports.websocket": {"websockets"},
     "accord.cli": {"click", "markdown_it", "platformdirs", "rich"},
     "accord_conformance.cli": {"click", "rich"},

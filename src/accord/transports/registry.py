@@ -6,11 +6,14 @@ import os
 import re
 from collections.abc import Callable
 from importlib import import_module
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
 from accord.transports.base import TransportFactory
+
+if TYPE_CHECKING:
+    from accord.transports.cookies import CookieStore
 
 __all__ = ("RemoteOptions", "UrlOpener", "is_url", "register_scheme", "transport_for_url")
 
@@ -19,22 +22,29 @@ class RemoteOptions(Struct, frozen=True, kw_only=True):
     """How to reach a remote agent.
 
     `token` is sent as `Authorization: Bearer`. `insecure` allows to send it unencrypted to
-    another machine. `ca_file` has the certificates to trust instead of the system's.
+    another machine. `ca_file` has the certificates to trust instead of the system's. `cookies`
+    keeps the cookies of the server for several connections. `trust_env` uses the proxies that the
+    environment names. `h2c` is for `http://` servers that are known to understand HTTP/2.
     """
 
     token: str | None = None
     insecure: bool = False
     ca_file: str | os.PathLike[str] | None = None
+    cookies: CookieStore | None = None
+    trust_env: bool = False
+    h2c: bool = False
 
 
 UrlOpener: TypeAlias = Callable[[str, RemoteOptions], TransportFactory]
 
-_EXTRA = {"websockets"}  # what the extra `remote` installs
+_EXTRA = {"websockets", "httpx2", "h2"}  # what the extra `remote` installs
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 # By scheme: a function, or where to import it from, as "package.module:function".
 _openers: dict[str, UrlOpener | str] = {
     "ws": "accord.transports.websocket:websocket",
     "wss": "accord.transports.websocket:websocket",
+    "http": "accord.transports.http:http",
+    "https": "accord.transports.http:http",
 }
 
 

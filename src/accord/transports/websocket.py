@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import structs
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed as Closed
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
@@ -19,6 +20,8 @@ from websockets.frames import Opcode
 from accord.errors import ConnectionLost, TransportError
 from accord.text.excerpt import excerpt, one_line
 from accord.transports.base import HIGH_BYTES, Frame, TransportFactory
+from accord.transports.cookies import CookieStore
+from accord.transports.http_status import advice_for, redirect_error, where
 from accord.transports.messages import MessageTransport
 from accord.transports.registry import RemoteOptions
 from accord.transports.remote_address import REMOTE_FRAME_BYTES, login_headers, remote_url
@@ -30,17 +33,8 @@ log: logging.Logger = logging.getLogger("accord.transports.websocket")
 HANDSHAKE_S = 10.0  # R-WS-15
 PING_S = 20.0  # between two pings, and for the answer (R-WS-14)
 
+_NO_WEBSOCKET = "the server does not accept WebSocket connections here"
 _DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
-
-_ADVICE = {
-    401: "the server needs a token: pass token=…, --token-file or ACCORD_TOKEN",
-    403: "the server does not allow this client",
-    404: "there is no agent at this path",
-    421: "the server does not serve this host name",
-    426: "the server does not accept WebSocket connections here",
-    429: "the server limits connections: try again later",
-    503: "the server accepts no more connections: try again later",
-}
 
 
 def websocket(
@@ -57,6 +51,8 @@ def websocket(
     must not be used.
     """
     options = options or RemoteOptions()
+    if options.cookies is None:  # transports of one factory share the cookies
+        options = structs.replace(options, cookies=CookieStore())
     address = remote_url(url, options)
     if urlsplit(address).scheme.lower() not in ("ws", "wss"):
         raise ValueError(f"Expected a URL with ws or wss, got {excerpt(url)!r}")
@@ -87,6 +83,7 @@ class WebSocketTransport(MessageTransport):
         super().__init__(frame_bytes=frame_bytes)
         self._url = url
         self._options = options
+        self._cookies = options.cookies or CookieStore()
         self._ping_interval_s = ping_interval_s
         self._ping_timeout_s = ping_timeout_s
         self._socket: _Connection | None = None
@@ -97,30 +94,34 @@ class WebSocketTransport(MessageTransport):
         secure: dict[str, Any] = {}
         if options.ca_file is not None and self._url.startswith("wss:"):
             secure["ssl"] = ssl.create_default_context(cafile=options.ca_file)
+        headers = login_headers(options)
+        if cookies := self._cookies.header(self._url):
+            headers["Cookie"] = cookies
         opening = _Connect(
             self._url,
             compression=None,
-            additional_headers=login_headers(options),
+            additional_headers=headers,
             open_timeout=HANDSHAKE_S,
             ping_interval=self._ping_interval_s,
             ping_timeout=self._ping_timeout_s,
             max_size=self.frame_bytes,
-            proxy=None,
+            proxy=True if options.trust_env else None,
             create_connection=_Connection,
             logger=log,
             **secure,
         )
-        where = _where(self._url)
+        address = where(self._url)
         try:
             connection = await opening
         except InvalidStatus as exc:
-            raise TransportError(_refusal(where, exc)) from None
+            raise TransportError(_refusal(self._url, exc)) from None
         except (InvalidHandshake, TimeoutError, OSError) as exc:
             reason = one_line(str(exc)) or type(exc).__name__
-            raise TransportError(f"Cannot connect to {where}: {reason}") from exc
+            raise TransportError(f"Cannot connect to {address}: {reason}") from exc
         assert isinstance(connection, _Connection)
         self._socket = connection
         assert connection.response is not None
+        self._cookies.take(self._url, connection.response.headers.get_all("Set-Cookie"))
         self.connection_id = connection.response.headers.get("Acp-Connection-Id")
 
     async def _receive(self) -> Frame | None:
@@ -134,20 +135,20 @@ class WebSocketTransport(MessageTransport):
         sent, received = socket.protocol.close_sent, socket.protocol.close_rcvd
         if received is not None and received.code == 1000:
             return None
-        where = _where(self._url)
+        address = where(self._url)
         if received is not None:
             why = f" ({one_line(excerpt(received.reason))})" if received.reason else ""
             shown = _code(received.code)
-            raise ConnectionLost(f"{where} closed the connection: {shown}{why}")
+            raise ConnectionLost(f"{address} closed the connection: {shown}{why}")
         if sent is not None and sent.code != 1000:
-            raise ConnectionLost(f"The connection to {where} was closed: {_code(sent.code)}")
-        raise ConnectionLost(f"The connection to {where} was lost: {_code(1006)}")
+            raise ConnectionLost(f"The connection to {address} was closed: {_code(sent.code)}")
+        raise ConnectionLost(f"The connection to {address} was lost: {_code(1006)}")
 
     async def _send(self, frame: Frame) -> None:
         try:
             await self._open_socket.send(frame, text=True)
         except Closed as exc:
-            raise ConnectionLost(f"{_where(self._url)} has closed the connection") from exc
+            raise ConnectionLost(f"{where(self._url)} has closed the connection") from exc
 
     async def _close(self) -> None:
         try:
@@ -239,20 +240,14 @@ class _Connection(ClientConnection):
         self._wake()
 
 
-def _where(url: str) -> str:
-    """Return a URL for messages and logs, without its query, which may be a secret (T5)."""
-    return url.partition("?")[0]
-
-
-def _refusal(where: str, exc: InvalidStatus) -> str:
+def _refusal(url: str, exc: InvalidStatus) -> str:
     """Return the error message for a server that did not accept the connection."""
     response = exc.response
     status = response.status_code
     if 300 <= status < 400:
-        target = _where(response.headers.get("Location", "nowhere"))
-        return f"{where} redirects to {excerpt(one_line(target))}, which is not followed"
-    advice = _ADVICE.get(status, one_line(excerpt(response.reason_phrase)))
-    return f"{where} refused the connection with status {status}: {advice}"
+        return redirect_error(url, response.headers.get("Location"))
+    advice = advice_for(status, response.reason_phrase, _426=_NO_WEBSOCKET)
+    return f"{where(url)} refused the connection with status {status}{advice}"
 
 
 def _code(code: int) -> str:
