@@ -25,7 +25,7 @@ class Initialized(Struct, frozen=True):
 async def read_initialized(
     response: HttpResponse, request_id: bytes | None, frame_bytes: int, where: str
 ) -> Initialized:
-    """Read the answer in a response with status 2xx; raise `TransportError` if it is none."""
+    """Read the answer in a response with status 2xx; raise `TransportError` without one."""
     if response.content_type == "text/event-stream":
         frame = await _first_answer(response, request_id, frame_bytes)
     else:
