@@ -249,7 +249,7 @@ async def test_log_has_no_payload_and_no_token(caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.parametrize(
-    ("path", "status"), [("/health", 200), ("/ready", 200), ("/acp", 426), ("/other", 404)]
+    ("path", "status"), [("/health", 200), ("/ready", 200), ("/acp", 406), ("/other", 404)]
 )
 async def test_http_requests_are_answered(path: str, status: int) -> None:
     async with serving() as url:

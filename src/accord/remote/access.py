@@ -43,6 +43,7 @@ class Refusal(Struct, frozen=True):
     status: int
     text: str
     headers: tuple[tuple[str, str], ...] = ()
+    kind: str = ""  # what it is about, for `data.kind` of the error (R-HTTP-50)
 
 
 class Access(Struct, kw_only=True):
@@ -77,15 +78,22 @@ class Access(Struct, kw_only=True):
     async def check(self, scope: Scope) -> Principal | Refusal:
         """Return who sends a request, or why it is refused."""
         headers = headers_of(scope)
-        if not self._is_own_host(headers.get("host", [])):
-            return Refusal(421, "This server has another host name")  # R-SEC-02
-        if not self._is_allowed_origin(headers.get("origin", []), scope):
-            return Refusal(403, "This origin is not allowed")  # R-SEC-03
+        if (refusal := self.check_origin(scope)) is not None:
+            return refusal
         principal = await self._log_in(scope, headers)
         if principal is None:
             challenge = (("WWW-Authenticate", "Bearer"),)
             return Refusal(401, "A valid token is required", challenge)  # R-SEC-04
         return principal
+
+    def check_origin(self, scope: Scope) -> Refusal | None:
+        """Return why the host name or the origin of a request is refused."""
+        headers = headers_of(scope)
+        if not self._is_own_host(headers.get("host", [])):
+            return Refusal(421, "This server has another host name")  # R-SEC-02
+        if not self._is_allowed_origin(headers.get("origin", []), scope):
+            return Refusal(403, "This origin is not allowed")  # R-SEC-03
+        return None
 
     def _is_own_host(self, values: Sequence[str]) -> bool:
         if len(values) != 1:

@@ -12,6 +12,7 @@ from accord.remote.access import Access, Authenticate, Principal
 from accord.remote.app import RemoteApp, ServeConnection
 from accord.remote.connection_limits import ConnectionLimits
 from accord.remote.guarded_transport import GuardedTransport
+from accord.remote.http_limits import HttpLimits
 from accord.remote.mcp_policy import McpGuard, McpPolicy
 from accord.transports.base import Transport
 from accord.transports.process import argv_of, process
@@ -31,9 +32,10 @@ def asgi(
     insecure: bool = False,
     path: str = DEFAULT_PATH,
     limits: ConnectionLimits | None = None,
+    http_limits: HttpLimits | None = None,
     allow_mcp: Sequence[str] | None = None,
 ) -> RemoteApp:
-    """Return an ASGI application that serves an agent to WebSocket clients at `path`.
+    """Return an ASGI application that serves an agent by WebSocket and HTTP at `path`.
 
     `agent` is an agent object that all connections share, a class of which each connection gets
     an object, or the command of an agent on stdin and stdout, started for each connection.
@@ -56,7 +58,7 @@ def asgi(
     if allow_mcp is None:
         allow_mcp = () if access.is_for_others else ("stdio", "private")
     serve_agent = _guarded(_server_of(agent), McpPolicy.of(allow_mcp))
-    return RemoteApp(serve_agent, access, path=path, limits=limits)
+    return RemoteApp(serve_agent, access, path=path, limits=limits, http_limits=http_limits)
 
 
 def _guarded(serve_agent: ServeConnection, policy: McpPolicy) -> ServeConnection:

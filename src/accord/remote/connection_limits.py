@@ -7,13 +7,13 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from typing import Protocol
 
 from msgspec import Struct
 
 from accord.remote.access import Principal, Refusal
-from accord.remote.asgi_socket import AsgiSocket
 
-__all__ = ("ConnectionLimits", "OpenConnections")
+__all__ = ("ConnectionLimits", "OpenConnection", "OpenConnections")
 
 
 class ConnectionLimits(Struct, frozen=True, kw_only=True):
@@ -24,13 +24,23 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
     starts_per_minute: int = 600
 
 
+class OpenConnection(Protocol):
+    """What the connections of all transports have in common."""
+
+    close_code: int
+    close_reason: str
+
+    async def aclose(self) -> None:
+        """Close it, in bounded time."""
+
+
 class OpenConnections:
     """The connections that are open; `clock` returns seconds."""
 
     def __init__(self, limits: ConnectionLimits, clock: Callable[[], float] | None = None) -> None:
         self._limits = limits
         self._clock = clock
-        self._transports: dict[AsgiSocket, Principal] = {}
+        self._transports: dict[OpenConnection, Principal] = {}
         self._per_principal: Counter[Principal] = Counter()
         self._starts: deque[float] = deque()  # in the last minute
         self._changed = asyncio.Event()
@@ -52,21 +62,29 @@ class OpenConnections:
         return None
 
     @contextmanager
-    def opened(self, principal: Principal, transport: AsgiSocket) -> Generator[None]:
+    def opened(self, principal: Principal, transport: OpenConnection) -> Generator[None]:
         """Count a connection during the block."""
-        self._starts.append(self._now())
-        self._transports[transport] = principal
-        self._per_principal[principal] += 1
+        self.add(principal, transport)
         try:
             yield
         finally:
-            del self._transports[transport]
-            self._per_principal[principal] -= 1
-            if not self._per_principal[principal]:
-                del self._per_principal[principal]
-            self._changed.set()
+            self.remove(transport)
 
-    def transports(self) -> list[AsgiSocket]:
+    def add(self, principal: Principal, transport: OpenConnection) -> None:
+        """Count a connection."""
+        self._starts.append(self._now())
+        self._transports[transport] = principal
+        self._per_principal[principal] += 1
+
+    def remove(self, transport: OpenConnection) -> None:
+        """Count a connection as closed."""
+        principal = self._transports.pop(transport)
+        self._per_principal[principal] -= 1
+        if not self._per_principal[principal]:
+            del self._per_principal[principal]
+        self._changed.set()
+
+    def transports(self) -> list[OpenConnection]:
         """Return the transports of the open connections."""
         return list(self._transports)
 
