@@ -57,6 +57,8 @@ EXTRAS = {
     "accord.remote.server": {"hypercorn"},
     "accord.transports.http_client": {"httpx2"},
     "accord.transports.websocket": {"websockets"},
+    "accord.transports.websocket_base": {"websockets"},
+    "accord.transports.websocket_frames": {"websockets"},
     "accord.cli": {"click", "markdown_it", "platformdirs", "rich"},
     "accord_conformance.cli": {"click", "rich"},
     "accord_conformance.network.raw_socket": {"websockets"},

@@ -14,6 +14,7 @@ from accord.remote.asgi_socket import AsgiSocket
 from accord.testing import TransportContract
 from accord.transports.base import Transport
 from accord.transports.websocket import WebSocketTransport, websocket
+from accord.transports.websocket_frames import FrameConnection
 from remote.servers import hypercorn
 
 
@@ -41,8 +42,12 @@ class TestWebSocket(TransportContract):
         self.frame_bytes = frame_bytes
         here = websocket(f"ws://{self.address}", frame_bytes=frame_bytes)()
         assert isinstance(here, WebSocketTransport)
-        await here._open()  # `start` returns before the server has accepted
-        here._open = _opened
+        connection = await here._open()  # `start` returns before the server has accepted
+
+        async def opened() -> FrameConnection:
+            return connection
+
+        here._open = opened
         return here, await self.accepted.get()
 
     async def test_frame_over_the_limit_is_rejected_and_the_next_arrives(self) -> None:
@@ -53,7 +58,3 @@ class TestWebSocket(TransportContract):
             await heard.until(lambda: heard.ended)
             assert heard.frames == [b"{}"]
             assert isinstance(heard.ends[0], ConnectionLost)
-
-
-async def _opened() -> None:
-    pass

@@ -293,3 +293,61 @@ async def test_server_that_is_no_http_server_is_an_error() -> None:
         with pytest.raises(TransportError, match=f"Cannot connect to {url}/acp"):
             async with connected(url):
                 pass
+
+
+def _server_frame(first: int, payload: bytes) -> bytes:
+    size = len(payload)
+    length = bytes([size]) if size < 126 else bytes([126]) + size.to_bytes(2, "big")
+    return bytes([first]) + length + payload
+
+
+@requirement("R-WS-03", "R-WS-09")
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 10_000])
+async def test_messages_are_the_same_however_the_data_is_divided(step: int) -> None:
+    text, binary, more, last, ping = 0x81, 0x82, 0x00, 0x80, 0x89
+    data = b"".join(
+        (
+            _server_frame(text, b'{"a":1}'),
+            _server_frame(binary, b"\x81\x00"),
+            _server_frame(0x01, b"[1"),  # a text message in three fragments, a ping among them
+            _server_frame(ping, b"here"),
+            _server_frame(more, b",2"),
+            _server_frame(last, b"]"),
+            _server_frame(text, b'"' + b"x" * 300 + b'"'),
+            _server_frame(text, b""),
+            _server_frame(text, b"{}"),
+        )
+    )
+    async with tcp_server(_silent_server) as url, connected(url) as (transport, heard):
+        connection = transport._connection
+        assert connection is not None
+        for at in range(0, len(data), step):
+            connection.data_received(data[at : at + step])
+        expected = [b'{"a":1}', b"[1,2]", b'"' + b"x" * 300 + b'"', b"", b"{}"]
+        assert heard.frames == expected
+        # The server does not close, as it says nothing.
+        connection.transport.abort()
+
+
+@requirement("R-WS-14")
+async def test_reader_that_pauses_is_not_taken_for_a_lost_connection() -> None:
+    passed = asyncio.Event()
+
+    async def send(connection: ServerConnection) -> None:
+        await connection.send("{}")
+        await passed.wait()
+        await connection.send("[]")
+        await connection.wait_closed()
+
+    settings = {"ping_interval_s": 0.02, "ping_timeout_s": 0.02}
+    async with server(send) as (url, _), connected(url, **settings) as (transport, heard):
+        await heard.until(lambda: len(heard.frames) == 1)
+        transport.pause_reading()
+        for _ in range(3):  # pings, without a way to see the pongs
+            timer = transport._ping_timer
+            while transport._ping_timer is timer:
+                await asyncio.sleep(0)
+        passed.set()
+        transport.resume_reading()
+        await heard.until(lambda: len(heard.frames) == 2)
+        assert not heard.ended

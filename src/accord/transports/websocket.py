@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import ssl
-from collections import deque
-from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import structs
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed as Closed
-from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
-from websockets.frames import Frame as WsFrame
-from websockets.frames import Opcode
+from websockets.exceptions import InvalidHandshake, InvalidStatus
 
 from accord.errors import ConnectionLost, TransportError
 from accord.text.excerpt import excerpt, one_line
-from accord.transports.base import HIGH_BYTES, Frame, TransportFactory
+from accord.transports.base import TransportFactory
 from accord.transports.cookies import CookieStore
 from accord.transports.http_status import advice_for, redirect_error, where
-from accord.transports.messages import MessageTransport
 from accord.transports.registry import RemoteOptions
 from accord.transports.remote_address import REMOTE_FRAME_BYTES, login_headers, remote_url
+from accord.transports.websocket_base import PING_S, SocketTransport
+from accord.transports.websocket_frames import FrameConnection
 
 __all__ = ("WebSocketTransport", "websocket")
 
 log: logging.Logger = logging.getLogger("accord.transports.websocket")
 
 HANDSHAKE_S = 10.0  # R-WS-15
-PING_S = 20.0  # between two pings, and for the answer (R-WS-14)
 
 _NO_WEBSOCKET = "the server does not accept WebSocket connections here"
-_DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
 
 
 def websocket(
@@ -65,7 +58,7 @@ def websocket(
     )
 
 
-class WebSocketTransport(MessageTransport):
+class WebSocketTransport(SocketTransport):
     """A connection to a WebSocket server; one text message is one frame.
 
     `connection_id` is what the server calls the connection, None if it does not say (R-WS-10).
@@ -80,16 +73,17 @@ class WebSocketTransport(MessageTransport):
         ping_interval_s: float | None = PING_S,
         ping_timeout_s: float | None = PING_S,
     ) -> None:
-        super().__init__(frame_bytes=frame_bytes)
+        super().__init__(
+            frame_bytes=frame_bytes,
+            ping_interval_s=ping_interval_s,
+            ping_timeout_s=ping_timeout_s,
+        )
         self._url = url
         self._options = options
         self._cookies = options.cookies or CookieStore()
-        self._ping_interval_s = ping_interval_s
-        self._ping_timeout_s = ping_timeout_s
-        self._socket: _Connection | None = None
         self.connection_id: str | None = None
 
-    async def _open(self) -> None:
+    async def _open(self) -> FrameConnection:
         options = self._options
         secure: dict[str, Any] = {}
         if options.ca_file is not None and self._url.startswith("wss:"):
@@ -102,8 +96,6 @@ class WebSocketTransport(MessageTransport):
             compression=None,
             additional_headers=headers,
             open_timeout=HANDSHAKE_S,
-            ping_interval=self._ping_interval_s,
-            ping_timeout=self._ping_timeout_s,
             max_size=self.frame_bytes,
             proxy=True if options.trust_env else None,
             create_connection=_Connection,
@@ -119,47 +111,23 @@ class WebSocketTransport(MessageTransport):
             reason = one_line(str(exc)) or type(exc).__name__
             raise TransportError(f"Cannot connect to {address}: {reason}") from exc
         assert isinstance(connection, _Connection)
-        self._socket = connection
         assert connection.response is not None
         self._cookies.take(self._url, connection.response.headers.get_all("Set-Cookie"))
         self.connection_id = connection.response.headers.get("Acp-Connection-Id")
+        return connection
 
-    async def _receive(self) -> Frame | None:
-        raise NotImplementedError  # `_receive_all` does not call it
-
-    async def _receive_all(self) -> Sequence[Frame] | None:
-        socket = self._open_socket
-        frames = await socket.take()
-        if frames:
-            return frames
-        sent, received = socket.protocol.close_sent, socket.protocol.close_rcvd
+    def _error(self, connection: FrameConnection) -> Exception | None:
+        sent, received = connection.protocol.close_sent, connection.protocol.close_rcvd
         if received is not None and received.code == 1000:
             return None
         address = where(self._url)
         if received is not None:
             why = f" ({one_line(excerpt(received.reason))})" if received.reason else ""
             shown = _code(received.code)
-            raise ConnectionLost(f"{address} closed the connection: {shown}{why}")
+            return ConnectionLost(f"{address} closed the connection: {shown}{why}")
         if sent is not None and sent.code != 1000:
-            raise ConnectionLost(f"The connection to {address} was closed: {_code(sent.code)}")
-        raise ConnectionLost(f"The connection to {address} was lost: {_code(1006)}")
-
-    async def _send(self, frame: Frame) -> None:
-        try:
-            await self._open_socket.send(frame, text=True)
-        except Closed as exc:
-            raise ConnectionLost(f"{where(self._url)} has closed the connection") from exc
-
-    async def _close(self) -> None:
-        try:
-            await self._open_socket.close()
-        except WebSocketException as exc:
-            log.debug("! the connection was not closed in order: %s", exc)
-
-    @property
-    def _open_socket(self) -> _Connection:
-        assert self._socket is not None, "opened"
-        return self._socket
+            return ConnectionLost(f"The connection to {address} was closed: {_code(sent.code)}")
+        return ConnectionLost(f"The connection to {address} was lost: {_code(1006)}")
 
 
 class _Connect(connect):
@@ -169,75 +137,8 @@ class _Connect(connect):
         return exc
 
 
-class _Connection(ClientConnection):
-    """A connection that collects the text messages of one read.
-
-    The library's own queue wakes its reader for each message, which takes several times as long
-    for streamed text. Binary messages are ignored. Above `HIGH_BYTES` reading pauses.
-    """
-
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
-        self._messages: deque[bytes] = deque()
-        self._bytes = 0
-        self._parts: list[bytes] | None = None  # of a fragmented message
-        self._is_text = False
-        self._arrived: asyncio.Future[None] | None = None
-        self._over = False
-        self._paused = False
-
-    def process_event(self, event: Any) -> None:
-        if not isinstance(event, WsFrame) or event.opcode not in _DATA:
-            super().process_event(event)
-            return
-        if event.opcode is not Opcode.CONT:
-            self._is_text = event.opcode is Opcode.TEXT
-            if event.fin:
-                if self._is_text:
-                    self._add(bytes(event.data))
-                return
-            self._parts = []
-        if self._parts is None:
-            return
-        if self._is_text:
-            self._parts.append(bytes(event.data))
-        if event.fin:
-            parts, self._parts = self._parts, None
-            if self._is_text:
-                self._add(b"".join(parts))
-
-    def _add(self, message: bytes) -> None:
-        self._messages.append(message)
-        self._bytes += len(message)
-        if self._bytes > HIGH_BYTES and not self._paused:
-            self._paused = True
-            self.transport.pause_reading()
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._arrived is not None and not self._arrived.done():
-            self._arrived.set_result(None)
-
-    async def take(self) -> list[bytes]:
-        """Return the messages that have arrived; none at the end of the connection."""
-        while not self._messages and not self._over:
-            self._arrived = self.loop.create_future()
-            try:
-                await self._arrived
-            finally:
-                self._arrived = None
-        messages = list(self._messages)
-        self._messages.clear()
-        self._bytes = 0
-        if self._paused:
-            self._paused = False
-            self.transport.resume_reading()
-        return messages
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._over = True
-        self._wake()
+class _Connection(FrameConnection, ClientConnection):
+    """A client's connection."""
 
 
 def _refusal(url: str, exc: InvalidStatus) -> str:
