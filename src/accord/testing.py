@@ -305,6 +305,7 @@ class StoreContract:
             title_is_users=True,
             updated_at=_time(1),
             archived=True,
+            principal="ada \N{GRINNING FACE}",
         )
         async with self.empty() as store:
             await store.create(session)
@@ -396,6 +397,22 @@ class StoreContract:
             found = await store.list(archived="only")
             assert [session.id for session in found.sessions] == ["d"]
 
+    async def test_listing_can_be_filtered_by_principal(self) -> None:
+        async with self.empty() as store:
+            for number in range(12):
+                name = ("ada", "bob", None)[number % 3]
+                await store.create(_session(f"s{number:02}", principal=name))
+            page = await store.list(principal="ada", limit=3)
+            assert [found.id for found in page.sessions] == ["s09", "s06", "s03"]
+            assert {found.principal for found in page.sessions} == {"ada"}
+            page = await store.list(principal="ada", limit=3, cursor=page.next_cursor)
+            assert [found.id for found in page.sessions] == ["s00"]
+            assert page.next_cursor is None
+            assert not (await store.list(principal="eve")).sessions
+            await store.copy("s00", _session("copy", principal="bob"))
+            assert len((await store.list(principal="bob")).sessions) == 5
+            assert len((await store.list()).sessions) == 13
+
     async def test_pages_contain_each_session_once_while_others_are_added(self) -> None:
         async with self.empty() as store:
             for number in range(10):
@@ -445,6 +462,7 @@ def _session(
     title: str | None = None,
     updated_at: str = _time(0),
     archived: bool = False,
+    principal: str | None = None,
 ) -> StoredSession:
     return StoredSession(
         id=session_id,
@@ -453,6 +471,7 @@ def _session(
         title=title,
         updated_at=updated_at,
         archived=archived,
+        principal=principal,
     )
 
 

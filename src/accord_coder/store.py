@@ -86,9 +86,12 @@ class UserStore(SessionStore):
         archived: Archived = "exclude",
         cursor: str | None = None,
         limit: int = 50,
+        principal: str | None = None,
     ) -> SessionPage:
         store = await self._store()
-        return await store.list(cwd=cwd, archived=archived, cursor=cursor, limit=limit)
+        return await store.list(
+            cwd=cwd, archived=archived, cursor=cursor, limit=limit, principal=principal
+        )
 
     async def delete(self, session_id: str) -> None:
         await (await self._store()).delete(session_id)

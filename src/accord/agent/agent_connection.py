@@ -22,8 +22,11 @@ __all__ = ("AgentConnection",)
 class AgentConnection:
     """A connection of an agent, from its start on; `initialize` makes it known to the agent."""
 
-    def __init__(self, agent: AgentHooks, *, max_sessions: int) -> None:
+    def __init__(
+        self, agent: AgentHooks, *, max_sessions: int, principal: str | None = None
+    ) -> None:
         self.agent = agent
+        self.principal = principal
         self.max_sessions = max_sessions
         self._manager: SessionManager | None = None
         self._make_adapter: Callable[[], ClientAdapter] | None = None
@@ -51,7 +54,10 @@ class AgentConnection:
         if self._manager is None:
             assert self._make_adapter is not None, "initialize has been handled"
             self._manager = lazy_imports.session_manager(
-                self.agent, self._make_adapter(), max_sessions=self.max_sessions
+                self.agent,
+                self._make_adapter(),
+                max_sessions=self.max_sessions,
+                principal=self.principal,
             )
         return self._manager
 

@@ -44,7 +44,7 @@ def client_adapter(
 
 
 def session_manager(
-    agent: AgentHooks, adapter: ClientAdapter, *, max_sessions: int
+    agent: AgentHooks, adapter: ClientAdapter, *, max_sessions: int, principal: str | None
 ) -> SessionManager:
     """Return the manager of the sessions of one connection."""
     from accord.agent.session_manager import SessionManager
@@ -53,8 +53,10 @@ def session_manager(
     if agent.store is not None:
         from accord.agent.store.stored_sessions import StoredSessions
 
-        stored_sessions = StoredSessions(agent.store)
-    return SessionManager(agent, adapter, stored_sessions, max_sessions=max_sessions)
+        stored_sessions = StoredSessions(agent.store, principal)
+    return SessionManager(
+        agent, adapter, stored_sessions, max_sessions=max_sessions, principal=principal
+    )
 
 
 def handlers(version: ProtocolVersion, manager: SessionManager) -> SharedHandlers:

@@ -26,9 +26,15 @@ async def serve(
     *,
     limits: Limits | None = None,
     observers: Sequence[Observer] = (),
+    principal: str | None = None,
 ) -> None:
-    """Serve one client until it disconnects; raise `TransportError` if the transport fails."""
-    connection = AgentConnection(agent, max_sessions=(limits or Limits()).sessions)
+    """Serve one client until it disconnects; raise `TransportError` if the transport fails.
+
+    Sessions that are opened belong to `principal`. If it is given, the client neither sees nor
+    uses the sessions of others.
+    """
+    max_sessions = (limits or Limits()).sessions
+    connection = AgentConnection(agent, max_sessions=max_sessions, principal=principal)
     connections_of(agent).add(connection)
 
     # Only the version that the client speaks is imported.

@@ -339,10 +339,15 @@ class ConnectedClient:
     """The client of a connection: its version, capabilities, sessions and extensions."""
 
     def __init__(
-        self, adapter: Callable[[], ClientAdapter], sessions: Mapping[str, Session]
+        self,
+        adapter: Callable[[], ClientAdapter],
+        sessions: Mapping[str, Session],
+        principal: str | None = None,
     ) -> None:
         self._adapter = adapter
         self.sessions = sessions
+        self.principal = principal
+        """Who has logged in, on a server with several principals; None otherwise."""
 
     @property
     def version(self) -> ProtocolVersion:

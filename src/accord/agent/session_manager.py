@@ -63,6 +63,7 @@ class SessionManager:
         stored_sessions: StoredSessions | None,
         *,
         max_sessions: int = _MAX_SESSIONS,
+        principal: str | None = None,
     ) -> None:
         self.agent = agent
         self.client_adapter = adapter
@@ -70,11 +71,14 @@ class SessionManager:
         self.cores: dict[str, SessionCore] = {}
         self.sessions: dict[str, Session] = {}
         self.subagents: dict[str, SessionCore] = {}
-        self.client: ConnectedClient = ConnectedClient(lambda: self.client_adapter, self.sessions)
+        self.client: ConnectedClient = ConnectedClient(
+            lambda: self.client_adapter, self.sessions, principal
+        )
         # What the client last received; None if it has never asked for the auth status.
         self.last_auth_status: tuple[AuthState, tuple[AuthAccount, ...]] | None = None
         self._registry = registry_of(agent)
         self._max_sessions = max_sessions
+        self._principal = principal
         self.opening = 0  # sessions that are being opened
         # `new_session` waits for nothing: no store, and no `open_session` but the empty one.
         self.opens_at_once: bool = stored_sessions is None and is_default(agent, "open_session")
@@ -236,6 +240,11 @@ class SessionManager:
     async def delete(self, session_id: str) -> None:
         """Delete a session; do nothing if it does not exist (R-LIST-14: not an error)."""
         async with self._registry.lock(session_id):
+            if self._principal is not None:
+                try:
+                    await self._required_sessions.find(session_id)
+                except ResourceNotFound:
+                    return
             await self._close_elsewhere(session_id)
             await self._required_sessions.delete(session_id)
 
@@ -249,10 +258,10 @@ class SessionManager:
 
     async def status(self, session_id: str) -> Literal["open", "saved"]:
         """Return whether a session is open, on any connection (R-STATUS-03)."""
-        if session_id in self._registry.sessions:
+        if self._principal is None and session_id in self._registry.sessions:
             return "open"
         await self._required_sessions.find(session_id)
-        return "saved"
+        return "open" if session_id in self._registry.sessions else "saved"
 
     async def set_title(self, session_id: str, title: str) -> str:
         """Store a title that the user has set; return it as stored."""

@@ -11,9 +11,10 @@ from accord.agent.serve import serve
 from accord.remote.access import Access, Authenticate, Principal
 from accord.remote.app import RemoteApp, ServeConnection
 from accord.remote.connection_limits import ConnectionLimits
-from accord.remote.guarded_transport import GuardedTransport
+from accord.remote.guarded_transport import FrameGuard, GuardedTransport
 from accord.remote.http_limits import HttpLimits
 from accord.remote.mcp_policy import McpGuard, McpPolicy
+from accord.remote.session_owners import SessionOwners, SessionOwnersGuard
 from accord.transports.base import Transport
 from accord.transports.process import argv_of, process
 from accord.transports.relay import relay
@@ -42,6 +43,7 @@ def asgi(
 
     Clients must send `token`, by default the value of `ACCORD_TOKEN`, or pass `authenticate`,
     which gets a `RemoteRequest` and returns a `Principal` or None; `insecure` lets everybody in.
+    With `authenticate`, a client sees and uses only the sessions of its principal (R-SEC-05).
     `hosts` are the names of this server in URLs, apart from those of this machine; `origins` those
     of web pages that may connect. Raises `ValueError` if there is no login.
 
@@ -57,15 +59,15 @@ def asgi(
     )
     if allow_mcp is None:
         allow_mcp = () if access.is_for_others else ("stdio", "private")
-    serve_agent = _guarded(_server_of(agent), McpPolicy.of(allow_mcp))
+    policy = McpPolicy.of(allow_mcp)
+    serve_agent = _server_of(agent, several=authenticate is not None)
+    if not policy.allows_all:
+        serve_agent = _guarded(serve_agent, McpGuard(policy))
     return RemoteApp(serve_agent, access, path=path, limits=limits, http_limits=http_limits)
 
 
-def _guarded(serve_agent: ServeConnection, policy: McpPolicy) -> ServeConnection:
+def _guarded(serve_agent: ServeConnection, guard: FrameGuard) -> ServeConnection:
     """Return what checks the messages of clients before the agent receives them."""
-    if policy.allows_all:
-        return serve_agent
-    guard = McpGuard(policy)
 
     def serve_guarded(transport: Transport, principal: Principal) -> Coroutine[Any, Any, object]:
         return serve_agent(GuardedTransport(transport, (guard,)), principal)
@@ -73,26 +75,24 @@ def _guarded(serve_agent: ServeConnection, policy: McpPolicy) -> ServeConnection
     return serve_guarded
 
 
-def _server_of(agent: Agent | type[Agent] | str | Sequence[str]) -> ServeConnection:
-    if isinstance(agent, Agent):
-        shared = agent
+def _server_of(
+    agent: Agent | type[Agent] | str | Sequence[str], *, several: bool
+) -> ServeConnection:
+    """Return what serves a connection; with `several` principals, each has its own sessions."""
+    if isinstance(agent, (Agent, type)):
+        make = agent if isinstance(agent, type) else lambda: agent
 
-        def serve_shared(
-            transport: Transport, _principal: Principal
-        ) -> Coroutine[Any, Any, object]:
-            return serve(shared, transport)
+        def serve_here(transport: Transport, principal: Principal) -> Coroutine[Any, Any, object]:
+            return serve(make(), transport, principal=principal.name if several else None)
 
-        return serve_shared
-    if isinstance(agent, type):
-        make = agent
-
-        def serve_new(transport: Transport, _principal: Principal) -> Coroutine[Any, Any, object]:
-            return serve(make(), transport)
-
-        return serve_new
+        return serve_here
     argv = argv_of(agent)
+    owners = SessionOwners()
 
-    async def serve_process(transport: Transport, _principal: Principal) -> None:
+    async def serve_process(transport: Transport, principal: Principal) -> None:
+        if several:
+            guard = SessionOwnersGuard(owners, principal.name)
+            transport = GuardedTransport(transport, (guard,))
         await relay(transport, process(*argv)())
 
     return serve_process

@@ -36,6 +36,7 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     title_is_users: bool = False
     updated_at: str = ""
     archived: bool = False
+    principal: str | None = None  # who it belongs to, on a server with several principals
 
 
 class SessionPage(Struct, frozen=True):
@@ -93,8 +94,12 @@ class SessionStore(ABC):
         archived: Archived = "exclude",
         cursor: str | None = None,
         limit: int = 50,
+        principal: str | None = None,
     ) -> SessionPage:
-        """Return a page of sessions, newest change first; raise ValueError for a bad cursor."""
+        """Return a page of sessions, newest change first; raise ValueError for a bad cursor.
+
+        With a principal, only the sessions that belong to it.
+        """
 
     @abstractmethod
     async def delete(self, session_id: str) -> None:
@@ -137,6 +142,7 @@ class MemoryStore(SessionStore):
         archived: Archived = "exclude",
         cursor: str | None = None,
         limit: int = 50,
+        principal: str | None = None,
     ) -> SessionPage:
         after = None if cursor is None else parse_cursor(cursor)
         found = sorted(
@@ -144,6 +150,7 @@ class MemoryStore(SessionStore):
                 session
                 for session in self._sessions.values()
                 if cwd in (None, session.cwd)
+                and principal in (None, session.principal)
                 and (archived == "include" or session.archived == (archived == "only"))
                 and (after is None or (session.updated_at, session.id) < after)
             ),

@@ -118,9 +118,12 @@ class FallbackStore(SessionStore):
         archived: Archived = "exclude",
         cursor: str | None = None,
         limit: int = 50,
+        principal: str | None = None,
     ) -> SessionPage:
         try:
-            page = await self._store.list(cwd=cwd, archived=archived, cursor=cursor, limit=limit)
+            page = await self._store.list(
+                cwd=cwd, archived=archived, cursor=cursor, limit=limit, principal=principal
+            )
         except _CONTRACT:
             raise
         except Exception as exc:  # noqa: BLE001  # of any store
@@ -144,7 +147,8 @@ class FallbackStore(SessionStore):
         found = [
             session
             for session in (*new, *listed)
-            if archived == "include" or session.archived == (archived == "only")
+            if (archived == "include" or session.archived == (archived == "only"))
+            and principal in (None, session.principal)
         ]
         return SessionPage(tuple(found), page.next_cursor)
 

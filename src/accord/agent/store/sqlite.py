@@ -41,7 +41,8 @@ CREATE TABLE sessions (
     title TEXT,
     title_is_users INTEGER NOT NULL,
     updated_at TEXT NOT NULL,
-    archived INTEGER NOT NULL
+    archived INTEGER NOT NULL,
+    principal TEXT
 );
 CREATE INDEX sessions_by_time ON sessions (updated_at DESC, id DESC);
 CREATE TABLE entries (
@@ -51,7 +52,7 @@ CREATE TABLE entries (
 );
 CREATE INDEX entries_by_session ON entries (session_id, number);
 """
-_COLUMNS = "id, cwd, additional, title, title_is_users, updated_at, archived"
+_COLUMNS = "id, cwd, additional, title, title_is_users, updated_at, archived, principal"
 
 
 class SqliteStore(SessionStore):
@@ -95,8 +96,8 @@ class SqliteStore(SessionStore):
     async def update(self, session: StoredSession) -> None:
         def work(db: sqlite3.Connection) -> None:
             changed = db.execute(
-                "UPDATE sessions SET (cwd, additional, title, title_is_users, updated_at, archived)"
-                " = (?, ?, ?, ?, ?, ?) WHERE id = ?",
+                "UPDATE sessions SET (cwd, additional, title, title_is_users, updated_at, archived,"
+                " principal) = (?, ?, ?, ?, ?, ?, ?) WHERE id = ?",
                 (*_row(session)[1:], session.id),
             )
             if not changed.rowcount:
@@ -176,6 +177,7 @@ class SqliteStore(SessionStore):
         archived: Archived = "exclude",
         cursor: str | None = None,
         limit: int = 50,
+        principal: str | None = None,
     ) -> SessionPage:
         conditions = ["1"]
         values: list[Any] = []
@@ -185,6 +187,9 @@ class SqliteStore(SessionStore):
         if archived != "include":
             conditions.append("archived = ?")
             values.append(archived == "only")
+        if principal is not None:
+            conditions.append("principal = ?")
+            values.append(principal)
         if cursor is not None:
             conditions.append("(updated_at, id) < (?, ?)")
             values += parse_cursor(cursor)
@@ -301,10 +306,20 @@ def _open(path: Path, mode: int) -> sqlite3.Connection:
                     for statement in _TABLES.split(";"):
                         db.execute(statement)
                     db.execute(f"PRAGMA user_version = {_LAYOUT}")
+        _add_principal(db)
     except BaseException:
         db.close()
         raise
     return db
+
+
+def _add_principal(db: sqlite3.Connection) -> None:
+    """Add the column that files of earlier versions lack; those versions ignore it."""
+    query = "SELECT 1 FROM pragma_table_info('sessions') WHERE name = 'principal'"
+    if db.execute(query).fetchone() is None:
+        with _transaction(db):
+            if db.execute(query).fetchone() is None:
+                db.execute("ALTER TABLE sessions ADD COLUMN principal TEXT")
 
 
 def _layout(db: sqlite3.Connection, path: Path) -> int:
@@ -328,7 +343,9 @@ def _protect(path: Path, mode: int) -> None:
 
 def _insert(db: sqlite3.Connection, session: StoredSession) -> None:
     try:
-        db.execute(f"INSERT INTO sessions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", _row(session))
+        db.execute(
+            f"INSERT INTO sessions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", _row(session)
+        )
     except sqlite3.IntegrityError:
         raise ValueError(f"session {session.id} already exists") from None
 
@@ -343,11 +360,12 @@ def _row(session: StoredSession) -> tuple[Any, ...]:
         session.title_is_users,
         session.updated_at,
         session.archived,
+        session.principal,
     )
 
 
 def _stored(row: Any) -> StoredSession:
-    session_id, cwd, additional, title, title_is_users, updated_at, archived = row
+    session_id, cwd, additional, title, title_is_users, updated_at, archived, principal = row
     return StoredSession(
         id=session_id,
         cwd=cwd,
@@ -356,4 +374,5 @@ def _stored(row: Any) -> StoredSession:
         title_is_users=bool(title_is_users),
         updated_at=updated_at,
         archived=bool(archived),
+        principal=principal,
     )

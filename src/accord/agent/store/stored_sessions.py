@@ -14,7 +14,7 @@ from accord.agent.store.encoding import decode_update
 from accord.agent.store.replay import Collapser
 from accord.agent.store.session_writer import SessionWriter, find_session, timestamp
 from accord.agent.updates import OptionsUpdate, Update
-from accord.errors import InvalidParams
+from accord.errors import InvalidParams, ResourceNotFound
 from accord.types.session import SessionOption
 
 __all__ = ("LoadedSession", "StoredSessions")
@@ -38,10 +38,14 @@ class LoadedSession(Struct):
 
 
 class StoredSessions:
-    """The operations of sessions on a store."""
+    """The operations of sessions on a store.
 
-    def __init__(self, store: SessionStore) -> None:
+    With a principal, only its sessions exist here, and new ones belong to it.
+    """
+
+    def __init__(self, store: SessionStore, principal: str | None = None) -> None:
         self._store = store
+        self._principal = principal
 
     async def create(self, session_id: str, cwd: str, additional: Sequence[str]) -> None:
         """Store a new session."""
@@ -51,12 +55,16 @@ class StoredSessions:
                 cwd=cwd,
                 additional_directories=tuple(additional),
                 updated_at=timestamp(),
+                principal=self._principal,
             )
         )
 
     async def find(self, session_id: str) -> StoredSession:
         """Return a session; raise `ResourceNotFound`."""
-        return await find_session(self._store, session_id)
+        stored = await find_session(self._store, session_id)
+        if self._principal not in (None, stored.principal):
+            raise ResourceNotFound(data={"sessionId": session_id})  # as for an unknown one
+        return stored
 
     async def fork(
         self, session_id: str, copy: str, cwd: str, additional: Sequence[str]
@@ -70,6 +78,7 @@ class StoredSessions:
             title=source.title,
             title_is_users=source.title_is_users,
             updated_at=timestamp(),
+            principal=source.principal,
         )
         await self._store.copy(session_id, stored)
         return stored
@@ -123,6 +132,10 @@ class StoredSessions:
             case _:
                 raise InvalidParams("Unknown filter", data={"archived": archived})  # R-ARCH-09
         try:
-            return await self._store.list(cwd=cwd, archived=wanted, cursor=cursor)
+            if self._principal is None:
+                return await self._store.list(cwd=cwd, archived=wanted, cursor=cursor)
+            return await self._store.list(
+                cwd=cwd, archived=wanted, cursor=cursor, principal=self._principal
+            )
         except ValueError:
             raise InvalidParams("Invalid cursor") from None  # R-LIST-06

@@ -26,6 +26,7 @@ CREATE TABLE accord_sessions (
     title_is_users boolean NOT NULL,
     updated_at text COLLATE "C" NOT NULL,
     archived boolean NOT NULL,
+    principal text COLLATE "C",
     entries bigint NOT NULL DEFAULT 0,
     last_append bigint NOT NULL,
     owner integer,

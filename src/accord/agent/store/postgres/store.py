@@ -21,7 +21,7 @@ from accord.agent.store.postgres.database import Database
 __all__ = ("PostgresStore",)
 
 _PAGE_BYTES = 1 << 20
-_COLUMNS = "id, cwd, additional, title, title_is_users, updated_at, archived"
+_COLUMNS = "id, cwd, additional, title, title_is_users, updated_at, archived, principal"
 
 
 class PostgresStore(SessionStore):
@@ -67,7 +67,7 @@ class PostgresStore(SessionStore):
         async def work(connection: Any) -> Any:
             return await connection.fetchval(
                 "UPDATE accord_sessions SET (cwd, additional, title, title_is_users, updated_at,"
-                " archived) = ($2, $3, $4, $5, $6, $7) WHERE id = $1 RETURNING id",
+                " archived, principal) = ($2, $3, $4, $5, $6, $7, $8) WHERE id = $1 RETURNING id",
                 *_row(session),
             )
 
@@ -128,6 +128,7 @@ class PostgresStore(SessionStore):
         archived: Archived = "exclude",
         cursor: str | None = None,
         limit: int = 50,
+        principal: str | None = None,
     ) -> SessionPage:
         conditions = ["true"]
         values: list[Any] = [limit + 1]
@@ -137,6 +138,9 @@ class PostgresStore(SessionStore):
         if archived != "include":
             values.append(archived == "only")
             conditions.append(f"archived = ${len(values)}")
+        if principal is not None:
+            values.append(principal)
+            conditions.append(f"principal = ${len(values)}")
         if cursor is not None:
             if not _is_storable(cursor):
                 raise ValueError("invalid cursor")
@@ -195,7 +199,7 @@ async def _insert(connection: Any, session: StoredSession, append: int, count: i
     """
     found = await connection.fetchval(
         f"INSERT INTO accord_sessions ({_COLUMNS}, entries, last_append)"
-        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING RETURNING id",
+        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING RETURNING id",
         *_row(session),
         count,
         append,
@@ -220,11 +224,12 @@ def _row(session: StoredSession) -> tuple[Any, ...]:
         session.title_is_users,
         session.updated_at,
         session.archived,
+        session.principal,
     )
 
 
 def _stored(row: Any) -> StoredSession:
-    session_id, cwd, additional, title, title_is_users, updated_at, archived = row
+    session_id, cwd, additional, title, title_is_users, updated_at, archived, principal = row
     return StoredSession(
         id=session_id,
         cwd=cwd,
@@ -233,6 +238,7 @@ def _stored(row: Any) -> StoredSession:
         title_is_users=title_is_users,
         updated_at=updated_at,
         archived=archived,
+        principal=principal,
     )
 
 
