@@ -15,7 +15,7 @@ from accord.transports.base import Frame
 
 __all__ = ("SessionOwners", "SessionOwnersGuard")
 
-_MAX_SESSIONS = 100_000  # the oldest are forgotten, and then nobody's
+_MAX_SESSIONS = 100_000  # the oldest are forgotten
 _MAX_REQUESTS = 1000  # of one connection that are to open or to list sessions
 _OPENING = frozenset({"session/new", "session/fork"})
 _LISTING = "session/list"
@@ -46,7 +46,7 @@ _decode = msgspec.json.Decoder(_Sent).decode
 class SessionOwners:
     """Which principal a session belongs to: the one that created it.
 
-    The table is in memory: after a restart, earlier sessions belong to nobody.
+    The table is in memory: after a restart, earlier sessions cannot be used.
     """
 
     def __init__(self) -> None:
