@@ -30,18 +30,20 @@ WS_PACKAGES = (HERE / "node_modules/ws/package.json",)
 
 
 @contextmanager
-def listening(command: Sequence[str], *, on_stderr: bool = False) -> Generator[str]:
-    """Run a server that prints its URL at the end of its first line; give the URL."""
+def listening(
+    command: Sequence[str], *, on_stderr: bool = False, cwd: Path | None = None
+) -> Generator[str]:
+    """Run a server that prints its URL in its first line; give the one for WebSocket."""
     stdout, stderr = (None, subprocess.PIPE) if on_stderr else (subprocess.PIPE, None)
     with subprocess.Popen(
-        command, env=ENVIRONMENT, text=True, stdout=stdout, stderr=stderr
+        command, env=ENVIRONMENT, text=True, stdout=stdout, stderr=stderr, cwd=cwd
     ) as process:
         try:
             stream = process.stderr if on_stderr else process.stdout
             assert stream is not None
             line = stream.readline()
-            url = line.split()[-1] if line.split() else ""
-            assert url.startswith("ws://"), line
+            url = next((word for word in line.split() if word.startswith("ws://")), "")
+            assert url, line
             yield url
         finally:
             process.kill()

@@ -206,16 +206,25 @@ async def turns(agent: acp.Agent, peer: Peer) -> dict[str, Any]:
     }
 
 
+async def over(stream: Any, peer: Peer) -> None:
+    agent = acp.connect_to_agent(peer, stream)
+    print(json.dumps(await turns(agent, peer)))
+    await agent.close()
+
+
 async def main(command: list[str]) -> None:
     peer = Peer()
     if command[0].startswith("ws://"):
         from acp.ws import create_websocket_stream
 
         login = {"Authorization": f"Bearer {os.environ['ACCORD_TOKEN']}"}
-        stream = await create_websocket_stream(command[0], headers=login)
-        agent = acp.connect_to_agent(peer, stream)
-        print(json.dumps(await turns(agent, peer)))
-        await agent.close()
+        await over(await create_websocket_stream(command[0], headers=login), peer)
+        return
+    if command[0].startswith("http://"):
+        from acp.http.client import create_http_stream
+
+        login = {"Authorization": f"Bearer {os.environ['ACCORD_TOKEN']}"}
+        await over(create_http_stream(command[0], headers=login), peer)
         return
     async with acp.spawn_agent_process(peer, *command, transport_kwargs={"stderr": None}) as (
         agent,

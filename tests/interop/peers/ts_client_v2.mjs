@@ -62,14 +62,19 @@ async function onPermission({ params, agent, signal }) {
   return { outcome: { outcome: "selected", optionId: options.find((option) => option.kind === "allow_once").optionId } };
 }
 
-const child = spawn(process.argv[2], process.argv.slice(3), { stdio: ["pipe", "pipe", "inherit"] });
+const [target, ...words] = process.argv.slice(2);
+const remote = /^https?:/.test(target);
+const child = remote ? null : spawn(target, words, { stdio: ["pipe", "pipe", "inherit"] });
+const stream = remote
+  ? (await import("./ts_http.mjs")).connect(target)
+  : acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
 const app = acp
   .client({ name: "typescript" })
   .onNotification(C.session.update, onUpdate)
   .onRequest(C.session.requestPermission, onPermission)
   .onRequest("_interop/echo", { parse: (params) => params }, ({ params }) => params);
 
-const report = await app.connectWith(acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout)), async (agent) => {
+const report = await app.connectWith(stream, async (agent) => {
   const started = await agent.request(A.initialize, {
     protocolVersion: acp.PROTOCOL_VERSION, info: { name: "typescript", version: "1" }, capabilities: {},
   });
@@ -105,5 +110,6 @@ const report = await app.connectWith(acp.ndJsonStream(Writable.toWeb(child.stdin
     sessions: sessions.map((entry) => entry.sessionId),
   };
 });
-child.stdin.end();
+child?.stdin.end();
 console.log(JSON.stringify(report));
+if (remote) process.exit(0);

@@ -1,0 +1,33 @@
+// v1 client on the official TypeScript SDK: loads a session on a new HTTP connection, and prompts there.
+import * as acp from "@agentclientprotocol/sdk";
+import { connect } from "./ts_http.mjs";
+
+const { agent: A, client: C } = acp.methods;
+const url = process.argv[2];
+const said = [];
+
+async function connected(work) {
+  said.length = 0;
+  const app = acp.client({ name: "typescript" }).onNotification(C.session.update, ({ params }) => {
+    said.push(params.update.content.text);
+  });
+  return await app.connectWith(connect(url), async (agent) => {
+    await agent.request(A.initialize, { protocolVersion: acp.PROTOCOL_VERSION, clientCapabilities: {} });
+    return await work(agent);
+  });
+}
+
+const place = { cwd: process.cwd(), mcpServers: [] };
+const prompt = (sessionId, text) => ({ sessionId, prompt: [{ type: "text", text }] });
+const sessionId = await connected(async (agent) => {
+  const session = await agent.request(A.session.new, place);
+  await agent.request(A.session.prompt, prompt(session.sessionId, "first"));
+  return session.sessionId;
+});
+console.log(JSON.stringify(await connected(async (agent) => {
+  await agent.request(A.session.load, { sessionId, ...place });
+  const replayed = said.splice(0);
+  await agent.request(A.session.prompt, prompt(sessionId, "second"));
+  return { replayed, said };
+})));
+process.exit(0);
