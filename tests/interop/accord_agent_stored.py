@@ -1,4 +1,4 @@
-"""Agent whose sessions all connections share: it counts, for a replay that is longer than one write."""
+"""Agent whose sessions all connections share: it counts, so that a replay is long."""
 
 import accord
 

@@ -49,7 +49,7 @@ def serving(
         try:
             assert process.stderr is not None
             first = process.stderr.readline()
-            url = re.fullmatch(r"Serving on (\S+)\n", first)
+            url = re.fullmatch(r"Serving on (ws\S+) and http\S+\n", first)
             assert url is not None, first + process.stderr.read()
             if not token:
                 told = process.stderr.readline()

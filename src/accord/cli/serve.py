@@ -83,7 +83,7 @@ def command(
     max_connections: int,
     insecure: bool,
 ) -> int:
-    """Serve an agent to WebSocket clients.
+    """Serve an agent to clients, by WebSocket and HTTP.
 
     AGENT is the command of an agent on stdin and stdout, after `--` and started for each
     connection; or MODULE:CLASS, an `accord.Agent`. Without it the bundled agent is served.
@@ -118,9 +118,10 @@ def command(
     )
 
     def listening(address: str, bound_port: int) -> None:
-        scheme = "ws" if tls_cert is None else "wss"
+        secure = "" if tls_cert is None else "s"
         shown = f"[{address}]" if ":" in address else address
-        lines = [f"Serving on {scheme}://{shown}:{bound_port}{path}"]
+        place = f"{shown}:{bound_port}{path}"
+        lines = [f"Serving on ws{secure}://{place} and http{secure}://{place}"]
         if made is not None:
             lines.append(f"Token, for {TOKEN_VARIABLE} or --token-file: {made}")
         if insecure:

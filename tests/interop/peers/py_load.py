@@ -1,13 +1,16 @@
-"""v1 client on the official Python SDK: loads a session on a new HTTP connection, and prompts there."""
+"""v1 client on the official Python SDK: loads a session on a new HTTP connection."""
 
 import asyncio
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import acp
 from acp.http.client import create_http_stream
+
+CWD = str(Path.cwd())
 
 
 class Peer(acp.Client):
@@ -42,14 +45,14 @@ async def main(url: str) -> None:
         await agent.prompt(session_id=session, prompt=[{"type": "text", "text": text}])
 
     async def first(agent: Any, peer: Peer) -> str:
-        session = await agent.new_session(cwd=os.getcwd(), mcp_servers=[])
+        session = await agent.new_session(cwd=CWD, mcp_servers=[])
         await prompt(agent, session.session_id, "first")
         return session.session_id
 
     session = await connected(url, first)
 
     async def second(agent: Any, peer: Peer) -> dict[str, Any]:
-        await agent.load_session(cwd=os.getcwd(), session_id=session, mcp_servers=[])
+        await agent.load_session(cwd=CWD, session_id=session, mcp_servers=[])
         # This SDK opens the stream of the session when it has the response.
         replayed = await peer.take("first: the end")
         await prompt(agent, session, "second")
