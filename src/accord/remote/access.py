@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from accord.remote.asgi_types import Scope, headers_of
+from accord.remote.asgi_types import UNIX_PEER, Scope, headers_of
 from accord.transports.remote_address import is_loopback
 
 __all__ = ("Access", "Authenticate", "Principal", "Refusal", "RemoteRequest")
@@ -77,6 +77,9 @@ class Access(Struct, kw_only=True):
 
     async def check(self, scope: Scope) -> Principal | Refusal:
         """Return who sends a request, or why it is refused."""
+        peer = scope.get("extensions", {}).get(UNIX_PEER)
+        if peer is not None:
+            return Principal(f"uid {peer['uid']}")  # R-SEC-13
         headers = headers_of(scope)
         if (refusal := self.check_origin(scope)) is not None:
             return refusal
