@@ -80,12 +80,12 @@ class RemoteApp:
             headers = [(b"acp-connection-id", connection_id.encode())]
             # No subprotocol, and no extension: some clients refuse both (R-WS-11).
             await send({"type": "websocket.accept", "headers": headers})
-            log.info("= %s: %s connected by WebSocket", connection_id, principal.name)
+            log.info("= %s: %s connected by WebSocket", connection_id, principal.shown)
             await self._run(connection_id, "websocket", transport, principal)
 
     async def _run_http(self, connection: HttpConnection) -> None:
         principal = connection.principal
-        log.info("= %s: %s connected by HTTP", connection.id, principal.name)
+        log.info("= %s: %s connected by HTTP", connection.id, principal.shown)
         await self._run(connection.id, "http", connection, principal)
 
     async def _run(
