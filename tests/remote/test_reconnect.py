@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -15,10 +15,13 @@ from accord.client.reconnect import ConnectionChange, Reconnect
 from remote.servers import hypercorn
 from remote.tcp_proxy import TcpProxy, tcp_proxy
 from requirement import requirement
+from versions import only
 
 pytestmark = pytest.mark.usefixtures("closing_is_quick")
 
-VERSIONS = pytest.mark.parametrize("version", [1, 2])
+EVERYWHERE = pytest.mark.parametrize(
+    ("scheme", "version"), [("ws", 1), ("ws", 2), ("http", 1), ("http", 2)]
+)
 
 
 class Remembers(Agent):
@@ -34,6 +37,10 @@ class Remembers(Agent):
             self.reached.set()
             await self.proceed.wait()
             await turn.say("after")
+            return
+        if turn.text == "permit":
+            async with turn.tool("Write", kind="edit") as call:
+                await call.permission()
             return
         await turn.think("a thought")
         for word in ("Hello ", "and ", "welcome"):
@@ -68,13 +75,18 @@ class Changes(list[ConnectionChange]):
 
 @asynccontextmanager
 async def connected(
-    agent: Any, changes: Changes | None = None, attempts: int = 5, **options: Any
+    agent: Any,
+    changes: Changes | None = None,
+    *,
+    scheme: str = "ws",
+    attempts: int = 5,
+    **options: Any,
 ) -> AsyncGenerator[tuple[accord.ConnectedAgent, TcpProxy]]:
     settings = Reconnect(attempts=attempts, wait_s=0.01, max_wait_s=0.05, on_change=changes)
     async with (
         hypercorn(accord.asgi(agent, insecure=True)) as address,
         tcp_proxy(address) as (proxy, url),
-        accord.connect(f"ws://{url}", reconnect=settings, **options) as client,
+        accord.connect(f"{scheme}://{url}", reconnect=settings, **options) as client,
     ):
         yield client, proxy
 
@@ -85,10 +97,11 @@ async def ask(session: accord.ClientSession, text: str = "hello") -> list[Any]:
 
 
 @requirement("R-WS-17")
-@VERSIONS
-async def test_session_continues_after_a_cut_between_turns(version: int) -> None:
+@EVERYWHERE
+async def test_session_continues_after_a_cut_between_turns(version: int, scheme: str) -> None:
     changes = Changes()
-    async with connected(remembering(), changes, versions=(version,)) as (client, proxy):
+    async with connected(remembering(), changes, scheme=scheme, versions=only(version)) as both:
+        client, proxy = both
         session = await client.new_session("/")
         await ask(session)
         items = list(session.transcript.items)
@@ -98,4 +111,59 @@ async def test_session_continues_after_a_cut_between_turns(version: int) -> None
         await ask(session)
         assert session.transcript.text.count("Done") == 2
         assert changes.states == ["reconnecting", "connected"]
-        assert proxy.accepted == 2
+
+
+@requirement("R-WS-17")
+@EVERYWHERE
+async def test_interrupted_turn_ends_with_what_is_known(version: int, scheme: str) -> None:
+    agent: Any = remembering()
+    async with connected(agent, scheme=scheme, versions=only(version)) as (client, proxy):
+        session = await client.new_session("/")
+        await ask(session)
+        texts: list[str] = []
+        turn = session.prompt("hold")
+        async with turn:
+            await agent.reached.wait()
+            proxy.cut()
+            with suppress(accord.TurnInterrupted):
+                async for event in turn:
+                    if isinstance(event, accord.Text):
+                        texts.append(event.text)  # noqa: PERF401  # an error ends it
+        assert isinstance(turn.error, accord.TurnInterrupted)
+        assert ("code 1006" if scheme == "ws" else "cut") in str(turn.error)
+        assert "".join(texts) == "before "
+        assert turn.error.in_history is True
+        assert turn.error.agent_works is (None if version == 1 else False)
+        assert session.transcript.state is not None
+        assert session.transcript.state.state == "idle"
+        before = list(session.transcript.items)
+        await ask(session)
+        assert session.transcript.items[: len(before)] == before
+
+
+@EVERYWHERE
+async def test_permission_request_is_cancelled_with_the_connection(
+    version: int, scheme: str
+) -> None:
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def permissions(_request: accord.PermissionRequest) -> str:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            answered.set()
+        return "allow"
+
+    options: Any = {"permissions": permissions, "versions": only(version), "scheme": scheme}
+    async with connected(remembering(), **options) as (client, proxy):
+        session = await client.new_session("/")
+        turn = session.prompt("permit")
+        async with turn:
+            await asked.wait()
+            proxy.cut()
+            with pytest.raises(accord.TurnInterrupted):
+                await turn.wait()
+        assert answered.is_set()
+        [call] = session.transcript.tool_calls
+        assert call.is_final

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from accord import roles
 from accord.client.agent_adapter import (
@@ -140,7 +141,13 @@ async def connect(
     """
     options = RemoteOptions(token=token, insecure=insecure, ca_file=ca_file)
     transport = _transport_for(
-        command, options, cwd=cwd, env=env, on_stderr=on_stderr, on_stdout_noise=on_stdout_noise
+        command,
+        options,
+        bool(reconnect),
+        cwd=cwd,
+        env=env,
+        on_stderr=on_stderr,
+        on_stdout_noise=on_stdout_noise,
     )
     handlers = ClientHandlers(
         permissions,
@@ -213,10 +220,15 @@ async def _watch(remote: Remote, handlers: ClientHandlers) -> None:
 
 
 def _transport_for(
-    command: AgentCommand, options: RemoteOptions, *, cwd: StrPath | None, **given: Any
+    command: AgentCommand,
+    options: RemoteOptions,
+    reconnects: bool,
+    *,
+    cwd: StrPath | None,
+    **given: Any,
 ) -> Transport | TransportFactory:
     if isinstance(command, str) and is_url(command):
-        return transport_for_url(command, options)
+        return transport_for_url(command, replace(options, ends_when_cut=reconnects))
     if options != RemoteOptions():
         raise TypeError("connect(token=…, insecure=…, ca_file=…): only for the URL of an agent")
     if isinstance(command, Transport):

@@ -26,6 +26,8 @@ class ConnectionGate:
         self.connection = connection
         self.interrupted: dict[Any, TurnInterrupted] = {}
         """By session, how its turn was interrupted by the last loss."""
+        self.unsent_prompts: set[Any] = set()
+        """The sessions whose prompt waits for the next connection."""
         self._decided = asyncio.Event()  # the gate is open, or failed
         self._decided.set()
         self._error: TransportError | None = None
@@ -68,12 +70,22 @@ class ConnectionGate:
         session: Any = None,
     ) -> Any:
         """Send a request, as `Connection.call` does."""
+        if method == "session/prompt":
+            return await self._prompt(method, params, decode, session)
         connection = await self._current()
+        return await connection.call(method, params, decode, session=session)
+
+    async def _prompt(
+        self, method: str, params: Any, decode: Callable[[bytes | Raw], Any], session: Any
+    ) -> Any:
+        self.unsent_prompts.add(session)
+        try:
+            connection = await self._current()
+        finally:
+            self.unsent_prompts.discard(session)
         try:
             return await connection.call(method, params, decode, session=session)
         except TransportError:
-            if method != "session/prompt":
-                raise
             await self._current()
             if (interrupted := self.interrupted.get(session)) is not None:
                 raise interrupted from None

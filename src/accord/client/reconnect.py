@@ -207,7 +207,7 @@ class Reconnector:
         if result.commands is not None and result.commands != transcript.commands:
             stream.publish(CommandsChanged(result.commands))
         if state is None:
-            if stream.queue is not None and adapter.supports("session_status"):
+            if stream.on_event is not None and adapter.supports("session_status"):
                 state = (await adapter.session_status(session_id)).state
             self._settle(stream, state, _interrupted(loss, in_history, state))
 
@@ -220,13 +220,14 @@ class Reconnector:
         its prompt fails.
         """
         self._gate.interrupted[stream.session_id] = error
-        is_v2_turn = stream.on_event is not None
-        if state is not None and is_v2_turn and (state.state != "idle" or state.stop_reason):
-            stream.publish(state)  # the turn may end
-        elif state is not None and not is_v2_turn and state != stream.transcript.state:
+        if stream.on_event is not None:  # a version 2 turn
+            if state is not None and (state.state != "idle" or state.stop_reason is not None):
+                stream.publish(state)
+            was_sent = stream.session_id not in self._gate.unsent_prompts
+            if stream.on_disconnect is not None and was_sent and not error.agent_works:
+                stream.on_disconnect(error)
+        if state is not None and state != stream.transcript.state:
             stream.publish(state)
-        if stream.on_event is not None and stream.on_disconnect and not error.agent_works:
-            stream.on_disconnect(error)
 
     def _report(self, change: ConnectionChange) -> None:
         log.info("= connection: %s", change)

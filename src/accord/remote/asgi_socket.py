@@ -7,7 +7,6 @@ from contextlib import suppress
 
 from accord.errors import ConnectionLost
 from accord.remote.asgi_types import Receive, Send
-from accord.remote.network_transport import POLICY_VIOLATION, NetworkTransport
 from accord.transports.base import Frame
 from accord.transports.messages import MessageTransport
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
@@ -15,12 +14,13 @@ from accord.transports.remote_address import REMOTE_FRAME_BYTES
 __all__ = ("AsgiSocket",)
 
 FIRST_MESSAGE_S = 30.0  # R-WS-15
+POLICY_VIOLATION = 1008
 
 
-class AsgiSocket(MessageTransport, NetworkTransport):
+class AsgiSocket(MessageTransport):
     """A WebSocket connection that an ASGI server has accepted.
 
-    The code is 1000 and the reason empty unless they are set before `aclose`.
+    `close` ends it with a code and a reason, which are 1000 and none otherwise.
     """
 
     def __init__(
@@ -31,6 +31,8 @@ class AsgiSocket(MessageTransport, NetworkTransport):
         self._asgi_send = send
         self._disconnected = False
         self._has_received = False
+        self.close_code: int = 1000
+        self.close_reason: str = ""
 
     async def _open(self) -> None:
         pass

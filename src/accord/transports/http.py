@@ -101,6 +101,8 @@ class HttpTransport(Transport):
         # Long streams must not take the place of short requests (R-HTTP-38).
         self._gets = HttpClient(url, options, cookies)
         self._streams = EventStreams(self._gets, self, url)
+        self._ends_when_cut = options.ends_when_cut
+        self._was_cut = False
         self._version: int | None = None  # of the protocol
         self._was_initialized = False  # `initialize` was sent
         self._queues = PostQueues(self._send, self._spawn, self._now_writable)
@@ -164,7 +166,8 @@ class HttpTransport(Transport):
 
     async def _delete(self, connection_id: str | None) -> None:
         """Tell the server that a connection has ended (R-HTTP-32)."""
-        if connection_id is None or isinstance(self._inbox.error, ConnectionLost):
+        is_lost = isinstance(self._inbox.error, ConnectionLost) and not self._was_cut
+        if connection_id is None or is_lost:
             return
         headers = {**self.request_headers(None), "Acp-Connection-Id": connection_id}
         with suppress(TimeoutError, TransportError):
@@ -379,7 +382,11 @@ class HttpTransport(Transport):
         self._inbox.refuse(head)
 
     def stream_cut(self, session: str | None, why: str) -> None:
-        """Fail the requests whose answers may be lost (R-HTTP-42)."""
+        """Fail the requests whose answers may be lost (R-HTTP-42), or the connection."""
+        if self._ends_when_cut:
+            self._was_cut = True
+            self._end(ConnectionLost(f"An event stream of {self._where} was cut: {why}"))
+            return
         for request_id, request in list(self._requests.items()):
             reattaches = session is None and request.method in REATTACHES
             if request.session == session or reattaches:

@@ -25,6 +25,8 @@ class RemoteOptions(Struct, frozen=True, kw_only=True):
     another machine. `ca_file` has the certificates to trust instead of the system's. `cookies`
     keeps the cookies of the server for several connections. `trust_env` uses the proxies that the
     environment names. `h2c` is for `http://` servers that are known to understand HTTP/2.
+    With `ends_when_cut`, a connection ends when messages may have been lost on one of its event
+    streams: for clients that reconnect.
     """
 
     token: str | None = None
@@ -33,17 +35,17 @@ class RemoteOptions(Struct, frozen=True, kw_only=True):
     cookies: CookieStore | None = None
     trust_env: bool = False
     h2c: bool = False
+    ends_when_cut: bool = False
 
 
 UrlOpener: TypeAlias = Callable[[str, RemoteOptions], TransportFactory]
 
 _EXTRA = {"websockets", "httpx2", "h2"}  # what the extra `remote` installs
-_URL = re.compile(r"(unix(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://))")
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 # By scheme: a function, or where to import it from, as "package.module:function".
 _openers: dict[str, UrlOpener | str] = {
     "ws": "accord.transports.websocket:websocket",
     "wss": "accord.transports.websocket:websocket",
-    "unix": "accord.transports.unix_socket:unix_socket",
     "http": "accord.transports.http:http",
     "https": "accord.transports.http:http",
 }
@@ -59,7 +61,7 @@ def register_scheme(scheme: str, opener: UrlOpener | str) -> None:
 
 
 def is_url(text: str) -> bool:
-    """Return True if a text begins with a scheme and `://`, or with `unix:`."""
+    """Return True if a text begins with a scheme and `://`."""
     return _URL.match(text) is not None
 
 
