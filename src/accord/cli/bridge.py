@@ -31,6 +31,8 @@ __all__ = ("command",)
 def command(url: str, token_file: Path | None, ca_file: Path | None, insecure: bool) -> int:
     """Connect an editor to a remote agent: URL is its address, such as wss://build-7/acp.
 
+    unix:PATH is an agent of `accord serve --unix PATH`.
+
     Configure this command in the editor as the command of an agent. Messages are passed on as
     they are. The exit status is 0 if the editor ended the connection, and 1 if the server did.
     """

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import click
 
 from accord.agent.agent import Agent
 from accord.cli.remote_token import TOKEN_VARIABLE, read_token, token_file_option
+from accord.remote.access import RemoteRequest
+from accord.remote.app import RemoteApp
 from accord.remote.asgi import asgi
 from accord.remote.connection_limits import ConnectionLimits
-from accord.remote.server import ServerOptions, run_server
+from accord.remote.server import ServerOptions, Stop, run_server
+from accord.remote.sockets import address_of, is_unix, passed_sockets
 from accord.transports.remote_address import DEFAULT_PATH, is_loopback
 
 __all__ = ("command",)
@@ -37,6 +43,12 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Port to listen on; 0 is a free one.",
 )
 @click.option("--path", default=DEFAULT_PATH, show_default=True, help="Path of the agent.")
+@click.option(
+    "--unix",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Listen on a Unix socket for your processes only, without a token.",
+)
 @token_file_option
 @click.option("--tls-cert", type=_FILE, metavar="FILE", help="Certificate chain, in PEM.")
 @click.option("--tls-key", type=_FILE, metavar="FILE", help="Private key of --tls-cert.")
@@ -68,12 +80,22 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     help="Connections at the same time.",
 )
+@click.option(
+    "--drain",
+    "drain_s",
+    type=click.FloatRange(0),
+    default=ServerOptions().drain_s,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time for running turns to end after SIGTERM or Ctrl-C.",
+)
 @click.option("--insecure", is_flag=True, help="Serve everybody who can connect, without a token.")
 def command(
     agent: tuple[str, ...],
     host: str,
     port: int,
     path: str,
+    unix: Path | None,
     token_file: Path | None,
     tls_cert: Path | None,
     tls_key: Path | None,
@@ -81,6 +103,7 @@ def command(
     origins: tuple[str, ...],
     allow_mcp: tuple[str, ...],
     max_connections: int,
+    drain_s: float,
     insecure: bool,
 ) -> int:
     """Serve an agent to clients, by WebSocket and HTTP.
@@ -89,20 +112,32 @@ def command(
     connection; or MODULE:CLASS, an `accord.Agent`. Without it the bundled agent is served.
 
     Clients need a token: that of --token-file, that of ACCORD_TOKEN, or one that is made and
-    printed at the start. SIGTERM and Ctrl-C let the connections end, within ten seconds.
+    printed at the start. On a Unix socket (--unix, unix:PATH for clients) they need none.
+    Sockets that systemd passes replace --host, --port and --unix.
+
+    On SIGTERM and Ctrl-C the server starts no more turns, disconnects each client that has no
+    running turn, and exits with status 0. A second signal ends it at once.
     """
     if (tls_cert is None) and tls_key is not None:
         raise click.UsageError("--tls-key needs --tls-cert")
     if not path.startswith("/"):
         raise click.UsageError(f"--path: expected a path that begins with /, got {path!r}")
+    try:
+        passed = passed_sockets()
+    except OSError as error:
+        raise click.ClickException(f"Cannot use the sockets that were passed: {error}") from None
+    only_unix = all(map(is_unix, passed)) if passed else unix is not None
     token = None if insecure else read_token(token_file)
     made = None
-    if token is None and not insecure:
+    if token is None and not insecure and not only_unix:
         token = made = secrets.token_urlsafe(32)
+    if only_unix and not allow_mcp:
+        allow_mcp = ("stdio", "private")  # clients are processes of the same user
     try:
         app = asgi(
             _agent(agent),
             token=token,
+            authenticate=_refuse if token is None and not insecure else None,
             hosts=(*hosts, host),
             origins=origins,
             insecure=insecure,
@@ -112,40 +147,65 @@ def command(
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    options = ServerOptions(host=host, port=port, tls_cert=tls_cert, tls_key=tls_key)
+    options = ServerOptions(
+        host=host,
+        port=port,
+        unix=unix,
+        passed=passed,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        drain_s=drain_s,
+    )
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", force=True
     )
 
-    def listening(address: str, bound_port: int) -> None:
-        secure = "" if tls_cert is None else "s"
-        shown = f"[{address}]" if ":" in address else address
-        place = f"{shown}:{bound_port}{path}"
-        lines = [f"Serving on ws{secure}://{place} and http{secure}://{place}"]
+    def listening(sockets: Sequence[socket]) -> None:
+        lines: list[str] = []
+        for opened in sockets:
+            address, bound_port = address_of(opened)
+            if bound_port is None:
+                lines.append(f"Serving on unix:{address}")
+                continue
+            secure = "" if tls_cert is None else "s"
+            shown = f"[{address}]" if ":" in address else address
+            place = f"{shown}:{bound_port}{path}"
+            lines.append(f"Serving on ws{secure}://{place} and http{secure}://{place}")
+            if tls_cert is None and not is_loopback(address):
+                lines.append("Warning: connections are not encrypted; use --tls-cert, or a proxy")
         if made is not None:
             lines.append(f"Token, for {TOKEN_VARIABLE} or --token-file: {made}")
         if insecure:
             lines.append("Warning: everybody who can connect is served (--insecure)")
-        if tls_cert is None and not is_loopback(address):
-            lines.append("Warning: connections are not encrypted; use --tls-cert, or a proxy")
         print("\n".join(lines), file=sys.stderr, flush=True)
 
     try:
         asyncio.run(_serve(app, options, listening))
     except OSError as error:
-        raise click.ClickException(f"Cannot serve on {host}:{port}: {error}") from None
+        where = unix if unix is not None else f"{host}:{port}"
+        raise click.ClickException(f"Cannot serve on {where}: {error}") from None
     return 0
 
 
-async def _serve(app: Any, options: ServerOptions, listening: Any) -> None:
-    stop = asyncio.Event()
+def _refuse(_request: RemoteRequest) -> None:
+    """Reject every login: the clients of a Unix socket need none."""
+
+
+async def _serve(
+    app: RemoteApp, options: ServerOptions, listening: Callable[[Sequence[socket]], None]
+) -> None:
+    stop = Stop()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         if sys.platform == "win32":
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.request))
         else:
-            loop.add_signal_handler(number, stop.set)
+            loop.add_signal_handler(number, stop.request)
     await run_server(app, options, listening, stop)
+    if stop.at_once.is_set():
+        # What still runs would be waited for; the agents' processes end with this one.
+        logging.shutdown()
+        os._exit(1)
 
 
 def _agent(words: tuple[str, ...]) -> Any:

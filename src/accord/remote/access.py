@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import inspect
+import logging
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from accord.remote.asgi_types import Scope, headers_of
+from accord.remote.asgi_types import UNIX_PEER, Scope, headers_of
+from accord.text.excerpt import one_line
 from accord.transports.remote_address import is_loopback
 
 __all__ = ("Access", "Authenticate", "Principal", "Refusal", "RemoteRequest")
+
+log: logging.Logger = logging.getLogger("accord.remote")
+
+AUTHENTICATE_S = 10.0  # for the hook
 
 
 class Principal(Struct, frozen=True):
     """Who has logged in: connections and sessions belong to a principal."""
 
     name: str
+
+    @property
+    def shown(self) -> str:
+        """The name for logs, as one short line."""
+        return one_line(self.name, 100)
 
 
 class RemoteRequest(Struct, frozen=True, kw_only=True):
@@ -33,7 +46,7 @@ class RemoteRequest(Struct, frozen=True, kw_only=True):
     secure: bool  # whether the connection is encrypted
 
 
-# Returns None for a request without a valid login.
+# Returns None for a request without a valid login. It has 10 s; its errors become status 500.
 Authenticate: TypeAlias = Callable[[RemoteRequest], Principal | None | Awaitable[Principal | None]]
 
 
@@ -77,10 +90,21 @@ class Access(Struct, kw_only=True):
 
     async def check(self, scope: Scope) -> Principal | Refusal:
         """Return who sends a request, or why it is refused."""
+        peer = scope.get("extensions", {}).get(UNIX_PEER)
+        if peer is not None:
+            return Principal(f"uid {peer['uid']}")  # R-SEC-13
         headers = headers_of(scope)
         if (refusal := self.check_origin(scope)) is not None:
             return refusal
-        principal = await self._log_in(scope, headers)
+        try:
+            async with asyncio.timeout(AUTHENTICATE_S):
+                principal = await self._log_in(scope, headers)
+        except TimeoutError:
+            log.error("! authenticate took more than %g s", AUTHENTICATE_S)
+            return Refusal(503, "Logging in takes too long", (("Retry-After", "5"),), "login")
+        except Exception as exc:  # noqa: BLE001  # of the hook
+            _log_failure(exc)
+            return Refusal(500, "Internal error", kind="login")
         if principal is None:
             challenge = (("WWW-Authenticate", "Bearer"),)
             return Refusal(401, "A valid token is required", challenge)  # R-SEC-04
@@ -112,8 +136,8 @@ class Access(Struct, kw_only=True):
         origin = values[0].lower()
         if origin in [allowed.lower().rstrip("/") for allowed in self.origins]:
             return True
-        parts = urlsplit(origin)
         try:
+            parts = urlsplit(origin)
             port = parts.port or (443 if parts.scheme == "https" else 80)
         except ValueError:
             return False
@@ -132,13 +156,22 @@ class Access(Struct, kw_only=True):
                 secure=scope.get("scheme") in ("https", "wss"),
             )
             found = self.authenticate(request)
-            return await found if inspect.isawaitable(found) else found
+            principal = await found if inspect.isawaitable(found) else found
+            if principal is not None and not isinstance(principal, Principal):  # pyright: ignore[reportUnnecessaryIsInstance]  # of the hook
+                raise TypeError(f"authenticate returned a {type(principal).__name__}")
+            return principal
         if self.token is None:
             return Principal("anonymous")
         values = headers.get("authorization", [])
         scheme, _, given = values[0].partition(" ") if len(values) == 1 else ("", "", "")
         equal = hmac.compare_digest(_digest(given.strip()), _digest(self.token))
         return Principal("token") if equal and scheme.lower() == "bearer" else None
+
+
+def _log_failure(error: Exception) -> None:
+    """Log where a hook failed, without the text of its error, which may have a token in it."""
+    where = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+    log.error("! authenticate failed: %s\n%s", type(error).__name__, where)
 
 
 def _digest(token: str) -> bytes:

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from typing import Any
 
 from accord.errors import TransportError
 from accord.remote.access import Access, Principal, Refusal
 from accord.remote.asgi_socket import AsgiSocket
 from accord.remote.asgi_types import Receive, Scope, Send, headers_of
-from accord.remote.connection_limits import ConnectionLimits, OpenConnection, OpenConnections
+from accord.remote.connection_limits import ConnectionLimits, OpenConnections
 from accord.remote.http_connection import HttpConnection
 from accord.remote.http_limits import HttpLimits
 from accord.remote.http_responses import allow_origin, cors_preflight, respond, respond_refusal
 from accord.remote.http_server import HttpServer
-from accord.transports.base import Transport
+from accord.remote.monitor import Monitor, ServeConnection
+from accord.remote.network_transport import INTERNAL, NetworkTransport
 from accord.transports.remote_address import DEFAULT_PATH, REMOTE_FRAME_BYTES
 
 __all__ = ("RemoteApp", "ServeConnection")
 
 log: logging.Logger = logging.getLogger("accord.remote")
 
-# Serves one connection until it ends.
-ServeConnection: TypeAlias = Callable[[Transport, Principal], Coroutine[Any, Any, object]]
-
-GOING_AWAY = 1001
-INTERNAL = 1011
-
 
 class RemoteApp:
     """Serves each connection to `path`, by WebSocket or streamable HTTP, by `serve`.
 
     An ASGI application: `await app(scope, receive, send)`. `/health` and `/ready` are answered
-    to everybody; `/ready` has status 503 once `drain` was called.
+    to everybody; `/ready` has status 503 once `drain` was called, and while the server is full.
     """
 
     def __init__(
@@ -48,18 +41,18 @@ class RemoteApp:
         http_limits: HttpLimits | None = None,
         frame_bytes: int = REMOTE_FRAME_BYTES,
     ) -> None:
-        self._serve = serve
         self._access = access
         self._path = path
         self._frame_bytes = frame_bytes
-        self._connections = OpenConnections(limits or ConnectionLimits())
+        limits = limits or ConnectionLimits()
+        self._connections = OpenConnections(limits)
+        self._monitor = Monitor(serve, idle_s=limits.idle_s)
         self._http_server = HttpServer(
             self._run_http,
             self._connections,
             http_limits or HttpLimits(),
             frame_bytes=frame_bytes,
         )
-        self._draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
@@ -87,25 +80,25 @@ class RemoteApp:
             headers = [(b"acp-connection-id", connection_id.encode())]
             # No subprotocol, and no extension: some clients refuse both (R-WS-11).
             await send({"type": "websocket.accept", "headers": headers})
-            log.info("= %s: %s connected by WebSocket", connection_id, principal.name)
-            await self._run(connection_id, transport, transport, principal)
+            log.info("= %s: %s connected by WebSocket", connection_id, principal.shown)
+            await self._run(connection_id, "websocket", transport, principal)
 
     async def _run_http(self, connection: HttpConnection) -> None:
         principal = connection.principal
-        log.info("= %s: %s connected by HTTP", connection.id, principal.name)
-        await self._run(connection.id, connection, connection, principal)
+        log.info("= %s: %s connected by HTTP", connection.id, principal.shown)
+        await self._run(connection.id, "http", connection, principal)
 
     async def _run(
-        self, connection_id: str, transport: Transport, opened: OpenConnection, principal: Principal
+        self, connection_id: str, kind: str, transport: NetworkTransport, principal: Principal
     ) -> None:
         try:
-            await self._serve(transport, principal)
+            await self._monitor.serve(transport, principal, id=connection_id, kind=kind)
         except TransportError as exc:
             log.debug("= %s: %s", connection_id, exc)
         except Exception:
             log.exception("! %s: the agent failed", connection_id)
-            opened.close_code = INTERNAL
-            opened.close_reason = "internal error"  # R-WS-16
+            transport.close_code = INTERNAL
+            transport.close_reason = "internal error"  # R-WS-16
         finally:
             await transport.aclose()
             log.info("x %s: closed", connection_id)
@@ -115,7 +108,7 @@ class RemoteApp:
         checked = await self._check(scope)
         if isinstance(checked, Refusal):
             return checked
-        if self._draining:
+        if self._monitor.draining:
             return Refusal(503, "This server is going away", (("Retry-After", "5"),))
         return self._connections.refusal(checked) or checked
 
@@ -133,7 +126,7 @@ class RemoteApp:
             await _respond(send, 200, "ok")
             return
         if path == "/ready":
-            await _respond(send, 503 if self._draining else 200, "ok")
+            await self._respond_ready(send)
             return
         headers = headers_of(scope)
         origin = headers.get("origin")
@@ -148,25 +141,36 @@ class RemoteApp:
         else:
             await self._http_server(scope, checked, receive, send)
 
-    # The end.
+    async def _respond_ready(self, send: Send) -> None:
+        """Answer whether a load balancer should send clients here."""
+        if self._monitor.draining:
+            await _respond(send, 503, "draining")
+        elif self._connections.full:
+            await _respond(send, 503, "full")
+        else:
+            await _respond(send, 200, "ok")
 
-    async def drain(self, timeout_s: float) -> None:
-        """Accept no more connections, notify the clients, and wait until they have ended."""
-        self._draining = True
-        self._http_server.accepts_connections = False
-        transports = self._connections.transports()
-        for transport in transports:
-            transport.close_code = GOING_AWAY
-            transport.close_reason = "the server is going away"
-        await self._connections.wait_idle(timeout_s)
-        await self._http_server.aclose()
-        await asyncio.gather(*(transport.aclose() for transport in transports))
+    # The end.
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] == "lifespan.startup":
             await send({"type": "lifespan.startup.complete"})
-        await self._http_server.aclose()
+        await self.drain(0)
         await send({"type": "lifespan.shutdown.complete"})
+
+    async def drain(self, timeout_s: float) -> None:
+        """Let running turns end for at most `timeout_s` seconds, then end all connections.
+
+        From now on connections and turns are refused. Each client is disconnected as soon as it
+        has no running turn.
+        """
+        self._http_server.accepts_connections = False
+        await self._monitor.drain(timeout_s)
+        await self._http_server.aclose()
+
+    async def disconnect(self, timeout_s: float) -> None:
+        """End all connections now, and wait for their agents at most `timeout_s` seconds."""
+        await self._monitor.disconnect(timeout_s)
 
 
 async def _respond(

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from accord.errors import ConnectionLost
 from accord.remote.asgi_types import Receive, Send
+from accord.remote.network_transport import POLICY_VIOLATION, NetworkTransport
 from accord.transports.base import Frame
 from accord.transports.messages import MessageTransport
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
@@ -14,13 +15,12 @@ from accord.transports.remote_address import REMOTE_FRAME_BYTES
 __all__ = ("AsgiSocket",)
 
 FIRST_MESSAGE_S = 30.0  # R-WS-15
-POLICY_VIOLATION = 1008
 
 
-class AsgiSocket(MessageTransport):
+class AsgiSocket(MessageTransport, NetworkTransport):
     """A WebSocket connection that an ASGI server has accepted.
 
-    `close` ends it with a code and a reason, which are 1000 and none otherwise.
+    The code is 1000 and the reason empty unless they are set before `aclose`.
     """
 
     def __init__(
@@ -31,8 +31,6 @@ class AsgiSocket(MessageTransport):
         self._asgi_send = send
         self._disconnected = False
         self._has_received = False
-        self.close_code: int = 1000
-        self.close_reason: str = ""
 
     async def _open(self) -> None:
         pass

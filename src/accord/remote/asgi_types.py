@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
-__all__ = ("AsgiApp", "Event", "Receive", "Scope", "Send", "headers_of")
+__all__ = ("UNIX_PEER", "AsgiApp", "Event", "Receive", "Scope", "Send", "headers_of")
+
+# The extension of a scope for a client on a Unix socket: `{"uid": …}` is its checked user.
+UNIX_PEER = "accord.unix_peer"
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Event: TypeAlias = MutableMapping[str, Any]

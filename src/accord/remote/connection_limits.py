@@ -6,32 +6,27 @@ import asyncio
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
-from typing import Protocol
+from contextlib import contextmanager
 
 from msgspec import Struct
 
 from accord.remote.access import Principal, Refusal
+from accord.remote.network_transport import NetworkTransport
 
-__all__ = ("ConnectionLimits", "OpenConnection", "OpenConnections")
+__all__ = ("ConnectionLimits", "OpenConnections")
 
 
 class ConnectionLimits(Struct, frozen=True, kw_only=True):
-    """How many connections a server accepts (T12)."""
+    """How many connections a server accepts (T12), and how long it keeps idle ones.
+
+    A connection without a message and without a running turn for `idle_s` seconds is closed;
+    0 means never.
+    """
 
     connections: int = 1000
     per_principal: int = 1000
     starts_per_minute: int = 600
-
-
-class OpenConnection(Protocol):
-    """What the connections of all transports have in common."""
-
-    close_code: int
-    close_reason: str
-
-    async def aclose(self) -> None:
-        """Close it, in bounded time."""
+    idle_s: float = 86_400.0
 
 
 class OpenConnections:
@@ -40,15 +35,14 @@ class OpenConnections:
     def __init__(self, limits: ConnectionLimits, clock: Callable[[], float] | None = None) -> None:
         self._limits = limits
         self._clock = clock
-        self._transports: dict[OpenConnection, Principal] = {}
+        self._transports: dict[NetworkTransport, Principal] = {}
         self._per_principal: Counter[Principal] = Counter()
         self._starts: deque[float] = deque()  # in the last minute
-        self._changed = asyncio.Event()
 
     def refusal(self, principal: Principal) -> Refusal | None:
         """Return why another connection is refused, None if it is not."""
         limits = self._limits
-        if len(self._transports) >= limits.connections:
+        if self.full:
             return Refusal(503, "Too many connections", (("Retry-After", "5"),))
         if self._per_principal[principal] >= limits.per_principal:
             return Refusal(429, "Too many connections", (("Retry-After", "5"),))
@@ -62,7 +56,7 @@ class OpenConnections:
         return None
 
     @contextmanager
-    def opened(self, principal: Principal, transport: OpenConnection) -> Generator[None]:
+    def opened(self, principal: Principal, transport: NetworkTransport) -> Generator[None]:
         """Count a connection during the block."""
         self.add(principal, transport)
         try:
@@ -70,31 +64,23 @@ class OpenConnections:
         finally:
             self.remove(transport)
 
-    def add(self, principal: Principal, transport: OpenConnection) -> None:
+    def add(self, principal: Principal, transport: NetworkTransport) -> None:
         """Count a connection."""
         self._starts.append(self._now())
         self._transports[transport] = principal
         self._per_principal[principal] += 1
 
-    def remove(self, transport: OpenConnection) -> None:
+    def remove(self, transport: NetworkTransport) -> None:
         """Count a connection as closed."""
         principal = self._transports.pop(transport)
         self._per_principal[principal] -= 1
         if not self._per_principal[principal]:
             del self._per_principal[principal]
-        self._changed.set()
 
-    def transports(self) -> list[OpenConnection]:
-        """Return the transports of the open connections."""
-        return list(self._transports)
-
-    async def wait_idle(self, timeout_s: float) -> None:
-        """Wait until no connection is open, for at most `timeout_s` seconds."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                while self._transports:
-                    self._changed.clear()
-                    await self._changed.wait()
+    @property
+    def full(self) -> bool:
+        """Whether every further connection is refused."""
+        return len(self._transports) >= self._limits.connections
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time() if self._clock is None else self._clock()

@@ -16,7 +16,8 @@ from accord.remote.http_input import PostedInput
 from accord.remote.http_limits import HttpLimits
 from accord.remote.http_message import MessageHead, NotAMessage, read_message
 from accord.remote.http_stream import EventStream
-from accord.transports.base import Frame, Receiver, Transport
+from accord.remote.network_transport import NetworkTransport
+from accord.transports.base import Frame, Receiver
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
 
 __all__ = ("HttpConnection", "InitializeAnswer")
@@ -52,7 +53,7 @@ class _Request(Struct):
     answer: asyncio.Future[InitializeAnswer | None] | None = None  # to `initialize`
 
 
-class HttpConnection(Transport):
+class HttpConnection(NetworkTransport):
     """The frames of POSTs go to the agent; its frames wait in streams, until GETs read them.
 
     `id` names the connection, which belongs to `principal`.
@@ -68,8 +69,6 @@ class HttpConnection(Transport):
         self.id: str = secrets.token_hex(16)  # T7
         self.principal = principal
         self.frame_bytes = frame_bytes
-        self.close_code: int = 1000
-        self.close_reason: str = ""
         self.initialized = False
         self._tries = 0
         self._limits = limits

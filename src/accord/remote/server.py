@@ -1,94 +1,210 @@
-"""Runs an ASGI application on a port of this machine, by hypercorn."""
+"""Runs an ASGI application on sockets of this machine, by hypercorn."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
-from hypercorn.asyncio import serve as _serve  # pyright: ignore[reportUnknownVariableType]
-from hypercorn.config import Config
-from msgspec import Struct
+from hypercorn.asyncio.run import worker_serve as _serve  # pyright: ignore
+from hypercorn.config import Config, Sockets
+from hypercorn.utils import wrap_app as _wrap  # pyright: ignore
+from msgspec import Struct, field
 
 from accord.remote.app import RemoteApp
+from accord.remote.asgi_types import UNIX_PEER, Receive, Scope, Send
+from accord.remote.sockets import is_unix, open_tcp, open_unix, remove_unix
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
 
-__all__ = ("ServerOptions", "run_server")
+__all__ = ("ServerOptions", "Stop", "run_server")
+
+RESPONSES_S = 3.0  # for responses to end after the agents
+CLOSE_S = 0.5  # for the connections themselves
 
 
 class ServerOptions(Struct, frozen=True, kw_only=True):
-    """Where a server listens, and its certificate. Port 0 is a free port."""
+    """Where a server listens, and its certificate. Port 0 is a free port.
+
+    `unix` is the path of a socket for this user, instead of `host` and `port`. `passed` are
+    listening sockets of the parent process, instead of both.
+    """
 
     host: str = "127.0.0.1"
     port: int = 0
+    unix: Path | None = None
+    passed: Sequence[socket.socket] = ()
     tls_cert: Path | None = None
     tls_key: Path | None = None
-    drain_s: float = 10.0  # for connections to end after `stop`
+    drain_s: float = 30.0  # for running turns, after `stop`
+
+
+class Stop(Struct, frozen=True, eq=False):
+    """Ends a server: after its running turns, or at once."""
+
+    requested: asyncio.Event = field(default_factory=asyncio.Event)
+    at_once: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def request(self) -> None:
+        """Request the end; the second request is to end at once."""
+        if self.requested.is_set():
+            self.at_once.set()
+        self.requested.set()
 
 
 async def run_server(
     app: RemoteApp,
     options: ServerOptions,
-    listening: Callable[[str, int], None],
-    stop: asyncio.Event,
+    listening: Callable[[Sequence[socket.socket]], None],
+    stop: Stop,
 ) -> None:
-    """Serve an application until `stop` is set, then let its connections end.
+    """Serve an application until `stop` is requested, then let running turns end.
 
-    `listening` is called with the address once the server accepts connections. Raises `OSError`
-    if the address cannot be used.
+    `listening` is called with the sockets once the server accepts connections. Raises `OSError`
+    if an address cannot be used.
     """
-    found = socket.getaddrinfo(
-        options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
-    family = found[0][0]
-    bound = socket.create_server(
-        (options.host, options.port), family=family, backlog=100, reuse_port=False
-    )
-    port: int = bound.getsockname()[1]
+    sockets = _open_sockets(options)
+    created = options.unix is not None and not options.passed
+    has_unix = any(map(is_unix, sockets))
+    if has_unix and not isinstance(asyncio.get_running_loop(), asyncio.SelectorEventLoop):
+        raise OSError("A Unix socket needs the selector event loop of asyncio")
     started, drained = asyncio.Event(), asyncio.Event()
+    requests = _Requests()
 
-    async def with_start(scope: Any, receive: Any, send: Any) -> None:
+    async def adapted(scope: Scope, receive: Receive, send: Send) -> None:
         async def sending(event: Any) -> None:
             await send(event)
             if event["type"] == "lifespan.startup.complete":
                 started.set()
 
-        await app(scope, receive, sending if scope["type"] == "lifespan" else send)
+        if scope["type"] == "lifespan":
+            await app(scope, receive, sending)
+            return
+        # The socket has accepted this user only; the library gives TCP clients an address.
+        if has_unix and scope.get("client") is None:
+            scope["extensions"] = {**scope.get("extensions", {}), UNIX_PEER: {"uid": os.geteuid()}}
+        with requests.one():
+            await app(scope, receive, send)
 
-    serve: Callable[..., Coroutine[Any, Any, None]] = cast("Any", _serve)
-    config = _config(options, bound.detach())
-    serving = asyncio.ensure_future(serve(with_start, config, shutdown_trigger=drained.wait))
+    config = _config(options)
+    serve = cast("Callable[..., Coroutine[Any, Any, None]]", _serve)
+    wrapped = cast("Any", _wrap)(adapted, config.wsgi_max_body_size, "asgi")
+    encrypted = options.tls_cert is not None
+    serving = asyncio.ensure_future(
+        serve(
+            wrapped,
+            config,
+            sockets=Sockets(sockets if encrypted else [], [] if encrypted else sockets, []),
+            shutdown_trigger=drained.wait,
+        )
+    )
     try:
         await _first(started, serving)
-        listening(options.host, port)
-        await _first(stop, serving)
-        await app.drain(options.drain_s)
+        listening(sockets)
+        await _first(stop.requested, serving)
+        await _unless(stop.at_once, app.drain(options.drain_s))
+        if stop.at_once.is_set():
+            await app.disconnect(timeout_s=1.0)
     finally:
+        if created:
+            remove_unix(sockets[0])
+        if not stop.at_once.is_set():
+            await requests.wait_until_none(RESPONSES_S)
         drained.set()
-        await serving
+        await _end(serving, 3 * CLOSE_S)
+        for opened in sockets:
+            opened.close()
+
+
+class _Requests:
+    """Counts the requests that are being served."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._none = asyncio.Event()
+        self._none.set()
+
+    @contextmanager
+    def one(self) -> Generator[None]:
+        self._count += 1
+        self._none.clear()
+        try:
+            yield
+        finally:
+            self._count -= 1
+            if not self._count:
+                self._none.set()
+
+    async def wait_until_none(self, timeout_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._none.wait()
+
+
+def _open_sockets(options: ServerOptions) -> list[socket.socket]:
+    if options.passed:
+        sockets = list(options.passed)
+    elif options.unix is not None:
+        sockets = [open_unix(options.unix)]
+    else:
+        sockets = [open_tcp(options.host, options.port)]
+    for opened in sockets:
+        opened.setblocking(False)
+    return sockets
 
 
 async def _first(event: asyncio.Event, serving: asyncio.Future[None]) -> None:
     """Wait for an event; raise the error of a server that ends before it."""
-    waiting = asyncio.ensure_future(event.wait())
-    try:
-        await asyncio.wait((waiting, serving), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        waiting.cancel()
+    await _unless(event, asyncio.shield(serving))
     if serving.done():
         serving.result()
         raise OSError("The server has stopped")
 
 
-def _config(options: ServerOptions, fd: int) -> Config:
+async def _unless(event: asyncio.Event, work: Awaitable[None]) -> None:
+    """Wait for work; cancel it when the event is set."""
+    working = asyncio.ensure_future(work)
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait((waiting, working), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+        if not working.done():
+            working.cancel()
+            await asyncio.wait([working])
+    if not working.cancelled():
+        working.result()
+
+
+async def _end(serving: asyncio.Future[None], timeout_s: float) -> None:
+    """Wait for the server to end, or cancel it: connections may stay open."""
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+    loop.set_exception_handler(_ignore_cancelled)
+    await asyncio.wait([serving], timeout=timeout_s)
+    serving.cancel()
+    await asyncio.wait([serving])
+    await asyncio.sleep(0)  # for the callbacks of what was cancelled
+    loop.set_exception_handler(before)
+    if not serving.cancelled():
+        serving.result()
+
+
+def _ignore_cancelled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Do not log the connections that the library cancels, its pings among them."""
+    if not isinstance(context.get("exception"), asyncio.CancelledError):
+        loop.default_exception_handler(context)
+
+
+def _config(options: ServerOptions) -> Config:
     config = Config()
-    config.bind = [f"fd://{fd}"]
     config.accesslog = None
     config.errorlog = None
     config.include_server_header = False
-    config.graceful_timeout = 3
+    config.graceful_timeout = CLOSE_S
     config.h2_max_concurrent_streams = 1024
     config.keep_alive_timeout = 75
     config.websocket_max_message_size = REMOTE_FRAME_BYTES

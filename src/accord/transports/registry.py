@@ -41,11 +41,12 @@ class RemoteOptions(Struct, frozen=True, kw_only=True):
 UrlOpener: TypeAlias = Callable[[str, RemoteOptions], TransportFactory]
 
 _EXTRA = {"websockets", "httpx2", "h2"}  # what the extra `remote` installs
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_URL = re.compile(r"(unix(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://))")
 # By scheme: a function, or where to import it from, as "package.module:function".
 _openers: dict[str, UrlOpener | str] = {
     "ws": "accord.transports.websocket:websocket",
     "wss": "accord.transports.websocket:websocket",
+    "unix": "accord.transports.unix_socket:unix_socket",
     "http": "accord.transports.http:http",
     "https": "accord.transports.http:http",
 }
@@ -61,7 +62,7 @@ def register_scheme(scheme: str, opener: UrlOpener | str) -> None:
 
 
 def is_url(text: str) -> bool:
-    """Return True if a text begins with a scheme and `://`."""
+    """Return True if a text begins with a scheme and `://`, or with `unix:`."""
     return _URL.match(text) is not None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -72,6 +73,7 @@ class WebSocketTransport(SocketTransport):
         frame_bytes: int = REMOTE_FRAME_BYTES,
         ping_interval_s: float | None = PING_S,
         ping_timeout_s: float | None = PING_S,
+        unix_path: Path | None = None,
     ) -> None:
         super().__init__(
             frame_bytes=frame_bytes,
@@ -81,6 +83,9 @@ class WebSocketTransport(SocketTransport):
         self._url = url
         self._options = options
         self._cookies = options.cookies or CookieStore()
+        self._unix: dict[str, Any] = (
+            {} if unix_path is None else {"unix": True, "path": str(unix_path)}
+        )
         self.connection_id: str | None = None
 
     async def _open(self) -> FrameConnection:
@@ -101,6 +106,7 @@ class WebSocketTransport(SocketTransport):
             create_connection=_Connection,
             logger=log,
             **secure,
+            **self._unix,
         )
         address = where(self._url)
         try:

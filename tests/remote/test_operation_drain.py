@@ -1,0 +1,261 @@
+"""A server that goes away: its running turns end, its clients are notified."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect as ws_connect
+from websockets.exceptions import InvalidStatus
+
+import accord
+from accord import Agent, Turn
+from accord.errors import ConnectionLost, RequestError
+from accord.remote.app import RemoteApp
+from accord.version import ProtocolVersion
+from remote.servers import hypercorn
+
+TOKEN = "a token of a test, long enough"
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+
+# An agent that ends its turn when the file `go` exists.
+WAITING = """
+import asyncio, pathlib
+from accord import Agent, Turn
+
+
+class Waiting(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        await turn.say("started")
+        while not pathlib.Path("go").exists():
+            await asyncio.sleep(0.01)
+        await turn.say(" and finished")
+
+
+if __name__ == "__main__":
+    Waiting().run()
+"""
+
+
+class Waiting(Agent):
+    """Its turns end when they are released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started = asyncio.Event()
+        self.released = asyncio.Event()
+
+    async def prompt(self, turn: Turn) -> None:
+        self.started.set()
+        await self.released.wait()
+        await turn.say("finished")
+
+
+@asynccontextmanager
+async def serving(agent: Any) -> AsyncGenerator[tuple[RemoteApp, str], None]:
+    app = accord.asgi(agent, token=TOKEN)
+    async with hypercorn(app) as address:
+        yield app, f"ws://{address}"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_running_turn_finishes_and_the_client_is_disconnected_after_it(
+    version: ProtocolVersion,
+) -> None:
+    agent = Waiting()
+    async with (
+        serving(agent) as (app, url),
+        accord.connect(url, token=TOKEN, versions=(version,)) as client,
+    ):
+        session = await client.new_session("/")
+        async with session.prompt("wait") as turn:
+            await agent.started.wait()
+            draining = asyncio.ensure_future(app.drain(30))
+            await asyncio.sleep(0)
+            assert not draining.done()
+            agent.released.set()
+            await turn.wait()
+        assert turn.text == "finished"
+        async with asyncio.timeout(10):  # not the 30 seconds
+            await draining
+        with pytest.raises(ConnectionLost, match="1001, the server is going away"):
+            await client.new_session("/")
+
+
+async def test_client_without_a_running_turn_is_disconnected_at_once() -> None:
+    agent = Waiting()
+    async with (
+        serving(agent) as (app, url),
+        accord.connect(url, token=TOKEN) as busy,
+        ws_connect(f"{url}/acp", additional_headers=HEADERS) as idle,
+    ):
+        await _initialize(idle)
+        session = await busy.new_session("/")
+        async with session.prompt("wait") as turn:
+            await agent.started.wait()
+            draining = asyncio.ensure_future(app.drain(30))
+            async with asyncio.timeout(10):
+                await idle.wait_closed()
+            assert (idle.close_code, idle.close_reason) == (1001, "the server is going away")
+            assert not draining.done()
+            agent.released.set()
+            await turn.wait()
+        await draining
+
+
+async def test_new_turn_is_refused_while_another_finishes() -> None:
+    agent = Waiting()
+    async with serving(agent) as (app, url), accord.connect(url, token=TOKEN) as client:
+        first = await client.new_session("/")
+        second = await client.new_session("/")
+        async with first.prompt("wait") as turn:
+            await agent.started.wait()
+            draining = asyncio.ensure_future(app.drain(30))
+            await asyncio.sleep(0)
+            with pytest.raises(RequestError, match="going away") as refused:
+                async with second.prompt("another") as other:
+                    await other.wait()
+            assert refused.value.data == {"kind": "going_away"}
+            agent.released.set()
+            await turn.wait()
+            assert turn.text == "finished"
+        await draining
+
+
+async def test_new_connection_is_refused_and_the_server_is_not_ready() -> None:
+    agent = Waiting()
+    async with serving(agent) as (app, url), accord.connect(url, token=TOKEN) as client:
+        assert await _status(url, "/ready") == 200
+        session = await client.new_session("/")
+        async with session.prompt("wait") as turn:
+            await agent.started.wait()
+            draining = asyncio.ensure_future(app.drain(30))
+            await asyncio.sleep(0)
+            assert await _status(url, "/ready") == 503
+            assert await _status(url, "/health") == 200
+            with pytest.raises(InvalidStatus) as refused:
+                await ws_connect(f"{url}/acp", additional_headers=HEADERS)
+            assert refused.value.response.status_code == 503
+            agent.released.set()
+            await turn.wait()
+        await draining
+
+
+async def test_turn_that_does_not_end_is_ended_after_the_bound() -> None:
+    agent = Waiting()
+    async with serving(agent) as (app, url), accord.connect(url, token=TOKEN) as client:
+        session = await client.new_session("/")
+        async with session.prompt("wait") as turn:
+            await agent.started.wait()
+            async with asyncio.timeout(10):
+                await app.drain(0.05)
+            with pytest.raises(ConnectionLost, match="going away"):
+                await turn.wait()
+
+
+async def _initialize(connection: Any) -> None:
+    params = {"protocolVersion": 1, "clientCapabilities": {}}
+    request = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    await connection.send(json.dumps(request))
+    assert json.loads(await connection.recv())["id"] == 0
+
+
+async def _status(url: str, path: str) -> int:
+    host, _, port = url.removeprefix("ws://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return int(answer.split()[1])
+
+
+# The program.
+
+
+@asynccontextmanager
+async def program(
+    folder: Path, *words: str
+) -> AsyncGenerator[tuple[str, asyncio.subprocess.Process], None]:
+    """Run `accord serve`; give its URL and the process."""
+    (folder / "waiting.py").write_text(WAITING)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "accord", "serve", "--port", "0", *words),
+        cwd=folder,
+        env={**os.environ, "ACCORD_TOKEN": TOKEN.replace(" ", "-")},
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert process.stderr is not None
+        line = (await process.stderr.readline()).decode()
+        assert line.startswith("Serving on "), line + (await process.stderr.read()).decode()
+        yield line.split()[2], process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+AGENTS = {"object": ["waiting:Waiting"], "process": ["--", sys.executable, "waiting.py"]}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
+@pytest.mark.parametrize("version", [1, 2])
+async def test_sigterm_lets_the_running_turn_finish_and_exits_with_0(
+    tmp_path: Path, agent: list[str], version: ProtocolVersion
+) -> None:
+    token = TOKEN.replace(" ", "-")
+    async with (
+        program(tmp_path, *agent) as (url, process),
+        accord.connect(url, token=token, versions=(version,)) as client,
+    ):
+        session = await client.new_session(tmp_path)
+        async with session.prompt("wait") as turn:
+            await _until(lambda: turn.text == "started")
+            process.terminate()
+            await _until_not_ready(url)
+            (tmp_path / "go").touch()
+            await turn.wait()
+        assert turn.text == "started and finished"
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
+async def test_second_signal_ends_the_server_at_once(tmp_path: Path, agent: list[str]) -> None:
+    token = TOKEN.replace(" ", "-")
+    async with (
+        program(tmp_path, "--drain", "600", *agent) as (url, process),
+        accord.connect(url, token=token) as client,
+    ):
+        session = await client.new_session(tmp_path)
+        async with session.prompt("wait") as turn:
+            await _until(lambda: turn.text == "started")
+            process.terminate()
+            await _until_not_ready(url)
+            process.send_signal(signal.SIGINT)
+            assert await asyncio.wait_for(process.wait(), 20) == 1
+            with pytest.raises(ConnectionLost, match="going away"):
+                await turn.wait()
+
+
+async def _until_not_ready(url: str) -> None:
+    async with asyncio.timeout(20):
+        while await _status(url.removesuffix("/acp"), "/ready") != 503:
+            await asyncio.sleep(0.01)
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.01)
