@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from accord.agent.store.base import (
         Archived as Archived,
+        OwnedSession as OwnedSession,
         SessionPage as SessionPage,
         StoredSession as StoredSession,
     )
@@ -60,7 +61,7 @@ else:
             ),
             "accord.agent.plan": "PlanHandle",
             "accord.agent.session": "ConnectedClient SubagentHandle ToolCallHandle",
-            "accord.agent.store.base": "Archived SessionPage StoredSession",
+            "accord.agent.store.base": "Archived OwnedSession SessionPage StoredSession",
             "accord.agent.store.fallback": "FallbackStore",
             "accord.agent.terminals": "CommandResult SessionTerminals",
             "accord.agent.updates": (

@@ -246,6 +246,7 @@ class SessionActions:
         core = self._core
         require_type("call_extension(method=…)", method, str)
         require_type("call_extension(params=…)", params, Mapping, NoneType)
+        await core.flush()
         return await core.client_adapter.call_extension(
             method, {"sessionId": core.id, **(params or {})}
         )
@@ -259,4 +260,5 @@ class SessionActions:
         core = self._core
         require_type("notify_extension(method=…)", method, str)
         require_type("notify_extension(params=…)", params, Mapping, NoneType)
+        await core.flush()
         await core.client_adapter.notify_extension(method, {"sessionId": core.id, **(params or {})})

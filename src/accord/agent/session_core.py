@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -18,7 +17,9 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from accord.agent.background import Background, OpenSubagent, OpenToolCall
+from accord.agent.batched_output import BatchedOutput
 from accord.agent.client_adapter import ClientAdapter, mode_of
+from accord.agent.stored_output import StoredOutput, UpdateWriter
 from accord.agent.text_stream import TextStream
 from accord.agent.turn_state import TurnState, current_turn
 from accord.agent.updates import MessageRole, MessageUpdate, OptionsUpdate, TitleUpdate, Update
@@ -36,7 +37,7 @@ class SessionCore:
     """One session with one client: ids, settings, stored and sent updates, open work.
 
     `decide_permission` gets a tool call and decides on it, or returns None. `all_subagents` are
-    those of the connection, by id. `write` stores an update before it is sent and `read_history`
+    those of the connection, by id. `writer` stores updates before they are sent and `read_history`
     returns the stored ones; both are None for an agent without a store. `first_number` is where
     generated ids start.
     """
@@ -53,7 +54,7 @@ class SessionCore:
         mcp_servers: Sequence[McpServer] = (),
         system_prompt: SystemPrompt | None = None,
         first_number: int = 0,
-        write: Callable[[Update], Awaitable[None]] | None = None,
+        writer: UpdateWriter | None = None,
         read_history: Callable[[], Awaitable[list[Update]]] | None = None,
     ) -> None:
         self.id = session_id
@@ -75,7 +76,7 @@ class SessionCore:
         self.open_tool_calls: dict[str, OpenToolCall] = {}
         self.subagents: list[OpenSubagent] = []  # that have not ended
         self.not_awaited: list[str] = []  # calls that were dropped without `await`
-        self._write = write
+        self._output = None if writer is None else _output_of(writer)
         self._read_history = read_history
         self._count = first_number
         self._role: MessageRole | None = None
@@ -89,17 +90,12 @@ class SessionCore:
     @property
     def is_stored(self) -> bool:
         """Whether the updates are stored."""
-        return self._write is not None
+        return self._output is not None
 
     @cached_property
     def background(self) -> Background:
         """The background work."""
         return Background(self.open_tool_calls, self.subagents)
-
-    @cached_property
-    def _publish_lock(self) -> asyncio.Lock:
-        """Held while an update is stored and sent: both happen in one order."""
-        return asyncio.Lock()
 
     def set_client_adapter(self, adapter: ClientAdapter) -> None:
         """Send by another adapter from now on."""
@@ -110,6 +106,11 @@ class SessionCore:
         """Refuse updates from now on."""
         self.closed: bool = True
         self.stream = None
+
+    async def release(self) -> None:
+        """Store what was published before `close`, and let another process open the session."""
+        if self._output is not None:
+            await self._output.release()
 
     # Updates.
 
@@ -129,7 +130,7 @@ class SessionCore:
             self._chunks = 0
         self._chunks += 1
         send = self.client_adapter.send_message_chunk
-        if self._write is None and not self.closed:  # the coroutine of `_publish` would only wait
+        if self._output is None and not self.closed:  # the coroutine of `_publish` would only wait
             if self._chunks == 2:  # there are likely to be more
                 self.stream = self.client_adapter.text_stream(self.id, role, self._message_id)
             return send(self.id, role, self._message_id, content, meta)
@@ -149,31 +150,43 @@ class SessionCore:
         await self._publish(update, partial(self.client_adapter.send_update, self.id, update))
 
     async def _publish(self, update: Update, send: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Store an update, then call `send`; with a store, one update at a time."""
-        if self._write is None:
-            await self.store_update(update)
+        """Store an update, then call `send`; raise `LocalProtocolError` if it is closed."""
+        self._check_open()
+        if self._output is None:
             await send()
-            return
-        async with self._publish_lock:
-            await self.store_update(update)
-            await send()
+        else:
+            await self._output.publish(update, send)
 
     @asynccontextmanager
     async def hold_updates(self) -> AsyncGenerator[None, None]:
         """Hold back other updates during the block, so that nothing interrupts a replay."""
-        async with self._publish_lock:
+        if self._output is None:
+            yield
+            return
+        async with self._output.held():
             yield
 
     async def store_update(self, update: Update) -> None:
         """Store an update; raise `LocalProtocolError` if the session is closed."""
+        self._check_open()
+        if self._output is not None:
+            await self._output.store(update)
+
+    def _check_open(self) -> None:
         if self.closed:
             raise LocalProtocolError(f"Session {self.id} is closed")
-        if self._write is not None:
-            await self._write(update)
+
+    async def flush(self) -> None:
+        """Wait until the published updates are sent: a message that follows may refer to them."""
+        if self._output is not None:
+            await self._output.flush()
 
     async def history(self) -> list[Update]:
         """Return the stored updates, collapsed; nothing without a store."""
-        return [] if self._read_history is None else await self._read_history()
+        if self._read_history is None:
+            return []
+        await self.flush()
+        return await self._read_history()
 
     async def set_title(self, title: str | None) -> None:
         """Set the title, unless the user has set it."""
@@ -262,6 +275,7 @@ class SessionCore:
     @asynccontextmanager
     async def waiting_for_user(self, *, detached: bool) -> AsyncGenerator[None, None]:
         """Mark the session as waiting for the user, unless `detached`."""
+        await self.flush()
         if detached:
             yield
             return
@@ -291,6 +305,7 @@ class SessionCore:
 
     async def send_state(self) -> None:
         """Send the state and the background work, in versions that have them."""
+        await self.flush()
         await self.client_adapter.send_state(self.id, self._state, self.background)
 
     async def notify_background(self) -> None:
@@ -307,3 +322,7 @@ def _with_value(option: SessionOption, value: str | bool) -> SessionOption:
     elif not isinstance(value, bool):
         raise ValueError(value)
     return msgspec.structs.replace(option, value=value)
+
+
+def _output_of(writer: UpdateWriter) -> StoredOutput:
+    return BatchedOutput(writer) if writer.is_batched else StoredOutput(writer)

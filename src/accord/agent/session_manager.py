@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +17,7 @@ from accord.agent.session import ConnectedClient, Session
 from accord.agent.session_core import SessionCore
 from accord.agent.toolbox import Toolbox
 from accord.agent.turn_runner import TurnRunner
-from accord.agent.updates import CommandsUpdate, OptionsUpdate
+from accord.agent.updates import CommandsUpdate, NoticeUpdate, OptionsUpdate
 from accord.errors import InvalidParams, InvalidRequest, ResourceNotFound, TransportError
 from accord.types.content import AudioContent, EmbeddedResource, ImageContent, Other
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from accord.agent.hooks import AgentHooks
     from accord.agent.session_setup import SessionSetup
     from accord.agent.store.base import SessionPage
+    from accord.agent.store.session_writer import SessionWriter
     from accord.agent.store.stored_sessions import LoadedSession, StoredSessions
     from accord.types.auth import AuthAccount, AuthState
     from accord.types.content import ContentBlock
@@ -123,7 +124,8 @@ class SessionManager:
                 return await self._open(self._make_core(session_id, setup))
             await self.stored_sessions.create(session_id, setup.cwd, setup.additional_directories)
             try:
-                return await self._open(self._make_core(session_id, setup))
+                async with self._writer(session_id) as writer:
+                    return await self._open(self._make_core(session_id, setup, writer))
             except BaseException:
                 await self.stored_sessions.delete(session_id)
                 raise
@@ -139,8 +141,33 @@ class SessionManager:
             raise InvalidRequest(message, data={"limit": limit})
         return _Slot(self)
 
+    @asynccontextmanager
+    async def _writer(self, session_id: str) -> AsyncGenerator[SessionWriter, None]:
+        """Become the writer of a stored session, unless the block fails to open it."""
+        writer = await self._required_sessions.writer(session_id, partial(self._lose, session_id))
+        try:
+            yield writer
+        except BaseException:
+            await writer.release()
+            raise
+
+    def _lose(self, session_id: str) -> None:
+        """Close a session that another server opens."""
+
+        async def close() -> None:
+            async with self._registry.lock(session_id):
+                await self.close_locked(session_id, taken_over=True, is_lost=True)
+
+        if session_id in self.sessions:
+            self.client_adapter.spawn(close())
+
     def _make_core(
-        self, session_id: str, setup: SessionSetup, *, first_number: int = 0
+        self,
+        session_id: str,
+        setup: SessionSetup,
+        writer: SessionWriter | None = None,
+        *,
+        first_number: int = 0,
     ) -> SessionCore:
         return SessionCore(
             session_id,
@@ -152,7 +179,7 @@ class SessionManager:
             mcp_servers=setup.mcp_servers,
             system_prompt=setup.system_prompt,
             first_number=first_number,
-            write=None if self.stored_sessions is None else self.stored_sessions.writer(session_id),
+            writer=writer,
             read_history=None
             if self.stored_sessions is None
             else partial(self.stored_sessions.history, session_id),
@@ -190,10 +217,11 @@ class SessionManager:
         if core is None:
             await self._close_elsewhere(session_id)
             with self._reserve_slot():
-                loaded = await stored_sessions.load(session_id)
-                core = self._make_core(session_id, setup, first_number=loaded.count)
-                core.title, core.title_set_by_user = stored.title, stored.title_is_users
-                await self._open(core, loaded.options)
+                async with self._writer(session_id) as writer:
+                    loaded = await stored_sessions.load(session_id)
+                    core = self._make_core(session_id, setup, writer, first_number=loaded.count)
+                    core.title, core.title_set_by_user = stored.title, stored.title_is_users
+                    await self._open(core, loaded.options)
             if replay:
                 async with core.hold_updates():
                     await self._replay(core, loaded)
@@ -222,10 +250,11 @@ class SessionManager:
                 session_id, copy_id, setup.cwd, setup.additional_directories
             )
             try:
-                loaded = await stored_sessions.load(copy_id)
-                core = self._make_core(copy_id, setup, first_number=loaded.count)
-                core.title = stored.title
-                return await self._open(core, loaded.options)
+                async with self._writer(copy_id) as writer:
+                    loaded = await stored_sessions.load(copy_id)
+                    core = self._make_core(copy_id, setup, writer, first_number=loaded.count)
+                    core.title = stored.title
+                    return await self._open(core, loaded.options)
             except BaseException:
                 await stored_sessions.delete(copy_id)
                 raise
@@ -329,21 +358,28 @@ class SessionManager:
         if (owner := self._registry.owners.get(session_id)) is not None:
             await owner.close_locked(session_id, taken_over=owner is not self)
 
-    async def close_locked(self, session_id: str, *, taken_over: bool = False) -> None:
-        """See `close`; the caller holds the lock. The client is notified if `taken_over`."""
+    async def close_locked(
+        self, session_id: str, *, taken_over: bool = False, is_lost: bool = False
+    ) -> None:
+        """See `close`; the caller holds the lock. The client is notified if `taken_over`.
+
+        `is_lost`: another server has it now, or will have it.
+        """
         session = self.sessions.get(session_id)
         if session is None:
             return
         if taken_over and self.client_adapter.shows_notices:
+            notice = NoticeUpdate("warning", "This session was opened in another client")
             with suppress(TransportError):  # the client has just disconnected
-                await session.show_notice(
-                    "This session was opened in another client", severity="warning"
-                )
+                # Not by the session: its store may refuse everything now.
+                await self.client_adapter.send_update(session_id, notice)
         core = self.cores.pop(session_id, None)
         if core is None:
             return  # closed by another task while the notice was sent
         del self.sessions[session_id]
-        self.client_adapter.cancel_prompts(session_id)
+        if not is_lost or self.client_adapter.version != 1:
+            # In version 1 the response to a prompt has to report that the session is lost.
+            self.client_adapter.cancel_prompts(session_id)
         turns = tuple(core.turn_queue)
         for turn in turns:
             turn.cancel()
@@ -360,7 +396,10 @@ class SessionManager:
         core.close()
         self.client_adapter.drop_session(core.id)
         self._registry.remove(core.id)
-        await self.agent.close_session(session)
+        try:
+            await self.agent.close_session(session)
+        finally:
+            await core.release()
 
     async def aclose(self) -> None:
         """Release all sessions; the client has disconnected."""

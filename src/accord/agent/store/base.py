@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ __all__ = (
     "PAGE_ENTRIES",
     "Archived",
     "MemoryStore",
+    "OwnedSession",
     "SessionPage",
     "SessionStore",
     "StoredSession",
@@ -105,8 +106,44 @@ class SessionStore(ABC):
     async def delete(self, session_id: str) -> None:
         """Delete a session and its entries; do nothing if it does not exist."""
 
+    async def own(self, session_id: str, lost: Callable[[], None]) -> OwnedSession:
+        """Become the writer of a session; raise KeyError for an unknown session.
+
+        A store that several servers share overrides this, so that each session has one writer.
+        It calls `lost`, possibly more than once, if another server opens the session: the caller
+        must then close the session and call `release`.
+        """
+        return OwnedSession(self, session_id)
+
     async def aclose(self) -> None:  # noqa: B027  # most hold no resources
         """Release resources; the store can be used again."""
+
+
+class OwnedSession:
+    """A session of which this process is the writer, until `release`.
+
+    This class writes by the methods of the store. Subclasses check that the session still has the
+    same writer, and raise `SessionTaken` if not.
+    """
+
+    # Whether appending many entries at once takes hardly longer than appending one.
+    is_batched: ClassVar[bool] = False
+
+    def __init__(self, store: SessionStore, session_id: str) -> None:
+        self.session_id = session_id
+        self._store = store
+
+    async def append(self, entries: Sequence[bytes]) -> None:
+        """Append entries, durably when this returns."""
+        for entry in entries:
+            await self._store.append(self.session_id, entry)
+
+    async def update(self, session: StoredSession) -> None:
+        """Replace the metadata of the session."""
+        await self._store.update(session)
+
+    async def release(self) -> None:
+        """Stop being the writer."""
 
 
 class MemoryStore(SessionStore):

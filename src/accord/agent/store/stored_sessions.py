@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -83,9 +83,16 @@ class StoredSessions:
         await self._store.copy(session_id, stored)
         return stored
 
-    def writer(self, session_id: str) -> Callable[[Update], Awaitable[None]]:
-        """Return the function that stores the updates of a session."""
-        return SessionWriter(self._store, session_id).write
+    async def writer(self, session_id: str, lost: Callable[[], None]) -> SessionWriter:
+        """Return the writer of a session, the only one; raise `ResourceNotFound`.
+
+        `lost` is called if another server opens the session.
+        """
+        try:
+            owned = await self._store.own(session_id, lost)
+        except KeyError:
+            raise ResourceNotFound(data={"sessionId": session_id}) from None
+        return SessionWriter(self._store, owned)
 
     async def load(self, session_id: str) -> LoadedSession:
         """Return a stored session; other tasks run while it is read."""
@@ -110,12 +117,19 @@ class StoredSessions:
         return [update async for update in loaded.updates(running=False)]
 
     async def delete(self, session_id: str) -> None:
-        """Delete a session."""
-        await self._store.delete(session_id)
+        """Delete a session, after it is closed on other servers."""
+        with suppress(ResourceNotFound):
+            await self.writer(session_id, _ignore)
+            await self._store.delete(session_id)
 
     async def archive(self, session_id: str, *, archived: bool) -> None:
-        """Archive or unarchive a session."""
-        await self._store.update(replace(await self.find(session_id), archived=archived))
+        """Archive or unarchive a session; an archived one is closed on other servers."""
+        writer = await self.writer(session_id, _ignore) if archived else None
+        try:
+            await self._store.update(replace(await self.find(session_id), archived=archived))
+        finally:
+            if writer is not None:
+                await writer.release()
 
     async def set_title(self, session_id: str, title: str) -> None:
         """Store a title that the user has set."""
@@ -139,3 +153,7 @@ class StoredSessions:
             )
         except ValueError:
             raise InvalidParams("Invalid cursor") from None  # R-LIST-06
+
+
+def _ignore() -> None:
+    """Continue with a short operation although another server wants the session."""

@@ -17,7 +17,7 @@ from accord.agent.updates import MessageUpdate, TurnEnded, TurnError
 from accord.agent.v2.updates import commands_to_wire, options_to_wire
 from accord.connection.routes import Context
 from accord.connection.tasks import ends_process, is_dropped
-from accord.errors import InternalError, InvalidParams, TransportError
+from accord.errors import InternalError, InvalidParams, RequestError, TransportError
 from accord.types.convert_v2 import content_from_wire
 
 __all__ = ("HandlersV2",)
@@ -118,7 +118,7 @@ class HandlersV2(SharedHandlers):
                 log.exception("! the end of a turn could not be sent")
                 core.set_idle()
                 with suppress(TransportError):
-                    error = InternalError()
+                    error = exc if isinstance(exc, RequestError) else InternalError()
                     failed = TurnEnded("error", TurnError(error.code, error.message))
                     await adapter.send_turn_end(core.id, failed, core.background)
         finally:

@@ -63,24 +63,35 @@ class Database:
         pause = _FIRST_PAUSE_S
         while True:
             try:
-                pool = await self._opened()
-                async with pool.acquire(timeout=COMMAND_S) as connection:
-                    result = await work(connection)
-            except LOST as exc:
-                if isinstance(exc, ValueError):  # a value that asyncpg cannot encode
-                    raise
-                if not self._failing:
-                    self._failing = True
-                    log.error("! the database of the sessions fails: %s", _reason(exc))
+                return await self._attempt(work)
+            except StoreUnavailable:
                 if loop.time() + pause > until:
-                    raise StoreUnavailable from exc
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE_S)
-            else:
-                if self._failing:
-                    self._failing = False
-                    log.warning("! the database of the sessions works again")
-                return result
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    async def run_once(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """Call `work` with a connection, unless the database fails; raise `StoreUnavailable`."""
+        if self._failing:
+            raise StoreUnavailable
+        return await self._attempt(work)
+
+    async def _attempt(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        try:
+            pool = await self._opened()
+            async with pool.acquire(timeout=COMMAND_S) as connection:
+                result = await work(connection)
+        except LOST as exc:
+            if isinstance(exc, ValueError):  # a value that asyncpg cannot encode
+                raise
+            if not self._failing:
+                self._failing = True
+                log.error("! the database of the sessions fails: %s", _reason(exc))
+            raise StoreUnavailable from exc
+        if self._failing:
+            self._failing = False
+            log.warning("! the database of the sessions works again")
+        return result
 
     async def _opened(self) -> Any:
         if self._pool is not None:

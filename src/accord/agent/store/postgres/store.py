@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 from accord.agent.store.base import (
@@ -17,11 +16,12 @@ from accord.agent.store.base import (
 )
 from accord.agent.store.postgres.append_queue import AppendQueue, append_id
 from accord.agent.store.postgres.database import Database
+from accord.agent.store.postgres.ownership import Ownership, PostgresSession
+from accord.agent.store.postgres.rows import COLUMNS, is_storable, row_of, stored_of
 
 __all__ = ("PostgresStore",)
 
 _PAGE_BYTES = 1 << 20
-_COLUMNS = "id, cwd, additional, title, title_is_users, updated_at, archived, principal"
 
 
 class PostgresStore(SessionStore):
@@ -30,13 +30,17 @@ class PostgresStore(SessionStore):
     `dsn` is `postgresql://USER:PASSWORD@HOST/DATABASE`. The tables are created when the store is
     first used. An appended entry has been committed. The store uses up to five connections.
 
+    One server owns a session at a time. If another opens it, the owner closes it; an owner that is
+    dead or does not do so within `lease_s` seconds loses it, and its writes raise `SessionTaken`.
+
     If the database cannot be reached, work waits for up to 10 s and then raises `StoreUnavailable`.
     Raises `ValueError` for tables of a newer version of Accord.
     """
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, *, lease_s: float = 10.0) -> None:
         self._database = Database(dsn)
         self._appends = AppendQueue(self._database)
+        self._ownership = Ownership(self, self._database, self._appends, lease_s)
 
     async def create(self, session: StoredSession, entries: Sequence[bytes] = ()) -> None:
         append = append_id()
@@ -53,29 +57,29 @@ class PostgresStore(SessionStore):
         await self._database.run(work)
 
     async def get(self, session_id: str) -> StoredSession | None:
-        if not _is_storable(session_id):
+        if not is_storable(session_id):
             return None
-        query = f"SELECT {_COLUMNS} FROM accord_sessions WHERE id = $1"
+        query = f"SELECT {COLUMNS} FROM accord_sessions WHERE id = $1"
 
         async def work(connection: Any) -> Any:
             return await connection.fetchrow(query, session_id)
 
         row = await self._database.run(work)
-        return None if row is None else _stored(row)
+        return None if row is None else stored_of(row)
 
     async def update(self, session: StoredSession) -> None:
         async def work(connection: Any) -> Any:
             return await connection.fetchval(
                 "UPDATE accord_sessions SET (cwd, additional, title, title_is_users, updated_at,"
                 " archived, principal) = ($2, $3, $4, $5, $6, $7, $8) WHERE id = $1 RETURNING id",
-                *_row(session),
+                *row_of(session),
             )
 
         if await self._database.run(work) is None:
             raise KeyError(session.id)
 
     async def append(self, session_id: str, entry: bytes) -> None:
-        if not _is_storable(session_id):
+        if not is_storable(session_id):
             raise KeyError(session_id)
         await self._appends.append(session_id, None, (entry,))
 
@@ -87,7 +91,7 @@ class PostgresStore(SessionStore):
             query = "SELECT entries FROM accord_sessions WHERE id = $1"
             return await connection.fetchval(query, session_id)
 
-        until = await self._database.run(end) if _is_storable(session_id) else None
+        until = await self._database.run(end) if is_storable(session_id) else None
         if until is None:
             raise KeyError(session_id)
         first = 0
@@ -117,7 +121,7 @@ class PostgresStore(SessionStore):
                     session_id,
                 )
 
-        if not _is_storable(session_id):
+        if not is_storable(session_id):
             raise KeyError(session_id)
         await self._database.run(work)
 
@@ -142,21 +146,21 @@ class PostgresStore(SessionStore):
             values.append(principal)
             conditions.append(f"principal = ${len(values)}")
         if cursor is not None:
-            if not _is_storable(cursor):
+            if not is_storable(cursor):
                 raise ValueError("invalid cursor")
             values += parse_cursor(cursor)
             conditions.append(f"(updated_at, id) < (${len(values) - 1}, ${len(values)})")
         query = (
-            f"SELECT {_COLUMNS} FROM accord_sessions WHERE {' AND '.join(conditions)}"
+            f"SELECT {COLUMNS} FROM accord_sessions WHERE {' AND '.join(conditions)}"
             " ORDER BY updated_at DESC, id DESC LIMIT $1"
         )
 
         async def work(connection: Any) -> Any:
             return await connection.fetch(query, *values)
 
-        if cwd is not None and not _is_storable(cwd):
+        if not all(is_storable(text) for text in (cwd, principal) if text is not None):
             return SessionPage(())
-        return make_page([_stored(row) for row in await self._database.run(work)], limit)
+        return make_page([stored_of(row) for row in await self._database.run(work)], limit)
 
     async def delete(self, session_id: str) -> None:
         async def work(connection: Any) -> None:
@@ -166,11 +170,17 @@ class PostgresStore(SessionStore):
                 query = "DELETE FROM accord_entries WHERE session_id = $1"
                 await connection.execute(query, session_id)
 
-        if _is_storable(session_id):
+        if is_storable(session_id):
             await self._database.run(work)
+
+    async def own(self, session_id: str, lost: Callable[[], None]) -> PostgresSession:
+        if not is_storable(session_id):
+            raise KeyError(session_id)
+        return await self._ownership.own(session_id, lost)
 
     async def aclose(self) -> None:
         await self._appends.aclose()
+        await self._ownership.aclose()
         await self._database.aclose()
 
 
@@ -198,9 +208,9 @@ async def _insert(connection: Any, session: StoredSession, append: int, count: i
     An attempt whose connection was lost may have inserted it.
     """
     found = await connection.fetchval(
-        f"INSERT INTO accord_sessions ({_COLUMNS}, entries, last_append)"
+        f"INSERT INTO accord_sessions ({COLUMNS}, entries, last_append)"
         " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING RETURNING id",
-        *_row(session),
+        *row_of(session),
         count,
         append,
     )
@@ -210,43 +220,3 @@ async def _insert(connection: Any, session: StoredSession, append: int, count: i
     if await connection.fetchval(query, session.id) != append:
         raise ValueError(f"session {session.id} already exists")
     return False
-
-
-def _row(session: StoredSession) -> tuple[Any, ...]:
-    return (
-        session.id,
-        session.cwd,
-        json.dumps(session.additional_directories),
-        # PostgreSQL stores neither a lone surrogate nor NUL.
-        None
-        if session.title is None
-        else session.title.encode("utf-8", "replace").decode().replace("\0", "?"),
-        session.title_is_users,
-        session.updated_at,
-        session.archived,
-        session.principal,
-    )
-
-
-def _stored(row: Any) -> StoredSession:
-    session_id, cwd, additional, title, title_is_users, updated_at, archived, principal = row
-    return StoredSession(
-        id=session_id,
-        cwd=cwd,
-        additional_directories=tuple(json.loads(additional)),
-        title=title,
-        title_is_users=title_is_users,
-        updated_at=updated_at,
-        archived=archived,
-        principal=principal,
-    )
-
-
-def _is_storable(text: str) -> bool:
-    """Return whether PostgreSQL can represent a text; a client may send any."""
-    if "\0" in text:
-        return False
-    try:
-        return text.isascii() or bool(text.encode())
-    except UnicodeEncodeError:
-        return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 
 import asyncpg
 import pytest
@@ -13,18 +13,7 @@ from accord.agent.store.base import StoredSession
 from accord.agent.store.postgres import append_queue, database
 from accord.errors import StoreUnavailable
 from accord.testing import StoreContract
-from postgres import PostgresServer, running_postgres
-
-
-@pytest.fixture(scope="module")
-def server() -> Generator[PostgresServer, None, None]:
-    with running_postgres() as server:
-        yield server
-
-
-@pytest.fixture
-async def dsn(server: PostgresServer) -> str:
-    return await server.new_schema()
+from postgres import PostgresServer
 
 
 @pytest.fixture

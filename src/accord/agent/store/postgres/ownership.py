@@ -1,0 +1,259 @@
+"""The sessions that this server owns: no other server can write to them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from accord.agent.store.base import OwnedSession, StoredSession
+from accord.agent.store.postgres.append_queue import AppendQueue
+from accord.agent.store.postgres.database import Database
+from accord.agent.store.postgres.rows import row_of
+from accord.agent.store.postgres.server import Server
+from accord.errors import AccordError, LocalProtocolError, SessionTaken
+
+if TYPE_CHECKING:
+    from accord.agent.store.base import SessionStore
+
+__all__ = ("Ownership", "PostgresSession")
+
+log: logging.Logger = logging.getLogger("accord.agent")
+
+_ASK_S = 0.5  # until the owner of a session is asked again
+
+# Each owner has a greater fence than the previous one.
+_TAKE_FREE = (
+    "UPDATE accord_sessions SET owner = $2, fence = fence + 1"
+    " WHERE id = $1 AND owner IS NULL RETURNING fence"
+)
+_TAKE = (
+    "UPDATE accord_sessions SET owner = $2, fence = fence + 1"
+    " WHERE id = $1 AND fence = $3 RETURNING fence"
+)
+_OWNER = "SELECT owner, fence FROM accord_sessions WHERE id = $1"
+_RELEASE = "UPDATE accord_sessions SET owner = NULL WHERE id = $1 AND fence = $2"
+_RELEASE_FORGOTTEN = "UPDATE accord_sessions SET owner = NULL WHERE id = $1 AND owner = $2"
+_KEEP = (
+    "UPDATE accord_sessions AS s SET owner = $1"
+    " FROM unnest($2::text[], $3::bigint[]) AS kept (id, fence)"
+    " WHERE s.id = kept.id AND s.fence = kept.fence"
+)
+_LOST = (
+    "SELECT kept.id, kept.fence FROM unnest($1::text[], $2::bigint[]) AS kept (id, fence)"
+    " LEFT JOIN accord_sessions AS s ON s.id = kept.id WHERE s.fence IS DISTINCT FROM kept.fence"
+)
+# The title that the user has set stays, also if another server has stored it.
+_UPDATE = (
+    "UPDATE accord_sessions SET cwd = $2, additional = $3,"
+    " title = CASE WHEN title_is_users AND NOT $5 THEN title ELSE $4 END,"
+    " title_is_users = title_is_users OR $5, updated_at = $6, archived = $7,"
+    " principal = $8 WHERE id = $1 AND fence = $9 RETURNING id"
+)
+
+
+class PostgresSession(OwnedSession):
+    """A session that this server owns; each write checks the fence in its transaction."""
+
+    is_batched: ClassVar[bool] = True
+
+    def __init__(
+        self, ownership: Ownership, store: SessionStore, session_id: str, fence: int
+    ) -> None:
+        super().__init__(store, session_id)
+        self.fence = fence
+        self.is_wanted = False  # by another server, which waits for a message
+        self._ownership = ownership
+        self._is_released = False
+
+    async def append(self, entries: Sequence[bytes]) -> None:
+        """Append entries; raise `SessionTaken` if another server has become the owner."""
+        self._check()
+        await self._ownership.append(self, entries)
+
+    async def update(self, session: StoredSession) -> None:
+        """Replace the metadata; raise `SessionTaken` if another server has become the owner."""
+        self._check()
+        await self._ownership.update(self, session)
+
+    async def release(self) -> None:
+        if not self._is_released:
+            self._is_released = True
+            await self._ownership.release(self)
+
+    def _check(self) -> None:
+        if self._is_released:
+            raise LocalProtocolError(f"Session {self.session_id} is closed")
+
+
+class Ownership:
+    """Takes, keeps and releases sessions.
+
+    A session whose owner is dead is taken at once. A living owner is asked to release it; if it
+    has not done so after `lease_s`, the session is taken nevertheless, and its writes fail.
+    """
+
+    def __init__(
+        self, store: SessionStore, database: Database, appends: AppendQueue, lease_s: float
+    ) -> None:
+        self._store = store
+        self._database = database
+        self._appends = appends
+        self._lease_s = lease_s
+        self._server = Server(database, lease_s, self._renew, self._receive)
+        self._owned: dict[str, tuple[PostgresSession, Callable[[], None]]] = {}
+        self._taking: dict[str, asyncio.Event] = {}  # set when the session may be free
+        self._answers: set[asyncio.Task[None]] = set()
+
+    async def own(self, session_id: str, lost: Callable[[], None]) -> PostgresSession:
+        """Become the owner of a session; raise KeyError, or `StoreUnavailable`."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._lease_s
+        released = self._taking.setdefault(session_id, asyncio.Event())
+        try:
+            while True:
+                released.clear()
+                number = await self._server.number()
+                fence = await self._take(session_id, number, force=loop.time() >= until)
+                if fence is not None:
+                    break
+                try:
+                    async with asyncio.timeout(min(_ASK_S, max(0.0, until - loop.time()))):
+                        await released.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            self._taking.pop(session_id, None)
+        owned = PostgresSession(self, self._store, session_id, fence)
+        previous = self._owned.get(session_id)
+        self._owned[session_id] = owned, lost
+        if previous is not None:  # by another agent of this process, which has not released it
+            previous[1]()
+        return owned
+
+    async def _take(self, session_id: str, number: int, *, force: bool) -> int | None:
+        """Return the new fence of a session; None if its owner has been asked to release it."""
+
+        async def work(connection: Any) -> int | None:
+            fence = await connection.fetchval(_TAKE_FREE, session_id, number)
+            if fence is not None:
+                return fence
+            row = await connection.fetchrow(_OWNER, session_id)
+            if row is None:
+                raise KeyError(session_id)
+            owner, seen = row
+            if owner is None:
+                return None  # it has just been released
+            is_forgotten = owner == number and session_id not in self._owned  # a release failed
+            may_take = force or is_forgotten
+            if not may_take and await self._server.is_alive(connection, owner):
+                await self._server.notify(connection, f"want {owner} {session_id}")
+                return None
+            fence = await connection.fetchval(_TAKE, session_id, number, seen)
+            if fence is not None and not is_forgotten:
+                log.warning("! session %s is taken over from server %d", session_id, owner)
+                await self._server.notify(connection, f"taken {fence} {session_id}")
+            return fence
+
+        return await self._database.run(work)
+
+    # For `PostgresSession`.
+
+    async def append(self, owned: PostgresSession, entries: Sequence[bytes]) -> None:
+        """Append entries; raise `SessionTaken`."""
+        try:
+            await self._appends.append(owned.session_id, owned.fence, entries)
+        except KeyError:
+            self._lose(owned)
+            raise SessionTaken(
+                "This session was deleted", data={"sessionId": owned.session_id}
+            ) from None
+        except SessionTaken:
+            self._lose(owned)
+            raise
+
+    async def update(self, owned: PostgresSession, session: StoredSession) -> None:
+        """Replace the metadata of a session; raise `SessionTaken`."""
+
+        async def work(connection: Any) -> Any:
+            return await connection.fetchval(_UPDATE, *row_of(session), owned.fence)
+
+        if await self._database.run(work) is None:
+            self._lose(owned)
+            raise SessionTaken(data={"sessionId": owned.session_id})
+
+    async def release(self, owned: PostgresSession) -> None:
+        """Let other servers take a session; a failure is logged, because they can anyway."""
+        if self._owned.get(owned.session_id, (None,))[0] is owned:
+            del self._owned[owned.session_id]
+
+        async def work(connection: Any) -> None:
+            await connection.execute(_RELEASE, owned.session_id, owned.fence)
+            if owned.is_wanted:
+                await self._server.notify(connection, f"free {owned.session_id}")
+
+        try:
+            await self._database.run_once(work)
+        except AccordError as exc:
+            log.warning("! session %s is not released: %s", owned.session_id, exc)
+
+    def _lose(self, owned: PostgresSession) -> None:
+        found = self._owned.get(owned.session_id)
+        if found is not None and found[0] is owned:
+            found[1]()
+
+    # For the server.
+
+    async def _renew(self, connection: Any, number: int, previous: int | None) -> None:
+        """Keep the sessions when the number has changed; find those that other servers own."""
+        ids = list(self._owned)
+        fences = [owned.fence for owned, _ in self._owned.values()]
+        if previous is not None:
+            await connection.execute(_KEEP, number, ids, fences)
+        if not ids:
+            return
+        for session_id, fence in await connection.fetch(_LOST, ids, fences):
+            found = self._owned.get(session_id)
+            if found is not None and found[0].fence == fence:
+                found[1]()
+
+    def _receive(self, message: str) -> None:
+        kind, _, rest = message.partition(" ")
+        if kind == "free":
+            if (released := self._taking.get(rest)) is not None:
+                released.set()
+            return
+        number, _, session_id = rest.partition(" ")
+        found = self._owned.get(session_id)
+        if kind == "taken":
+            if found is not None and found[0].fence < int(number):
+                found[1]()
+        elif kind == "want" and self._server.has_number(int(number)):
+            if found is not None:
+                found[0].is_wanted = True
+                found[1]()
+            elif session_id not in self._taking:
+                # It is owned, but not open: a release has failed.
+                answer = asyncio.create_task(self._release_forgotten(session_id, int(number)))
+                self._answers.add(answer)
+                answer.add_done_callback(self._answers.discard)
+
+    async def _release_forgotten(self, session_id: str, number: int) -> None:
+        async def work(connection: Any) -> None:
+            if session_id in self._owned or session_id in self._taking:
+                return
+            await connection.execute(_RELEASE_FORGOTTEN, session_id, number)
+            await self._server.notify(connection, f"free {session_id}")
+
+        try:
+            await self._database.run_once(work)
+        except AccordError as exc:
+            log.warning("! session %s is not released: %s", session_id, exc)
+
+    async def aclose(self) -> None:
+        """Stop being a server: the sessions that are still open have a dead owner."""
+        self._owned.clear()
+        if self._answers:
+            await asyncio.wait(self._answers)
+        await self._server.aclose()
