@@ -10,6 +10,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "agents"))
 from accord.remote.access import Access, Principal
 from accord.remote.app import RemoteApp
 from accord.remote.connection_limits import ConnectionLimits
-from accord.remote.server import ServerOptions, run_server
+from accord.remote.server import ServerOptions, Stop, run_server
 from accord.transports.base import Frame, Receiver, Transport
 
 Serve: TypeAlias = Callable[[Transport], Coroutine[Any, Any, object]]
@@ -32,13 +33,14 @@ MANY = 1_000_000
 
 async def serve_on_network(serve: Serve) -> None:
     """Print the addresses, then serve until SIGTERM."""
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    stop = Stop()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.request)
 
     def serve_one(transport: Transport, _principal: Principal) -> Coroutine[Any, Any, object]:
         return serve(transport)
 
-    def listening(host: str, port: int) -> None:
+    def listening(sockets: Sequence[socket.socket]) -> None:
+        host, port = sockets[0].getsockname()
         address = f"{host}:{port}/acp"
         print(f"ws://{address} http://{address}", flush=True)
 

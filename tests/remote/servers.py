@@ -12,6 +12,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from accord.remote.asgi_types import AsgiApp
+from accord.remote.listener import listen
 
 
 @asynccontextmanager
@@ -19,13 +20,8 @@ async def hypercorn(app: AsgiApp, **settings: Any) -> AsyncGenerator[str, None]:
     """Serve an application; give `HOST:PORT`."""
     listening = socket.create_server(("127.0.0.1", 0))
     host, port = listening.getsockname()
-    config = Config()
+    config = _config(settings)
     config.bind = [f"fd://{listening.detach()}"]
-    config.graceful_timeout = 1
-    config.errorlog = None
-    config.websocket_max_message_size = 64 * 1024 * 1024
-    for name, value in settings.items():
-        setattr(config, name, value)
     stop = asyncio.Event()
     started = asyncio.Event()
 
@@ -46,3 +42,33 @@ async def hypercorn(app: AsgiApp, **settings: Any) -> AsyncGenerator[str, None]:
     finally:
         stop.set()
         await asyncio.wait([serving], timeout=10)
+
+
+@asynccontextmanager
+async def listener(app: AsgiApp, **settings: Any) -> AsyncGenerator[str, None]:
+    """Serve an application as `accord serve` does; give `HOST:PORT`."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setblocking(False)
+    host, port = listening.getsockname()
+    stop, started = asyncio.Event(), asyncio.Event()
+    config = _config(settings)
+    serving = asyncio.ensure_future(
+        listen(app, config, [listening], started=started.set, stop=stop)
+    )
+    try:
+        await started.wait()
+        yield f"{host}:{port}"
+    finally:
+        stop.set()
+        await asyncio.wait([serving], timeout=10)
+        serving.result()
+
+
+def _config(settings: dict[str, Any]) -> Config:
+    config = Config()
+    config.graceful_timeout = 1
+    config.errorlog = None
+    config.websocket_max_message_size = 64 * 1024 * 1024
+    for name, value in settings.items():
+        setattr(config, name, value)
+    return config

@@ -18,10 +18,17 @@ import accord
 from accord import Agent, Turn
 from accord.errors import ConnectionLost, TransportError
 from accord.remote.connection_limits import ConnectionLimits
-from remote.servers import hypercorn
+from remote.servers import hypercorn, listener
 from requirement import requirement
 
 TOKEN = "a token of a test, long enough"
+serve_app = listener
+
+
+@pytest.fixture(autouse=True, params=[listener, hypercorn], ids=["listener", "hypercorn"])
+def each_server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test with both servers."""
+    monkeypatch.setattr(f"{__name__}.serve_app", request.param)
 
 
 class Echo(Agent):
@@ -33,7 +40,7 @@ class Echo(Agent):
 
 @asynccontextmanager
 async def serving(agent: Any = Echo, **options: Any) -> AsyncGenerator[str, None]:
-    async with hypercorn(accord.asgi(agent, **{"token": TOKEN, **options})) as address:
+    async with serve_app(accord.asgi(agent, **{"token": TOKEN, **options})) as address:
         yield f"ws://{address}"
 
 
@@ -142,7 +149,7 @@ async def test_server_that_goes_away_during_a_turn() -> None:
             await asyncio.Event().wait()
 
     app = accord.asgi(Slow, token=TOKEN)
-    async with hypercorn(app) as address, accord.connect(f"ws://{address}", token=TOKEN) as agent:
+    async with serve_app(app) as address, accord.connect(f"ws://{address}", token=TOKEN) as agent:
         session = await agent.new_session("/")
         async with session.prompt("wait") as turn:
             await started.wait()

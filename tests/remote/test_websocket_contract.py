@@ -10,30 +10,31 @@ import pytest
 import pytest_asyncio
 
 from accord.errors import ConnectionLost
-from accord.remote.asgi_socket import AsgiSocket
+from accord.remote.asgi_socket import handshake_of
 from accord.testing import TransportContract
 from accord.transports.base import Transport
 from accord.transports.websocket import WebSocketTransport, websocket
 from accord.transports.websocket_frames import FrameConnection
-from remote.servers import hypercorn
+from remote.servers import hypercorn, listener
 
 
 @pytest.mark.usefixtures("closing_is_quick")
 class TestWebSocket(TransportContract):
+    serve = staticmethod(hypercorn)
+
     @pytest_asyncio.fixture(autouse=True)
     async def server(self) -> AsyncGenerator[None, None]:
-        self.accepted: asyncio.Queue[AsgiSocket] = asyncio.Queue()
+        self.accepted: asyncio.Queue[Transport] = asyncio.Queue()
         self.over = asyncio.Event()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            assert (await receive())["type"] == "websocket.connect"
-            await send({"type": "websocket.accept"})
-            transport = AsgiSocket(receive, send, frame_bytes=self.frame_bytes)
-            self.accepted.put_nowait(transport)
+            handshake = await handshake_of(scope, receive, send, self.frame_bytes)
+            await handshake.accept([])
+            self.accepted.put_nowait(handshake.transport)
             await self.over.wait()
 
         self.frame_bytes = 0
-        async with hypercorn(app) as address:
+        async with self.serve(app) as address:
             self.address = address
             yield
             self.over.set()
@@ -58,3 +59,9 @@ class TestWebSocket(TransportContract):
             await heard.until(lambda: heard.ended)
             assert heard.frames == [b"{}"]
             assert isinstance(heard.ends[0], ConnectionLost)
+
+
+class TestListener(TestWebSocket):
+    """The same over the listener of `accord serve`."""
+
+    serve = staticmethod(listener)

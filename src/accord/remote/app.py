@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import secrets
-from typing import Any
 
 from accord.errors import TransportError
 from accord.remote.access import Access, Principal, Refusal
-from accord.remote.asgi_socket import AsgiSocket
+from accord.remote.asgi_socket import handshake_of
 from accord.remote.asgi_types import Receive, Scope, Send, headers_of
 from accord.remote.connection_limits import ConnectionLimits, OpenConnections
 from accord.remote.http_connection import HttpConnection
@@ -68,18 +67,18 @@ class RemoteApp:
     # WebSocket.
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await receive()  # websocket.connect
+        handshake = await handshake_of(scope, receive, send, self._frame_bytes)
         admitted = await self._admit(scope)
         if isinstance(admitted, Refusal):
-            await _refuse_upgrade(scope, send, admitted)
+            log.info("! refused a WebSocket connection with status %d", admitted.status)
+            await handshake.refuse(admitted)
             return
         principal = admitted
         connection_id = secrets.token_hex(16)  # T7
-        transport = AsgiSocket(receive, send, frame_bytes=self._frame_bytes)
+        transport = handshake.transport
         with self._connections.opened(principal, transport):
-            headers = [(b"acp-connection-id", connection_id.encode())]
             # No subprotocol, and no extension: some clients refuse both (R-WS-11).
-            await send({"type": "websocket.accept", "headers": headers})
+            await handshake.accept([(b"acp-connection-id", connection_id.encode())])
             log.info("= %s: %s connected by WebSocket", connection_id, principal.shown)
             await self._run(connection_id, "websocket", transport, principal)
 
@@ -178,16 +177,3 @@ async def _respond(
 ) -> None:
     """Send a complete response of one line."""
     await respond(send, status, f"{text}\n".encode(), "text/plain; charset=utf-8", headers)
-
-
-async def _refuse_upgrade(scope: Scope, send: Send, refusal: Refusal) -> None:
-    """Answer a handshake with a status; servers without the extension answer 403."""
-    log.info("! refused a WebSocket connection with status %d", refusal.status)
-    if "websocket.http.response" not in scope.get("extensions", {}):
-        await send({"type": "websocket.close"})
-        return
-
-    async def send_response(event: Any) -> None:
-        await send({**event, "type": f"websocket.{event['type']}"})
-
-    await _respond(send_response, refusal.status, refusal.text, refusal.headers)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any, Protocol
 
 from accord.errors import ConnectionLost
-from accord.remote.asgi_types import Receive, Send
+from accord.remote.access import Refusal
+from accord.remote.asgi_types import Receive, Scope, Send
+from accord.remote.http_responses import respond
 from accord.remote.network_transport import POLICY_VIOLATION, NetworkTransport
 from accord.transports.base import Frame
 from accord.transports.messages import MessageTransport
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
 
-__all__ = ("AsgiSocket",)
+__all__ = ("DIRECT_SOCKET", "AsgiSocket", "WebSocketHandshake", "handshake_of")
 
+# The extension of a scope with a `WebSocketHandshake` that does not need the ASGI server.
+DIRECT_SOCKET = "accord.socket"
 FIRST_MESSAGE_S = 30.0  # R-WS-15
 
 
@@ -76,3 +82,52 @@ class AsgiSocket(MessageTransport, NetworkTransport):
             self._disconnected = True
             closing = {"code": self.close_code, "reason": self.close_reason}
             await self._asgi_send({"type": "websocket.close", **closing})
+
+
+class WebSocketHandshake(Protocol):
+    """A client that wants to open a WebSocket connection: call `accept` or `refuse`."""
+
+    @property
+    def transport(self) -> NetworkTransport:
+        """The transport over the connection, once it is accepted."""
+        ...
+
+    async def accept(self, headers: Sequence[tuple[bytes, bytes]]) -> None: ...
+
+    async def refuse(self, refusal: Refusal) -> None: ...
+
+
+async def handshake_of(
+    scope: Scope, receive: Receive, send: Send, frame_bytes: int
+) -> WebSocketHandshake:
+    """Return the handshake of a scope of the type `websocket`."""
+    direct = scope.get("extensions", {}).get(DIRECT_SOCKET)
+    if direct is not None:
+        direct.limit(frame_bytes)
+        return direct
+    await receive()  # websocket.connect
+    return _AsgiHandshake(scope, receive, send, frame_bytes)
+
+
+class _AsgiHandshake:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, frame_bytes: int) -> None:
+        self._scope = scope
+        self._send = send
+        self.transport: AsgiSocket = AsgiSocket(receive, send, frame_bytes=frame_bytes)
+
+    async def accept(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        await self._send({"type": "websocket.accept", "headers": list(headers)})
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Answer with a status; servers without the extension answer 403."""
+        if "websocket.http.response" not in self._scope.get("extensions", {}):
+            await self._send({"type": "websocket.close"})
+            return
+
+        async def send_response(event: Any) -> None:
+            await self._send({**event, "type": f"websocket.{event['type']}"})
+
+        body = f"{refusal.text}\n".encode()
+        await respond(
+            send_response, refusal.status, body, "text/plain; charset=utf-8", refusal.headers
+        )

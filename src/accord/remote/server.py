@@ -1,22 +1,21 @@
-"""Runs an ASGI application on sockets of this machine, by hypercorn."""
+"""Runs an ASGI application on sockets of this machine."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from hypercorn.asyncio.run import worker_serve as _serve  # pyright: ignore
-from hypercorn.config import Config, Sockets
-from hypercorn.utils import wrap_app as _wrap  # pyright: ignore
+from hypercorn.config import Config
 from msgspec import Struct, field
 
 from accord.remote.app import RemoteApp
 from accord.remote.asgi_types import UNIX_PEER, Receive, Scope, Send
+from accord.remote.listener import listen
 from accord.remote.sockets import is_unix, open_tcp, open_unix, remove_unix
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
 
@@ -75,14 +74,6 @@ async def run_server(
     requests = _Requests()
 
     async def adapted(scope: Scope, receive: Receive, send: Send) -> None:
-        async def sending(event: Any) -> None:
-            await send(event)
-            if event["type"] == "lifespan.startup.complete":
-                started.set()
-
-        if scope["type"] == "lifespan":
-            await app(scope, receive, sending)
-            return
         # The socket has accepted this user only; the library gives TCP clients an address.
         if has_unix and scope.get("client") is None:
             scope["extensions"] = {**scope.get("extensions", {}), UNIX_PEER: {"uid": os.geteuid()}}
@@ -90,16 +81,8 @@ async def run_server(
             await app(scope, receive, send)
 
     config = _config(options)
-    serve = cast("Callable[..., Coroutine[Any, Any, None]]", _serve)
-    wrapped = cast("Any", _wrap)(adapted, config.wsgi_max_body_size, "asgi")
-    encrypted = options.tls_cert is not None
     serving = asyncio.ensure_future(
-        serve(
-            wrapped,
-            config,
-            sockets=Sockets(sockets if encrypted else [], [] if encrypted else sockets, []),
-            shutdown_trigger=drained.wait,
-        )
+        listen(adapted, config, sockets, started=started.set, stop=drained)
     )
     try:
         await _first(started, serving)
@@ -211,5 +194,5 @@ def _config(options: ServerOptions) -> Config:
     config.websocket_ping_interval = 20  # R-WS-14
     if options.tls_cert is not None:
         config.certfile = str(options.tls_cert)
-        config.keyfile = None if options.tls_key is None else str(options.tls_key)
+        config.keyfile = str(options.tls_key or options.tls_cert)
     return config

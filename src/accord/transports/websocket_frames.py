@@ -147,6 +147,10 @@ class FrameConnection(Connection):
             or protocol.state is CLOSED
         )
 
+    def pass_to_library(self, data: bytes) -> None:
+        """Let the library receive data: of the opening handshake, or one frame."""
+        super().data_received(data)
+
     def _handshake_received(self, data: bytes) -> bytes:
         """Pass data of the opening handshake to the library; return the frames that follow."""
         known = len(self._head)
@@ -154,16 +158,16 @@ class FrameConnection(Connection):
         end = joined.find(_HEAD_END)
         if end < 0:
             self._head = joined[-3:]
-            super().data_received(data)
+            self.pass_to_library(data)
             return b""
         self._head = b""
         cut = end + len(_HEAD_END) - known
-        super().data_received(data[:cut])
+        self.pass_to_library(data[:cut])
         rest = data[cut:]
         if self.protocol.state is not CONNECTING:
             return rest
         if rest:  # the body of a refusal
-            super().data_received(rest)
+            self.pass_to_library(rest)
         return b""
 
     def _frames_received(self, data: bytes) -> None:
@@ -208,7 +212,7 @@ class FrameConnection(Connection):
             if messages:
                 self._deliver(messages)
                 messages = []
-            super().data_received(bytes(data[at:stop]))
+            self.pass_to_library(bytes(data[at:stop]))
             at = min(stop, end)
         if messages:
             self._deliver(messages)

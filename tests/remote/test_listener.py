@@ -1,0 +1,170 @@
+"""What only the listener of `accord serve` does: limits of time and size, and refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect as ws_connect
+from websockets.exceptions import ConnectionClosed
+
+import accord
+from accord import Agent, Turn
+from accord.remote.asgi_socket import handshake_of
+from accord.testing import Recorder
+from accord.transports.base import Transport
+from remote.servers import listener
+from requirement import requirement
+
+KEY = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+UPGRADE = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13"
+
+
+class Echo(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        await turn.say(turn.text)
+
+
+@asynccontextmanager
+async def serving() -> AsyncGenerator[str, None]:
+    async with listener(accord.asgi(Echo, insecure=True)) as address:
+        yield address
+
+
+@asynccontextmanager
+async def accepting() -> AsyncGenerator[tuple[str, asyncio.Queue[Transport]], None]:
+    """Accept every WebSocket connection; give the address, and the transports."""
+    accepted: asyncio.Queue[Transport] = asyncio.Queue()
+    over = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        handshake = await handshake_of(scope, receive, send, 1000)
+        await handshake.accept([])
+        accepted.put_nowait(handshake.transport)
+        await over.wait()
+        await handshake.transport.aclose()
+
+    async with listener(app) as address:
+        yield address, accepted
+        over.set()
+
+
+async def exchange(address: str, data: str) -> bytes:
+    """Send bytes, and return everything that the server sends until it closes."""
+    host, _, port = address.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        async with asyncio.timeout(20):
+            writer.write(data.encode())
+            return await reader.read()
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+@requirement("R-WS-11")
+async def test_compression_is_not_used_although_the_client_offers_it() -> None:
+    async with serving() as address, ws_connect(f"ws://{address}/acp") as connection:
+        assert connection.request is not None
+        assert connection.response is not None
+        assert "permessage-deflate" in connection.request.headers["Sec-WebSocket-Extensions"]
+        assert "Sec-WebSocket-Extensions" not in connection.response.headers
+
+
+@requirement("R-WS-15")
+async def test_request_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accord.remote.listener.HEAD_S", 0.05)
+    async with serving() as address:
+        assert await exchange(address, "") == b""
+        assert await exchange(address, f"GET /acp HTTP/1.1\r\n{UPGRADE}\r\n") == b""
+
+
+@pytest.mark.parametrize(
+    ("request_text", "status"),
+    [
+        (f"GET /acp HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n\r\n", b"400"),
+        (
+            f"GET /acp HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\n{KEY}\r\n"
+            "Connection: Upgrade\r\nSec-WebSocket-Version: 12\r\n\r\n",
+            b"400",
+        ),
+        (f"GET /other HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n{KEY}\r\n\r\n", b"404"),
+        (f"GET /acp HTTP/1.1\r\nHost: evil.example\r\n{UPGRADE}\r\n{KEY}\r\n\r\n", b"421"),
+        (f"GET /acp HTTP/1.1\r\n{UPGRADE}\r\n{KEY}\r\n\r\n", b"421"),
+        (f"GET /acp HTTP/1.1\r\n{'x: y' * 5000}\r\n{UPGRADE}\r\n\r\n", b"431"),
+        ("GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", b"200"),
+        (f"POST /acp HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n\r\n", b"4"),
+    ],
+)
+async def test_requests_are_answered(request_text: str, status: bytes) -> None:
+    async with serving() as address:
+        answer = await exchange(address, request_text)
+        assert answer.startswith(b"HTTP/1.1 " + status), answer
+
+
+async def test_application_that_fails_before_it_accepts_is_a_status() -> None:
+    async def fail(scope: Any, receive: Any, send: Any) -> None:
+        raise ValueError("a secret of the server")
+
+    text = f"GET /acp HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n{KEY}\r\n\r\n"
+    async with listener(fail) as address:
+        answer = await exchange(address, text)
+    assert answer.startswith(b"HTTP/1.1 500")
+    assert b"secret" not in answer
+
+
+@requirement("R-WS-13")
+async def test_message_of_a_client_is_limited() -> None:
+    heard = Recorder()
+    async with (
+        accepting() as (address, accepted),
+        ws_connect(f"ws://{address}", compression=None) as connection,
+    ):
+        await (await accepted.get()).start(heard)
+        await connection.send("x" * 1000)
+        await connection.send("y" * 1001)
+        with pytest.raises(ConnectionClosed):
+            await connection.recv()
+        assert connection.close_code == 1009
+        assert heard.frames == [b"x" * 1000]
+        assert "code 1009" in str(heard.ends[0])
+
+
+@requirement("R-WS-02")
+async def test_what_a_client_sends_with_the_handshake_is_not_lost() -> None:
+    initialize = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": 1, "clientCapabilities": {}},
+    }
+    payload = json.dumps(initialize).encode()
+    message = bytes((0x81, 0x80 | 126, 0, len(payload), 0, 0, 0, 0)) + payload
+    request = f"GET /acp HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n{KEY}\r\n\r\n".encode()
+    async with serving() as address:
+        host, _, port = address.partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(request + message)
+        async with asyncio.timeout(20):
+            await reader.readuntil(b'"protocolVersion":1')
+        writer.close()
+        await writer.wait_closed()
+
+
+@requirement("R-WS-14")
+async def test_client_that_answers_no_ping_is_lost() -> None:
+    request = f"GET /acp HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n{KEY}\r\n\r\n"
+    async with accepting() as (address, accepted):
+        asking = asyncio.ensure_future(exchange(address, request))
+        transport: Any = await accepted.get()
+        transport._ping_interval_s = transport._ping_timeout_s = 0.05
+        heard = Recorder()
+        await transport.start(heard)
+        await heard.until(lambda: heard.ended)
+        assert "code 1011" in str(heard.ends[0])
+        answer = await asking
+        assert answer.endswith(b"\x03\xf3no answer to a ping")
