@@ -30,13 +30,16 @@ class EventReader:
         self._partial = bytearray()  # of an incomplete event
         self._skipping = False  # the rest of an event that is too large
         self._cut_crlf = False  # the bytes so far end with CR
-        self._at_start = True
+        self._start: bytes | None = b""  # what may be a byte order mark
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the payloads of the events that are complete now."""
-        if self._at_start and data:
-            self._at_start = False
-            data = data.removeprefix(_BOM)
+        if self._start is not None:
+            data = self._start + data
+            if data != _BOM and _BOM.startswith(data):
+                self._start = data
+                return []
+            data, self._start = data.removeprefix(_BOM), None
         if b"\r" in data or self._cut_crlf:
             data = self._with_line_feeds(data)
         frames: list[Frame] = []
