@@ -21,6 +21,7 @@ class Stream:
         self.response = response
         self.events: list[dict[str, Any]] = []
         self.text = ""
+        self._rest = ""
         self.ended = False
         self.changed = asyncio.Event()
 
@@ -28,12 +29,10 @@ class Stream:
         try:
             async for text in self.response.aiter_text():
                 self.text += text
-                whole, _, self._rest = self.text.rpartition("\n\n")
-                self.events = [
-                    json.loads(event.removeprefix("data: "))
-                    for event in whole.split("\n\n")
-                    if event.startswith("data: ")
-                ]
+                whole, _, self._rest = (self._rest + text).rpartition("\n\n")
+                for event in whole.split("\n\n"):
+                    if event.startswith("data: {"):
+                        self.events.append(json.loads(event.removeprefix("data: ")))
                 self.changed.set()
         except httpx2.HTTPError:
             pass

@@ -10,6 +10,7 @@ from accord.remote.access import Access, Principal, Refusal
 from accord.remote.asgi_socket import handshake_of
 from accord.remote.asgi_types import Receive, Scope, Send, headers_of
 from accord.remote.connection_limits import ConnectionLimits, OpenConnections
+from accord.remote.http_body import RequestBody
 from accord.remote.http_connection import HttpConnection
 from accord.remote.http_limits import HttpLimits
 from accord.remote.http_responses import allow_origin, cors_preflight, respond, respond_refusal
@@ -135,10 +136,12 @@ class RemoteApp:
                 return
             send = allow_origin(send, origin[0])
         checked = await self._check(scope)
+        request = RequestBody(receive)
         if isinstance(checked, Refusal):
+            await request.discard()
             await respond_refusal(scope, send, checked)
         else:
-            await self._http_server(scope, checked, receive, send)
+            await self._http_server(scope, checked, request, send)
 
     async def _respond_ready(self, send: Send) -> None:
         """Answer whether a load balancer should send clients here."""

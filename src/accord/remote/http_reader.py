@@ -96,17 +96,12 @@ class StreamReader:
         stream = self._stream
         while not self._left:
             if taken := stream.take():
-                sent = False
-                try:
-                    body = events_of(taken)
-                    sent = await self._send(
-                        {"type": "http.response.body", "body": body, "more_body": True}
-                    )
-                finally:
-                    if not sent:
-                        stream.put_back(taken)
-                if sent:
-                    stream.count_sent(taken)
+                body = events_of(taken)
+                await self._send({"type": "http.response.body", "body": body, "more_body": True})
+                # Servers report that a client is gone to `receive` only.
+                await asyncio.sleep(0)
+                if not self._left:
+                    stream.count_sent()
             elif stream.ended:
                 return
             elif self._needs_comment:
@@ -121,8 +116,7 @@ class StreamReader:
                 finally:
                     self._waiting = None
 
-    async def _send(self, event: Event) -> bool:
-        """Return whether the server has accepted an event."""
+    async def _send(self, event: Event) -> None:
         self._sending_since = self._loop.time()
         try:
             await self._asgi_send(event)
@@ -131,7 +125,6 @@ class StreamReader:
         finally:
             self._sending_since = None
         self._was_quiet = False
-        return not self._left
 
     async def _end(self) -> None:
         """End the response in order, if the client still reads it."""

@@ -12,7 +12,7 @@ from accord.errors import ConnectionClosed
 from accord.remote.access import Principal, Refusal
 from accord.remote.asgi_types import Receive, Scope, Send, headers_of
 from accord.remote.connection_limits import OpenConnections
-from accord.remote.http_body import read_body
+from accord.remote.http_body import RequestBody
 from accord.remote.http_connection import GONE, HttpConnection
 from accord.remote.http_limits import HttpLimits
 from accord.remote.http_message import (
@@ -59,7 +59,7 @@ class HttpServer:
         self._tasks: dict[HttpConnection, asyncio.Task[None]] = {}
 
     async def __call__(
-        self, scope: Scope, principal: Principal, receive: Receive, send: Send
+        self, scope: Scope, principal: Principal, receive: RequestBody, send: Send
     ) -> None:
         """Answer a request of `principal`."""
         headers = headers_of(scope)
@@ -69,10 +69,11 @@ class HttpServer:
             case "GET":
                 refusal = await self._get(headers, principal, receive, send)
             case "DELETE":
-                refusal = await self._delete(headers, principal, send)
+                refusal = await self._delete(headers, principal, receive, send)
             case _:
                 refusal = Refusal(405, "Use POST, GET or DELETE", _METHODS)
         if refusal is not None:
+            await receive.discard()
             await respond_refusal(scope, send, refusal)
 
     async def aclose(self) -> None:
@@ -90,14 +91,14 @@ class HttpServer:
     # POST.
 
     async def _post(
-        self, headers: dict[str, list[str]], principal: Principal, receive: Receive, send: Send
+        self, headers: dict[str, list[str]], principal: Principal, receive: RequestBody, send: Send
     ) -> Refusal | None:
         if _media_type(headers.get("content-type", [])) != "application/json":
             return Refusal(415, "The content type must be application/json")
         connection = self._connection(headers, principal, is_optional=True)
         if isinstance(connection, Refusal):
             return connection
-        body = await read_body(headers, receive, self._limits)
+        body = await receive.read(headers, self._limits)
         if isinstance(body, Refusal):
             return body
         try:
@@ -126,7 +127,7 @@ class HttpServer:
         head: MessageHead,
         body: bytes,
         principal: Principal,
-        receive: Receive,
+        receive: RequestBody,
         send: Send,
     ) -> Refusal | None:
         if head.has_null_id or head.id is None or _is_too_long(head.id):
@@ -177,7 +178,7 @@ class HttpServer:
     # GET and DELETE.
 
     async def _get(
-        self, headers: dict[str, list[str]], principal: Principal, receive: Receive, send: Send
+        self, headers: dict[str, list[str]], principal: Principal, receive: RequestBody, send: Send
     ) -> Refusal | None:
         if [value.lower() for value in headers.get("upgrade", [])] == ["websocket"]:
             return Refusal(426, "This server has no WebSocket")
@@ -205,12 +206,13 @@ class HttpServer:
         return None
 
     async def _delete(
-        self, headers: dict[str, list[str]], principal: Principal, send: Send
+        self, headers: dict[str, list[str]], principal: Principal, receive: RequestBody, send: Send
     ) -> Refusal | None:
         connection = self._connection(headers, principal)
         if not isinstance(connection, HttpConnection):
             return connection
         connection.end()
+        await receive.discard()
         await respond(send, 202)
         return None
 

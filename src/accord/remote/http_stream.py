@@ -64,6 +64,7 @@ class EventStream:
         self.ended = False
         self._owner = owner
         self._frames: deque[Frame] = deque()
+        self._taken: list[Frame] = []  # by the reader, which sends them
         self._dropped = False
         self._put = 0  # frames so far
         self._sent = 0
@@ -99,6 +100,7 @@ class EventStream:
             self._dropped = True
             size, self.size = self.size, 0
             self._frames.clear()
+            self._taken = []
             self._owner.was_read(size)
         self.release_marks()
         self._set_delays(False)
@@ -119,12 +121,14 @@ class EventStream:
         """Let a reader take the frames, in place of the present one."""
         if self.reader is not None:
             self.reader.leave()
+            self._put_back()
         self.reader = reader
         self._owner.reader_changed(self)
 
     def detach(self, reader: Reader) -> None:
-        """Remove a reader; called once by each."""
+        """Remove a reader; what it has taken and not sent waits for the next one."""
         if self.reader is reader:
+            self._put_back()
             self.reader = None
             self._stalled = False
             self._set_delays(False)
@@ -140,17 +144,12 @@ class EventStream:
         left = SEND_BYTES - len(first)
         while frames and (left := left - len(frames[0])) >= 0:
             taken.append(frames.popleft())
+        self._taken = taken
         return taken
 
-    def put_back(self, taken: Sequence[Frame]) -> None:
-        """Return frames that were taken and could not be sent."""
-        if not self._dropped:
-            self._frames.extendleft(reversed(taken))
-
-    def count_sent(self, taken: Sequence[Frame]) -> None:
-        """Count frames that were taken as sent."""
-        if self._dropped:
-            return
+    def count_sent(self) -> None:
+        """Count the frames that were taken as sent."""
+        taken, self._taken = self._taken, []
         size = sum(map(len, taken))
         self._sent += len(taken)
         self.size -= size
@@ -161,6 +160,10 @@ class EventStream:
         marks = self._marks
         while marks and marks[0][0] <= self._sent:
             marks.popleft()[1]()
+
+    def _put_back(self) -> None:
+        self._frames.extendleft(reversed(self._taken))
+        self._taken = []
 
     # How fast the reader is.
 
