@@ -13,7 +13,7 @@ import accord
 from accord.remote.access import Access
 from accord.remote.connection_limits import ConnectionLimits
 from remote.http_peer import TOKEN
-from remote.raw_agent import INITIALIZE, RawServer, raw_server
+from remote.raw_agent import INITIALIZE, RawServer, raw_server, until
 from requirement import requirement
 
 PROMPT = {
@@ -357,7 +357,7 @@ async def test_connections_are_limited() -> None:
         assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
         assert refused.json()["error"]["code"] == -32603
         assert await peer.delete() == 202
-        await server.app._connections.wait_idle(20)
+        await until(lambda: not server.app._connections.full)
         peer, agent = await server.connect()
         draining = asyncio.ensure_future(server.app.drain(20))
         await asyncio.sleep(0)

@@ -11,7 +11,7 @@ import pytest
 from accord.errors import ConnectionLost
 from accord.remote.http_reader import events_of
 from remote.http_peer import LIMIT_S, HttpPeer
-from remote.raw_agent import INITIALIZE, RawAgent, raw_server
+from remote.raw_agent import INITIALIZE, RawAgent, raw_server, until
 from requirement import requirement
 
 BIG = "x" * 10_000
@@ -46,12 +46,6 @@ class Socket:
 def prompt(session: str, request_id: Any = 1) -> dict[str, Any]:
     params = {"sessionId": session, "prompt": []}
     return {"jsonrpc": "2.0", "id": request_id, "method": "session/prompt", "params": params}
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def received(agent: RawAgent) -> Any:
