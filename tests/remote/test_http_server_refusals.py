@@ -359,11 +359,14 @@ async def test_connections_are_limited() -> None:
         assert await peer.delete() == 202
         await until(lambda: not server.app._connections.full)
         peer, agent = await server.connect()
+        assert (await peer.post(PROMPT, "s")).status_code == 202
+        await agent.get()
         draining = asyncio.ensure_future(server.app.drain(20))
         await asyncio.sleep(0)
         assert (await server.peer().post(INITIALIZE)).status_code == 503
-        assert (await peer.post(PROMPT, "s")).status_code == 202  # turns end in order
-        agent.ended.set()
+        assert await peer.answer(7, {}) == 202  # the turn goes on
+        assert (await agent.get())["id"] == 7
+        agent.answer(PROMPT["id"], {"stopReason": "end_turn"})
         await draining
 
 

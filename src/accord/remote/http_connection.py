@@ -127,6 +127,11 @@ class HttpConnection(NetworkTransport):
     def congested(self) -> bool:
         return self._full or bool(self._delaying)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """The bytes that wait for the client to read."""
+        return self._unread
+
     def pause_reading(self) -> None:
         self._input.pause()
 
