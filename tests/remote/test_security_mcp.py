@@ -217,9 +217,10 @@ async def test_unusual_spelling_does_not_pass(tmp_path: Path, params: str) -> No
         serving([sys.executable, str(agent)], allow_mcp=()) as address,
         raw(address) as client,
     ):
+        await client.request("initialize")
         await client.send(f'{{"jsonrpc":"2.0","id":7,"method":"session/new","params":{params}}}')
         assert (await client.receive())["error"]["code"] in (-32600, -32602, -32700)
-        assert (await client.request("after"))["result"] == ["after"]
+        assert (await client.request("after"))["result"] == ["initialize", "after"]
 
 
 @requirement("R-SEC-09")
@@ -234,11 +235,12 @@ async def test_message_with_line_ends_is_one_message_for_a_process(
         serving([sys.executable, str(agent)], allow_mcp=()) as address,
         raw(address) as client,
     ):
+        await client.request("initialize")
         await client.send(f'{{"a":{end}{inner}{end}}}')
         await client.send(f"[{end}{inner}{end}]")
         pretty = f'{{"jsonrpc":"2.0",{end}"id":9,"method":"pretty"}}'
         await client.send(pretty)
-        assert (await client.response(9))["result"] == ["pretty"]
+        assert (await client.response(9))["result"] == ["initialize", "pretty"]
 
 
 async def test_messages_keep_their_order_while_one_is_checked() -> None:
@@ -262,6 +264,7 @@ async def test_notification_that_names_servers_is_dropped(tmp_path: Path) -> Non
         serving([sys.executable, str(agent)], allow_mcp=()) as address,
         raw(address) as client,
     ):
+        await client.request("initialize")
         note = {"jsonrpc": "2.0", "method": "_x/set", "params": {"mcpServers": [STDIO]}}
         await client.send(note)
-        assert (await client.request("after"))["result"] == ["after"]
+        assert (await client.request("after"))["result"] == ["initialize", "after"]

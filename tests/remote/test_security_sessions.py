@@ -199,11 +199,13 @@ async def test_sessions_that_a_process_names_to_the_client_can_be_used(tmp_path:
     program.write_text(NAMING)
     async with served([sys.executable, str(program)]) as address:
         async with raw(address, "ada") as ada:
+            await ada.request("initialize")
             assert (await ada.request("_x", sessionId="b"))["error"]["code"] == -32002
             assert "result" in await ada.request("_name")
             assert "result" in await ada.request("_x", sessionId="a")
             assert "result" in await ada.request("_x", sessionId="b")
         async with raw(address, "bob") as bob:
+            await bob.request("initialize")
             assert (await bob.request("_x", sessionId="b"))["error"]["code"] == -32002
 
 

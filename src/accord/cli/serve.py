@@ -19,6 +19,7 @@ import click
 from accord.agent.agent import Agent
 from accord.cli.remote_token import TOKEN_VARIABLE, read_token, token_file_option
 from accord.remote.access import RemoteRequest
+from accord.remote.access_log import LogFormatter
 from accord.remote.app import RemoteApp
 from accord.remote.asgi import asgi
 from accord.remote.connection_limits import ConnectionLimits
@@ -81,6 +82,22 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Connections at the same time.",
 )
 @click.option(
+    "--max-starts",
+    type=click.IntRange(1),
+    default=ConnectionLimits().starts_per_minute,
+    show_default=True,
+    help="Connections opened in one minute; a command is started for each.",
+)
+@click.option(
+    "--idle",
+    "idle_s",
+    type=click.FloatRange(0),
+    default=ConnectionLimits().idle_s,
+    show_default=True,
+    metavar="SECONDS",
+    help="Close a connection after this time without a message and a running turn; 0: never.",
+)
+@click.option(
     "--drain",
     "drain_s",
     type=click.FloatRange(0),
@@ -88,6 +105,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     metavar="SECONDS",
     help="Time for running turns to end after SIGTERM or Ctrl-C.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the log on stderr: connections and requests, without their contents.",
 )
 @click.option("--insecure", is_flag=True, help="Serve everybody who can connect, without a token.")
 def command(
@@ -103,7 +127,10 @@ def command(
     origins: tuple[str, ...],
     allow_mcp: tuple[str, ...],
     max_connections: int,
+    max_starts: int,
+    idle_s: float,
     drain_s: float,
+    log_format: str,
     insecure: bool,
 ) -> int:
     """Serve an agent to clients, by WebSocket and HTTP.
@@ -143,7 +170,12 @@ def command(
             insecure=insecure,
             path=path,
             allow_mcp=[what for what in allow_mcp if what != "none"] if allow_mcp else None,
-            limits=ConnectionLimits(connections=max_connections, per_principal=max_connections),
+            limits=ConnectionLimits(
+                connections=max_connections,
+                per_principal=max_connections,
+                starts_per_minute=max_starts,
+                idle_s=idle_s,
+            ),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -156,9 +188,9 @@ def command(
         tls_key=tls_key,
         drain_s=drain_s,
     )
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", force=True
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormatter(as_json=log_format == "json"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
 
     def listening(sockets: Sequence[socket]) -> None:
         lines: list[str] = []

@@ -7,6 +7,7 @@ import secrets
 
 from accord.errors import TransportError
 from accord.remote.access import Access, Principal, Refusal
+from accord.remote.access_log import AccessLog, RequestLog, log_refused_handshake, short_id
 from accord.remote.asgi_socket import handshake_of
 from accord.remote.asgi_types import Receive, Scope, Send, headers_of
 from accord.remote.connection_limits import ConnectionLimits, OpenConnections
@@ -16,7 +17,7 @@ from accord.remote.http_limits import HttpLimits
 from accord.remote.http_responses import allow_origin, cors_preflight, respond, respond_refusal
 from accord.remote.http_server import HttpServer
 from accord.remote.monitor import Monitor, ServeConnection
-from accord.remote.network_transport import INTERNAL, NetworkTransport
+from accord.remote.network_transport import NetworkTransport
 from accord.transports.remote_address import DEFAULT_PATH, REMOTE_FRAME_BYTES
 
 __all__ = ("RemoteApp", "ServeConnection")
@@ -46,7 +47,7 @@ class RemoteApp:
         self._frame_bytes = frame_bytes
         limits = limits or ConnectionLimits()
         self._connections = OpenConnections(limits)
-        self._monitor = Monitor(serve, idle_s=limits.idle_s)
+        self._monitor = Monitor(serve, idle_s=limits.idle_s, observers=[AccessLog()])
         self._http_server = HttpServer(
             self._run_http,
             self._connections,
@@ -59,7 +60,11 @@ class RemoteApp:
             case "websocket":
                 await self._websocket(scope, receive, send)
             case "http":
-                await self._http(scope, receive, send)
+                request = RequestLog(scope, receive, send)
+                try:
+                    await self._http(scope, request.receive, request.send)
+                finally:
+                    request.done()
             case "lifespan":
                 await self._lifespan(receive, send)
             case other:
@@ -71,8 +76,8 @@ class RemoteApp:
         handshake = await handshake_of(scope, receive, send, self._frame_bytes)
         admitted = await self._admit(scope)
         if isinstance(admitted, Refusal):
-            log.info("! refused a WebSocket connection with status %d", admitted.status)
             await handshake.refuse(admitted)
+            log_refused_handshake(scope, admitted.status)
             return
         principal = admitted
         connection_id = secrets.token_hex(16)  # T7
@@ -80,12 +85,12 @@ class RemoteApp:
         with self._connections.opened(principal, transport):
             # No subprotocol, and no extension: some clients refuse both (R-WS-11).
             await handshake.accept([(b"acp-connection-id", connection_id.encode())])
-            log.info("= %s: %s connected by WebSocket", connection_id, principal.shown)
+            log.debug("= %s: %s connected by WebSocket", connection_id, principal.shown)
             await self._run(connection_id, "websocket", transport, principal)
 
     async def _run_http(self, connection: HttpConnection) -> None:
         principal = connection.principal
-        log.info("= %s: %s connected by HTTP", connection.id, principal.shown)
+        log.debug("= %s: %s connected by HTTP", connection.id, principal.shown)
         await self._run(connection.id, "http", connection, principal)
 
     async def _run(
@@ -96,12 +101,10 @@ class RemoteApp:
         except TransportError as exc:
             log.debug("= %s: %s", connection_id, exc)
         except Exception:
-            log.exception("! %s: the agent failed", connection_id)
-            transport.close_code = INTERNAL
-            transport.close_reason = "internal error"  # R-WS-16
+            log.exception("! %s: the agent failed", short_id(connection_id))
         finally:
             await transport.aclose()
-            log.info("x %s: closed", connection_id)
+            log.debug("x %s: closed", connection_id)
 
     async def _admit(self, scope: Scope) -> Principal | Refusal:
         """Return who may connect, or why the client may not."""

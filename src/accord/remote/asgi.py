@@ -14,10 +14,10 @@ from accord.remote.connection_limits import ConnectionLimits
 from accord.remote.guarded_transport import FrameGuard, GuardedTransport
 from accord.remote.http_limits import HttpLimits
 from accord.remote.mcp_policy import McpGuard, McpPolicy
+from accord.remote.process_agent import serve_process
 from accord.remote.session_owners import SessionOwners, SessionOwnersGuard
 from accord.transports.base import Transport
-from accord.transports.process import argv_of, process
-from accord.transports.relay import relay
+from accord.transports.process import argv_of
 from accord.transports.remote_address import DEFAULT_PATH
 
 __all__ = ("asgi",)
@@ -89,10 +89,10 @@ def _server_of(
     argv = argv_of(agent)
     owners = SessionOwners()
 
-    async def serve_process(transport: Transport, principal: Principal) -> None:
+    async def serve_one_process(transport: Transport, principal: Principal) -> None:
         if several:
             guard = SessionOwnersGuard(owners, principal.name)
             transport = GuardedTransport(transport, (guard,))
-        await relay(transport, process(*argv)())
+        await serve_process(argv, transport)
 
-    return serve_process
+    return serve_one_process

@@ -7,13 +7,15 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
+from accord.errors import TransportError
 from accord.remote.access import Principal
 from accord.remote.monitored import GOING_AWAY_TEXT, MonitoredTransport, Observer
-from accord.remote.network_transport import GOING_AWAY, NetworkTransport
+from accord.remote.network_transport import GOING_AWAY, INTERNAL, NetworkTransport
 from accord.transports.base import Transport
 
 __all__ = ("Monitor", "ServeConnection")
 
+FAILED_TEXT = "internal error"
 END_S = 8.0  # for agents to end after their connection; processes are killed within it
 
 # Serves one connection until it ends.
@@ -61,7 +63,7 @@ class Monitor:
             self._observers,
             id=id,
             kind=kind,
-            principal=principal.name,
+            principal=principal.shown,
             idle_s=self._idle_s,
         )
         self._connections.add(connection)
@@ -71,7 +73,13 @@ class Monitor:
             connection.drain()
         try:
             await self._serve(connection, principal)
+        except TransportError:
+            raise
+        except Exception:
+            transport.close_code, transport.close_reason = INTERNAL, FAILED_TEXT  # R-WS-16
+            raise
         finally:
+            await connection.aclose()
             self._connections.discard(connection)
             self._changed.set()
             connection.closed()

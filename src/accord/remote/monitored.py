@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
-from accord.remote.network_transport import GOING_AWAY, NetworkTransport
+from accord.remote.first_message import FirstMessage
+from accord.remote.network_transport import (
+    GOING_AWAY,
+    INTERNAL,
+    NORMAL,
+    PROTOCOL_ERROR,
+    NetworkTransport,
+)
 from accord.remote.running_turns import RunningTurns, Turn, prompt_of
 from accord.text import lenient_json
 from accord.transports.base import Frame, NullReceiver, Receiver, Transport
@@ -15,6 +22,8 @@ __all__ = ("MonitoredTransport", "Observer", "Traffic")
 
 GOING_AWAY_TEXT = "the server is going away"
 IDLE_TEXT = "no message and no running turn for a long time"
+AGENT_ENDED_TEXT = "the agent has ended"
+FIRST_TEXT = "the first message must be initialize"
 
 
 class Traffic:
@@ -74,6 +83,7 @@ class MonitoredTransport(Transport):
         self._inner = inner
         self._observers = observers
         self._receiver: Receiver = NullReceiver()
+        self._first = FirstMessage() if kind == "websocket" else None
         self._running = RunningTurns(self._turn_started, self._turn_ended)
         self._idle_s = idle_s
         self._active_at = self.opened_at
@@ -81,6 +91,7 @@ class MonitoredTransport(Transport):
         self._stalled_at: float | None = None
         self._draining = False
         self._has_ended = False
+        self.ended_by: str = "agent"  # or "client" or "server"
         self._closing: asyncio.Task[None] | None = None
 
     @property
@@ -92,6 +103,11 @@ class MonitoredTransport(Transport):
     def close_code(self) -> int:
         """The code with which the server closes the connection, or has closed it."""
         return self._inner.close_code
+
+    @property
+    def age_s(self) -> float:
+        """The time since the connection was opened."""
+        return asyncio.get_running_loop().time() - self.opened_at
 
     @property
     def unsent_bytes(self) -> int:
@@ -127,6 +143,12 @@ class MonitoredTransport(Transport):
     async def aclose(self) -> None:
         self._receiver = NullReceiver()
         self._stop_timer()
+        if not self._has_ended:  # neither by the client nor by the server
+            self._has_ended = True
+            if self._inner.close_code == NORMAL:
+                self._inner.close_code, self._inner.close_reason = INTERNAL, AGENT_ENDED_TEXT
+            for request_id in self._running.initializing:
+                self._answer(request_id, "The agent could not be started", "agent")
         await self._inner.aclose()
         if self._closing is not None:
             await self._closing
@@ -141,6 +163,8 @@ class MonitoredTransport(Transport):
             return
         self.received.add(frames)
         self._note_activity()
+        if self._first is not None:
+            frames = self._checked(self._first, frames)
         if self._draining:
             frames = [frame for frame in frames if not self._refuse_prompt(frame)]
         for frame in frames:
@@ -155,6 +179,7 @@ class MonitoredTransport(Transport):
         if self._has_ended:
             return
         self._has_ended = True
+        self.ended_by = "client"
         self._stop_timer()
         self._end_stall()
         self._receiver.eof_received(error)
@@ -177,6 +202,7 @@ class MonitoredTransport(Transport):
         self._inner.close_code = code
         self._inner.close_reason = reason
         self.eof_received(None)
+        self.ended_by = "server"
         self._closing = asyncio.create_task(self._inner.aclose(), name="accord close")
 
     def closed(self) -> None:
@@ -194,15 +220,36 @@ class MonitoredTransport(Transport):
         prompt = prompt_of(frame) if b"/prompt" in frame else None
         if prompt is None:
             return False
-        error = {
-            "code": -32603,
-            "message": "The server is going away and starts no more turns: connect again",
-            "data": {"kind": "going_away"},
-        }
-        answer = lenient_json.dumps({"jsonrpc": "2.0", "id": prompt[0], "error": error})
-        self.sent.add([answer])
-        self._inner.write([answer])
+        text = "The server is going away and starts no more turns: connect again"
+        self._answer(prompt[0], text, "going_away")
         return True
+
+    def _checked(self, first: FirstMessage, frames: Sequence[Frame]) -> list[Frame]:
+        """Return the frames that the agent receives."""
+        passed: list[Frame] = []
+        running = self._running
+        for frame in frames:
+            may_initialize = not running.initialized and not running.initializing
+            match first.verdict(frame, may_initialize=may_initialize):
+                case "pass":
+                    passed.append(frame)
+                case "drop":
+                    pass
+                case "close":
+                    loop = asyncio.get_running_loop()
+                    loop.call_soon(self.end, PROTOCOL_ERROR, FIRST_TEXT)
+                    break
+                case bytes() as answer:
+                    self._send(answer)
+        return passed
+
+    def _answer(self, request_id: Any, text: str, kind: str) -> None:
+        error = {"code": -32603, "message": text, "data": {"kind": kind}}
+        self._send(lenient_json.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}))
+
+    def _send(self, frame: Frame) -> None:
+        self.sent.add([frame])
+        self._inner.write([frame])
 
     # Turns, traffic and time.
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from accord.transports.base import Transport
 
-__all__ = ("GOING_AWAY", "INTERNAL", "POLICY_VIOLATION", "PROTOCOL_ERROR", "NetworkTransport")
+__all__ = (
+    "GOING_AWAY",
+    "INTERNAL",
+    "NORMAL",
+    "POLICY_VIOLATION",
+    "PROTOCOL_ERROR",
+    "NetworkTransport",
+)
 
 # Close codes of WebSocket (R-WS-07).
+NORMAL = 1000
 GOING_AWAY = 1001
 PROTOCOL_ERROR = 1002
 POLICY_VIOLATION = 1008
@@ -19,5 +27,5 @@ class NetworkTransport(Transport):
     The reason has at most 123 bytes and says nothing about the agent (R-WS-16).
     """
 
-    close_code: int = 1000
+    close_code: int = NORMAL
     close_reason: str = ""

@@ -90,9 +90,10 @@ class RunningTurns:
     def __init__(self, started: TurnCallback, ended: TurnCallback) -> None:
         self._started = started
         self._ended = ended
+        self.initialized: bool = False
         self._version = 1
         self._sessions: dict[Any, _Session] = {}
-        self._initializing: set[Any] = set()  # request ids
+        self._initializing: dict[Any, Any] = {}  # request ids
         self._closing: dict[Any, Any] = {}  # session ids by request id
 
     def __len__(self) -> int:
@@ -102,6 +103,11 @@ class RunningTurns:
             for session in self._sessions.values()
         )
 
+    @property
+    def initializing(self) -> list[Any]:
+        """The ids of `initialize` requests without a response."""
+        return list(self._initializing.values())
+
     def from_client(self, frame: Frame) -> None:
         """Take notice of a frame of the client."""
         if b"/prompt" in frame:
@@ -110,7 +116,7 @@ class RunningTurns:
         elif b"initialize" in frame:
             message = _decoded(_message, frame)
             if message is not None and message.method == "initialize":
-                self._initializing.add(_key(message.id))
+                self._initializing[_key(message.id)] = message.id
         elif self._sessions and (b"/close" in frame or b"/delete" in frame):
             message = _decoded(_message, frame)
             if message is not None and message.method in _CLOSING:
@@ -150,7 +156,8 @@ class RunningTurns:
     def _response(self, message: _Message) -> None:
         request_id = _key(message.id)
         if request_id in self._initializing:
-            self._initializing.discard(request_id)
+            del self._initializing[request_id]
+            self.initialized = self.initialized or message.error is UNSET
             result = _decoded(_result, message.result)
             if result is not None and type(result.version) is int:
                 self._version = result.version

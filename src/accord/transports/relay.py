@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import UNSET
 
@@ -20,18 +20,20 @@ log: logging.Logger = logging.getLogger("accord.transports.relay")
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 
-async def relay(here: Transport, there: Transport) -> Exception | None:
+async def relay(
+    here: Transport, there: Transport, *, on_end: Callable[[Transport], None] | None = None
+) -> Exception | None:
     """Connect two transports until one of them ends; close both, and return its error.
 
     A side that does not read makes the other side stop: nothing is buffered here. Frames are
     passed as the bytes that were received; line ends, which are white space in JSON, become
     spaces, because a pipe would pass on each line as a message of its own. Raises
-    `TransportError` if one cannot start.
+    `TransportError` if one cannot start. `on_end` is called with the side that has ended first.
     """
     ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
     try:
-        await there.start(_Forwarder(there, here, ended))
-        await here.start(_Forwarder(here, there, ended))
+        await there.start(_Forwarder(there, here, ended, on_end))
+        await here.start(_Forwarder(here, there, ended, on_end))
         return await ended
     finally:
         # What one side has written before its end is still sent to the other.
@@ -42,11 +44,16 @@ class _Forwarder:
     """Receives the frames of one transport and writes them to the other."""
 
     def __init__(
-        self, source: Transport, target: Transport, ended: asyncio.Future[Exception | None]
+        self,
+        source: Transport,
+        target: Transport,
+        ended: asyncio.Future[Exception | None],
+        on_end: Callable[[Transport], None] | None,
     ) -> None:
         self._source = source
         self._target = target
         self._ended = ended
+        self._on_end = on_end
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
         limit = self._target.frame_bytes
@@ -78,6 +85,8 @@ class _Forwarder:
     def eof_received(self, error: Exception | None) -> None:
         if not self._ended.done():
             self._ended.set_result(error)
+            if self._on_end is not None:
+                self._on_end(self._source)
 
     def writable(self) -> None:
         """The source of this forwarder can be written to again: read what goes there."""

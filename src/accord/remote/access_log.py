@@ -1,0 +1,189 @@
+"""The access log: one line for each connection, at its start and end, and for each request.
+
+Lines have no messages, tokens, cookies, headers or queries (R-SEC-10).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from typing import Any
+
+from accord.remote.asgi_types import Receive, Scope, Send
+from accord.remote.monitored import MonitoredTransport
+from accord.remote.running_turns import Turn
+from accord.text.excerpt import excerpt, one_line, visible
+
+__all__ = ("AccessLog", "LogFormatter", "RequestLog", "log_refused_handshake", "short_id")
+
+log: logging.Logger = logging.getLogger("accord.access")
+
+_PROBES = ("/health", "/ready")
+_ID_CHARS = 8  # of a connection id: enough to find its lines, and not to use it
+
+
+class AccessLog:
+    """Logs the connections of a server at INFO, and its turns at DEBUG."""
+
+    def connection_opened(self, connection: MonitoredTransport) -> None:
+        _log("open", **_names(connection))
+
+    def connection_closed(self, connection: MonitoredTransport) -> None:
+        _log(
+            "close",
+            **_names(connection),
+            by=connection.ended_by,
+            code=connection.close_code,
+            duration_s=connection.age_s,
+            received_messages=connection.received.messages,
+            received_bytes=connection.received.bytes,
+            sent_messages=connection.sent.messages,
+            sent_bytes=connection.sent.bytes,
+            turns=connection.turns,
+        )
+
+    def turn_started(self, connection: MonitoredTransport, turn: Turn) -> None:
+        pass
+
+    def turn_ended(self, connection: MonitoredTransport, turn: Turn) -> None:
+        pass
+
+    def stalled(self, connection: MonitoredTransport, duration_s: float) -> None:
+        pass
+
+
+class RequestLog:
+    """Logs one HTTP request.
+
+    Use `receive` and `send` instead of those of the server, and call `done` at the end.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._started = time.monotonic()
+        self._status = 0
+        self._received = 0
+        self._sent = 0
+
+    async def receive(self) -> Any:
+        event = await self._receive()
+        self._received += len(event.get("body", b""))
+        return event
+
+    async def send(self, event: Any) -> None:
+        if event["type"] == "http.response.start":
+            self._status = event["status"]
+        self._sent += len(event.get("body", b""))
+        await self._send(event)
+
+    def done(self) -> None:
+        """Log the request; those of load balancers only if something is wrong."""
+        is_usual = self._scope["path"] in _PROBES and self._status == 200
+        _log(
+            "request",
+            level=logging.DEBUG if is_usual else logging.INFO,
+            status=self._status,
+            **_request(self._scope),
+            duration_s=time.monotonic() - self._started,
+            received_bytes=self._received,
+            sent_bytes=self._sent,
+        )
+
+
+def log_refused_handshake(scope: Scope, status: int) -> None:
+    """Log a WebSocket connection that was not accepted."""
+    _log("request", status=status, **_request(scope))
+
+
+class LogFormatter(logging.Formatter):
+    """Formats records as JSON, or as text in which the fields of the access log are `name=value`.
+
+    A line of JSON has `time`, `level`, `logger`, and either `event` with its fields or `message`.
+    """
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__("%(asctime)s %(message)s")
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        if not self._as_json:
+            return super().format(record)
+        fields: dict[str, Any] = {
+            "time": self._utc(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+        }
+        access = getattr(record, "access", None)
+        if access is not None:
+            fields |= access
+        else:
+            fields["message"] = record.getMessage()
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False)
+
+    def formatTime(  # noqa: N802  # the name of the library
+        self, record: logging.LogRecord, datefmt: str | None = None
+    ) -> str:
+        return self._utc(record.created)
+
+    @staticmethod
+    def _utc(created: float) -> str:
+        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(created))
+        return f"{seconds}.{int(created * 1000) % 1000:03}Z"
+
+
+def short_id(connection_id: str) -> str:
+    """Return what the log calls a connection."""
+    return connection_id[:_ID_CHARS]
+
+
+def _names(connection: MonitoredTransport) -> dict[str, Any]:
+    return {
+        "connection": short_id(connection.id),
+        "transport": connection.kind,
+        "principal": connection.principal,
+    }
+
+
+def _request(scope: Scope) -> dict[str, Any]:
+    client = scope.get("client")
+    return {
+        "method": scope.get("method", "GET"),
+        "path": excerpt(scope["path"], 100),
+        "transport": scope["type"],
+        "http": scope.get("http_version"),
+        "client": client[0] if client else "unix",
+        "connection": _connection_of(scope),
+    }
+
+
+def _connection_of(scope: Scope) -> str | None:
+    """Return the short id in the header of a request, None if it has none or a strange one."""
+    for name, value in scope["headers"]:
+        if name.lower() == b"acp-connection-id":
+            text = value[:_ID_CHARS].decode("latin-1")
+            return text if text.isalnum() and text.isascii() else None
+    return None
+
+
+def _log(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
+    if not log.isEnabledFor(level):
+        return
+    known = {name: _clean(value) for name, value in fields.items() if value is not None}
+    text = " ".join([event, *(f"{name}={_shown(value)}" for name, value in known.items())])
+    log.log(level, "%s", text, extra={"access": {"event": event, **known}})
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 3)
+    return visible(one_line(value)) if isinstance(value, str) else value  # R-SEC-12
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if text and text.isprintable() and not set(text) & set(' "=') else json.dumps(text)
