@@ -8,6 +8,7 @@ transcripts are aligned in order: entities by their ids, other messages by their
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -221,13 +222,10 @@ def _changed(held: Any, replayed: Any) -> Any:
     A replay can omit details, and a final status is kept.
     """
     changes: dict[str, Any] = {}
-    for field in fields(replayed):
-        value = getattr(replayed, field.name)
-        if field.name not in _OTHER_FIELDS and value not in (
-            getattr(held, field.name),
-            field.default,
-        ):
-            changes[field.name] = value
+    for name, default in _state_fields(type(replayed)):
+        value = getattr(replayed, name)
+        if value not in (getattr(held, name), default):
+            changes[name] = value
     if getattr(held, "status", None) in _FINAL and changes.get("status") not in _FINAL:
         changes.pop("status", None)
     if not changes:
@@ -235,6 +233,13 @@ def _changed(held: Any, replayed: Any) -> Any:
     if isinstance(held, ToolCall):
         return replace(held, **changes, changed=tuple(changes))
     return replace(held, **changes)
+
+
+@cache
+def _state_fields(entity: type[Any]) -> tuple[tuple[str, Any], ...]:
+    """Return the names and defaults of the fields that a replay can change."""
+    every = fields(entity)
+    return tuple((field.name, field.default) for field in every if field.name not in _OTHER_FIELDS)
 
 
 def _settings(held: Transcript, replayed: Transcript) -> Iterator[Event]:
