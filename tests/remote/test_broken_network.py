@@ -210,7 +210,7 @@ async def test_connection_that_is_cut_many_times_has_no_gap_and_no_duplicate(
     texts: list[str] = []
     ended: list[str] = []
     async with (
-        asyncio.timeout(55),
+        asyncio.timeout(max(55, CUTS)),
         hypercorn(accord.asgi(agent, insecure=True)) as address,
         tcp_proxy(address) as (proxy, through),
         accord.connect(

@@ -222,7 +222,7 @@ def _changed(held: Any, replayed: Any) -> Any:
     A replay can omit details, and a final status is kept.
     """
     changes: dict[str, Any] = {}
-    for name, default in _state_fields(type(replayed)):
+    for name, default in _state_fields(replayed.__class__):
         value = getattr(replayed, name)
         if value not in (getattr(held, name), default):
             changes[name] = value

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from accord.cli.ask.cancellation import Interrupts
     from accord.client.events import PermissionRequest
     from accord.client.permissions import Policy
+    from accord.client.reconnect import Reconnect
     from accord.transports.base import TransportFactory
     from accord.types.content import ContentBlock
 
@@ -41,6 +42,7 @@ class Conversation:
         is_local: bool,
         auth_methods: list[str],
         initialize_timeout_s: float,
+        reconnect: Reconnect | None,
         attach: Callable[[ConnectedAgent, Iterable[Path]], Iterable[ContentBlock]] | None,
     ) -> None:
         self._options = options
@@ -50,6 +52,7 @@ class Conversation:
         self._is_local = is_local  # the agent's command can be run to log in
         self._auth_methods = auth_methods  # filled in when the agent is connected
         self._initialize_timeout_s = initialize_timeout_s
+        self._reconnect = reconnect  # None if the agent is a process of this machine
         self._attach = attach  # None if there are no files
         self._rejected: list[PermissionRequest] = []  # because the user could not be asked
 
@@ -68,6 +71,7 @@ class Conversation:
             terminal_login=self._interactive and self._is_local,
             versions=(1, 2) if options.protocol is None else (options.protocol,),
             initialize_timeout_s=self._initialize_timeout_s,
+            reconnect=self._reconnect or False,
         ) as agent:
             self._auth_methods[:] = [f"{each.id} ({each.name})" for each in agent.auth_methods]
             try:

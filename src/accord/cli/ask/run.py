@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from accord.cli.ask.agent_output import AgentOutput
 from accord.cli.ask.cancellation import Interrupts
@@ -17,6 +17,9 @@ from accord.local.run import run_program
 from accord.transports.base import TransportFactory
 from accord.transports.process import ProcessTransport, process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
+
+if TYPE_CHECKING:
+    from accord.client.reconnect import ConnectionChange
 
 __all__ = ("AskProgram",)
 
@@ -36,7 +39,9 @@ class AskProgram:
         self._auth_methods: list[str] = []  # for the message that login is required
         self._remote: TransportFactory | None = None
         if is_url(options.argv[0]):
-            self._remote = transport_for_url(options.argv[0], RemoteOptions(token=options.token))
+            self._remote = transport_for_url(
+                options.argv[0], RemoteOptions(token=options.token, ends_when_cut=True)
+            )
 
     def run(self) -> int:
         """Run the turn; return the exit status."""
@@ -110,6 +115,11 @@ class AskProgram:
             from accord.cli.ask.attachments import attached_content
 
             attach = attached_content
+        reconnect = None
+        if self._remote is not None:
+            from accord.client.reconnect import Reconnect
+
+            reconnect = Reconnect(on_change=self._show_connection)
         conversation = Conversation(
             self._options,
             self._view,
@@ -118,9 +128,17 @@ class AskProgram:
             is_local=self._remote is None,
             auth_methods=self._auth_methods,
             initialize_timeout_s=INITIALIZE_S,
+            reconnect=reconnect,
             attach=attach,
         )
         return await conversation.run(new_transport)
+
+    def _show_connection(self, change: ConnectionChange) -> None:
+        """Report that the connection was lost, or established again; the end is an error."""
+        if change.state == "connected":
+            self._view.get().show_warning("connected again")
+        elif change.attempt == 1:
+            self._view.get().show_warning(f"{change.error}; connecting again")
 
     def _fail(self, error: AccordError | OSError) -> int:
         """Report a failure, with the last output of the agent; return the exit status."""
