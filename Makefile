@@ -72,7 +72,7 @@ simulate: $(VENV)/.dev  ## Run random programs of agents and clients in a simula
 
 clean:  ## Remove all that is not source
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
-	rm -rf tests/*/node_modules tests/*/.venvs benchmarks/node_modules benchmarks/.venvs
+	rm -rf tests/*/node_modules tests/*/*/node_modules tests/*/.venvs benchmarks/node_modules benchmarks/.venvs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.runtime: pyproject.toml tools/venv.sh

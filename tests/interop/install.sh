@@ -41,6 +41,11 @@ find_newer() {
     done
 }
 
+if ! cmp -s real/package.json real/node_modules/.installed; then
+    npm install --prefix real --no-package-lock --no-audit --no-fund --loglevel=error
+    cp real/package.json real/node_modules/.installed
+fi
+
 left_out=.venvs/fast-agent.left-out # says why the tests skip it
 rm -f "$left_out"
 venv minion "minion-code==0.1.45" &
