@@ -1,17 +1,22 @@
-"""The agent of py_agent.py behind the official Python SDK's WebSocket server."""
+"""The official Python SDK's WebSocket and HTTP server, with the agent of py_agent.py.
+
+With the argument `stored`, its agent is that of py_stored.py.
+"""
 
 import asyncio
 import socket
+import sys
 from typing import Any
 
 from acp.http.asgi import create_asgi_app
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from py_agent import Peer
+from py_stored import Stored
 
 
 def new_agent(client: Any) -> Any:
-    peer = Peer(echoes_version=False)
+    peer = Stored() if sys.argv[1:] == ["stored"] else Peer(echoes_version=False)
     peer.on_connect(client)
     return peer
 

@@ -1,4 +1,5 @@
-// The official TypeScript SDK over WebSocket: a client's stream, and a server with the agent of ts_agent.mjs.
+// The official TypeScript SDK over WebSocket: a client's stream, and a server, also by HTTP, with the agent of
+// ts_agent.mjs or of the module that is named.
 import { createWebSocketStream } from "@agentclientprotocol/sdk/experimental/ws-client";
 import { AcpServer } from "@agentclientprotocol/sdk/experimental/server";
 import { createNodeHttpHandler, createNodeWebSocketUpgradeHandler } from "@agentclientprotocol/sdk/experimental/node";
@@ -12,7 +13,7 @@ export function connect(url) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { app } = await import("./ts_agent.mjs");
+  const { app } = await import(process.argv[2] ?? "./ts_agent.mjs");
   const server = new AcpServer({ agent: app });
   const http = createServer(createNodeHttpHandler(server));
   http.on("upgrade", createNodeWebSocketUpgradeHandler(server, new WebSocketServer({ noServer: true })));

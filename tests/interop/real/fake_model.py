@@ -38,7 +38,7 @@ class Handler(BaseHTTPRequestHandler):
     def send_part(self, part: dict[str, Any]) -> None:
         self.wfile.write(b"data: " + json.dumps(part).encode() + b"\n\n")
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass
 
 
