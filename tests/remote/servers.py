@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
+from accord.remote.app import RemoteApp
 from accord.remote.asgi_types import AsgiApp
 from accord.remote.listener import listen
+from accord.remote.server import ServerOptions, Stop, run_server
 
 
 @asynccontextmanager
@@ -72,3 +74,23 @@ def _config(settings: dict[str, Any]) -> Config:
     for name, value in settings.items():
         setattr(config, name, value)
     return config
+async def served(app: RemoteApp, **options: Any) -> AsyncGenerator[str, None]:
+    """Serve an application as `accord serve` does; give `HOST:PORT`."""
+    stop = Stop()
+    listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def listens(sockets: Sequence[socket.socket]) -> None:
+        listening.set_result(sockets[0].getsockname()[1])
+
+    given = ServerOptions(**{"drain_s": 0.0, **options})
+    serving = asyncio.ensure_future(run_server(app, given, listens, stop))
+    try:
+        await asyncio.wait([serving, listening], return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            serving.result()
+        yield f"127.0.0.1:{listening.result()}"
+    finally:
+        stop.request()
+        stop.request()
+        async with asyncio.timeout(20):
+            await serving

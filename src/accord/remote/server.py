@@ -13,6 +13,7 @@ from typing import Any
 from hypercorn.config import Config
 from msgspec import Struct, field
 
+from accord.remote.accept_gate import AcceptGate, SocketLimits
 from accord.remote.app import RemoteApp
 from accord.remote.asgi_types import UNIX_PEER, Receive, Scope, Send
 from accord.remote.listener import listen
@@ -39,6 +40,7 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     tls_cert: Path | None = None
     tls_key: Path | None = None
     drain_s: float = 30.0  # for running turns, after `stop`
+    socket_limits: SocketLimits = SocketLimits()
 
 
 class Stop(Struct, frozen=True, eq=False):
@@ -65,7 +67,8 @@ async def run_server(
     `listening` is called with the sockets once the server accepts connections. Raises `OSError`
     if an address cannot be used.
     """
-    sockets = _open_sockets(options)
+    gate = AcceptGate(options.socket_limits)
+    sockets = list(map(gate.guard, _open_sockets(options)))
     created = options.unix is not None and not options.passed
     has_unix = any(map(is_unix, sockets))
     if has_unix and not isinstance(asyncio.get_running_loop(), asyncio.SelectorEventLoop):
@@ -78,8 +81,9 @@ async def run_server(
         if has_unix and scope.get("client") is None:
             scope["extensions"] = {**scope.get("extensions", {}), UNIX_PEER: {"uid": os.geteuid()}}
         with requests.one():
-            await app(scope, receive, send)
+            await counted(scope, receive, send)
 
+    counted = gate.app(app)
     config = _config(options)
     serving = asyncio.ensure_future(
         listen(adapted, config, sockets, started=started.set, stop=drained)
@@ -100,6 +104,7 @@ async def run_server(
         await _end(serving, 3 * CLOSE_S)
         for opened in sockets:
             opened.close()
+        gate.aclose()
 
 
 class _Requests:
@@ -190,6 +195,8 @@ def _config(options: ServerOptions) -> Config:
     config.graceful_timeout = CLOSE_S
     config.h2_max_concurrent_streams = 1024
     config.keep_alive_timeout = 75
+    config.keep_alive_max_requests = 1 << 30  # the gate counts what costs something
+    config.ssl_handshake_timeout = 10
     config.websocket_max_message_size = REMOTE_FRAME_BYTES
     config.websocket_ping_interval = 20  # R-WS-14
     if options.tls_cert is not None:
