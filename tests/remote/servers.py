@@ -74,6 +74,9 @@ def _config(settings: dict[str, Any]) -> Config:
     for name, value in settings.items():
         setattr(config, name, value)
     return config
+
+
+@asynccontextmanager
 async def served(app: RemoteApp, **options: Any) -> AsyncGenerator[str, None]:
     """Serve an application as `accord serve` does; give `HOST:PORT`."""
     stop = Stop()

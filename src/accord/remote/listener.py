@@ -9,6 +9,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
+from h2.exceptions import H2Error
 from hypercorn.asyncio.tcp_server import TCPServer as _TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext as _WorkerContext
 from hypercorn.config import Config
@@ -102,7 +103,7 @@ class _Listener:
         protocol.connection_made(transport)
         protocol.data_received(data)
         config, context = self._config, self._context
-        server = _TCPServer(self._wrapped, loop, config, context, {}, reader, writer)
+        server = _HttpServer(self._wrapped, loop, config, context, {}, reader, writer)
         self._run(server.run())
 
     def _run(self, serving: Awaitable[object]) -> None:
@@ -113,7 +114,9 @@ class _Listener:
     def _ended(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("! a connection failed", exc_info=error)
+            # The library raises its own errors for what no client sends by mistake.
+            level = logging.DEBUG if _is_of_library(error) else logging.ERROR
+            log.log(level, "! a connection failed", exc_info=error)
 
     async def aclose(self) -> None:
         """End all connections, within `graceful_timeout` seconds if they do not end before."""
@@ -126,6 +129,22 @@ class _Listener:
                 task.cancel()
             if running:
                 await asyncio.wait(running)
+
+
+class _HttpServer(_TCPServer):
+    """Serves one connection; it ends when the client has left, also while it is idle."""
+
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        await self.idle_task.stop()
+
+
+def _is_of_library(error: BaseException) -> bool:
+    """Return whether an error says only that a client violates HTTP/2."""
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return all(map(_is_of_library, group.exceptions))
+    return isinstance(error, H2Error)
 
 
 async def _unusable(_event: Event | None = None) -> Any:
