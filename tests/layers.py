@@ -143,6 +143,7 @@ SEAMS = {
     "accord_coder.models.selection": "`pydantic_ai` or `httpx2`, for the model that is opened",
     "accord_coder.permissions.project_rules": "`tomlkit` and `filelock`, to change a rule",
     "accord_coder.store": "SQLite, which `initialize` does not need",
+    "accord_conformance.agent.scenarios": "the scenarios that need the extra `remote`",
     "accord_conformance.cli": "the command that is called",
     "accord_conformance.rules.extensions": "the packages that extend the kit",
     "accord_pytest": "the fixtures, which most runs of pytest do not use",

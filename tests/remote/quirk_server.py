@@ -7,6 +7,7 @@ of known ones. `faults` are mistakes that no known server makes, for tests of th
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import secrets
 from collections.abc import Callable, Sequence
@@ -75,6 +76,9 @@ class ServerQuirks:
     ws_not_initialized: Literal["close", "pass"] = "close"
     ws_malformed: Literal["answer", "close", "skip"] = "answer"
     ws_limit: int = 32 * 1024 * 1024
+    ws_ping_s: float | None = None
+    ws_first_message_s: float | None = None
+    h2_streams: int | None = None  # answers the preface of HTTP/2, but nothing more
     faults: frozenset[str] = frozenset()
 
 
@@ -330,11 +334,21 @@ class QuirkServer:
     def has(self, fault: str) -> bool:
         return fault in self.quirks.faults
 
+    @property
+    def _bearer(self) -> str:
+        """The subprotocol with the token."""
+        encoded = base64.urlsafe_b64encode((self.token or "").encode()).decode().rstrip("=")
+        return f"acp.bearer.{encoded}"
+
     # Requests.
 
     async def _handle(self, exchange: Exchange) -> None:
         self.log.append(exchange)
-        if exchange.path != "/acp":
+        if exchange.method == "PRI" and self.quirks.h2_streams is not None:
+            settings = b"\0\3" + self.quirks.h2_streams.to_bytes(4, "big")
+            await exchange.send_bytes(b"\0\0\6\4\0\0\0\0\0" + settings)
+            exchange.keeps_open = False
+        elif exchange.path != "/acp":
             await self._refuse(exchange, 404, "not here")
         elif not self._is_logged_in(exchange):
             await self._refuse(exchange, 401, "a token is needed")
@@ -356,6 +370,8 @@ class QuirkServer:
 
     def _is_logged_in(self, exchange: Exchange) -> bool:
         if self.token is None or exchange.header("Authorization") == f"Bearer {self.token}":
+            return True
+        if self._bearer in (exchange.header("Sec-WebSocket-Protocol") or "").split(", "):
             return True
         is_known = exchange.header("Acp-Connection-Id") in self.connections
         return is_known and self.has("ids are a login")
@@ -476,7 +492,8 @@ class QuirkServer:
             del headers["Acp-Connection-Id"]
         if self.has("cookies"):
             headers["Set-Cookie"] = "route=a1; Path=/; HttpOnly"
-        await exchange.respond(200, json.dumps(answer).encode(), headers)
+        status = 201 if self.has("201 for initialize") else 200
+        await exchange.respond(status, json.dumps(answer).encode(), headers)
         if failed and not self.quirks.failed_initialize_has_id:
             await connection.aclose()
 
@@ -697,13 +714,17 @@ class QuirkServer:
         headers: dict[str, str] = {}
         if quirks.ws_id:
             headers["Acp-Connection-Id"] = connection.id
-        if self.has("unasked subprotocol"):
-            headers["Sec-WebSocket-Protocol"] = "acp"
+        if self.has("compression") and exchange.header("Sec-WebSocket-Extensions"):
+            headers["Sec-WebSocket-Extensions"] = "permessage-deflate"
         if self.has("cookies"):
             headers["Set-Cookie"] = "route=a1; Path=/; HttpOnly"
         state: Json = {"initialized": False}
+        if self._bearer in (exchange.header("Sec-WebSocket-Protocol") or "").split(", "):
+            chosen = self._bearer if self.has("token sent back") else "acp.bearer"
+            headers["Sec-WebSocket-Protocol"] = chosen
         messages: asyncio.Queue[bytes] = asyncio.Queue()
         socket = await exchange.upgrade(headers, messages.put_nowait)
+        socket.takes_binary = self.has("binary messages")
         self.sockets.append(socket)
         self.connections[connection.id] = connection
         connection.on_message = lambda text: (
@@ -711,10 +732,21 @@ class QuirkServer:
         )
         await connection.start()
         ended = asyncio.ensure_future(socket.wait(lambda: False, 3600))
+        first_s = quirks.ws_first_message_s
         try:
             while not ended.done():
                 getting = asyncio.ensure_future(messages.get())
-                await asyncio.wait((getting, ended), return_when=asyncio.FIRST_COMPLETED)
+                waiting = quirks.ws_ping_s if state["initialized"] else first_s
+                done, _ = await asyncio.wait(
+                    (getting, ended), timeout=waiting, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not done:
+                    getting.cancel()
+                    if not state["initialized"]:
+                        await socket.aclose(1008, "no message")
+                        break
+                    socket.send_ping()
+                    continue
                 if not getting.done():
                     getting.cancel()
                     break

@@ -40,7 +40,7 @@ class StreamReader:
         self._sending_since: float | None = None
         self._waiting: asyncio.Future[None] | None = None
         self._needs_comment = False
-        self._was_quiet = True
+        self._quiet_since = self._loop.time()
         self._disconnected = False
         self._left = False
         self._cancelled = False
@@ -124,7 +124,7 @@ class StreamReader:
             self._left = self._disconnected = True
         finally:
             self._sending_since = None
-        self._was_quiet = False
+            self._quiet_since = self._loop.time()
 
     async def _end(self) -> None:
         """End the response in order, if the client still reads it."""
@@ -148,11 +148,12 @@ class StreamReader:
         if since is not None and self._loop.time() - since >= self._stall_s:
             self.leave()
             return
-        self._timer = self._loop.call_later(self._keepalive_s, self._keep_alive)
-        if self._was_quiet:
+        left = self._quiet_since + self._keepalive_s - self._loop.time()
+        if left <= 0:
             self._needs_comment = True
             self.wake()
-        self._was_quiet = True
+            left = self._keepalive_s
+        self._timer = self._loop.call_later(left, self._keep_alive)
 
 
 def events_of(frames: Sequence[Frame]) -> bytes:

@@ -14,7 +14,8 @@ from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import LoginRequired, NotExercised, Scenario
 from accord_conformance.judges.base import Evidence, make_finding
 from accord_conformance.reports.report import Report
-from accord_conformance.rules.manifest import requirements
+from accord_conformance.rules.manifest import Authority, requirements
+from accord_conformance.traffic.frame import Medium
 from accord_conformance.traffic.message import Request
 
 __all__ = ("AgentContext", "Connect", "describe_outcome")
@@ -60,6 +61,11 @@ class AgentContext:
         return self._shared
 
     @property
+    def medium(self) -> Medium:
+        """What carries the messages."""
+        return "stdio" if self._remote is None else self._remote.medium
+
+    @property
     def remote(self) -> RemoteAgent:
         """The agent's address, in scenarios about the network."""
         assert self._remote is not None, "only for agents at a URL"
@@ -86,7 +92,13 @@ class AgentContext:
             await self._close(self.scenario.name, self._opened.pop())
 
     def judge(
-        self, rule: str, passed: bool, *seen: Evidence, expected: str = "", got: str = ""
+        self,
+        rule: str,
+        passed: bool,
+        *seen: Evidence,
+        expected: str = "",
+        got: str = "",
+        authority: Authority | None = None,
     ) -> None:
         """Add a finding about a rule, unless the rule is not of this version."""
         assert rule in self.scenario.rules, f"{self.scenario.name} does not name {rule}"
@@ -94,7 +106,14 @@ class AgentContext:
             return
         self._report.add(
             make_finding(
-                rule, passed, "agent", *seen, expected=expected, got=got, where=self.scenario.name
+                rule,
+                passed,
+                "agent",
+                *seen,
+                expected=expected,
+                got=got,
+                where=self.scenario.name,
+                authority=authority,
             )
         )
 

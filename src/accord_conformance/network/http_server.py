@@ -74,6 +74,10 @@ class Exchange:
         """End the body in order."""
         await self._write(chunk(b""))
 
+    async def send_bytes(self, data: bytes) -> None:
+        """Send bytes that need not be HTTP."""
+        await self._write(data)
+
     def abort(self) -> None:
         """Cut the connection in the middle of the response."""
         self.keeps_open = False

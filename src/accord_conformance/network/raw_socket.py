@@ -30,8 +30,7 @@ class RawSocket:
     """An open WebSocket connection; call `start` once.
 
     `texts` and `binaries` have the received messages, and `pings` counts the received pings, which
-    are answered unless `answers_pings` is false. `close_code` is set when the connection has ended:
-    1006 without a close message.
+    are answered. `close_code` is set when the connection has ended: 1006 without a close message.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class RawSocket:
         self.texts: list[bytes] = []
         self.binaries: list[bytes] = []
         self.pings = 0
-        self.answers_pings = True
+        self.takes_binary = False  # as text
         self.close_code: int | None = None
         self.close_reason = ""
         self._reader, self._writer = reader, writer
@@ -71,9 +70,10 @@ class RawSocket:
         self._protocol.send_binary(data)
         self._flush()
 
-    def send_bytes(self, data: bytes) -> None:
-        """Send bytes that need not be a frame."""
-        self._writer.write(data)
+    def send_ping(self) -> None:
+        """Send a ping."""
+        self._protocol.send_ping(b"")
+        self._flush()
 
     async def drain(self) -> None:
         """Wait until what was sent has left this process, nearly."""
@@ -139,7 +139,7 @@ class RawSocket:
                 if frame.fin:
                     message = b"".join(self._parts)
                     (self.texts if self._is_text else self.binaries).append(message)
-                    if self._is_text:
+                    if self._is_text or self.takes_binary:
                         self._on_text(message)
             case Opcode.PING:
                 self.pings += 1

@@ -209,6 +209,8 @@ class Report(Struct):
 
 def applies_to(requirement: Requirement, medium: Medium) -> bool:
     """Return whether a rule applies to a medium: some areas are about one transport."""
+    if medium == "stdio" and requirement.who in ("server", "http client"):
+        return False
     return _MEDIA.get(requirement.area, medium) == medium
 
 

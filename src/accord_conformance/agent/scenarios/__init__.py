@@ -56,9 +56,6 @@ _scenarios: list[Scenario[AgentContext]] = [
 ]
 
 
-_network_scenarios: list[Scenario[AgentContext]] = []
-
-
 def agent_scenarios() -> tuple[Scenario[AgentContext], ...]:
     """Return the scenarios for agents, those of extensions last."""
     load_extensions()
@@ -67,8 +64,19 @@ def agent_scenarios() -> tuple[Scenario[AgentContext], ...]:
 
 def remote_scenarios(medium: Medium) -> tuple[Scenario[AgentContext], ...]:
     """Return the scenarios for agents at a URL: those for all agents, and those of its medium."""
-    own = (one for one in _network_scenarios if medium in one.media)
-    return (*agent_scenarios(), *own)
+    # They need the extra `remote`.
+    match medium:
+        case "websocket":
+            from accord_conformance.agent.scenarios import websocket
+
+            return (*websocket.SCENARIOS, *agent_scenarios())
+        case "http":
+            from accord_conformance.agent.scenarios import http_requests, http_streams
+
+            own = (*http_streams.SCENARIOS, *http_requests.SCENARIOS)
+            return (*own, *agent_scenarios())
+        case "stdio":
+            return agent_scenarios()
 
 
 def add_agent_scenarios(scenarios: Iterable[Scenario[AgentContext]]) -> None:

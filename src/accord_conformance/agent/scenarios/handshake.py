@@ -208,7 +208,8 @@ def _names(calls: list[Request]) -> str:
     return ", ".join(dict.fromkeys(call.method for call in calls))
 
 
-@scenario("handshake/early", "R-REQCAN-14", isolated=True)
+# Servers refuse such a connection: R-WS-02, R-HTTP-09.
+@scenario("handshake/early", "R-REQCAN-14", isolated=True, media=("stdio",))
 async def _early(context: AgentContext) -> None:
     """The client sends a cancel and a request before the handshake."""
     client = await context.connect()
@@ -231,7 +232,8 @@ async def _early(context: AgentContext) -> None:
     await client.initialize()
 
 
-@scenario("handshake/repeated", isolated=True)
+# R-WS-06 and R-HTTP-23 are about this.
+@scenario("handshake/repeated", isolated=True, media=("stdio",))
 async def _again(context: AgentContext) -> None:
     """The client initializes again, after another request."""
     client = await context.connect_initialized()

@@ -92,7 +92,8 @@ async def _answers(context: AgentContext) -> None:
     )
 
 
-@scenario("malformed/params", "R-ERR-05", isolated=True)
+# By HTTP, the transport itself refuses these messages.
+@scenario("malformed/params", "R-ERR-05", isolated=True, media=("stdio", "websocket"))
 async def _params(context: AgentContext) -> None:
     """The client sends requests and notifications with invalid params."""
     client = await context.connect_initialized()

@@ -23,7 +23,8 @@ def _server(version: int, name: str = "accord-check") -> Json:
     return entry if version == 1 else {"type": "stdio", **entry}
 
 
-@scenario("mcp/stdio", "R-MCP-01")
+# Servers start no commands for remote clients (R-SEC-09).
+@scenario("mcp/stdio", "R-MCP-01", media=("stdio",))
 async def _stdio(context: AgentContext) -> None:
     """A session has an MCP server on stdio."""
     client = context.client
@@ -58,7 +59,7 @@ async def _malformed(context: AgentContext) -> None:
         await context.expect_error("R-MCP-12", client, call, (), why=why)
 
 
-@scenario("mcp/duplicates", "R-MCP-15", versions=(2,))
+@scenario("mcp/duplicates", "R-MCP-15", versions=(2,), media=("stdio",))
 async def _duplicates(context: AgentContext) -> None:
     """Two servers have one name, and one uses a transport that is not advertised."""
     client = context.client

@@ -193,8 +193,9 @@ async def _malformed(context: AgentContext) -> None:
     odd: dict[str, Any] = {
         "a prompt that is a string": {"sessionId": session, "prompt": "hello"},
         "no prompt": {"sessionId": session},
-        "a session id that is a number": {"sessionId": 5, "prompt": [text_block("hello")]},
     }
+    if context.medium != "http":  # where requests name their session in a header
+        odd["a session id that is a number"] = {"sessionId": 5, "prompt": [text_block("hello")]}
     for why, params in odd.items():
         call = client.connection.send_request("session/prompt", params)
         await context.expect_error("R-GEN-11", client, call, (-32602,), why=why)
