@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from accord.remote.asgi_types import UNIX_PEER, Scope, headers_of
+from accord.remote.subprotocol_token import SUBPROTOCOL, token_in, with_token
 from accord.text.excerpt import one_line
 from accord.transports.remote_address import is_loopback
 
@@ -64,7 +65,8 @@ class Access(Struct, kw_only=True):
 
     `hosts` are names and addresses that clients may use for this server in addition to those of
     this machine, with or without a port. `origins` are those of web pages that may connect.
-    Without `authenticate`, the token in `Authorization: Bearer` must be `token`.
+    Without `authenticate`, the token in `Authorization: Bearer` must be `token`. With
+    `subprotocol_token`, WebSocket clients may offer it as a subprotocol instead (R-WS-18).
     """
 
     token: str | None = None
@@ -72,6 +74,7 @@ class Access(Struct, kw_only=True):
     hosts: Sequence[str] = ()
     origins: Sequence[str] = ()
     insecure: bool = False
+    subprotocol_token: bool = False
 
     def __post_init__(self) -> None:
         if self.token is None and self.authenticate is None and not self.insecure:
@@ -96,6 +99,8 @@ class Access(Struct, kw_only=True):
         headers = headers_of(scope)
         if (refusal := self.check_origin(scope)) is not None:
             return refusal
+        if self.subprotocol_token and scope["type"] == "websocket":
+            headers = with_token(headers)
         try:
             async with asyncio.timeout(AUTHENTICATE_S):
                 principal = await self._log_in(scope, headers)
@@ -109,6 +114,12 @@ class Access(Struct, kw_only=True):
             challenge = (("WWW-Authenticate", "Bearer"),)
             return Refusal(401, "A valid token is required", challenge)  # R-SEC-04
         return principal
+
+    def subprotocol(self, scope: Scope) -> str | None:
+        """Return the subprotocol to select for a client that has offered its token as another."""
+        if self.subprotocol_token and token_in(headers_of(scope)) is not None:
+            return SUBPROTOCOL
+        return None
 
     def check_origin(self, scope: Scope) -> Refusal | None:
         """Return why the host name or the origin of a request is refused."""

@@ -83,8 +83,9 @@ class RemoteApp:
         connection_id = secrets.token_hex(16)  # T7
         transport = handshake.transport
         with self._connections.opened(principal, transport):
-            # No subprotocol, and no extension: some clients refuse both (R-WS-11).
-            await handshake.accept([(b"acp-connection-id", connection_id.encode())])
+            # No extension, and no subprotocol unless offered: some clients refuse both (R-WS-11).
+            headers = [(b"acp-connection-id", connection_id.encode())]
+            await handshake.accept(headers, self._access.subprotocol(scope))
             log.debug("= %s: %s connected by WebSocket", connection_id, principal.shown)
             await self._run(connection_id, "websocket", transport, principal)
 

@@ -35,6 +35,7 @@ def asgi(
     limits: ConnectionLimits | None = None,
     http_limits: HttpLimits | None = None,
     allow_mcp: Sequence[str] | None = None,
+    subprotocol_token: bool = False,
 ) -> RemoteApp:
     """Return an ASGI application that serves an agent by WebSocket and HTTP at `path`.
 
@@ -45,7 +46,8 @@ def asgi(
     which gets a `RemoteRequest` and returns a `Principal` or None; `insecure` lets everybody in.
     With `authenticate`, a client sees and uses only the sessions of its principal (R-SEC-05).
     `hosts` are the names of this server in URLs, apart from those of this machine; `origins` those
-    of web pages that may connect. Raises `ValueError` if there is no login.
+    of web pages that may connect. `subprotocol_token` accepts the token of a WebSocket client also
+    in its list of subprotocols, for web pages. Raises `ValueError` if there is no login.
 
     `allow_mcp` are the MCP servers that clients may name for their sessions, apart from those with
     public addresses: `stdio` for commands, `private` for addresses of private networks and of this
@@ -55,7 +57,12 @@ def asgi(
     if authenticate is None and not insecure:
         token = token or os.environ.get("ACCORD_TOKEN") or None
     access = Access(
-        token=token, authenticate=authenticate, hosts=hosts, origins=origins, insecure=insecure
+        token=token,
+        authenticate=authenticate,
+        hosts=hosts,
+        origins=origins,
+        insecure=insecure,
+        subprotocol_token=subprotocol_token,
     )
     if allow_mcp is None:
         allow_mcp = () if access.is_for_others else ("stdio", "private")

@@ -92,7 +92,9 @@ class WebSocketHandshake(Protocol):
         """The transport over the connection, once it is accepted."""
         ...
 
-    async def accept(self, headers: Sequence[tuple[bytes, bytes]]) -> None: ...
+    async def accept(
+        self, headers: Sequence[tuple[bytes, bytes]], subprotocol: str | None = None
+    ) -> None: ...
 
     async def refuse(self, refusal: Refusal) -> None: ...
 
@@ -115,8 +117,11 @@ class _AsgiHandshake:
         self._send = send
         self.transport: AsgiSocket = AsgiSocket(receive, send, frame_bytes=frame_bytes)
 
-    async def accept(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        await self._send({"type": "websocket.accept", "headers": list(headers)})
+    async def accept(
+        self, headers: Sequence[tuple[bytes, bytes]], subprotocol: str | None = None
+    ) -> None:
+        chosen = {} if subprotocol is None else {"subprotocol": subprotocol}
+        await self._send({"type": "websocket.accept", "headers": list(headers), **chosen})
 
     async def refuse(self, refusal: Refusal) -> None:
         """Answer with a status; servers without the extension answer 403."""

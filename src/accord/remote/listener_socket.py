@@ -63,13 +63,17 @@ class SocketHandshake:
         """Accept messages up to this size (R-WS-13)."""
         self._protocol.max_message_size = self.transport.frame_bytes = frame_bytes
 
-    async def accept(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    async def accept(
+        self, headers: Sequence[tuple[bytes, bytes]], subprotocol: str | None = None
+    ) -> None:
         """Open the connection, unless the client has gone."""
         connection = self._connection
         if self._protocol.state is not CONNECTING or self._response is None:
             return
         for name, value in headers:
             self._response.headers[name.decode()] = value.decode()
+        if subprotocol is not None:
+            self._response.headers["Sec-WebSocket-Protocol"] = subprotocol
         self._protocol.send_response(self._response)
         self._response = connection.request = None  # for the memory
         connection.send_data()
