@@ -130,6 +130,7 @@ SEAMS = {
     "accord.client.connect": "the version that the agent speaks",
     "accord.errors": "the search in the data of an error: it needs `json`",
     "accord.jsonrpc.head": "the head of an oversized frame: it needs `json`",
+    "accord.remote.observers": "OpenTelemetry, if it is installed",
     "accord.script_agent.agent": "the commands, which `initialize` does not need",
     "accord.transports.cookies": "the dates of cookies that expire: they are rare",
     "accord.transports.registry": "the transport for a URL",

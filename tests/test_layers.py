@@ -56,6 +56,7 @@ EXTRAS = {
     "accord.agent.store.postgres": {"asyncpg"},
     "accord.remote.listener": {"h2", "hypercorn"},
     "accord.remote.listener_socket": {"websockets"},
+    "accord.remote.telemetry": {"opentelemetry"},
     "accord.remote.server": {"hypercorn"},
     "accord.transports.http_client": {"httpx2"},
     "accord.transports.websocket": {"websockets"},

@@ -7,7 +7,7 @@ import secrets
 
 from accord.errors import TransportError
 from accord.remote.access import Access, Principal, Refusal
-from accord.remote.access_log import AccessLog, RequestLog, log_refused_handshake, short_id
+from accord.remote.access_log import RequestLog, log_refused_handshake, short_id
 from accord.remote.asgi_socket import handshake_of
 from accord.remote.asgi_types import Receive, Scope, Send, headers_of
 from accord.remote.connection_limits import ConnectionLimits, OpenConnections
@@ -18,6 +18,7 @@ from accord.remote.http_responses import allow_origin, cors_preflight, respond, 
 from accord.remote.http_server import HttpServer
 from accord.remote.monitor import Monitor, ServeConnection
 from accord.remote.network_transport import NetworkTransport
+from accord.remote.observers import default_observers
 from accord.transports.remote_address import DEFAULT_PATH, REMOTE_FRAME_BYTES
 
 __all__ = ("RemoteApp", "ServeConnection")
@@ -47,7 +48,7 @@ class RemoteApp:
         self._frame_bytes = frame_bytes
         limits = limits or ConnectionLimits()
         self._connections = OpenConnections(limits)
-        self._monitor = Monitor(serve, idle_s=limits.idle_s, observers=[AccessLog()])
+        self._monitor = Monitor(serve, idle_s=limits.idle_s, observers=default_observers())
         self._http_server = HttpServer(
             self._run_http,
             self._connections,

@@ -38,6 +38,10 @@ class AsgiSocket(MessageTransport, NetworkTransport):
         self._disconnected = False
         self._has_received = False
 
+    @property
+    def unsent_bytes(self) -> int:
+        return self._unsent_bytes
+
     async def _open(self) -> None:
         pass
 

@@ -171,6 +171,10 @@ class _ServerTransport(SocketTransport, NetworkTransport):
         self._first_message: asyncio.TimerHandle | None = None
         self._is_silent = False
 
+    @property
+    def unsent_bytes(self) -> int:
+        return self._accepted.transport.get_write_buffer_size()
+
     async def _open(self) -> FrameConnection:
         loop = asyncio.get_running_loop()
         self._first_message = loop.call_later(asgi_socket.FIRST_MESSAGE_S, self._give_up)

@@ -112,7 +112,7 @@ class MonitoredTransport(Transport):
     @property
     def unsent_bytes(self) -> int:
         """The bytes that wait for the client to read."""
-        return getattr(self._inner, "unsent_bytes", 0)
+        return self._inner.unsent_bytes
 
     # The transport of the agent.
 
@@ -123,8 +123,9 @@ class MonitoredTransport(Transport):
 
     def write(self, frames: Sequence[Frame]) -> None:
         self.sent.add(frames)
-        for frame in frames:
-            self._running.from_agent(frame)
+        if not self._has_ended:  # what the client does not receive has ended no turn
+            for frame in frames:
+                self._running.from_agent(frame)
         self._inner.write(frames)
         self._note_activity()
         if self._stalled_at is None and self._inner.congested:

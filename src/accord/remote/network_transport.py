@@ -29,3 +29,8 @@ class NetworkTransport(Transport):
 
     close_code: int = NORMAL
     close_reason: str = ""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """The bytes of messages that wait for the client to read."""
+        return 0
