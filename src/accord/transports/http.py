@@ -285,7 +285,8 @@ class HttpTransport(Transport):
         what = one_line(message.method) if message.method else "an answer"
         text = f"{self._where} refused {excerpt(what)} with status {status}"
         text += advice_for(status, response.reason, _404=_UNKNOWN_SESSION)
-        if status in _CONNECTION_GONE or (status == 404 and session is None):
+        is_unknown = status == 404 and (session is None or self._ends_when_cut)
+        if status in _CONNECTION_GONE or is_unknown:
             if status == 404:
                 text = f"{self._where} does not know the connection any more (status 404)"
             raise ConnectionLost(text)
@@ -395,6 +396,10 @@ class HttpTransport(Transport):
 
     def stream_failed(self, session: str | None, why: str, status: int | None) -> None:
         """Fail the requests of a session whose stream does not continue (R-HTTP-29, 31)."""
+        if self._ends_when_cut and status in (None, 404):
+            # The server may be another one, which knows neither the session nor the connection.
+            self._end(ConnectionLost(why))
+            return
         data: dict[str, Any] = {"kind": "session"}
         if status is not None:
             data["status"] = status
