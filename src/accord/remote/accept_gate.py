@@ -200,7 +200,7 @@ class _Accepted(socket.socket):
     counted_since: float = 0.0
 
     def end(self) -> None:
-        """End both directions; whoever serves the connection then closes it."""
+        """End both directions; the code that serves the connection then closes it."""
         with suppress(OSError):
             self.shutdown(socket.SHUT_RDWR)
 
