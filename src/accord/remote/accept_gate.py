@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from accord.remote.asgi_types import AsgiApp, Receive, Scope, Send, path_of
+from accord.remote.asgi_types import AsgiApp, Receive, Scope, Send
 
 if sys.platform != "win32":
     import resource
@@ -200,7 +200,7 @@ class _Accepted(socket.socket):
     counted_since: float = 0.0
 
     def end(self) -> None:
-        """End both directions; the code that serves the connection then closes it."""
+        """End both directions; the server of the connection then closes it."""
         with suppress(OSError):
             self.shutdown(socket.SHUT_RDWR)
 
@@ -218,7 +218,7 @@ class _Request:
         self._gate = gate
         self._accepted = accepted
         self._is_http2 = scope.get("http_version") == "2"
-        self._is_open_to_all = path_of(scope) in ("/health", "/ready")
+        self._is_open_to_all = scope["path"] in ("/health", "/ready")
         self._receive = receive
         self._send = send
         self._complete = False

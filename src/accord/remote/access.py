@@ -27,9 +27,13 @@ AUTHENTICATE_S = 10.0  # for the hook
 
 
 class Principal(Struct, frozen=True):
-    """Who has logged in: connections and sessions belong to a principal."""
+    """Who has logged in: connections and sessions belong to a principal.
+
+    One with `all_sessions` uses the sessions of all, such as the user that runs the server.
+    """
 
     name: str
+    all_sessions: bool = False
 
     @property
     def shown(self) -> str:
@@ -95,7 +99,7 @@ class Access(Struct, kw_only=True):
         """Return who sends a request, or why it is refused."""
         peer = scope.get("extensions", {}).get(UNIX_PEER)
         if peer is not None:
-            return Principal(f"uid {peer['uid']}")  # R-SEC-13
+            return Principal(f"uid {peer['uid']}", all_sessions=True)  # R-SEC-13
         headers = headers_of(scope)
         if (refusal := self.check_origin(scope)) is not None:
             return refusal
@@ -172,11 +176,13 @@ class Access(Struct, kw_only=True):
                 raise TypeError(f"authenticate returned a {type(principal).__name__}")
             return principal
         if self.token is None:
-            return Principal("anonymous")
+            return Principal("anonymous", all_sessions=True)
         values = headers.get("authorization", [])
         scheme, _, given = values[0].partition(" ") if len(values) == 1 else ("", "", "")
         equal = hmac.compare_digest(_digest(given.strip()), _digest(self.token))
-        return Principal("token") if equal and scheme.lower() == "bearer" else None
+        return (
+            Principal("token", all_sessions=True) if equal and scheme.lower() == "bearer" else None
+        )
 
 
 def _log_failure(error: Exception) -> None:

@@ -67,7 +67,7 @@ def asgi(
     if allow_mcp is None:
         allow_mcp = () if access.is_for_others else ("stdio", "private")
     policy = McpPolicy.of(allow_mcp)
-    serve_agent = _server_of(agent, several=authenticate is not None)
+    serve_agent = _server_of(agent)
     if not policy.allows_all:
         serve_agent = _guarded(serve_agent, McpGuard(policy))
     return RemoteApp(serve_agent, access, path=path, limits=limits, http_limits=http_limits)
@@ -82,22 +82,21 @@ def _guarded(serve_agent: ServeConnection, guard: FrameGuard) -> ServeConnection
     return serve_guarded
 
 
-def _server_of(
-    agent: Agent | type[Agent] | str | Sequence[str], *, several: bool
-) -> ServeConnection:
-    """Return what serves a connection; with `several` principals, each has its own sessions."""
+def _server_of(agent: Agent | type[Agent] | str | Sequence[str]) -> ServeConnection:
+    """Return what serves a connection; each principal has its own sessions."""
     if isinstance(agent, (Agent, type)):
         make = agent if isinstance(agent, type) else lambda: agent
 
         def serve_here(transport: Transport, principal: Principal) -> Coroutine[Any, Any, object]:
-            return serve(make(), transport, principal=principal.name if several else None)
+            owner = None if principal.all_sessions else principal.name
+            return serve(make(), transport, principal=owner)
 
         return serve_here
     argv = argv_of(agent)
     owners = SessionOwners()
 
     async def serve_one_process(transport: Transport, principal: Principal) -> None:
-        if several:
+        if not principal.all_sessions:
             guard = SessionOwnersGuard(owners, principal.name)
             transport = GuardedTransport(transport, (guard,))
         await serve_process(argv, transport)

@@ -26,6 +26,7 @@ log: logging.Logger = logging.getLogger("accord.remote")
 HEAD_S = 10.0  # for the first request of a connection, without its body (R-WS-15)
 HEAD_BYTES = 64 * 1024
 
+_TLS_HANDSHAKE = 0x16  # the first byte
 _HEAD_END = b"\r\n\r\n"
 _UPGRADE = re.compile(rb"\r\nupgrade:[ \t]*websocket[ \t]*\r\n", re.IGNORECASE)
 
@@ -165,6 +166,12 @@ class _FirstRequest(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._data += data
+        if self._data[0] == _TLS_HANDSHAKE:
+            # A client of TLS at a port without it, or within TLS: it shows this as an error.
+            self._forget()
+            self._transport.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+            self._transport.close()
+            return
         end = self._data.find(_HEAD_END)
         if end < 0 and len(self._data) <= HEAD_BYTES:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -67,6 +68,7 @@ async def run_server(
     `listening` is called with the sockets once the server accepts connections. Raises `OSError`
     if an address cannot be used.
     """
+    config = _config(options)
     gate = AcceptGate(options.socket_limits)
     sockets = list(map(gate.guard, _open_sockets(options)))
     created = options.unix is not None and not options.passed
@@ -84,7 +86,6 @@ async def run_server(
             await counted(scope, receive, send)
 
     counted = gate.app(app)
-    config = _config(options)
     serving = asyncio.ensure_future(
         listen(adapted, config, sockets, started=started.set, stop=drained)
     )
@@ -187,6 +188,16 @@ def _ignore_cancelled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) 
         loop.default_exception_handler(context)
 
 
+def _check_certificate(cert: Path, key: Path | None) -> None:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")
+    except ssl.SSLError as exc:
+        where = f"{cert}" if key is None else f"{cert} and {key}"
+        raise OSError(
+            f"Expected a certificate and its key without a password, in PEM, in {where}"
+        ) from exc
+
+
 def _config(options: ServerOptions) -> Config:
     config = Config()
     config.accesslog = None
@@ -200,6 +211,7 @@ def _config(options: ServerOptions) -> Config:
     config.websocket_max_message_size = REMOTE_FRAME_BYTES
     config.websocket_ping_interval = 20  # R-WS-14
     if options.tls_cert is not None:
+        _check_certificate(options.tls_cert, options.tls_key)
         config.certfile = str(options.tls_cert)
         config.keyfile = str(options.tls_key or options.tls_cert)
     return config

@@ -19,6 +19,7 @@ from accord.transports.cookies import CookieStore
 from accord.transports.http_status import where
 from accord.transports.registry import RemoteOptions
 from accord.transports.remote_address import login_headers
+from accord.transports.tls_errors import tls_reason
 from accord.version import __version__
 
 __all__ = ("HttpClient", "HttpResponse")
@@ -143,7 +144,8 @@ class HttpClient:
             response = await pool.transport.handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as exc:
             await self.release(pool)
-            raise TransportError(f"Cannot connect to {where(self._url)}: {_reason(exc)}") from exc
+            reason = tls_reason(exc) or _reason(exc)
+            raise TransportError(f"Cannot connect to {where(self._url)}: {reason}") from exc
         except (httpx2.HTTPError, OSError, ssl.SSLError) as exc:
             await self.release(pool)
             raise ConnectionLost(self.lost(exc)) from exc

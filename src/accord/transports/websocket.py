@@ -19,6 +19,7 @@ from accord.transports.cookies import CookieStore
 from accord.transports.http_status import advice_for, redirect_error, where
 from accord.transports.registry import RemoteOptions
 from accord.transports.remote_address import REMOTE_FRAME_BYTES, login_headers, remote_url
+from accord.transports.tls_errors import tls_reason
 from accord.transports.websocket_base import PING_S, SocketTransport
 from accord.transports.websocket_frames import FrameConnection
 
@@ -114,7 +115,7 @@ class WebSocketTransport(SocketTransport):
         except InvalidStatus as exc:
             raise TransportError(_refusal(self._url, exc)) from None
         except (InvalidHandshake, TimeoutError, OSError) as exc:
-            reason = one_line(str(exc)) or type(exc).__name__
+            reason = tls_reason(exc) or one_line(str(exc)) or type(exc).__name__
             raise TransportError(f"Cannot connect to {address}: {reason}") from exc
         assert isinstance(connection, _Connection)
         assert connection.response is not None
