@@ -55,10 +55,6 @@ if TYPE_CHECKING:
         UserText as UserText,
     )
     from accord.client.message import Message as Message
-    from accord.client.reconnect import (
-        ConnectionChange as ConnectionChange,
-        Reconnect as Reconnect,
-    )
     from accord.client.session import (
         ClientSession as ClientSession,
         SubagentSession as SubagentSession,
@@ -67,6 +63,10 @@ if TYPE_CHECKING:
     from accord.client.turn import ClientTurn as ClientTurn
     from accord.remote.access import Principal as Principal, RemoteRequest as RemoteRequest
     from accord.remote.asgi import asgi as asgi
+    from accord.transports.reconnect_settings import (
+        ConnectionChange as ConnectionChange,
+        Reconnect as Reconnect,
+    )
     from accord.types.auth import (
         AuthAccount as AuthAccount,
         AuthStatus as AuthStatus,
@@ -122,12 +122,12 @@ else:
                 "TitleChanged ToolCall UnknownUpdate UpdatedAtChanged UsageChanged UserText"
             ),
             "accord.client.message": "Message",
-            "accord.client.reconnect": "ConnectionChange Reconnect",
             "accord.client.session": "ClientSession SubagentSession",
             "accord.client.transcript": "Transcript",
             "accord.client.turn": "ClientTurn",
             "accord.remote.access": "Principal RemoteRequest",
             "accord.remote.asgi": "asgi",
+            "accord.transports.reconnect_settings": "ConnectionChange Reconnect",
             "accord.types.auth": "AuthAccount AuthStatus ProviderInfo",
             "accord.types.content": (
                 "Annotations AudioContent ContentBlock EmbeddedResource ImageContent "

@@ -36,6 +36,7 @@ from accord.local.files import real_path
 from accord.text.excerpt import excerpt
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import argv_of, process
+from accord.transports.reconnect_settings import Reconnect
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.types.auth import AuthStatus, ProviderInfo
 from accord.types.mcp import McpServer
@@ -45,7 +46,6 @@ from accord.version import ProtocolVersion, __version__
 
 if TYPE_CHECKING:
     from accord import v1, v2
-    from accord.client.reconnect import Reconnect
     from accord.roles.binding import Role
     from accord.roles.remote import Remote
 
@@ -182,7 +182,7 @@ async def connect(
         adapter = _classes(remote.spec.version)[1](remote)
         remote.connection.flow.reads_others = handlers.reads_others
         if reconnect:
-            from accord.client.reconnect import Reconnect, Reconnector
+            from accord.client.reconnect import Reconnector
 
             settings = reconnect if isinstance(reconnect, Reconnect) else Reconnect()
             again = partial(connection, (remote.spec.version,))

@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Literal
-
-from msgspec import Struct
 
 from accord.client.agent_adapter import AgentAdapter
 from accord.client.connection_gate import ConnectionGate
@@ -35,44 +31,13 @@ from accord.errors import (
     UnsupportedVersion,
 )
 from accord.roles.remote import Remote
+from accord.transports.reconnect_settings import ConnectionChange, Reconnect
 
-__all__ = ("ConnectionChange", "Reconnect", "Reconnector")
+__all__ = ("Reconnector",)
 
 log: logging.Logger = logging.getLogger("accord.client.reconnect")
 
 _WORKING = ("running", "requires_action")
-
-
-class ConnectionChange(Struct, frozen=True, kw_only=True):
-    """The connection was lost (`reconnecting`), established again (`connected`), or given up.
-
-    Each attempt is reported before the wait for it. `error` is the loss, or why the last attempt
-    failed.
-    """
-
-    state: Literal["reconnecting", "connected", "lost"]
-    error: Exception | None = None
-    attempt: int = 0
-    wait_s: float = 0.0
-
-
-class Reconnect(Struct, frozen=True, kw_only=True):
-    """How a lost connection is established again.
-
-    The client waits up to `wait_s` before the first attempt, twice as long before each further
-    one, and at most `max_wait_s`; the actual waits are random, from the half to the whole. After
-    `attempts` it gives up. `on_change` is called with each change of the connection.
-    """
-
-    attempts: int = 10
-    wait_s: float = 0.5
-    max_wait_s: float = 30.0
-    on_change: Callable[[ConnectionChange], None] | None = None
-
-    def wait_before(self, attempt: int) -> float:
-        """Return how long to wait before an attempt, in seconds; the first one is 1."""
-        longest = min(self.wait_s * 2.0 ** min(attempt - 1, 32), self.max_wait_s)
-        return longest * random.uniform(0.5, 1.0)  # spreads the clients of a server
 
 
 class Reconnector:

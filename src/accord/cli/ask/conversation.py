@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from accord.cli.ask.cancellation import Interrupts
     from accord.client.events import PermissionRequest
     from accord.client.permissions import Policy
-    from accord.client.reconnect import Reconnect
     from accord.transports.base import TransportFactory
+    from accord.transports.reconnect_settings import Reconnect
     from accord.types.content import ContentBlock
 
 __all__ = ("Conversation",)

@@ -19,7 +19,7 @@ from accord.transports.process import ProcessTransport, process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 
 if TYPE_CHECKING:
-    from accord.client.reconnect import ConnectionChange
+    from accord.transports.reconnect_settings import ConnectionChange
 
 __all__ = ("AskProgram",)
 
@@ -117,7 +117,7 @@ class AskProgram:
             attach = attached_content
         reconnect = None
         if self._remote is not None:
-            from accord.client.reconnect import Reconnect
+            from accord.transports.reconnect_settings import Reconnect
 
             reconnect = Reconnect(on_change=self._show_connection)
         conversation = Conversation(

@@ -1,0 +1,403 @@
+"""A transport to an agent that survives the loss of its connection, for clients that do not.
+
+It knows only what connects again: `initialize`, the sessions that were opened, and the requests
+without an answer. It cannot tell what of a replay is new: sessions are resumed without one, and a
+replay that the agent sends anyway is dropped. `accord.connect(reconnect=…)` continues transcripts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Raw, Struct
+
+from accord.errors import ConnectionLost, TransportError
+from accord.text import lenient_json
+from accord.transports.base import (
+    Frame,
+    NullReceiver,
+    Receiver,
+    Transport,
+    TransportFactory,
+    opened,
+)
+from accord.transports.http_messages import (
+    OPENS_SESSION,
+    REATTACHES,
+    error_frame,
+    read_incoming,
+    read_outgoing,
+    session_of_result,
+    version_of,
+)
+from accord.transports.reconnect_messages import (
+    cancel_frame,
+    opening_method,
+    params_of,
+    read_update,
+    reopening_params,
+    request_frame,
+    with_id,
+)
+from accord.transports.reconnect_settings import ConnectionChange, Reconnect
+
+__all__ = ("ReconnectingTransport",)
+
+log: logging.Logger = logging.getLogger("accord.transports.reconnecting")
+
+ANSWER_S = 60.0  # for `initialize`, and for opening each session
+_ENDS_SESSION = frozenset(("session/close", "session/delete", "session/archive"))
+_KEPT = OPENS_SESSION | REATTACHES | {"initialize"}
+_STATE = b'"state_update"'
+_ENDED = "The server has ended the connection"
+# The updates of a session that are not its history.
+_SETTINGS = frozenset(
+    (
+        "available_commands_update",
+        "config_option_update",
+        "current_mode_update",
+        "session_info_update",
+        "state_update",
+        "usage_update",
+    )
+)
+
+
+class _Request(Struct):
+    """A request without an answer; `frame` is kept if it must be repeated."""
+
+    method: str
+    session: str | None
+    frame: Frame | None
+
+
+class ReconnectingTransport(Transport):
+    """Carries frames to an agent by one connection after another.
+
+    When a connection is lost, requests in progress are answered with an error, the agent's own are
+    cancelled, and new frames wait. On the next connection `initialize` is sent again, and the
+    sessions are resumed or loaded (R-WS-17). A loss before `initialize` has succeeded ends it.
+    """
+
+    def __init__(self, connect: TransportFactory, settings: Reconnect) -> None:
+        self._connect = connect
+        self._settings = settings
+        self._receiver: Receiver = NullReceiver()
+        self._current: _Connection | None = None
+        self._paused = False
+        self._closed = False
+        self._waiting: list[Frame] = []
+        self._task: asyncio.Task[None] | None = None
+        self._initialize: tuple[Frame, Raw] | None = None  # the last one, and its result
+        self._requests: dict[bytes, _Request] = {}  # of the client, by id
+        self._sessions: dict[str, Frame] = {}  # with the request that opened each
+        self._busy: set[str] = set()  # sessions of version 2 that are not idle
+        # The agent's requests without an answer: the id that the client sees, and the agent's.
+        self._asked: dict[bytes, bytes] = {}
+        self._count = 0  # of connections after the first, and of renamed requests
+
+    async def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._current = await self._next_connection()
+
+    async def _next_connection(self) -> _Connection:
+        connection = _Connection(self, await opened(self._connect))
+        self.frame_bytes = connection.transport.frame_bytes
+        await connection.transport.start(connection)
+        return connection
+
+    @property
+    def congested(self) -> bool:
+        if self._current is None:
+            return not self._closed
+        return self._current.transport.congested
+
+    def pause_reading(self) -> None:
+        self._paused = True
+        if self._current is not None:
+            self._current.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._paused = False
+        if self._current is not None:
+            self._current.transport.resume_reading()
+
+    async def aclose(self) -> None:
+        self._closed = True
+        self._receiver = NullReceiver()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        if self._current is not None:
+            await self._current.transport.aclose()
+
+    # From the client to the agent.
+
+    def write(self, frames: Sequence[Frame]) -> None:
+        if self._closed:
+            return
+        if self._current is None:
+            self._waiting += frames
+            return
+        sent = [frame for frame in map(self._note_sent, frames) if frame is not None]
+        self._current.transport.write(sent)
+
+    def _note_sent(self, frame: Frame) -> Frame | None:
+        """Note a message of the client; return it as the agent must see it, None to drop it."""
+        message = read_outgoing(frame)
+        if message.kind == "answer" and message.id is not None:
+            original = self._asked.pop(message.id, None)
+            if original is None:
+                return None  # of a request on an earlier connection
+            return frame if original == message.id else with_id(frame, original)
+        if message.kind == "request" and message.id is not None:
+            kept = bytes(frame) if message.method in _KEPT else None
+            self._requests[message.id] = _Request(message.method, message.session, kept)
+        return frame
+
+    # From the agent to the client: called by the connections.
+
+    def passes_on(self, connection: _Connection) -> bool:
+        """Return whether frames of this connection go to the client."""
+        return connection is self._current
+
+    def received(self, frames: Sequence[Frame]) -> None:
+        """Pass on the frames of the current connection."""
+        passed = [self._note_received(frame) for frame in frames]
+        if passed:
+            self._receiver.frames_received(passed)
+
+    def _note_received(self, frame: Frame) -> Frame:
+        if _STATE in frame:
+            self._note_state(frame)
+        if self._count and b"$/cancel_request" in frame:
+            frame = self._with_renamedcancel_frame(frame)
+        incoming = read_incoming(frame)
+        if incoming is None or incoming.id is None:
+            return frame
+        if incoming.method is not None:
+            return self._note_asked(frame, incoming.id)
+        request = self._requests.pop(incoming.id, None)
+        if request is not None and incoming.body is not None:
+            self._note_result(request, incoming.body)
+        return frame
+
+    def _note_asked(self, frame: Frame, request_id: bytes) -> Frame:
+        """Note a request of the agent; rename it if an earlier connection may have used its id."""
+        if not self._count:
+            self._asked[request_id] = request_id
+            return frame
+        self._count += 1
+        renamed = b'"again-%d"' % self._count
+        self._asked[renamed] = request_id
+        return with_id(frame, renamed)
+
+    def _with_renamedcancel_frame(self, frame: Frame) -> Frame:
+        cancelled = read_outgoing(frame).cancels
+        for renamed, original in self._asked.items():
+            if original == cancelled:
+                return cancel_frame(renamed)
+        return frame
+
+    def _note_result(self, request: _Request, result: Raw) -> None:
+        method, session = request.method, request.session
+        if method == "initialize" and request.frame is not None:
+            if version_of(result) is not None:
+                self._initialize = (request.frame, Raw(bytes(result)))
+        elif method in OPENS_SESSION and request.frame is not None:
+            if (new := session_of_result(result)) is not None:
+                self._sessions[new] = request.frame
+        elif method in REATTACHES and session is not None and request.frame is not None:
+            self._sessions[session] = request.frame
+        elif method in _ENDS_SESSION and session is not None:
+            self._sessions.pop(session, None)
+            self._busy.discard(session)
+
+    def _note_state(self, frame: Frame) -> None:
+        params = read_update(frame)
+        if params is None or params.update is None or params.session_id is None:
+            return
+        if params.update.session_update == "state_update":
+            if params.update.state == "idle":
+                self._busy.discard(params.session_id)
+            else:
+                self._busy.add(params.session_id)
+
+    def refused(self, limit: int, head: bytes) -> None:
+        """Report a frame over the limit."""
+        self._receiver.frame_refused(limit, head)
+
+    def writable(self) -> None:
+        """Report that the current connection is no longer congested."""
+        self._receiver.writable()
+
+    # The loss of a connection.
+
+    def lost(self, connection: _Connection, loss: TransportError) -> None:
+        """Fail what was in progress, and connect again."""
+        if self._closed:
+            return
+        if self._initialize is None:
+            self._receiver.eof_received(loss)
+            return
+        self._current = None
+        why = f"{loss}; the request was not sent again"
+        failed = [error_frame(each, why, {"kind": "connection"}) for each in self._requests]
+        failed += map(cancel_frame, self._asked)
+        self._requests.clear()
+        self._asked.clear()
+        if failed:
+            self._receiver.frames_received(failed)
+        self._task = asyncio.create_task(self._run(connection, loss), name="accord reconnect")
+
+    async def _run(self, lost: _Connection, loss: TransportError) -> None:
+        try:
+            await lost.transport.aclose()
+            error = await self._reconnect(loss)
+        except Exception as exc:
+            log.exception("! reconnecting failed")
+            error = ConnectionLost(f"Reconnecting failed: {exc!r}")
+        if error is not None:
+            self._report("lost", error, 0, 0.0)
+            self._receiver.eof_received(error)
+
+    async def _reconnect(self, loss: TransportError) -> ConnectionLost | None:
+        """Connect again; return the error if all attempts fail."""
+        last: Exception = loss
+        for attempt in range(1, self._settings.attempts + 1):
+            wait_s = self._settings.wait_before(attempt)
+            self._report("reconnecting", last, attempt, wait_s)
+            await asyncio.sleep(wait_s)
+            connection: _Connection | None = None
+            try:
+                connection = await self._next_connection()
+                await self._open_again(connection, loss)
+            except (TransportError, TimeoutError) as error:
+                last = error
+            else:
+                self._report("connected", None, attempt, 0.0)
+                return None
+            finally:
+                if connection is not None and not self.passes_on(connection):
+                    await connection.transport.aclose()
+        return ConnectionLost(
+            f"{loss}; the connection could not be established again in "
+            f"{self._settings.attempts} attempts, the last one failed: "
+            f"{str(last) or type(last).__name__}"
+        )
+
+    def _report(
+        self,
+        state: Literal["reconnecting", "connected", "lost"],
+        error: Exception | None,
+        attempt: int,
+        wait_s: float,
+    ) -> None:
+        change = ConnectionChange(state=state, error=error, attempt=attempt, wait_s=wait_s)
+        log.info("= connection: %s", change)
+        if self._settings.on_change is not None:
+            self._settings.on_change(change)
+
+    async def _open_again(self, connection: _Connection, loss: TransportError) -> None:
+        """Send `initialize` and open the sessions; then pass frames on again."""
+        assert self._initialize is not None, "there is no reconnecting before"
+        request, before = self._initialize
+        result = await connection.request("initialize", params_of(request))
+        if result is None or version_of(result) != version_of(before):
+            raise TransportError("The agent refuses `initialize` on the new connection")
+        method = opening_method(result)
+        for session, opening in list(self._sessions.items()) if method is not None else ():
+            assert method is not None
+            connection.replayed = session
+            if await connection.request(method, reopening_params(opening, session)) is None:
+                log.warning("! a session could not be opened again")
+        self._current = connection
+        self._count += 1
+        ended = self._ended_turns(connection.held, loss)
+        self.received([*connection.held, *ended])
+        connection.held.clear()
+        if self._paused:
+            connection.transport.pause_reading()
+        waiting, self._waiting = self._waiting, []
+        self.write(waiting)
+        if not self.congested:
+            self._receiver.writable()
+
+    def _ended_turns(self, held: Sequence[Frame], loss: TransportError) -> list[Frame]:
+        """Return the end of each version 2 turn whose state the agent has not reported again."""
+        reported = {
+            params.session_id
+            for frame in held
+            if _STATE in frame and (params := read_update(frame)) is not None
+        }
+        error = {"code": -32603, "message": str(loss)}
+        idle = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "error"}
+        return [
+            request_frame(
+                "session/update",
+                lenient_json.dumps({"sessionId": session, "update": {**idle, "error": error}}),
+            )
+            for session in self._busy - reported
+        ]
+
+
+class _Connection:
+    """One connection; it receives the answers to the requests of the transport itself."""
+
+    def __init__(self, owner: ReconnectingTransport, transport: Transport) -> None:
+        self.transport = transport
+        self.replayed: str | None = None  # the session whose history is dropped
+        self.held: list[Frame] = []  # for the client, until the sessions are open
+        self._owner = owner
+        self._requests: dict[bytes, asyncio.Future[Raw | None]] = {}
+        self._ended: TransportError | None = None
+
+    async def request(self, method: str, params: bytes) -> Raw | None:
+        """Send a request; return its result, None for an error."""
+        if self._ended is not None:
+            raise self._ended
+        request_id = b'"accord-%d"' % len(self._requests)
+        answer: asyncio.Future[Raw | None] = asyncio.get_running_loop().create_future()
+        self._requests[request_id] = answer
+        self.transport.write([request_frame(method, params, request_id)])
+        async with asyncio.timeout(ANSWER_S):
+            return await answer
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        if self._owner.passes_on(self):
+            self._owner.received(frames)
+            return
+        for frame in frames:
+            incoming = read_incoming(frame)
+            if incoming is not None and incoming.id is not None and incoming.method is None:
+                answer = self._requests.get(incoming.id)
+                if answer is not None and not answer.done():
+                    answer.set_result(incoming.body)
+                    self.replayed = None  # what follows is new
+            elif not self._is_replay(frame):
+                self.held.append(frame)
+
+    def _is_replay(self, frame: Frame) -> bool:
+        params = read_update(frame)
+        if params is None or params.update is None or params.session_id != self.replayed:
+            return False
+        return params.update.session_update not in _SETTINGS
+
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
+        if self._owner.passes_on(self):
+            self._owner.refused(limit, head)
+
+    def eof_received(self, error: Exception | None) -> None:
+        self._ended = error if isinstance(error, TransportError) else ConnectionLost(_ENDED)
+        for answer in self._requests.values():
+            if not answer.done():
+                answer.set_exception(self._ended)
+        if self._owner.passes_on(self):
+            self._owner.lost(self, self._ended)
+
+    def writable(self) -> None:
+        if self._owner.passes_on(self):
+            self._owner.writable()
