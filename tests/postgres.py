@@ -25,7 +25,7 @@ class PostgresServer:
     """A server that can be stopped and started again."""
 
     def __init__(self, folder: Path, programs: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._programs = programs
         self._process: subprocess.Popen[bytes] | None = None
         self._schemas = 0
@@ -34,23 +34,23 @@ class PostgresServer:
 
     @property
     def _data(self) -> str:
-        return str(self._folder / "data")
+        return str(self.folder / "data")
 
     @property
     def dsn(self) -> str:
         """The address of the database."""
-        return f"postgresql://{_USER}@/postgres?host={self._folder}"
+        return f"postgresql://{_USER}@/postgres?host={self.folder}"
 
     def start(self) -> None:
         """Start the server and wait until it accepts connections."""
         # A kill of a server of Accord loses nothing that was written, with or without fsync.
         self._process = subprocess.Popen(
             [*_as_postgres(), str(self._programs / "postgres"), "-D", self._data,
-             "-k", str(self._folder), "-c", "listen_addresses=", "-c", "fsync=off"],
+             "-k", str(self.folder), "-c", "listen_addresses=", "-c", "fsync=off"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         until = time.monotonic() + _START_S
-        while self._run("pg_isready", "-q", "-h", str(self._folder), check=False):
+        while self._run("pg_isready", "-q", "-h", str(self.folder), check=False):
             assert self._process.poll() is None, "PostgreSQL has stopped"
             assert time.monotonic() < until, "PostgreSQL does not start"
 

@@ -37,6 +37,7 @@ __all__ = ("SessionManager",)
 log: logging.Logger = logging.getLogger("accord.agent")
 
 _MAX_SESSIONS = 10_000
+_TAKEN_OVER = "This session was opened in another client"
 
 
 class _Slot:
@@ -78,6 +79,7 @@ class SessionManager:
         # What the client last received; None if it has never asked for the auth status.
         self.last_auth_status: tuple[AuthState, tuple[AuthAccount, ...]] | None = None
         self._registry = registry_of(agent)
+        self._taken_over: set[str] = set()  # sessions that were open here
         self._max_sessions = max_sessions
         self._principal = principal
         self.opening = 0  # sessions that are being opened
@@ -101,7 +103,11 @@ class SessionManager:
         try:
             return self.cores[session_id]
         except KeyError:
-            raise ResourceNotFound(data={"sessionId": session_id}) from None
+            raise self._not_found(session_id) from None
+
+    def _not_found(self, session_id: str) -> ResourceNotFound:
+        message = _TAKEN_OVER if session_id in self._taken_over else None
+        return ResourceNotFound(message, data={"sessionId": session_id})
 
     def find(self, session_id: str) -> SessionCore:
         """Return an open session or a subagent."""
@@ -191,6 +197,7 @@ class SessionManager:
         session = Session(core, self.client, self.agent, Toolbox)
         await self.agent.open_session(session)
         core.restore_options(stored_options)
+        self._taken_over.discard(core.id)
         self.cores[core.id] = core
         self.sessions[core.id] = session
         self._registry.add(session, self)
@@ -336,7 +343,7 @@ class SessionManager:
         session = self.sessions.get(session_id)
         if session is None:
             self.agent.check_auth()
-            raise ResourceNotFound(data={"sessionId": session_id})
+            raise self._not_found(session_id)
         self.agent.check_prompt_auth(session)
         if not content:
             raise InvalidParams("A prompt must not be empty")
@@ -369,7 +376,7 @@ class SessionManager:
         if session is None:
             return
         if taken_over and self.client_adapter.shows_notices:
-            notice = NoticeUpdate("warning", "This session was opened in another client")
+            notice = NoticeUpdate("warning", _TAKEN_OVER)
             with suppress(TransportError):  # the client has just disconnected
                 # Not by the session: its store may refuse everything now.
                 await self.client_adapter.send_update(session_id, notice)
@@ -377,6 +384,8 @@ class SessionManager:
         if core is None:
             return  # closed by another task while the notice was sent
         del self.sessions[session_id]
+        if taken_over:
+            self._taken_over.add(session_id)
         if not is_lost or self.client_adapter.version != 1:
             # In version 1 the response to a prompt has to report that the session is lost.
             self.client_adapter.cancel_prompts(session_id)

@@ -82,7 +82,7 @@ async def test_idle_session_moves_to_the_server_that_loads_it(
             assert text(second) == "go: one two "
             assert await second.prompt("more") == "end_turn"
             await first.until(lambda: not a.sessions)
-            with pytest.raises(ResourceNotFound):
+            with pytest.raises(ResourceNotFound, match="opened in another client"):
                 await first.send("again")
             if version == V2:
                 assert "another client" in first.of("Notice")[0].title
@@ -159,7 +159,7 @@ async def test_server_that_lost_its_session_cannot_write_and_its_client_is_told(
             assert "opened on another server" in first.ends()[-1].error.message
         await first.until(lambda: not a.sessions)
         assert first.said() == "one "
-        with pytest.raises(ResourceNotFound):
+        with pytest.raises(ResourceNotFound, match="opened in another client"):
             await first.send("again")
 
         assert await second.prompt("go") == "end_turn"
@@ -179,7 +179,7 @@ async def test_idle_server_closes_a_session_that_it_lost(
             while a.sessions:
                 await asyncio.sleep(0)
         assert b.sessions == {}
-        with pytest.raises(ResourceNotFound):
+        with pytest.raises(ResourceNotFound, match="opened in another client"):
             await first.send("again")
 
 
@@ -212,7 +212,7 @@ async def test_two_agents_of_one_process_can_share_a_store(serve: Callable[..., 
         await load(second, first.session_id)
         assert second.said() == "one two "
         assert await second.prompt("go") == "end_turn"
-        with pytest.raises(ResourceNotFound):
+        with pytest.raises(ResourceNotFound, match="opened in another client"):
             await first.send("again")
 
 
@@ -233,7 +233,7 @@ async def test_session_that_another_server_deletes_or_archives_is_closed(
             await second.remote.archive_session(types.ArchiveSessionRequest(session_id=ident))
             assert (await b.postgres.get(ident)).archived
         assert not a.sessions
-        with pytest.raises(ResourceNotFound):
+        with pytest.raises(ResourceNotFound, match="opened in another client"):
             await first.send("again")
 
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import tempfile
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
 from accord import PostgresStore, SessionStore
 from accord.agent.store.base import StoredSession
@@ -242,3 +248,99 @@ async def test_database_that_does_not_answer_is_an_error_after_a_bounded_wait(
         await store.append("a", b"1")
     await store.aclose()
     assert len([record for record in caplog.records if "fails" in record.message]) == 1
+
+
+class SilentSocket:
+    """A Unix socket that passes bytes to that of a database, until it falls silent."""
+
+    def __init__(self, folder: Path, target: Path) -> None:
+        self.dsn = f"postgresql://postgres@/postgres?host={folder}"
+        self._path = folder / ".s.PGSQL.5432"
+        self._target = target / ".s.PGSQL.5432"
+        self.may_pass = asyncio.Event()
+        self.may_pass.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, to_there = await asyncio.open_unix_connection(self._target)
+        for source, target in ((reader, to_there), (there, writer)):
+            task = asyncio.create_task(self._pass(source, target))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _pass(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        try:
+            while data := await source.read(1 << 16):
+                await self.may_pass.wait()
+                target.write(data)
+                await target.drain()
+        except ConnectionError:
+            pass
+        finally:
+            target.close()
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncGenerator[None, None]:
+        server = await asyncio.start_unix_server(self._accept, self._path)
+        try:
+            yield
+        finally:
+            self.may_pass.set()
+            server.close()
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=5)
+
+
+async def test_silent_database_is_an_error_and_late_statements_store_nothing(
+    dsn: str, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "COMMAND_S", 0.3)
+    monkeypatch.setattr(database, "_RETRY_S", 0.5)
+    folder = Path(tempfile.mkdtemp(prefix="accord-"))
+    silent = SilentSocket(folder, server.folder)
+    schema = dsn.rpartition("=")[2]
+    store = PostgresStore(f"{silent.dsn}&search_path={schema}")
+    try:
+        async with silent.serve(), asyncio.timeout(20):
+            await store.create(_session())
+            owned = await store.own("a", lambda: None)
+            await owned.append([b"1"])
+            silent.may_pass.clear()
+            with pytest.raises(StoreUnavailable):
+                await owned.append([b"2"])
+            silent.may_pass.set()
+            await owned.append([b"3"])
+            await owned.append([b"4"])
+            await store.aclose()
+        # The entry that failed was stored before the others, or not at all.
+        direct = PostgresStore(dsn)
+        assert await direct.read("a") in ([b"1", b"3", b"4"], [b"1", b"2", b"3", b"4"])
+        await direct.aclose()
+    finally:
+        shutil.rmtree(folder)
+
+
+async def test_statement_that_arrives_after_its_repetition_does_nothing(
+    dsn: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = append_queue._append
+    late: list[Any] = []
+
+    async def loses_the_first(connection: Any, batches: dict[str, append_queue._Batch]) -> Any:
+        if not late:
+            for name, batch in batches.items():
+                assert batch.position is not None
+                late.append({name: replace(batch, position=replace(batch.position))})
+            raise ConnectionResetError
+        return await append(connection, batches)
+
+    await store.create(_session(), [b"0"])
+    owned = await store.own("a", lambda: None)
+    monkeypatch.setattr(append_queue, "_append", loses_the_first)
+    await owned.append([b"1"])
+    await owned.append([b"2"])
+    connection = await asyncpg.connect(dsn)
+    again = await append_queue._append_once(connection, late[0], {})
+    await connection.close()
+    assert list(again) == ["a"]
+    assert await store.read("a") == [b"0", b"1", b"2"]

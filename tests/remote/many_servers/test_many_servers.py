@@ -25,8 +25,8 @@ from remote.many_servers.page import LEASE_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]
 
-SECONDS = float(os.environ.get("ACCORD_MANY_SERVERS_SECONDS", "10"))
-CLIENTS = int(os.environ.get("ACCORD_MANY_SERVERS_CLIENTS", "12"))
+SECONDS = float(os.environ.get("ACCORD_MANY_SERVERS_SECONDS", "6"))
+CLIENTS = int(os.environ.get("ACCORD_MANY_SERVERS_CLIENTS", "8"))
 SEED = int(os.environ.get("ACCORD_MANY_SERVERS_SEED", "0")) or random.randrange(1, 1 << 30)
 
 _END_S = 90.0  # for all clients to finish their turns

@@ -33,7 +33,8 @@ class FallbackStore(SessionStore):
     """Uses another store, and holds in memory what that store fails to accept.
 
     This is logged once. The changes are written when the store works again. Those that are not
-    written when the process ends are lost.
+    written when the process ends are lost. Other servers cannot see them: do not use this with a
+    store that several servers share.
     """
 
     def __init__(self, store: SessionStore) -> None:

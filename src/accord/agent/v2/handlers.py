@@ -115,7 +115,9 @@ class HandlersV2(SharedHandlers):
                 raise
             if not isinstance(exc, TransportError) or not adapter.is_closed:
                 # For example, the store has failed. The client still waits for the end.
-                log.exception("! the end of a turn could not be sent")
+                # The text of a RequestError says enough, for example that the session was taken.
+                shown = None if isinstance(exc, RequestError) else exc
+                log.error("! the end of a turn could not be sent: %s", exc, exc_info=shown)
                 core.set_idle()
                 with suppress(TransportError):
                     error = exc if isinstance(exc, RequestError) else InternalError()

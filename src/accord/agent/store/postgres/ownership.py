@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from accord.agent.store.base import OwnedSession, StoredSession
-from accord.agent.store.postgres.append_queue import AppendQueue
+from accord.agent.store.postgres.append_queue import AppendQueue, Position
 from accord.agent.store.postgres.database import Database
 from accord.agent.store.postgres.rows import row_of
 from accord.agent.store.postgres.server import Server
@@ -26,11 +26,11 @@ _ASK_S = 0.5  # until the owner of a session is asked again
 # Each owner has a greater fence than the previous one.
 _TAKE_FREE = (
     "UPDATE accord_sessions SET owner = $2, fence = fence + 1"
-    " WHERE id = $1 AND owner IS NULL RETURNING fence"
+    " WHERE id = $1 AND owner IS NULL RETURNING fence, entries"
 )
 _TAKE = (
     "UPDATE accord_sessions SET owner = $2, fence = fence + 1"
-    " WHERE id = $1 AND fence = $3 RETURNING fence"
+    " WHERE id = $1 AND fence = $3 RETURNING fence, entries"
 )
 _OWNER = "SELECT owner, fence FROM accord_sessions WHERE id = $1"
 _RELEASE = "UPDATE accord_sessions SET owner = NULL WHERE id = $1 AND fence = $2"
@@ -59,10 +59,10 @@ class PostgresSession(OwnedSession):
     is_batched: ClassVar[bool] = True
 
     def __init__(
-        self, ownership: Ownership, store: SessionStore, session_id: str, fence: int
+        self, ownership: Ownership, store: SessionStore, session_id: str, position: Position
     ) -> None:
         super().__init__(store, session_id)
-        self.fence = fence
+        self.position = position
         self.is_wanted = False  # by another server, which waits for a message
         self._ownership = ownership
         self._is_released = False
@@ -115,8 +115,8 @@ class Ownership:
             while True:
                 released.clear()
                 number = await self._server.number()
-                fence = await self._take(session_id, number, force=loop.time() >= until)
-                if fence is not None:
+                position = await self._take(session_id, number, force=loop.time() >= until)
+                if position is not None:
                     break
                 try:
                     async with asyncio.timeout(min(_ASK_S, max(0.0, until - loop.time()))):
@@ -125,20 +125,20 @@ class Ownership:
                     pass
         finally:
             self._taking.pop(session_id, None)
-        owned = PostgresSession(self, self._store, session_id, fence)
+        owned = PostgresSession(self, self._store, session_id, position)
         previous = self._owned.get(session_id)
         self._owned[session_id] = owned, lost
         if previous is not None:  # by another agent of this process, which has not released it
             previous[1]()
         return owned
 
-    async def _take(self, session_id: str, number: int, *, force: bool) -> int | None:
-        """Return the new fence of a session; None if its owner has been asked to release it."""
+    async def _take(self, session_id: str, number: int, *, force: bool) -> Position | None:
+        """Become the owner of a session; None if its owner has been asked to release it."""
 
-        async def work(connection: Any) -> int | None:
-            fence = await connection.fetchval(_TAKE_FREE, session_id, number)
-            if fence is not None:
-                return fence
+        async def work(connection: Any) -> Position | None:
+            taken = await connection.fetchrow(_TAKE_FREE, session_id, number)
+            if taken is not None:
+                return Position(*taken)
             row = await connection.fetchrow(_OWNER, session_id)
             if row is None:
                 raise KeyError(session_id)
@@ -150,11 +150,14 @@ class Ownership:
             if not may_take and await self._server.is_alive(connection, owner):
                 await self._server.notify(connection, f"want {owner} {session_id}")
                 return None
-            fence = await connection.fetchval(_TAKE, session_id, number, seen)
-            if fence is not None and not is_forgotten:
+            taken = await connection.fetchrow(_TAKE, session_id, number, seen)
+            if taken is None:
+                return None  # by another server
+            position = Position(*taken)
+            if not is_forgotten:
                 log.warning("! session %s is taken over from server %d", session_id, owner)
-                await self._server.notify(connection, f"taken {fence} {session_id}")
-            return fence
+                await self._server.notify(connection, f"taken {position.fence} {session_id}")
+            return position
 
         return await self._database.run(work)
 
@@ -163,7 +166,7 @@ class Ownership:
     async def append(self, owned: PostgresSession, entries: Sequence[bytes]) -> None:
         """Append entries; raise `SessionTaken`."""
         try:
-            await self._appends.append(owned.session_id, owned.fence, entries)
+            await self._appends.append(owned.session_id, owned.position, entries)
         except KeyError:
             self._lose(owned)
             raise SessionTaken(
@@ -177,7 +180,7 @@ class Ownership:
         """Replace the metadata of a session; raise `SessionTaken`."""
 
         async def work(connection: Any) -> Any:
-            return await connection.fetchval(_UPDATE, *row_of(session), owned.fence)
+            return await connection.fetchval(_UPDATE, *row_of(session), owned.position.fence)
 
         if await self._database.run(work) is None:
             self._lose(owned)
@@ -189,7 +192,7 @@ class Ownership:
             del self._owned[owned.session_id]
 
         async def work(connection: Any) -> None:
-            await connection.execute(_RELEASE, owned.session_id, owned.fence)
+            await connection.execute(_RELEASE, owned.session_id, owned.position.fence)
             if owned.is_wanted:
                 await self._server.notify(connection, f"free {owned.session_id}")
 
@@ -208,14 +211,14 @@ class Ownership:
     async def _renew(self, connection: Any, number: int, previous: int | None) -> None:
         """Keep the sessions when the number has changed; find those that other servers own."""
         ids = list(self._owned)
-        fences = [owned.fence for owned, _ in self._owned.values()]
+        fences = [owned.position.fence for owned, _ in self._owned.values()]
         if previous is not None:
             await connection.execute(_KEEP, number, ids, fences)
         if not ids:
             return
         for session_id, fence in await connection.fetch(_LOST, ids, fences):
             found = self._owned.get(session_id)
-            if found is not None and found[0].fence == fence:
+            if found is not None and found[0].position.fence == fence:
                 found[1]()
 
     def _receive(self, message: str) -> None:
@@ -227,7 +230,7 @@ class Ownership:
         number, _, session_id = rest.partition(" ")
         found = self._owned.get(session_id)
         if kind == "taken":
-            if found is not None and found[0].fence < int(number):
+            if found is not None and found[0].position.fence < int(number):
                 found[1]()
         elif kind == "want" and self._server.has_number(int(number)):
             if found is not None:
