@@ -339,8 +339,10 @@ async def test_reader_that_pauses_is_not_taken_for_a_lost_connection() -> None:
         await connection.send("[]")
         await connection.wait_closed()
 
-    settings = {"ping_interval_s": 0.02, "ping_timeout_s": 0.02}
-    async with server(send) as (url, _), connected(url, **settings) as (transport, heard):
+    async with (
+        server(send) as (url, _),
+        connected(url, ping_interval_s=0.02, ping_timeout_s=0.02) as (transport, heard),
+    ):
         await heard.until(lambda: len(heard.frames) == 1)
         transport.pause_reading()
         for _ in range(3):  # pings, without a way to see the pongs
