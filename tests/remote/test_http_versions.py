@@ -1,0 +1,159 @@
+"""The versions of HTTP, and the ASGI servers, over which agents are served."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import accord
+from accord import Agent, Turn
+from accord.remote.app import RemoteApp
+from remote.http_peer import LIMIT_S, TOKEN, HttpPeer, http_peer
+from remote.servers import served
+from requirement import requirement
+
+VERSIONS = {"--http1.1": "1.1", "--http2": "2", "--http2-prior-knowledge": "2"}
+
+
+class Echo(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        await turn.say(turn.text)
+
+
+async def run(*command: str) -> str:
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    async with asyncio.timeout(LIMIT_S):
+        output, _ = await process.communicate()
+    assert process.returncode == 0
+    return output.decode()
+
+
+def program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+async def curl(url: str, *options: str) -> tuple[str, str]:
+    """Return the version of HTTP and the status of a response."""
+    shown = ["--silent", "--output", "/dev/null", "--write-out", "%{http_version} %{http_code}"]
+    login = ["--header", f"Authorization: Bearer {TOKEN}"]
+    output = await run(program("curl"), *shown, *login, *options, url)
+    version, _, status = output.partition(" ")
+    return version, status
+
+
+@requirement("R-HTTP-03", "R-HTTP-45")
+@pytest.mark.parametrize("option", VERSIONS)
+async def test_version_of_http_on_a_plain_connection(option: str) -> None:
+    async with served(accord.asgi(Echo, token=TOKEN)) as address:
+        url = f"http://{address}/acp"
+        # As a probe of Java's client: a GET without a body, here with the upgrade to h2c.
+        accept = ("--header", "Accept: text/event-stream")
+        assert await curl(url, option, *accept) == (VERSIONS[option], "400")
+        # A POST with `Upgrade: h2c` is answered in HTTP/1.1.
+        post = ("--json", '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
+        version = "1.1" if option == "--http2" else VERSIONS[option]
+        assert await curl(url, option, *post) == (version, "200")
+
+
+@requirement("R-HTTP-03")
+async def test_version_of_http_by_tls(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    make = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    await run(program("openssl"), *make.split(), *names, *files)
+    app = accord.asgi(Echo, token=TOKEN)
+    async with served(app, tls_cert=certificate, tls_key=key) as address:
+        trust = ("--cacert", str(certificate))
+        for option, version in (("--http1.1", "1.1"), ("--http2", "2")):
+            found = await curl(f"https://{address}/health", option, *trust)
+            assert found == (version, "200")
+        url = f"https://{address}/acp"
+        async with accord.connect(url, token=TOKEN, ca_file=str(certificate)) as agent:
+            session = await agent.new_session("/")
+            async with session.prompt("by TLS") as turn:
+                await turn.wait()
+            assert turn.text == "by TLS"
+
+
+@pytest.mark.slow
+@requirement("R-HTTP-39")
+async def test_stream_continues_after_many_requests_on_its_http2_connection() -> None:
+    """hypercorn ends a connection after 1,000 requests by default, with its streams."""
+    app = accord.asgi(Echo, token=TOKEN)
+    async with served(app) as address, http_peer(address, http2=True) as peer:
+        await peer.initialize()
+        async with peer.stream() as common:
+            for _ in range(1010):
+                await peer.post({"jsonrpc": "2.0", "method": "_ignored"})
+            await peer.new_session(common)
+
+
+@asynccontextmanager
+async def uvicorn(app: RemoteApp) -> AsyncGenerator[str]:
+    module = pytest.importorskip("uvicorn")
+    config = module.Config(app, host="127.0.0.1", port=0, log_config=None, ws="none")
+    server = module.Server(config)
+    server.capture_signals = nullcontext
+    serving = asyncio.ensure_future(server.serve())
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            while not server.started:
+                await asyncio.sleep(0.01)
+        host, port = server.servers[0].sockets[0].getsockname()
+        yield f"{host}:{port}"
+    finally:
+        server.should_exit = True
+        await asyncio.wait([serving], timeout=LIMIT_S)
+
+
+@asynccontextmanager
+async def h2corn(app: RemoteApp) -> AsyncGenerator[str]:
+    pytest.importorskip("h2corn")
+    module: Any = importlib.import_module("h2corn")
+    config = module.Config(bind=("127.0.0.1:0",), access_log=False, loop="asyncio")
+    server = module.Server(app, config)
+    serving = asyncio.ensure_future(server.serve())
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            await server.wait_started()
+        yield str(server.addresses[0]).removeprefix("http://")
+    finally:
+        server.shutdown()
+        await asyncio.wait([serving], timeout=LIMIT_S)
+
+
+SERVERS = {"uvicorn": (uvicorn, False), "h2corn-1": (h2corn, False), "h2corn-2": (h2corn, True)}
+
+
+@requirement("R-HTTP-02")
+@pytest.mark.parametrize("server", SERVERS)
+async def test_turn_on_other_servers(server: str) -> None:
+    serve, http2 = SERVERS[server]
+    app = accord.asgi(Echo, token=TOKEN)
+    async with serve(app) as address, http_peer(address, http2=http2) as peer:
+        await take_turn(peer)
+
+
+async def take_turn(peer: HttpPeer) -> None:
+    await peer.initialize()
+    async with peer.stream() as common:
+        session = await peer.new_session(common)
+        async with peer.stream(session) as own:
+            prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "x" * 10_000}]}
+            turn = await peer.request("session/prompt", prompt, session)
+            assert (await own.response_to(turn))["result"]["stopReason"] == "end_turn"
+        refused = await peer.post("{}", Content_Type="text/plain")
+        assert refused.status_code == 415
+        assert await peer.delete() == 202
+        await common.end()
