@@ -23,6 +23,15 @@ export function fileText(path) {
   return files.get(name);
 }
 
+// Lets all go on once as many wait as there are to be.
+let waiting = 0;
+let complete;
+const completed = new Promise((resolve) => (complete = resolve));
+export async function barrier(count) {
+  if (++waiting >= count) complete();
+  await completed;
+}
+
 export function percentile(values, percent) {
   const ordered = [...values].sort((a, b) => a - b);
   return ordered[Math.min(ordered.length - 1, Math.round((percent / 100) * (ordered.length - 1)))];

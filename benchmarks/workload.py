@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 CHUNKS_PER_TURN = 200
 UPDATES_PER_TURN = 5  # those that are no chunk: plan, tool call and its updates
 FILE_BYTES = 8 * 1024
@@ -36,6 +38,21 @@ def file_text(path: str) -> str:
     if name not in _files:
         _files[name] = source_text(int(name))
     return _files[name]
+
+
+class Barrier:
+    """Lets all go on once as many wait as there are to be."""
+
+    def __init__(self) -> None:
+        self._waiting = 0
+        self._complete: asyncio.Event | None = None
+
+    async def wait(self, count: int) -> None:
+        self._complete = self._complete or asyncio.Event()
+        self._waiting += 1
+        if self._waiting >= count:
+            self._complete.set()
+        await self._complete.wait()
 
 
 def percentile(values: list[float], percent: float) -> float:

@@ -11,6 +11,7 @@ from workload import (
     CHUNKS_PER_TURN,
     DIFF_BYTES,
     FILE_BYTES,
+    Barrier,
     chunk_text,
     source_text,
     spread,
@@ -20,6 +21,7 @@ from accord import v1
 
 OLD_TEXT = source_text(DIFF_BYTES)
 NEW_TEXT = OLD_TEXT.upper()
+together = Barrier()
 
 
 class Bench(v1.AgentRole):
@@ -46,6 +48,8 @@ class Bench(v1.AgentRole):
 
     async def stream(self, client: Any, session_id: str, command: dict[str, Any]) -> None:
         polite = command.get("polite")
+        if "together" in command:
+            await together.wait(command["together"])
         for number in range(command["n"]):
             await client.session_update(
                 v1.SessionNotification(

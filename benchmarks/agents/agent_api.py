@@ -6,11 +6,12 @@ import json
 import time
 from typing import Any
 
-from workload import CHUNKS_PER_TURN, DIFF_BYTES, chunk_text, source_text, spread
+from workload import CHUNKS_PER_TURN, DIFF_BYTES, Barrier, chunk_text, source_text, spread
 
 from accord import Agent, ToolCallLocation, Turn
 
 NEW_TEXT = source_text(DIFF_BYTES).upper()
+together = Barrier()
 PATH = f"/x/{DIFF_BYTES}"
 
 
@@ -27,6 +28,8 @@ class Bench(Agent):
         pass
 
     async def do_stream(self, turn: Turn, command: dict[str, Any]) -> None:
+        if "together" in command:
+            await together.wait(command["together"])
         for number in range(command["n"]):
             await turn.say(chunk_text(number))
 

@@ -30,6 +30,7 @@ from workload import (
     CHUNKS_PER_TURN,
     DIFF_BYTES,
     FILE_BYTES,
+    Barrier,
     chunk_text,
     source_text,
     spread,
@@ -37,6 +38,7 @@ from workload import (
 
 OLD_TEXT = source_text(DIFF_BYTES)
 NEW_TEXT = OLD_TEXT.upper()
+together = Barrier()
 
 
 def chunk(text: str) -> AgentMessageChunk:
@@ -79,6 +81,8 @@ class BenchAgent(Agent):
 
     async def stream(self, session_id: str, command: dict[str, Any]) -> None:
         polite = command.get("polite")
+        if "together" in command:
+            await together.wait(command["together"])
         for number in range(command["n"]):
             await self.client.session_update(session_id, chunk(chunk_text(number)))
             if polite:

@@ -2,7 +2,7 @@
 import * as acp from "@agentclientprotocol/sdk";
 import { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { CHUNKS_PER_TURN, DIFF_BYTES, FILE_BYTES, chunkText, nowNs, sourceText, spread } from "../workload.mjs";
+import { CHUNKS_PER_TURN, DIFF_BYTES, FILE_BYTES, barrier, chunkText, nowNs, sourceText, spread } from "../workload.mjs";
 
 const OLD_TEXT = sourceText(DIFF_BYTES);
 const NEW_TEXT = OLD_TEXT.toUpperCase();
@@ -17,6 +17,7 @@ const commands = {
   async nothing() {},
 
   async stream(client, sessionId, command) {
+    if (command.together) await barrier(command.together);
     for (let number = 0; number < command.n; number++) {
       await say(client, sessionId, chunkText(number));
       if (command.polite) await new Promise((resolve) => setImmediate(resolve));

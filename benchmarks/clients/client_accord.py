@@ -10,7 +10,7 @@ from workload import file_text
 from accord import v1
 from accord.roles import connect
 from accord.transports.process import process
-from accord.transports.registry import transport_for_url
+from accord.transports.registry import RemoteOptions, transport_for_url
 
 
 class Screen(v1.ClientRole):
@@ -74,7 +74,9 @@ class AccordBench(Bench):
 
     async def start(self, argv: list[str]) -> None:
         self.stack = contextlib.AsyncExitStack()
-        transport = transport_for_url(argv[0]) if is_url(argv) else process(*argv)
+        transport = (
+            transport_for_url(argv[0], RemoteOptions(h2c=True)) if is_url(argv) else process(*argv)
+        )
         self.agent = await self.stack.enter_async_context(connect(transport, Screen(self)))
 
     async def new_session(self) -> str:

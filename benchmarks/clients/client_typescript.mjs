@@ -253,7 +253,7 @@ const experiments = {
     const start = nowS();
     const meter = new Meter(agent);
     const { n, chunks } = params;
-    await Promise.all(benches.map((one, i) => one.do(ids[i], "stream", { n: chunks, polite: true })));
+    await Promise.all(benches.map((one, i) => one.do(ids[i], "stream", { n: chunks, polite: true, together: n })));
     for (const one of benches) await one.allHandled(chunks);
     const used = meter.read();
     for (const one of benches) assert.equal(one.chunks, chunks);

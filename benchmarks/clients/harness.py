@@ -213,7 +213,9 @@ async def clients(bench: Bench, params: Params, argv: list[str]) -> Result:
     start = time.perf_counter()
     meter = Meter(agent_pid(argv))
     pairs = list(zip(benches, ids, strict=True))
-    await asyncio.gather(*(one.do(id_, "stream", n=chunks, polite=True) for one, id_ in pairs))
+    await asyncio.gather(
+        *(one.do(id_, "stream", n=chunks, polite=True, together=params["n"]) for one, id_ in pairs)
+    )
     for one in benches:
         await one.all_handled(chunks)
     used = meter.read()
