@@ -155,6 +155,7 @@ def command(
         raise click.ClickException(f"Cannot use the sockets that were passed: {error}") from None
     only_unix = all(map(is_unix, passed)) if passed else unix is not None
     token = None if insecure else read_token(token_file)
+    os.environ.pop(TOKEN_VARIABLE, None)  # agents and their commands do not need it
     made = None
     if token is None and not insecure and not only_unix:
         token = made = secrets.token_urlsafe(32)

@@ -127,6 +127,8 @@ class GuardedTransport(Transport):
     # Checks.
 
     def _is_concerned(self, frame: Frame) -> bool:
+        if not frame.isascii() and not _is_utf8(frame):
+            return True  # decoders differ about it
         return any(guard.concerns(frame) for guard in self._guards)
 
     def _add(self, items: Sequence[_Item]) -> None:
@@ -179,6 +181,14 @@ class GuardedTransport(Transport):
             body["data"] = error.data
         shown = request_id if type(request_id) in (int, str) else None
         self._inner.write([dumps({"jsonrpc": "2.0", "id": shown, "error": body})])
+
+
+def _is_utf8(frame: Frame) -> bool:
+    try:
+        frame.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def unambiguous_json(text: Frame) -> Any:

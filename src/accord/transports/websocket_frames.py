@@ -19,6 +19,7 @@ __all__ = ("FrameConnection", "Listener")
 
 _HEAD_END = b"\r\n\r\n"
 _TEXT = 0x81  # the first byte of a complete text message
+_PING = 0x89
 _MASKED = 0x80  # in the second byte
 _JOIN_BYTES = 64 * 1024  # larger messages are not copied
 _DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
@@ -208,6 +209,9 @@ class FrameConnection(Connection):
                     apply_mask(payload, data[start - 4 : start]) if is_masked else payload
                 )
                 at = stop
+                continue
+            if data[at] == _PING and self.paused and size < 126:
+                at = stop  # the peer does not read: pongs would fill the memory
                 continue
             if messages:
                 self._deliver(messages)
