@@ -19,7 +19,14 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 @pytest.mark.parametrize(
-    "name", ["v1_client.py", "v2_client.py", "ask_and_watch.py", "careful_editor.py"]
+    "name",
+    [
+        "v1_client.py",
+        "v2_client.py",
+        "ask_and_watch.py",
+        "careful_editor.py",
+        "survive_a_restart.py",
+    ],
 )
 def test_example_exits_0(name: str, tmp_path: Path) -> None:
     done = subprocess.run(

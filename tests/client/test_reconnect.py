@@ -20,6 +20,7 @@ from accord.errors import (
 )
 from accord.transports.base import Frame, Transport
 from accord.transports.memory import pair
+from accord.transports.reconnect_settings import Waits
 from client.wire_agents import BOTH, update
 from raw_peer import QUICK, RawPeer
 from requirement import requirement
@@ -519,6 +520,21 @@ def test_waits_double_up_to_a_bound_with_jitter() -> None:
     assert settings.wait_before(10_000) <= 30
 
 
+def test_waits_start_again_only_after_a_stable_connection() -> None:
+    now = 0.0
+    waits = Waits(Reconnect(wait_s=1, max_wait_s=100), lambda: now)
+    waits.lost()
+    assert [waits.next() > longest / 2 for longest in (1, 2, 4)] == [True] * 3
+    waits.connected()
+    now += 0.9
+    waits.lost()
+    assert waits.next() >= 4
+    waits.connected()
+    now += 2.0
+    waits.lost()
+    assert waits.next() <= 1
+
+
 async def test_version_is_that_of_the_first_connection() -> None:
     async with connected(1) as (client, agents, agent):
         agents.version = 2
@@ -590,3 +606,24 @@ async def test_slow_reader_keeps_its_events_across_the_loss(version: int) -> Non
                 assert isinstance(event, accord.Text)
                 got += event.text
             assert got == "a" * 1001 + "b" * 100
+
+
+@BOTH
+async def test_many_sessions_are_opened_again_some_at_a_time(version: int) -> None:
+    names = [f"s{number}" for number in range(20)]
+    async with connected(version) as (client, agents, agent):
+        for name in names:
+            await new_session(client, agent, name)
+        await agent.hang_up()
+        again = await agents.next()
+        opening: list[Any] = []
+        while len(opening) < 20:
+            opening.append(await again.get())
+            if len(opening) == 8:
+                assert again.inbox.empty()
+            if len(opening) >= 8:
+                again.answer(opening[len(opening) - 8]["id"], {})
+        for message in opening[13:]:
+            again.answer(message["id"], {})
+        assert [message["params"]["sessionId"] for message in opening] == names
+        await agents.until("reconnecting", "connected")

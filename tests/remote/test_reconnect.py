@@ -73,6 +73,10 @@ class Changes(list[ConnectionChange]):
         return [change.state for change in self]
 
 
+def _app(agent: Any) -> Any:
+    return accord.asgi(agent, insecure=True) if isinstance(agent, Agent) else agent
+
+
 @asynccontextmanager
 async def connected(
     agent: Any,
@@ -84,7 +88,7 @@ async def connected(
 ) -> AsyncGenerator[tuple[accord.ConnectedAgent, TcpProxy]]:
     settings = Reconnect(attempts=attempts, wait_s=0.01, max_wait_s=0.05, on_change=changes)
     async with (
-        hypercorn(accord.asgi(agent, insecure=True)) as address,
+        hypercorn(_app(agent)) as address,
         tcp_proxy(address) as (proxy, url),
         accord.connect(f"{scheme}://{url}", reconnect=settings, **options) as client,
     ):
@@ -167,3 +171,29 @@ async def test_permission_request_is_cancelled_with_the_connection(
         assert answered.is_set()
         [call] = session.transcript.tool_calls
         assert call.is_final
+
+
+@requirement("R-WS-17")
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+async def test_cookies_of_the_server_are_kept(scheme: str) -> None:
+    agent = remembering()
+    app = accord.asgi(agent, insecure=True)
+    cookies: list[bytes] = []
+
+    async def with_cookie(scope: Any, receive: Any, send: Any) -> None:
+        cookies.append(dict(scope["headers"]).get(b"cookie", b""))
+
+        async def sending(event: Any) -> None:
+            if event["type"] in ("websocket.accept", "http.response.start"):
+                event["headers"] = [*event.get("headers", ()), (b"set-cookie", b"server=7")]
+            await send(event)
+
+        await app(scope, receive, sending)
+
+    changes = Changes()
+    async with connected(with_cookie, changes, scheme=scheme) as (client, proxy):
+        await client.new_session("/")
+        proxy.cut()
+        await changes.connected.wait()
+    assert cookies[0] == b""
+    assert set(cookies[1:]) == {b"server=7"}

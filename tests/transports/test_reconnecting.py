@@ -274,7 +274,7 @@ async def test_frames_are_passed_on_as_they_are() -> None:
             seen.extend(bytes(each) for each in frames)
             receive(frames)
 
-        client.frames_received = received  # type: ignore[method-assign]
+        client.frames_received = received
         agent.send(frame)
         await client.get()
         assert seen == [frame]

@@ -31,12 +31,13 @@ from accord.errors import (
     UnsupportedVersion,
 )
 from accord.roles.remote import Remote
-from accord.transports.reconnect_settings import ConnectionChange, Reconnect
+from accord.transports.reconnect_settings import ConnectionChange, Reconnect, Waits
 
 __all__ = ("Reconnector",)
 
 log: logging.Logger = logging.getLogger("accord.client.reconnect")
 
+_AT_ONCE = 8  # sessions that are opened at the same time
 _WORKING = ("running", "requires_action")
 
 
@@ -56,6 +57,7 @@ class Reconnector:
         self._gate = adapter.remote.connection = ConnectionGate(adapter.remote.connection)
         self._handlers = handlers
         self._connect = connect
+        self._waits = Waits(settings, asyncio.get_running_loop().time)
         self._timeout_s = timeout_s  # for `initialize`, and for opening the sessions
 
     async def run(self) -> None:
@@ -83,6 +85,7 @@ class Reconnector:
     async def _reconnect(self, loss: TransportError) -> TransportError:
         """Establish the connection again; return how it was lost then."""
         self._gate.shut()
+        self._waits.lost()
         # Sessions that are opened from now on use the next connection.
         sessions = {
             session_id: self._handlers.event_streams[session_id]
@@ -91,7 +94,7 @@ class Reconnector:
         await self._handlers.aclose()
         last: Exception = loss
         for attempt in range(1, self._settings.attempts + 1):
-            wait_s = self._settings.wait_before(attempt)
+            wait_s = self._waits.next()
             self._report(
                 ConnectionChange(state="reconnecting", error=last, attempt=attempt, wait_s=wait_s)
             )
@@ -100,6 +103,7 @@ class Reconnector:
                 async with self._connect() as remote:
                     async with asyncio.timeout(self._timeout_s):
                         await self._continue(sessions, remote, loss)
+                    self._waits.connected()
                     self._report(ConnectionChange(state="connected", attempt=attempt))
                     return await _loss_of(remote.connection)
             except UnsupportedVersion as error:
@@ -121,20 +125,33 @@ class Reconnector:
             stream.move(connection.flow.backlogs)
         self._gate.interrupted.clear()
         adapter = self._adapter.on(remote)
-        for session_id, stream in list(sessions.items()):
-            if handlers.event_streams.get(session_id) is not stream:
-                del sessions[session_id]  # closed, or loaded again
-                continue
-            try:
-                await self._open_again(stream, adapter, loss)
-            except (RequestError, ProtocolError) as error:
-                log.warning("! a session could not be continued: %s", error)
-                lost = ConnectionLost(f"{loss}; the session could not be opened again: {error}")
-                stream.end(lost)
-                handlers.drop_session(session_id)
-                del sessions[session_id]
+        free = asyncio.Semaphore(_AT_ONCE)
+
+        async def continue_session(session_id: str, stream: SessionEventStream) -> None:
+            async with free:
+                if handlers.event_streams.get(session_id) is not stream:
+                    del sessions[session_id]  # closed, or loaded again
+                    return
+                try:
+                    await self._open_again(stream, adapter, loss)
+                except (RequestError, ProtocolError) as error:
+                    del sessions[session_id]
+                    self._give_up(stream, loss, error)
+
+        opening = [continue_session(*each) for each in sessions.items()]
+        for failed in await asyncio.gather(*opening, return_exceptions=True):
+            if failed is not None:
+                raise failed
         self._adapter.remote.adopt(remote)
         self._gate.open(connection)
+
+    def _give_up(
+        self, stream: SessionEventStream, loss: TransportError, error: AccordError
+    ) -> None:
+        """End a session that the agent does not open again."""
+        log.warning("! a session could not be continued: %s", error)
+        stream.end(ConnectionLost(f"{loss}; the session could not be opened again: {error}"))
+        self._handlers.drop_session(stream.session_id)
 
     async def _open_again(
         self, stream: SessionEventStream, adapter: AgentAdapter, loss: TransportError

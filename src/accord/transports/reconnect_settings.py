@@ -8,7 +8,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ("ConnectionChange", "Reconnect")
+__all__ = ("ConnectionChange", "Reconnect", "Waits")
+
+STABLE_S = 1.0  # a connection that was lost earlier does not make the waits short again
 
 
 class ConnectionChange(Struct, frozen=True, kw_only=True):
@@ -41,3 +43,30 @@ class Reconnect(Struct, frozen=True, kw_only=True):
         """Return how long to wait before an attempt, in seconds; the first one is 1."""
         longest = min(self.wait_s * 2.0 ** min(attempt - 1, 32), self.max_wait_s)
         return longest * random.uniform(0.5, 1.0)  # spreads the clients of a server
+
+
+class Waits:
+    """The waits of one client. They start again once a connection has lasted for a while.
+
+    Otherwise a server that fails after each connection would be asked without a pause.
+    """
+
+    def __init__(self, settings: Reconnect, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._count = 0
+        self._since = clock()
+
+    def connected(self) -> None:
+        """Note that a connection was established."""
+        self._since = self._clock()
+
+    def lost(self) -> None:
+        """Note that it was lost."""
+        if self._clock() - self._since >= STABLE_S:
+            self._count = 0
+
+    def next(self) -> float:
+        """Return how long to wait before the next attempt, in seconds."""
+        self._count += 1
+        return self._settings.wait_before(self._count)

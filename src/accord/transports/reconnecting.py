@@ -42,7 +42,7 @@ from accord.transports.reconnect_messages import (
     request_frame,
     with_id,
 )
-from accord.transports.reconnect_settings import ConnectionChange, Reconnect
+from accord.transports.reconnect_settings import ConnectionChange, Reconnect, Waits
 
 __all__ = ("ReconnectingTransport",)
 
@@ -101,6 +101,7 @@ class ReconnectingTransport(Transport):
 
     async def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
+        self._waits = Waits(self._settings, asyncio.get_running_loop().time)
         self._current = await self._next_connection()
 
     async def _next_connection(self) -> _Connection:
@@ -244,6 +245,7 @@ class ReconnectingTransport(Transport):
             self._receiver.eof_received(loss)
             return
         self._current = None
+        self._waits.lost()
         why = f"{loss}; the request was not sent again"
         failed = [error_frame(each, why, {"kind": "connection"}) for each in self._requests]
         failed += map(cancel_frame, self._asked)
@@ -268,7 +270,7 @@ class ReconnectingTransport(Transport):
         """Connect again; return the error if all attempts fail."""
         last: Exception = loss
         for attempt in range(1, self._settings.attempts + 1):
-            wait_s = self._settings.wait_before(attempt)
+            wait_s = self._waits.next()
             self._report("reconnecting", last, attempt, wait_s)
             await asyncio.sleep(wait_s)
             connection: _Connection | None = None
@@ -278,6 +280,7 @@ class ReconnectingTransport(Transport):
             except (TransportError, TimeoutError) as error:
                 last = error
             else:
+                self._waits.connected()
                 self._report("connected", None, attempt, 0.0)
                 return None
             finally:
