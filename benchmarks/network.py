@@ -15,6 +15,7 @@ ROUNDTRIPS = 1_000
 IDLE = 5_000
 CLIENTS, CHUNKS_PER_CLIENT = 1_000, 100
 
+HTTP2 = {"BENCH_HTTP2": "1"}
 PEERS = ("accord", "accord-api", "official", "typescript")
 STREAM_COLUMNS = (
     Column("per_s", "updates/s"),
@@ -24,7 +25,7 @@ STREAM_COLUMNS = (
     Column("agent_peak_mb", "server peak MB"),
 )
 ROUNDTRIP_COLUMNS = (
-    Column("to_agent_p50", "client → agent p50 µs"),
+    Column("to_agent_p50", "client → agent, p50 µs"),
     Column("to_agent_p99", "p99 µs"),
     Column("to_client_p50", "agent → client, 1 KB, p50 µs"),
     Column("to_client_p99", "p99 µs"),
@@ -35,7 +36,7 @@ def stream(peer: Peer, scheme: str) -> Numbers:
     peer = on_network(peer)
     with Server(peer) as server:
         params = {"n": CHUNKS, "warm": WARM_CHUNKS}
-        return run_client(peer, "stream", params, agent=server.agent(scheme))
+        return run_client(peer, "stream", params, agent=server.agent(scheme), extra=HTTP2)
 
 
 def stream_stdio(peer: Peer) -> Numbers:
@@ -47,7 +48,7 @@ def stream_stdio(peer: Peer) -> Numbers:
 
 
 def _roundtrip(peer: Peer, agent: tuple[str, ...]) -> Numbers:
-    result = run_client(peer, "roundtrip", {"n": ROUNDTRIPS}, agent=agent)
+    result = run_client(peer, "roundtrip", {"n": ROUNDTRIPS, "by": "prompt"}, agent=agent)
     to_agent, to_client = result["to_agent"], result["to_client"]
     return {
         "to_agent_p50": to_agent["p50_us"],
@@ -99,19 +100,21 @@ def clients(peer: Peer) -> Numbers:
 
 
 def _by_scheme() -> Iterator[Experiment]:
-    names = {"ws": "WebSocket", "http": "streamable HTTP, HTTP/2 (TypeScript: 1.1)"}
-    for scheme, name in names.items():
+    for scheme, name, version in (
+        ("ws", "WebSocket", "WebSocket"),
+        ("http", "streamable HTTP/1.1", "streamable HTTP/2 (TypeScript: 1.1)"),
+    ):
         common = {"rounds": 3, "quick_rounds": 1, "only": PEERS}
         yield Experiment(
             f"remote-stream-{scheme}",
-            f"Streaming {CHUNKS:,} message chunks in one turn over {name}",
+            f"Streaming {CHUNKS:,} message chunks in one turn over {version}",
             columns=STREAM_COLUMNS,
             measure=partial(stream, scheme=scheme),
             **common,
         )
         yield Experiment(
             f"remote-roundtrip-{scheme}",
-            f"Round trip over {name}, {ROUNDTRIPS:,} one after another",
+            f"Round trip over {name}, {ROUNDTRIPS:,} one after another: a prompt, a file read",
             columns=ROUNDTRIP_COLUMNS,
             measure=partial(roundtrip, scheme=scheme),
             **common,

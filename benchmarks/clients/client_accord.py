@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from harness import TERMINAL_TEXT, Bench, is_url, main
+from harness import TERMINAL_TEXT, Bench, is_url, main, uses_http2
 from workload import file_text
 
 from accord import v1
@@ -75,7 +75,9 @@ class AccordBench(Bench):
     async def start(self, argv: list[str]) -> None:
         self.stack = contextlib.AsyncExitStack()
         transport = (
-            transport_for_url(argv[0], RemoteOptions(h2c=True)) if is_url(argv) else process(*argv)
+            transport_for_url(argv[0], RemoteOptions(h2c=uses_http2()))
+            if is_url(argv)
+            else process(*argv)
         )
         self.agent = await self.stack.enter_async_context(connect(transport, Screen(self)))
 

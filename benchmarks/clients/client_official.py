@@ -21,12 +21,12 @@ from acp.schema import (
     WaitForTerminalExitResponse,
     WriteTextFileResponse,
 )
-from harness import TERMINAL_TEXT, Bench, is_url, main
+from harness import TERMINAL_TEXT, Bench, is_url, main, uses_http2
 from workload import file_text
 
 
 async def network_stream(url: str) -> Any:
-    """Connect by WebSocket, or by HTTP/2 without encryption."""
+    """Connect by WebSocket or HTTP."""
     if url.startswith("ws"):
         from acp.ws import create_websocket_stream
 
@@ -34,6 +34,8 @@ async def network_stream(url: str) -> Any:
     import httpx2
     from acp.http import create_http_stream
 
+    if not uses_http2():
+        return create_http_stream(url)
     client = httpx2.AsyncClient(http1=False, http2=True, timeout=httpx2.Timeout(None))
     return create_http_stream(url, client=client)
 

@@ -177,10 +177,11 @@ const experiments = {
     await bench.start(argv);
     const session = await bench.newSession();
     const times = [];
-    for (let i = 0; i < 100; i++) await bench.newSession();
+    const ask = () => (params.by === "prompt" ? bench.do(session, "nothing") : bench.newSession());
+    for (let i = 0; i < 100; i++) await ask();
     for (let i = 0; i < params.n; i++) {
       const start = nowNs();
-      await bench.newSession();
+      await ask();
       times.push(nowNs() - start);
     }
     await bench.do(session, "read", { n: 100, size: 1024 });
