@@ -22,6 +22,8 @@ from remote.servers import served
 from remote.test_tls import Files
 from requirement import requirement
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parent.parent.parent / "docs" / "how-to" / "use-a-proxy.md"
 HOST = "build-7.example"
 LISTENS = {"nginx": "listen 443 ", "haproxy": "bind :443 ", "caddy": f"{HOST} {{"}
