@@ -248,7 +248,7 @@ async def test_first_message_must_be_initialize(message: Any) -> None:
 
 
 @requirement("R-HTTP-24")
-@pytest.mark.parametrize("first", ["notification", "other id", "text", "end", "nothing"])
+@pytest.mark.parametrize("first", ["notification", "other id", "text", "nothing"])
 async def test_agent_that_does_not_answer_initialize(first: str) -> None:
     async with raw_server(initialize_s=0.2) as server:
         peer = server.peer()
@@ -261,8 +261,6 @@ async def test_agent_that_does_not_answer_initialize(first: str) -> None:
                 agent.answer(0, {})  # the id was a string
             case "text":
                 agent.send(b"Welcome!")
-            case "end":
-                agent.ended.set()
             case _:
                 pass
         response = await posting
@@ -272,6 +270,20 @@ async def test_agent_that_does_not_answer_initialize(first: str) -> None:
         assert "Acp-Connection-Id" not in response.headers
         async with asyncio.timeout(20):
             await agent.ended.wait()
+
+
+@requirement("R-HTTP-05")
+async def test_agent_that_ends_during_initialize() -> None:
+    async with raw_server() as server:
+        peer = server.peer()
+        posting = asyncio.ensure_future(peer.post(INITIALIZE))
+        agent = await server.agent()
+        agent.ended.set()  # `serve` returns
+        response = await posting
+        assert response.status_code == 200
+        assert response.json()["error"]["code"] == -32603
+        peer.connection = response.headers["Acp-Connection-Id"]
+        assert (await peer.post(PROMPT, "s")).status_code == 404
 
 
 @requirement("R-HTTP-05", "R-HTTP-23")

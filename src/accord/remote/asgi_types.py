@@ -9,6 +9,7 @@ __all__ = ("UNIX_PEER", "AsgiApp", "Event", "Receive", "Scope", "Send", "headers
 
 # The extension of a scope for a client on a Unix socket: `{"uid": …}` is its checked user.
 UNIX_PEER = "accord.unix_peer"
+_HEADERS = "accord.headers"  # key of a scope: what `headers_of` returns
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Event: TypeAlias = MutableMapping[str, Any]
@@ -18,8 +19,11 @@ AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def headers_of(scope: Scope) -> dict[str, list[str]]:
-    """Return the headers of a request by name in lower case."""
-    headers: dict[str, list[str]] = {}
-    for name, value in scope["headers"]:
-        headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    """Return the headers of a request by name in lower case; they must not be changed."""
+    headers: dict[str, list[str]] | None = scope.get(_HEADERS)
+    if headers is None:
+        headers = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+        scope[_HEADERS] = headers
     return headers
