@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-__all__ = ("TOKEN_VARIABLE", "read_token", "token_file_option")
+__all__ = ("TOKEN_VARIABLE", "read_or_make_token", "read_token", "token_file_option")
 
 TOKEN_VARIABLE = "ACCORD_TOKEN"
 
@@ -24,6 +25,20 @@ def token_file_option(command: F) -> F:
         metavar="FILE",
         help=f"File with the token of the server. Default: the value of {TOKEN_VARIABLE}.",
     )(command)
+
+
+def read_or_make_token(file: Path) -> tuple[str, bool]:
+    """Return the token in a file, and whether it was made: for this user only, with 256 bits."""
+    try:
+        opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return read_token(file) or "", False
+    except OSError as error:
+        raise click.UsageError(f"--token-file: {file} cannot be made: {error}") from None
+    token = secrets.token_urlsafe(32)
+    with os.fdopen(opened, "w", encoding="utf-8") as writing:
+        writing.write(f"{token}\n")
+    return token, True
 
 
 def read_token(file: Path | None) -> str | None:

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from accord.agent.agent import Agent
-from accord.cli.remote_token import TOKEN_VARIABLE, read_token, token_file_option
+from accord.cli.remote_token import TOKEN_VARIABLE, read_or_make_token, read_token
 from accord.remote.access import RemoteRequest
 from accord.remote.access_log import LogFormatter
 from accord.remote.app import RemoteApp
@@ -50,7 +50,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="PATH",
     help="Listen on a Unix socket for your processes only, without a token.",
 )
-@token_file_option
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="File with the token that clients need; it is made if it does not exist. "
+    f"Default: the value of {TOKEN_VARIABLE}.",
+)
 @click.option("--tls-cert", type=_FILE, metavar="FILE", help="Certificate chain, in PEM.")
 @click.option("--tls-key", type=_FILE, metavar="FILE", help="Private key of --tls-cert.")
 @click.option(
@@ -154,9 +160,12 @@ def command(
     except OSError as error:
         raise click.ClickException(f"Cannot use the sockets that were passed: {error}") from None
     only_unix = all(map(is_unix, passed)) if passed else unix is not None
-    token = None if insecure else read_token(token_file)
-    os.environ.pop(TOKEN_VARIABLE, None)  # agents and their commands do not need it
-    made = None
+    token, made, is_new_file = None, None, False
+    if token_file is not None and not insecure:
+        token, is_new_file = read_or_make_token(token_file)
+    elif not insecure:
+        token = read_token(None)
+    os.environ.pop(TOKEN_VARIABLE, None)  # what agents start does not get it
     if token is None and not insecure and not only_unix:
         token = made = secrets.token_urlsafe(32)
     if only_unix and not allow_mcp:
@@ -206,6 +215,8 @@ def command(
             lines.append(f"Serving on ws{secure}://{place} and http{secure}://{place}")
             if tls_cert is None and not is_loopback(address):
                 lines.append("Warning: connections are not encrypted; use --tls-cert, or a proxy")
+        if is_new_file:
+            lines.append(f"A token was made and written to {token_file}")
         if made is not None:
             lines.append(f"Token, for {TOKEN_VARIABLE} or --token-file: {made}")
         if insecure:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from accord.remote.asgi_types import AsgiApp, Receive, Scope, Send
+from accord.remote.asgi_types import AsgiApp, Receive, Scope, Send, path_of
 
 if sys.platform != "win32":
     import resource
@@ -218,7 +218,7 @@ class _Request:
         self._gate = gate
         self._accepted = accepted
         self._is_http2 = scope.get("http_version") == "2"
-        self._is_open_to_all = scope["path"] in ("/health", "/ready")
+        self._is_open_to_all = path_of(scope) in ("/health", "/ready")
         self._receive = receive
         self._send = send
         self._complete = False

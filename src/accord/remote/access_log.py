@@ -10,7 +10,7 @@ import logging
 import time
 from typing import Any
 
-from accord.remote.asgi_types import Receive, Scope, Send
+from accord.remote.asgi_types import Receive, Scope, Send, path_of
 from accord.remote.monitored import MonitoredTransport
 from accord.remote.running_turns import Turn
 from accord.text.excerpt import excerpt, one_line, visible
@@ -81,7 +81,7 @@ class RequestLog:
 
     def done(self) -> None:
         """Log the request; those of load balancers only if something is wrong."""
-        is_usual = self._scope["path"] in _PROBES and self._status == 200
+        is_usual = path_of(self._scope) in _PROBES and self._status == 200
         _log(
             "request",
             level=logging.DEBUG if is_usual else logging.INFO,

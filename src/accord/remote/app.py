@@ -9,7 +9,7 @@ from accord.errors import TransportError
 from accord.remote.access import Access, Principal, Refusal
 from accord.remote.access_log import RequestLog, log_refused_handshake, short_id
 from accord.remote.asgi_socket import handshake_of
-from accord.remote.asgi_types import Receive, Scope, Send, headers_of
+from accord.remote.asgi_types import Receive, Scope, Send, headers_of, path_of
 from accord.remote.connection_limits import ConnectionLimits, OpenConnections
 from accord.remote.http_body import RequestBody
 from accord.remote.http_connection import HttpConnection
@@ -119,14 +119,14 @@ class RemoteApp:
 
     async def _check(self, scope: Scope) -> Principal | Refusal:
         """Return who sends a request, or why it is refused."""
-        if scope["path"] != self._path:
+        if path_of(scope) != self._path:
             return Refusal(404, "There is no agent at this path", kind="path")
         return await self._access.check(scope)
 
     # HTTP.
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"]
+        path = path_of(scope)
         if path == "/health":
             await _respond(send, 200, "ok")
             return

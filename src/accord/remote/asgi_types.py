@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
-__all__ = ("UNIX_PEER", "AsgiApp", "Event", "Receive", "Scope", "Send", "headers_of")
+__all__ = ("UNIX_PEER", "AsgiApp", "Event", "Receive", "Scope", "Send", "headers_of", "path_of")
 
 # The extension of a scope for a client on a Unix socket: `{"uid": …}` is its checked user.
 UNIX_PEER = "accord.unix_peer"
@@ -16,6 +16,14 @@ Event: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Event]]
 Send: TypeAlias = Callable[[Event], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def path_of(scope: Scope) -> str:
+    """Return the path of a request within the application, which may be mounted in another one."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "").rstrip("/")
+    is_below = bool(root) and (path == root or path.startswith(f"{root}/"))
+    return path[len(root) :] if is_below else path
 
 
 def headers_of(scope: Scope) -> dict[str, list[str]]:
