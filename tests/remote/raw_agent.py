@@ -18,6 +18,8 @@ from raw_peer import RawPeer
 from remote.http_peer import LIMIT_S, TOKEN, HttpPeer
 from remote.servers import hypercorn
 
+# Settings of `accord serve`.
+HYPERCORN = {"h2_max_concurrent_streams": 1024, "keep_alive_max_requests": 2**31}
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 0,
@@ -107,7 +109,7 @@ async def raw_server(
         http_limits=HttpLimits(**limits),
     )
     client = httpx2.AsyncClient(http1=not http2, http2=http2, timeout=LIMIT_S)
-    async with hypercorn(app, h2_max_concurrent_streams=1024) as address, client as http:
+    async with hypercorn(app, **HYPERCORN) as address, client as http:
         server = RawServer(address, app, http)
         try:
             yield server
