@@ -83,7 +83,11 @@ def free_port() -> int:
 def test_dockerfile_builds_an_environment_that_serves(tmp_path: Path) -> None:
     """Runs COPY, RUN, HEALTHCHECK and CMD, with other directories and without a registry."""
     lines = block("run-in-a-container.md", "dockerfile").splitlines()
-    places = {"/opt/agent": tmp_path / "opt", "/srv/agent": tmp_path / "srv", "/tmp": tmp_path}
+    places = {
+        "/opt/agent": tmp_path / "opt",
+        "/srv/agent": tmp_path / "srv",
+        "/opt/wheels": tmp_path / "wheels",
+    }
     places["/run/secrets"] = tmp_path / "secrets"
     for place in places.values():
         place.mkdir(exist_ok=True)
