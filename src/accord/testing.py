@@ -438,6 +438,18 @@ class StoreContract:
             assert await _raises(ValueError, store.list(cursor="nonsense"))
             assert await _raises(ValueError, store.list(cursor=""))
 
+    async def test_owner_of_a_session_writes_until_it_releases_it(self) -> None:
+        async with self.empty() as store:
+            await store.create(_session("a"), [b"1"])
+            for number, entries in enumerate(([b"2", b"3"], [b"4"])):
+                owned = await store.own("a", lambda: None)
+                await owned.append(entries)
+                await owned.update(_session("a", updated_at=_time(number)))
+                await owned.release()
+                await owned.release()
+            assert await store.read("a") == [b"1", b"2", b"3", b"4"]
+            assert await store.get("a") == _session("a", updated_at=_time(1))
+
     async def test_sessions_survive_a_close(self) -> None:
         async with self.empty() as store:
             await store.create(_session("a"), [b"1"])

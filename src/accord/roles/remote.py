@@ -63,7 +63,7 @@ class Remote:
 
     def adopt(self, other: Remote) -> None:
         """Take over what another `Remote` of this version knows, apart from its connection."""
-        self.initialized = other.initialized
+        self.initialized: Any = other.initialized
         self.set_capabilities(other._capabilities)
 
     def supports(self, call: str) -> bool:
