@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import accord
 from accord import Agent, Turn
-from remote.http_peer import TOKEN, HttpPeer, http_peer
+from remote.http_peer import LIMIT_S, TOKEN, HttpPeer, http_peer
 from remote.servers import hypercorn
 from requirement import requirement
 
@@ -68,3 +69,28 @@ async def test_turn_with_a_permission_request(http2: bool) -> None:
                 assert await peer.delete() == 202
                 await own.end()
             await common.end()
+
+
+@requirement("R-HTTP-47", "R-HTTP-13")
+async def test_delete_ends_a_running_turn() -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    class Slow(Agent):
+        async def prompt(self, turn: Turn) -> None:
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+    async with client(Slow) as peer:
+        await peer.initialize()
+        async with peer.stream() as common:
+            session = await peer.new_session(common)
+            prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "wait"}]}
+            await peer.request("session/prompt", prompt, session)
+            async with asyncio.timeout(LIMIT_S):
+                await started.wait()
+                assert await peer.delete() == 202
+                await ended.wait()
+                await common.end()

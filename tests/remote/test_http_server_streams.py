@@ -303,6 +303,20 @@ async def test_response_to_load_follows_the_replay(http2: bool) -> None:
             await own.aclose()
 
 
+async def test_response_to_load_is_sent_by_an_agent_that_ends() -> None:
+    async with raw_server() as server:
+        peer, agent = await server.connect()
+        async with peer.stream() as common, peer.stream("s") as own:
+            request = await peer.request("session/load", {"sessionId": "s"}, "s")
+            await received(agent)
+            for _ in range(1000):
+                agent.update("s", BIG)
+            agent.answer(request, {})
+            agent.ended.set()  # `serve` returns
+            await common.response_to(request)
+            await own.until(lambda: len(own.events) == 1000)
+
+
 @requirement("R-HTTP-12")
 async def test_response_to_load_does_not_wait_for_a_reader_that_is_not_there(
     monkeypatch: pytest.MonkeyPatch,

@@ -142,6 +142,8 @@ class HttpConnection(NetworkTransport):
         if self._closed is not None:
             await asyncio.shield(self._closed)
             return
+        for stream in list(self._streams.values()):
+            stream.release_marks()  # adds to another stream
         self._closed = self._loop.create_future()
         self._input.close()
         self._release_waiting()

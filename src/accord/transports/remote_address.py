@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from accord.transports.registry import RemoteOptions
@@ -49,6 +50,7 @@ def login_headers(options: RemoteOptions) -> dict[str, str]:
     return {} if options.token is None else {"Authorization": f"Bearer {options.token}"}
 
 
+@lru_cache(maxsize=128)
 def is_loopback(host: str) -> bool:
     """Return whether a host name or address is that of this machine."""
     if host.lower().rstrip(".") == "localhost":
