@@ -146,6 +146,8 @@ SEAMS = {
     "accord_coder.store": "SQLite, which `initialize` does not need",
     "accord_conformance.agent.scenarios": "the scenarios that need the extra `remote`",
     "accord_conformance.cli": "the command that is called",
+    "accord_conformance.cli.check_client": "the server, which needs the extra `remote`",
+    "accord_conformance.client.scenarios": "the scenarios that need the extra `remote`",
     "accord_conformance.rules.extensions": "the packages that extend the kit",
     "accord_pytest": "the fixtures, which most runs of pytest do not use",
 }

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import json
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import accord
-from accord.transports.registry import transport_for_url
+from accord.script_agent.agent import ScriptAgent
+from remote.quirk_client import CLIENT_PRESETS, QuirkClient
 from remote.quirk_server import SERVER_PRESETS, QuirkServer
+from remote.servers import listener
 from requirement import requirement
 
-
-def schemes() -> list[str]:
-    """Return the schemes that Accord's client knows."""
-    known = ["ws"]
-    try:
-        transport_for_url("http://127.0.0.1:1/acp")
-    except ValueError:
-        return known
-    return [*known, "http"]
+TOKEN = "a token of a test, long enough"
 
 
 async def turn(url: str) -> list[str]:
@@ -43,7 +38,7 @@ async def turn(url: str) -> list[str]:
 
 
 @requirement("R-HTTP-12", "R-HTTP-16", "R-HTTP-25", "R-HTTP-37")
-@pytest.mark.parametrize("scheme", schemes())
+@pytest.mark.parametrize("scheme", ["ws", "http"])
 @pytest.mark.parametrize("preset", SERVER_PRESETS)
 async def test_client_completes_turns_with_every_kind_of_server(preset: str, scheme: str) -> None:
     async with QuirkServer(preset) as server:
@@ -58,3 +53,29 @@ async def test_client_completes_turns_with_every_kind_of_server(preset: str, sch
         # Servers that know no session before it was loaded refuse its header.
         allowed = [("POST", 404, "session/load")] if preset == "rc3" else []
         assert [one for one in refused if one not in allowed] == []
+
+
+@requirement("R-HTTP-34", "R-HTTP-35", "R-HTTP-45")
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+@pytest.mark.parametrize("preset", CLIENT_PRESETS)
+@pytest.mark.parametrize("version", [1, 2])
+async def test_server_completes_turns_with_every_kind_of_client(
+    preset: str, scheme: str, version: int, tmp_path: Path
+) -> None:
+    app = accord.asgi(ScriptAgent(), token=TOKEN)
+    async with listener(app) as address:
+        url = f"{scheme}://{address}/acp"
+        async with QuirkClient(url, preset, token=TOKEN) as client:
+            await client.initialize(version)
+            session = await client.new_session(str(tmp_path))
+            await client.prompt(session, "permission")
+            await client.prompt(session, "echo hello")
+            if version == 1:
+                assert "hello" in json.dumps(client.updates)
+        async with QuirkClient(url, preset, token=TOKEN) as client:
+            await client.initialize(version)
+            if version == 1:
+                await client.load_session(session, str(tmp_path))
+                await client.prompt(session, "echo again")
+                assert "again" in json.dumps(client.updates)
+        assert client.refusals == []

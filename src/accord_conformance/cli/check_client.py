@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
+from accord.cli.remote_token import TOKEN_VARIABLE, read_token, token_file_option
 from accord.text.excerpt import visible
 from accord.transports.stdio import stdio
 from accord_conformance.cli.report_files import check_writable, write_atomically
 from accord_conformance.client.run import ClientRun
-from accord_conformance.client.scenarios import client_scenarios
+from accord_conformance.client.scenarios import client_scenarios, remote_client_scenarios
+from accord_conformance.harness.raw_connection import RawConnection
 from accord_conformance.harness.traces import trace_bytes
 from accord_conformance.reports.formats import report_bytes
 from accord_conformance.reports.run_result import RunResult, verdict
 
 __all__ = ("command",)
 
+_KINDS = ("ws", "http")  # of URLs
 _NOT_WRITTEN = 2
 _HUNG_UP = 129
 _SECONDS = click.FloatRange(0, min_open=True)
@@ -68,6 +73,20 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write the report as HTML.")
 @click.option("--trace", type=_FILE, metavar="FILE", help="Write all frames to a file.")
 @click.option("--strict", is_flag=True, help="Fail on SHOULD rules too.")
+@click.option(
+    "--serve", "serves", is_flag=True, help="Wait for the client on the network, not on stdin."
+)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on, with --serve."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port to listen on, with --serve  [default: a free one]",
+)
+@token_file_option
+@click.option("--insecure", is_flag=True, help="Serve a client without a token, with --serve.")
 def command(
     report: Path,
     spoken: str,
@@ -77,6 +96,11 @@ def command(
     timeout: float,
     trace: Path | None,
     strict: bool,
+    serves: bool,
+    host: str,
+    port: int,
+    token_file: Path | None,
+    insecure: bool,
     **files: Path | None,
 ) -> int:
     """Run an agent that tests the client connected to it.
@@ -86,6 +110,9 @@ def command(
     scenario, and when the client disconnects. `{pid}` in the name of a file is replaced by the
     number of this process: a client may start several.
 
+    With --serve, the client connects by WebSocket or streamable HTTP. The address is printed, and
+    the token, unless --token-file or ACCORD_TOKEN has one. The run ends when the client has gone.
+
     Exit status: 0 passed, 1 a MUST rule or a scenario failed, 2 usage error or a report could not
     be written, 70 error in the kit.
     """
@@ -93,15 +120,24 @@ def command(
     named |= {f"--{name.removesuffix('_file')}": path for name, path in files.items()}
     outputs = {name: _own(path) for name, path in named.items() if path is not None}
     check_writable(outputs)
-    if sys.stdin.isatty():
+    if sys.stdin.isatty() and not serves:
         click.echo("This is an agent: configure the client under test to start it.", err=True)
     errors: dict[str, str] = {}
+    connections: list[RawConnection] = []
+    versions = (1, 2) if spoken == "both" else (int(spoken),)
+    options: dict[str, Any] = {
+        "versions": versions,
+        "answer": answer,
+        "login": login,
+        "answer_s": timeout,
+        "user_timeout_s": patience,
+    }
 
     def written(result: RunResult) -> None:
         result.strict = strict
         for name, path in outputs.items():
             if name == "--trace":
-                data = trace_bytes(run.connection)
+                data = trace_bytes(connections[-1])
             else:
                 data = report_bytes(_format(name), result)
             try:
@@ -123,16 +159,54 @@ def command(
             click.echo(f"accord check client: error in the kit:\n{visible(error)}", err=True)
         return verdict(result).status
 
-    run = ClientRun(
-        stdio(restore=False),
-        client_scenarios(),
-        versions=(1, 2) if spoken == "both" else (int(spoken),),
-        answer=answer,
-        login=login,
-        answer_s=timeout,
-        user_timeout_s=patience,
-        on_result=written,
-    )
+    async def serve_network() -> int:
+        from accord_conformance.client.served_run import ServedRun
+
+        def make_run(end: Any) -> ClientRun:
+            one = ClientRun(
+                end,
+                remote_client_scenarios(),
+                network=end,
+                on_result=lambda _: written(served.result()),
+                **options,
+            )
+            connections.append(one.connection)
+            return one
+
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if sys.platform != "win32":
+                loop.add_signal_handler(number, stop.set)
+        token = None if insecure else read_token(token_file)
+        made = secrets.token_urlsafe(32) if token is None and not insecure else None
+
+        def listening(bound: int) -> None:
+            shown = f"[{host}]" if ":" in host else host
+            lines = [f"Waiting for a client on {kind}://{shown}:{bound}/acp" for kind in _KINDS]
+            if made is not None:
+                lines.append(f"Token, for {TOKEN_VARIABLE} or --token-file: {made}")
+            click.echo("\n".join(lines), err=True)
+
+        served = ServedRun(make_run, host=host, port=port, token=token or made)
+        try:
+            result = await served.run(stop, listening)
+        except OSError as error:
+            raise click.ClickException(f"Cannot listen on {host}:{port}: {error}") from None
+        written(result)
+        for error in result.kit_errors:
+            click.echo(f"accord check client: error in the kit:\n{visible(error)}", err=True)
+        found = verdict(result)
+        click.echo(found.text, err=True)
+        return found.status
+
+    if serves:
+        status = asyncio.run(serve_network())
+        for line in errors.values():
+            click.echo(f"accord check client: {line}", err=True)
+        return _NOT_WRITTEN if errors else status
+    run = ClientRun(stdio(restore=False), client_scenarios(), on_result=written, **options)
+    connections.append(run.connection)
     try:
         status = asyncio.run(serve())
     except asyncio.CancelledError:

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accord.text.lenient_json import is_object
 from accord_conformance.client.opened_session import ActivePrompt, ClientOpenedSession
@@ -18,6 +18,9 @@ from accord_conformance.harness.scenario import NotExercised, Scenario
 from accord_conformance.judges.base import Evidence
 from accord_conformance.traffic.frame import Frame
 from accord_conformance.traffic.message import Request
+
+if TYPE_CHECKING:
+    from accord_conformance.client.network_end import NetworkEnd  # needs the extra `remote`
 
 __all__ = ("ClientContext", "ClientGone", "Json", "describe_outcome")
 
@@ -37,12 +40,15 @@ class ClientContext:
         agent: ScenarioAgent,
         prompted: ActivePrompt,
         user_timeout_s: float,
+        network: NetworkEnd | None = None,
     ) -> None:
         self.scenario = scenario
         self.agent = agent
         self.user_timeout_s = user_timeout_s
         self.user_absent = False  # when a scenario needed the user
         self._prompted = prompted
+        self.network = network
+        self.may_leave = False  # after what the scenario has done
         self._folders: list[Path] = []
         self._tools: list[str] = []
         self._last: tuple[str, str, tuple[Frame, ...]] | None = (

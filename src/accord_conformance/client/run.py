@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
@@ -20,15 +20,19 @@ from accord_conformance.client.prompt_command import PromptCommand, parse_prompt
 from accord_conformance.client.scenario_agent import PAUSE_S, ScenarioAgent
 from accord_conformance.harness.raw_connection import NoResponse, RawConnection
 from accord_conformance.harness.scenario import NotExercised, Scenario
-from accord_conformance.reports.report import Report
+from accord_conformance.reports.report import Report, applies_to
 from accord_conformance.reports.run_result import (
     RunResult,
     ScenarioOutcome,
     ScenarioResult,
     verdict,
 )
-from accord_conformance.traffic.frame import Frame
+from accord_conformance.rules.manifest import requirements
+from accord_conformance.traffic.frame import Frame, Medium
 from accord_conformance.traffic.message import Request
+
+if TYPE_CHECKING:
+    from accord_conformance.client.network_end import NetworkEnd  # needs the extra `remote`
 
 __all__ = ("USER_TIMEOUT_S", "ClientRun")
 
@@ -65,9 +69,12 @@ class ClientRun:
         answer_s: float = 10.0,
         user_timeout_s: float = USER_TIMEOUT_S,
         on_result: Callable[[RunResult], None] = lambda _: None,
+        network: NetworkEnd | None = None,
     ) -> None:
         self.connection = RawConnection(transport, "agent", answer_s=answer_s)
         self.scenarios = scenarios
+        self.network = network
+        self.medium: Medium = "stdio" if network is None else network.rules.report.medium
         self.user_timeout_s = user_timeout_s
         self._report = Report()
         self._scenario_results: list[ScenarioResult] = []
@@ -94,6 +101,8 @@ class ClientRun:
         try:
             await self._serve()
             self._rules.finished(self.connection)
+            if self.network is not None and self.medium == "http":
+                self.network.rules.on_http_end()
             self.connection.observer.finish()
         finally:
             # Even if the run is interrupted.
@@ -161,6 +170,15 @@ class ClientRun:
         report.version = self.connection.observer.state.version
         report.merge(observed)
         report.merge(self._report)
+        if self.network is not None:
+            report.merge(self.network.rules.report)
+            report.medium = self.medium
+            rules = report.rules.items()
+            report.rules = {
+                rule: found
+                for rule, found in rules
+                if applies_to(requirements()[rule], self.medium)
+            }
         report.frames = len(self.connection.observer.state.frames)
         seconds = time.monotonic() - self._began
         return RunResult(
@@ -183,7 +201,11 @@ class ClientRun:
     # Prompts.
 
     async def _on_prompt(self, prompted: ActivePrompt) -> None:
-        mine = [one for one in self.scenarios if self._agent.version in one.versions]
+        mine = [
+            one
+            for one in self.scenarios
+            if self._agent.version in one.versions and self.medium in one.media
+        ]
         wish = parse_prompt_command(prompted.text, mine)
         match wish:
             case PromptCommand(scenarios=()):
@@ -224,8 +246,8 @@ class ClientRun:
     ) -> bool:
         """Run a scenario; return whether to continue with others."""
         patience_s = 0.0 if self._user_absent else self.user_timeout_s
-        context = ClientContext(scenario, self._agent, prompted, patience_s)
-        self._rules.where = self.connection.observer.where = scenario.name
+        context = ClientContext(scenario, self._agent, prompted, patience_s, self.network)
+        self._set_where(scenario.name)
         before = self._failed()
         first = len(self.connection.observer.state.frames)
         began = time.monotonic()
@@ -254,7 +276,9 @@ class ClientRun:
         finally:
             sent = self._sent(first)
             await context.aclose()
-        if ending in ("finished", "not exercised") and not await self._agent.stays_alive():
+        if context.may_leave:
+            left, goes_on = False, await self._agent.stays_alive()
+        elif ending in ("finished", "not exercised") and not await self._agent.stays_alive():
             goes_on, left = False, self.connection.is_closed
             ending = "unfinished" if left else "wrong"
             got = "it disconnected" if left else "it no longer responds"
@@ -264,7 +288,7 @@ class ClientRun:
             )
             context.blame(sent, got)
         left = left and not context.cancelled
-        self._rules.where = self.connection.observer.where = ""
+        self._set_where("")
         self._user_absent |= context.user_absent
         played = ScenarioResult(
             scenario=scenario.name,
@@ -286,6 +310,12 @@ class ClientRun:
             self._agent.say(prompted.session, f"`{scenario.name}` {how}{broken}")
         self._on_result(self.result())
         return not self.connection.is_closed and goes_on
+
+    def _set_where(self, name: str) -> None:
+        """Set the scenario of the findings."""
+        self._rules.where = self.connection.observer.where = name
+        if self.network is not None:
+            self.network.rules.where = name
 
     def _sent(self, first: int) -> tuple[Frame, ...]:
         """Return the sent frames after a number, without probes."""

@@ -105,14 +105,14 @@ class OpenStream:
     `status` is that of the response; only 200 has events.
     """
 
-    def __init__(self, reply: Reply, on_event: Callable[[], None]) -> None:
+    def __init__(self, reply: Reply, on_change: Callable[[], None]) -> None:
         self.reply = reply
         self.events: list[Event] = []
         self.comments: list[bytes] = []
         self.began = time.monotonic()
         self.is_over = False
         self.is_orderly = False
-        self._on_event = on_event
+        self.on_change = on_change
         self._rest = b""
         self.task: asyncio.Task[None] | None = None
         self.writer: asyncio.StreamWriter | None = None  # which closes when nothing refers to it
@@ -133,7 +133,7 @@ class OpenStream:
                 continue
             block, _, self._rest = self._rest.partition(b"\n\n")
             self._event(block, record)
-        self._on_event()
+        self.on_change()
 
     def _event(self, block: bytes, record: Callable[[bytes], Frame]) -> None:
         lines = [line for line in block.split(b"\n") if line and not line.startswith(b":")]
@@ -150,7 +150,7 @@ class OpenStream:
     def ended(self, *, orderly: bool) -> None:
         """The response has ended."""
         self.is_over, self.is_orderly = True, orderly
-        self._on_event()
+        self.on_change()
 
     async def aclose(self) -> None:
         """Close the connection of the stream."""

@@ -24,7 +24,7 @@ from accord_conformance.client.scenarios import (
 from accord_conformance.harness.scenario import Scenario
 from accord_conformance.rules.extensions import load_extensions
 
-__all__ = ("add_client_scenarios", "client_scenarios")
+__all__ = ("add_client_scenarios", "client_scenarios", "remote_client_scenarios")
 
 _scenarios: list[Scenario[ClientContext]] = [
     *malformed.SCENARIOS,
@@ -48,6 +48,13 @@ def client_scenarios() -> tuple[Scenario[ClientContext], ...]:
     """Return the scenarios for clients, those of extensions last."""
     load_extensions()
     return tuple(_scenarios)
+
+
+def remote_client_scenarios() -> tuple[Scenario[ClientContext], ...]:
+    """Return the scenarios for clients that connect by HTTP or WebSocket."""
+    from accord_conformance.client.scenarios import network  # needs the extra `remote`
+
+    return (*network.SCENARIOS, *client_scenarios(), *network.LAST_SCENARIOS)
 
 
 def add_client_scenarios(scenarios: Iterable[Scenario[ClientContext]]) -> None:

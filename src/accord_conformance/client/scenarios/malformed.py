@@ -89,7 +89,7 @@ async def _answers(context: ClientContext) -> None:
             )
 
 
-@scenario("malformed/lines", "R-STDIO-11")
+@scenario("malformed/lines", "R-STDIO-11", media=("stdio",))
 async def _lines(context: ClientContext) -> None:
     """Sends blank lines, a carriage return, and bytes that are not UTF-8."""
     note = msgspec.json.encode({"jsonrpc": "2.0", "method": "_accord/unheard"})
@@ -101,7 +101,8 @@ async def _lines(context: ClientContext) -> None:
     await context.expect_alive("R-STDIO-11", "a line that is not UTF-8", *sent)
 
 
-@scenario("malformed/frames")
+# Readers of events skip what is not a message (R-HTTP-28).
+@scenario("malformed/frames", media=("stdio", "websocket"))
 async def _broken(context: ClientContext) -> None:
     """Sends a line that is not JSON, one that is not a message, and an array."""
     context.send(b'{"jsonrpc":"2.0","id":')
