@@ -133,6 +133,8 @@ SEAMS = {
     "accord.remote.observers": "OpenTelemetry, if it is installed",
     "accord.script_agent.agent": "the commands, which `initialize` does not need",
     "accord.transports.cookies": "the dates of cookies that expire: they are rare",
+    "accord.transports.http_client": "`httpx2`, for a proxy",
+    "accord.transports.http_exchange": "`h2`, for a server with HTTP/2",
     "accord.transports.registry": "the transport for a URL",
     "accord.types.git_patch": "`difflib`, for text that has changed",
     "accord.v1": "the roles: the types need no event loop",

@@ -148,7 +148,7 @@ class Http2(Codec):
         if isinstance(event, DataReceived):
             if (stream := self._streams.get(event.stream_id or 0)) is not None:
                 stream.body.add(event.data or b"", event.flow_controlled_length)
-            else:  # nobody takes it any more
+            else:  # it is not wanted any more
                 size = event.flow_controlled_length or 0
                 self._http.acknowledge_received_data(size, event.stream_id or 0)
         elif isinstance(event, ResponseReceived):

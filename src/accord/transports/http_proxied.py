@@ -11,7 +11,7 @@ import httpx2
 from accord.transports.http_codec import Headers
 from accord.transports.http_exchange import CannotConnect
 
-__all__ = ("ProxiedConnections",)
+__all__ = ("ProxiedConnections", "ProxiedResponse")
 
 CONNECT_S = 10.0
 # Of one connection: with a third request on HTTP/2, httpcore2 2.16 can leave a response unread

@@ -40,7 +40,7 @@ class RemoteOptions(Struct, frozen=True, kw_only=True):
 
 UrlOpener: TypeAlias = Callable[[str, RemoteOptions], TransportFactory]
 
-_EXTRA = {"websockets", "httpx2", "h2"}  # what the extra `remote` installs
+_EXTRA = {"websockets", "h11", "h2", "httpx2"}  # what the extra `remote` installs
 _URL = re.compile(r"(unix(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://))")
 # By scheme: a function, or where to import it from, as "package.module:function".
 _openers: dict[str, UrlOpener | str] = {
