@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -11,9 +11,13 @@ from websockets.asyncio.connection import Connection
 from websockets.frames import Frame as WsFrame
 from websockets.frames import Opcode
 from websockets.protocol import CLIENT, CLOSED, CONNECTING, OPEN
-from websockets.utils import apply_mask
 
 from accord.transports.base import HIGH_BYTES, LOW_BYTES, Frame
+
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # the library was built without it
+    from websockets.utils import apply_mask
 
 __all__ = ("FrameConnection", "Listener")
 
@@ -63,7 +67,7 @@ class FrameConnection(Connection):
         transport = self.transport
         if self.protocol.state is not OPEN or transport.is_closing():
             return
-        masks = b"" if self._is_masked else secrets.token_bytes(4 * len(frames))
+        masks = b"" if self._is_masked else os.urandom(4 * len(frames))
         parts: list[Frame] = []
         for index, payload in enumerate(frames):
             size = len(payload)
