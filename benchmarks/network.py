@@ -100,11 +100,11 @@ def clients(peer: Peer) -> Numbers:
 
 
 def _by_scheme() -> Iterator[Experiment]:
-    for scheme, name, version in (
-        ("ws", "WebSocket", "WebSocket"),
-        ("http", "streamable HTTP/1.1", "streamable HTTP/2 (TypeScript: 1.1)"),
+    for scheme, name, version, rounds in (
+        ("ws", "WebSocket", "WebSocket", 3),
+        ("http", "streamable HTTP/1.1", "streamable HTTP/2 (TypeScript: 1.1)", 2),
     ):
-        common = {"rounds": 3, "quick_rounds": 1, "only": PEERS}
+        common = {"rounds": rounds, "quick_rounds": 1, "only": PEERS}
         yield Experiment(
             f"remote-stream-{scheme}",
             f"Streaming {CHUNKS:,} message chunks in one turn over {version}",
@@ -126,7 +126,7 @@ NETWORK_EXPERIMENTS = (
     Experiment(
         "remote-stdio",
         f"Streaming {CHUNKS:,} chunks over WebSocket alongside pipes",
-        rounds=3,
+        rounds=2,
         quick_rounds=1,
         columns=(
             Column("ratio", "to pipes"),
@@ -154,7 +154,7 @@ NETWORK_EXPERIMENTS = (
         "remote-clients",
         f"{CLIENTS:,} WebSocket clients of one process, one session each, "
         f"× {CHUNKS_PER_CLIENT} chunks at once",
-        rounds=2,
+        rounds=1,
         quick_rounds=1,
         columns=(
             STREAM_COLUMNS[0],

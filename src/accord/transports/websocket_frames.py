@@ -189,7 +189,8 @@ class FrameConnection(Connection):
         is_masked = self._is_masked
         messages: list[bytes] = []
         at, end = 0, len(data)
-        while end - at >= 2 and not self.has_ended:
+        ended = self.has_ended
+        while end - at >= 2 and not ended:
             size = data[at + 1] & 127
             start = at + 2
             if size > 125:
@@ -221,11 +222,11 @@ class FrameConnection(Connection):
                 self._deliver(messages)
                 messages = []
             self.pass_to_library(bytes(data[at:stop]))
+            ended = self.has_ended
             at = min(stop, end)
         if messages:
             self._deliver(messages)
-        if self.has_ended:
-            self._data = bytearray()
+        if ended:
             self._end()
             return end
         return at
