@@ -184,6 +184,33 @@ async def test_client_that_is_refused_does_not_keep_its_socket() -> None:
             assert status_of(await http(address, request.encode())) == status
 
 
+async def test_client_that_leaves_an_idle_connection_frees_it() -> None:
+    """The server waits 75 seconds for the next request, unless the client has gone."""
+    body = (
+        '{"jsonrpc":"2.0","id":1,"method":"initialize",'
+        '"params":{"protocolVersion":1,"clientCapabilities":{}}}'
+    )
+    head = (
+        "POST /acp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"{LOGIN}Content-Length: {len(body)}\r\n\r\n"
+    )
+    async with serving(limits=SocketLimits(per_address=1)) as address:
+        for _ in range(3):
+            async with asyncio.timeout(20):
+                while not await initializes(address, (head + body).encode()):
+                    pass
+
+
+async def initializes(address: str, request: bytes) -> bool:
+    """Send a request and leave; return whether it was answered."""
+    async with connected(address) as (reader, writer):
+        try:
+            writer.write(request)
+            return (await reader.readline()).split()[1:2] == [b"200"]
+        except ConnectionError:
+            return False
+
+
 # HTTP/2.
 
 

@@ -13,6 +13,7 @@ import pytest
 import accord
 from accord.remote.mcp_policy import McpPolicy
 from remote.attackers import Recording, raw, serving
+from remote.http_peer import http_peer
 from requirement import requirement
 
 # Answers each line that is JSON with the methods of all lines so far.
@@ -241,6 +242,30 @@ async def test_message_with_line_ends_is_one_message_for_a_process(
         pretty = f'{{"jsonrpc":"2.0",{end}"id":9,"method":"pretty"}}'
         await client.send(pretty)
         assert (await client.response(9))["result"] == ["initialize", "pretty"]
+
+
+@requirement("R-SEC-09")
+async def test_refusal_reaches_clients_of_streamable_http() -> None:
+    agent = Recording()
+    async with serving(agent, allow_mcp=()) as address, http_peer(address) as peer:
+        await peer.initialize()
+        async with peer.stream() as common:
+            refused = await peer.request("session/new", {"cwd": "/", "mcpServers": [STDIO]})
+            assert (await common.response_to(refused))["error"]["code"] == -32602
+            served = await peer.request("session/new", {"cwd": "/", "mcpServers": []})
+            assert "result" in await common.response_to(served)
+            assert await peer.delete() == 202
+    assert not agent.servers
+
+
+@requirement("R-SEC-09")
+async def test_number_of_servers_is_limited() -> None:
+    many = [entry(PUBLIC) | {"name": f"{number}"} for number in range(101)]
+    async with serving(Recording, allow_mcp=()) as address:
+        assert "result" in await new_session(address, *many[:100])
+        assert (await new_session(address, *many))["error"]["code"] == -32602
+        long = await new_session(address, entry(PUBLIC + "a" * 1_000_000 + "\n"))
+        assert long["error"]["code"] == -32602
 
 
 async def test_messages_keep_their_order_while_one_is_checked() -> None:

@@ -23,6 +23,8 @@ __all__ = ("McpGuard", "McpPolicy")
 
 RESOLVE_S = 5.0  # for the addresses of a host name
 _RESOLVING = 4  # names at a time: a lookup cannot be cancelled and keeps a thread
+_MAX_SERVERS = 100  # in one message
+_MAX_URL = 8192  # characters
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 # What all programs read alike: other forms name one host to one program, and another to the next.
 _PLAIN_URL = re.compile(
@@ -82,7 +84,9 @@ class McpGuard(FrameGuard):
     async def refusal(self, message: dict[str, Any]) -> RequestError | None:
         if not any(key.casefold() == "method" for key in message):
             return None  # a response
-        for name, entry in _entries(message):
+        for number, (name, entry) in enumerate(_entries(message)):
+            if number == _MAX_SERVERS:
+                return InvalidParams(f"More than {_MAX_SERVERS} MCP servers are not allowed")
             if (why := await self._objection(entry)) is not None:
                 text = f"The MCP server {one_line(name, 100)!r} is not allowed: {why}"
                 return InvalidParams(text, data={"mcpServer": one_line(name, 100)})
@@ -102,7 +106,8 @@ class McpGuard(FrameGuard):
         return None
 
     async def _objection_to_url(self, url: Any) -> str | None:
-        found = None if not isinstance(url, str) else _PLAIN_URL.fullmatch(url)
+        is_text = isinstance(url, str) and len(url) <= _MAX_URL
+        found = _PLAIN_URL.fullmatch(url) if is_text else None
         if found is None:
             return "its URL is not a plain http or https address"
         scheme, host, port = found["scheme"].lower(), found["host"], found["port"]
