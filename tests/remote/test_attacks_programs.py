@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
 
 from remote.test_commands import ACCORD, ask, serving
+from remote.test_operation_unix import serving as passing
 from requirement import requirement
 
 pytestmark = pytest.mark.slow
@@ -273,3 +275,42 @@ def test_other_addresses_need_a_login(tmp_path: Path) -> None:
         process.terminate()
         assert process.stderr is not None
         assert "not encrypted" in process.stderr.read()
+
+
+PLAIN_AGENT = """
+from accord import Agent, Turn
+
+class Gardener(Agent):
+    mcp_transports = frozenset({"stdio"})
+
+    async def prompt(self, turn: Turn) -> None:
+        await turn.say("hello")
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="passes file descriptors")
+@requirement("R-SEC-09")
+@pytest.mark.parametrize(("bind", "code"), [("0.0.0.0", -32602), ("127.0.0.1", None)])
+def test_address_of_a_passed_socket_decides_about_mcp_servers(
+    tmp_path: Path, bind: str, code: int | None
+) -> None:
+    (tmp_path / "gardener.py").write_text(PLAIN_AGENT)
+    with socket.create_server((bind, 0)) as tcp, passing(tmp_path, fds=(tcp.fileno(),)) as found:
+        process = found[1]
+        assert process.stderr is not None
+        while not (line := process.stderr.readline()).startswith("Token"):
+            pass
+        login = {"Authorization": f"Bearer {line.rpartition(' ')[2].strip()}"}
+        url = f"ws://127.0.0.1:{tcp.getsockname()[1]}/acp"
+        server = {"name": "shell", "command": "/bin/sh", "args": [], "env": []}
+        with connect(url, additional_headers=login) as client:
+            for number, (method, params) in enumerate(
+                (
+                    ("initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
+                    ("session/new", {"cwd": "/", "mcpServers": [server]}),
+                )
+            ):
+                message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+                client.send(json.dumps(message))
+                answer = json.loads(client.recv(20))
+        assert answer.get("error", {}).get("code") == code

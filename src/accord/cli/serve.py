@@ -159,6 +159,8 @@ def command(
         passed = passed_sockets()
     except OSError as error:
         raise click.ClickException(f"Cannot use the sockets that were passed: {error}") from None
+    # A name or an address that others can use: the default of --allow-mcp depends on it.
+    bound = [address_of(opened)[0] for opened in passed if not is_unix(opened)] or [host]
     only_unix = all(map(is_unix, passed)) if passed else unix is not None
     token, made, is_new_file = None, None, False
     if token_file is not None and not insecure:
@@ -175,7 +177,7 @@ def command(
             _agent(agent),
             token=token,
             authenticate=_refuse if token is None and not insecure else None,
-            hosts=(*hosts, host),
+            hosts=(*hosts, *bound),
             origins=origins,
             insecure=insecure,
             path=path,
