@@ -63,6 +63,7 @@ class Server:
         self._previous: int | None = None
         self._connected = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
+        self._logged = ""  # why it is not connected
 
     async def number(self) -> int:
         """Return the number of this server; raise `StoreUnavailable` if it cannot connect."""
@@ -101,10 +102,12 @@ class Server:
         while True:
             try:
                 await self._keep_connection()
-            except LOST as exc:
-                log.warning("! this server has lost its connection to the database: %s", exc)
-            except Exception:
-                log.exception("! this server cannot keep its connection to the database")
+            except Exception as exc:
+                # Not for each attempt.
+                if (reason := repr(exc)) != self._logged:
+                    self._logged = reason
+                    shown = None if isinstance(exc, LOST) else exc
+                    log.warning("! no connection to the database: %s", reason, exc_info=shown)
             await asyncio.sleep(_PAUSE_S)
 
     async def _keep_connection(self) -> None:
@@ -120,6 +123,7 @@ class Server:
             await self._renewed(connection, number, self._previous)
             self._previous = self._number = number
             self._connected.set()
+            self._logged = ""
             await connection.execute(_FORGET, None, _FORGET_S)
             while not lost.is_set():
                 try:

@@ -46,6 +46,9 @@ class PostgresStore(SessionStore):
         append = append_id()
 
         async def work(connection: Any) -> None:
+            if not entries:
+                await _insert(connection, session, append, 0)
+                return
             async with connection.transaction():
                 if not await _insert(connection, session, append, len(entries)):
                     return  # by an attempt whose connection was lost
