@@ -19,8 +19,9 @@ from websockets.exceptions import InvalidStatus
 
 import accord
 from accord import Agent, Turn
-from accord.errors import ConnectionLost, RequestError
+from accord.errors import ConnectionClosed, ConnectionLost, RequestError, TransportError
 from accord.remote.app import RemoteApp
+from accord.remote.connection_limits import ConnectionLimits
 from accord.version import ProtocolVersion
 from remote.servers import hypercorn
 
@@ -68,13 +69,15 @@ async def serving(agent: Any) -> AsyncGenerator[tuple[RemoteApp, str], None]:
 
 
 @pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("scheme", ["ws", "http"])
 async def test_running_turn_finishes_and_the_client_is_disconnected_after_it(
+    scheme: str,
     version: ProtocolVersion,
 ) -> None:
     agent = Waiting()
     async with (
         serving(agent) as (app, url),
-        accord.connect(url, token=TOKEN, versions=(version,)) as client,
+        accord.connect(_by(scheme, url), token=TOKEN, versions=(version,)) as client,
     ):
         session = await client.new_session("/")
         async with session.prompt("wait") as turn:
@@ -87,7 +90,8 @@ async def test_running_turn_finishes_and_the_client_is_disconnected_after_it(
         assert turn.text == "finished"
         async with asyncio.timeout(10):  # not the 30 seconds
             await draining
-        with pytest.raises(ConnectionLost, match="1001, the server is going away"):
+        expected = "1001, the server is going away" if scheme == "ws" else None
+        with pytest.raises((ConnectionLost, ConnectionClosed), match=expected):
             await client.new_session("/")
 
 
@@ -112,9 +116,13 @@ async def test_client_without_a_running_turn_is_disconnected_at_once() -> None:
         await draining
 
 
-async def test_new_turn_is_refused_while_another_finishes() -> None:
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+async def test_new_turn_is_refused_while_another_finishes(scheme: str) -> None:
     agent = Waiting()
-    async with serving(agent) as (app, url), accord.connect(url, token=TOKEN) as client:
+    async with (
+        serving(agent) as (app, url),
+        accord.connect(_by(scheme, url), token=TOKEN) as client,
+    ):
         first = await client.new_session("/")
         second = await client.new_session("/")
         async with first.prompt("wait") as turn:
@@ -145,6 +153,9 @@ async def test_new_connection_is_refused_and_the_server_is_not_ready() -> None:
             with pytest.raises(InvalidStatus) as refused:
                 await ws_connect(f"{url}/acp", additional_headers=HEADERS)
             assert refused.value.response.status_code == 503
+            with pytest.raises(TransportError, match="status 503"):
+                async with accord.connect(_by("http", url), token=TOKEN):
+                    pass
             agent.released.set()
             await turn.wait()
         await draining
@@ -160,6 +171,23 @@ async def test_turn_that_does_not_end_is_ended_after_the_bound() -> None:
                 await app.drain(0.05)
             with pytest.raises(ConnectionLost, match="going away"):
                 await turn.wait()
+
+
+async def test_full_server_is_not_ready() -> None:
+    limits = ConnectionLimits(connections=1)
+    async with hypercorn(accord.asgi(Waiting, token=TOKEN, limits=limits)) as address:
+        url = f"ws://{address}"
+        assert await _status(url, "/ready") == 200
+        async with accord.connect(url, token=TOKEN):
+            assert await _status(url, "/ready") == 503
+            assert await _status(url, "/health") == 200
+        async with asyncio.timeout(20):
+            while await _status(url, "/ready") != 200:
+                await asyncio.sleep(0.01)
+
+
+def _by(scheme: str, url: str) -> str:
+    return url.replace("ws", scheme, 1)
 
 
 async def _initialize(connection: Any) -> None:

@@ -37,8 +37,7 @@ class Traffic:
 
     def add(self, frames: Sequence[Frame]) -> None:
         self.messages += len(frames)
-        for frame in frames:
-            self.bytes += len(frame)
+        self.bytes += sum(map(len, frames))
 
 
 class Observer(Protocol):
@@ -124,8 +123,7 @@ class MonitoredTransport(Transport):
     def write(self, frames: Sequence[Frame]) -> None:
         self.sent.add(frames)
         if not self._has_ended:  # what the client does not receive has ended no turn
-            for frame in frames:
-                self._running.from_agent(frame)
+            self._running.from_agent(frames)
         self._inner.write(frames)
         self._note_activity()
         if self._stalled_at is None and self._inner.congested:

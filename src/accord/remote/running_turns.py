@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -14,6 +14,7 @@ __all__ = ("RunningTurns", "Turn", "TurnCallback", "prompt_of")
 
 _HEAD_BYTES = 200  # in which an update has its method; other frames are decoded
 _CLOSING = ("session/close", "session/delete")
+_MOST = 10_000  # turns and requests of a connection that are watched at the same time
 
 
 class _Message(Struct):
@@ -91,6 +92,7 @@ class RunningTurns:
         self._started = started
         self._ended = ended
         self.initialized: bool = False
+        self._count = 0  # turns
         self._version = 1
         self._sessions: dict[Any, _Session] = {}
         self._initializing: dict[Any, Any] = {}  # request ids
@@ -119,17 +121,22 @@ class RunningTurns:
                 self._initializing[_key(message.id)] = message.id
         elif self._sessions and (b"/close" in frame or b"/delete" in frame):
             message = _decoded(_message, frame)
-            if message is not None and message.method in _CLOSING:
+            if message is not None and message.method in _CLOSING and len(self._closing) < _MOST:
                 params = _decoded(_params, message.params)
                 if params is not None:
                     self._closing[_key(message.id)] = _key(params.session_id)
 
-    def from_agent(self, frame: Frame) -> None:
-        """Take notice of a frame of the agent."""
-        if frame.find(b'"session/update"', 0, _HEAD_BYTES) >= 0:
-            if self._version == 2 and b'"state_update"' in frame:
+    def from_agent(self, frames: Sequence[Frame]) -> None:
+        """Take notice of frames of the agent."""
+        is_v2 = self._version == 2
+        for frame in frames:
+            if frame.find(b'"session/update"', 0, _HEAD_BYTES) < 0:
+                self._other(frame)
+            elif is_v2 and b'"state_update"' in frame:
                 self._state(frame)
-        elif self._sessions or self._initializing:
+
+    def _other(self, frame: Frame) -> None:
+        if self._sessions or self._initializing:
             message = _decoded(_message, frame)
             if message is None:
                 return
@@ -143,15 +150,22 @@ class RunningTurns:
         """End the turns that are still running: the connection has ended."""
         for session in self._sessions.values():
             for turn in (*session.prompts.values(), *session.accepted):
-                self._ended(turn)
+                self._end(turn)
         self._sessions.clear()
 
     def _prompt(self, request_id: Any, turn: Turn) -> None:
         session = self._sessions.setdefault(_key(turn.session_id), _Session())
         if not session.prompts:
             session.has_ended = False
-        session.prompts[_key(request_id)] = turn
-        self._started(turn)
+        if (key := _key(request_id)) not in session.prompts and self._count < _MOST:
+            session.prompts[key] = turn
+            self._count += 1
+            self._started(turn)
+        self._forget_if_idle(_key(turn.session_id))
+
+    def _end(self, turn: Turn) -> None:
+        self._count -= 1
+        self._ended(turn)
 
     def _response(self, message: _Message) -> None:
         request_id = _key(message.id)
@@ -167,7 +181,7 @@ class RunningTurns:
             if message.error is UNSET and closed in self._sessions:
                 session = self._sessions[closed]
                 session.busy = False
-                self._end(session.accepted, "closed")
+                self._end_accepted(session, "closed")
                 self._forget_if_idle(closed)
             return
         for key, session in self._sessions.items():
@@ -182,13 +196,13 @@ class RunningTurns:
             error = _decoded(_error, message.error)
             code = error.code if error is not None and type(error.code) is int else None
             turn.outcome = f"error {code}" if code is not None else "error"
-            self._ended(turn)
+            self._end(turn)
         elif self._version == 1:
             result = _decoded(_result, message.result)
             turn.outcome = _word(None if result is None else result.stop_reason)
-            self._ended(turn)
+            self._end(turn)
         elif session.has_ended and not session.busy:
-            self._ended(turn)
+            self._end(turn)
         else:
             session.accepted.append(turn)
 
@@ -208,17 +222,17 @@ class RunningTurns:
                     for turn in session.prompts.values():
                         turn.outcome = outcome  # if its response arrives after its end
                 session.busy = False
-                self._end(session.accepted, outcome)
+                self._end_accepted(session, outcome)
                 self._forget_if_idle(key)
         elif update.state in ("running", "requires_action"):
             session = self._sessions.setdefault(key, _Session())
             session.busy = True
 
-    def _end(self, turns: list[Turn], outcome: str) -> None:
-        for turn in turns:
+    def _end_accepted(self, session: _Session, outcome: str) -> None:
+        for turn in session.accepted:
             turn.outcome = outcome
-            self._ended(turn)
-        turns.clear()
+            self._end(turn)
+        session.accepted.clear()
 
     def _forget_if_idle(self, key: Any) -> None:
         session = self._sessions[key]
@@ -249,7 +263,7 @@ def _decoded(decoder: msgspec.json.Decoder[Any], text: Any) -> Any:
 
 def _key(value: Any) -> Any:
     """Return a key for an id: valid ones are numbers and strings, and 1 differs from true."""
-    return value if type(value) in (int, str) else repr(value)
+    return value if type(value) in (int, str) else None
 
 
 def _word(stop_reason: Any) -> str:
