@@ -26,6 +26,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
         "ask_and_watch.py",
         "careful_editor.py",
         "survive_a_restart.py",
+        "ask_over_http.py",
     ],
 )
 def test_example_exits_0(name: str, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from websockets.http11 import Request, Response
 from accord.errors import ConnectionLost, TransportError
 from accord.testing import Recorder
 from accord.transports import websocket as module
+from accord.transports.cookies import CookieStore
 from accord.transports.registry import RemoteOptions
 from accord.transports.websocket import WebSocketTransport, websocket
 from requirement import requirement
@@ -353,3 +354,28 @@ async def test_reader_that_pauses_is_not_taken_for_a_lost_connection() -> None:
         transport.resume_reading()
         await heard.until(lambda: len(heard.frames) == 2)
         assert not heard.ended
+
+
+@requirement("R-HTTP-04", "R-WS-09")
+async def test_cookies_are_sent_with_the_next_handshake_to_the_same_server() -> None:
+    def give(_connection: ServerConnection, _request: Request, response: Response) -> None:
+        response.headers["Set-Cookie"] = "route=a1; Path=/; HttpOnly"
+        response.headers["Set-Cookie"] = "other=b2"
+
+    async with (
+        server(wait, process_response=give) as (url, requests),
+        server(wait) as (elsewhere, others),
+    ):
+        open_one = websocket(url)
+        for _ in range(2):
+            transport = open_one()
+            assert isinstance(transport, WebSocketTransport)
+            await transport.start(Recorder())
+            await transport.aclose()
+        assert [one.headers.get("Cookie") for one in requests] == [None, "route=a1; other=b2"]
+        options = RemoteOptions(cookies=CookieStore())
+        for address in (url, elsewhere, url):
+            async with connected(address, options):
+                pass
+        assert others[0].headers.get("Cookie") is None
+        assert requests[-1].headers["Cookie"] == "route=a1; other=b2"

@@ -111,9 +111,9 @@ async def connect(
 ) -> AsyncGenerator[ConnectedAgent, None]:
     """Connect to an agent in the newest protocol version that both sides support.
 
-    `command` starts the agent. It can also be the URL of a remote agent (`wss://…`), a transport,
-    or a function that returns one. Leaving the block closes the connection and stops the agent's
-    process.
+    `command` starts the agent. It can also be the URL of a remote agent (`wss://…`, `https://…`),
+    a transport, or a function that returns one. Leaving the block closes the connection and stops
+    the agent's process.
 
     `permissions` decides permission requests; a request that no policy decides is rejected.
     `files` ("ro", "rw" or a `TextSource`) and `terminals` let v1 agents use files and commands of
