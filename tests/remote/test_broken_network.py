@@ -18,6 +18,7 @@ import pytest
 import accord
 from accord import Agent, MemoryStore, Reconnect, Turn
 from accord.errors import ConnectionLost, TransportError, TurnInterrupted
+from accord.transports import http_streams
 from accord.transports.registry import RemoteOptions
 from accord.transports.websocket import websocket
 from remote.servers import hypercorn
@@ -292,3 +293,35 @@ async def test_silent_connection_is_noticed_by_the_ping(version: int) -> None:
             async with session.prompt("count") as turn:
                 assert await turn.wait() == "end_turn"
             assert changes.states == ["reconnecting", "connected"]
+
+
+@requirement("R-WS-17")
+@pytest.mark.parametrize("version", [1, 2])
+async def test_silent_event_stream_is_noticed(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Counter()
+    agent.store = MemoryStore()
+    usual = http_streams.SILENCE_S
+    async with (
+        hypercorn(accord.asgi(agent, insecure=True)) as address,
+        tcp_proxy(address) as (proxy, through),
+    ):
+
+        def on_change(change: accord.ConnectionChange) -> None:
+            if change.state == "reconnecting":
+                monkeypatch.setattr(http_streams, "SILENCE_S", usual)
+                proxy.resume()
+
+        settings = Reconnect(wait_s=0.01, on_change=on_change)
+        url = f"http://{through}"
+        monkeypatch.setattr(http_streams, "SILENCE_S", 0.5)
+        async with accord.connect(url, reconnect=settings, versions=only(version)) as client:
+            session = await client.new_session("/")
+            proxy.silence()
+            turn = session.prompt("count")
+            async with turn:
+                with pytest.raises(TurnInterrupted, match="the server is silent"):
+                    await turn.wait()
+            async with session.prompt("count") as turn:
+                assert await turn.wait() == "end_turn"

@@ -7,6 +7,7 @@ transcripts are aligned in order: entities by their ids, other messages by their
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
@@ -36,6 +37,7 @@ from accord.types.content import ContentBlock, text_of
 __all__ = ("Missed", "missed_events")
 
 _FINAL = frozenset({"completed", "failed", "cancelled"})
+_NEAR = 32  # messages that a replayed one is compared with
 _OTHER_FIELDS = frozenset({"id", "meta", "changed"})
 
 
@@ -68,6 +70,17 @@ class _Alignment:
         self._places = {key: place for place, item in enumerate(held) if (key := _key(item))}
         self._replayed_keys = {key for item in replayed if (key := _key(item))}
         self._next = 0  # the first held item that a message without an id can be
+        # The held messages that only their content can identify, by role and by their first text.
+        self._candidates: dict[str, list[int]] = {"agent": [], "thought": [], "user": []}
+        self._by_text: dict[tuple[str, str], list[int]] = {}
+        self._first_texts: dict[int, str] = {}
+        for place, item in enumerate(held):
+            if not isinstance(item, Message) or _key(item) in self._replayed_keys:
+                continue
+            if content := item.content:
+                text = self._first_texts[place] = _first_text(content)
+                self._candidates[item.role].append(place)
+                self._by_text.setdefault((item.role, text), []).append(place)
         self._matched: set[int] = set()
         # The rest of a held message: the replay can divide one message into several.
         self._rest: tuple[Message, tuple[ContentBlock, ...]] | None = None
@@ -128,10 +141,12 @@ class _Alignment:
                 self._rest = None
                 self._tail = list(_appended(message, more))
                 return True
-        for place in range(self._next, len(self._held)):
-            message = self._candidate(place, item.role)
-            if message is None:
+        text = _first_text(content)
+        for place in self._places_to_compare(item.role, text):
+            known = self._first_texts[place]
+            if not (text.startswith(known) or known.startswith(text)):
                 continue
+            message = self._message(place)
             if (more := continuation(message.content, content)) is not None:
                 self._found(place)
                 self._match_rest(message, more)
@@ -140,16 +155,42 @@ class _Alignment:
                 self._found(place)
                 self._rest = (message, more)
                 return True
-            if item.role == "user" and _is_rewritten(message, item):
-                self._found(place)
-                return True
-        return False
+        return item.role == "user" and self._find_rewritten_prompt(item)
+
+    def _find_rewritten_prompt(self, item: Message) -> bool:
+        """Find a prompt that the agent has stored with more or less around it."""
+        prompts = self._candidates["user"]
+        start = bisect_left(prompts, self._next)
+        if start == len(prompts):
+            return False
+        ours = text_of(self._message(prompts[start]).content).strip()
+        theirs = text_of(item.content).strip()
+        if not ours or not theirs or (ours not in theirs and theirs not in ours):
+            return False
+        self._found(prompts[start])
+        return True
+
+    def _places_to_compare(self, role: str, text: str) -> Iterator[int]:
+        """Return where a message can be: near, with the same text, or at the end.
+
+        Comparing it with all messages would take quadratic time.
+        """
+        places = self._candidates[role]
+        start = bisect_left(places, self._next)
+        yield from places[start : start + _NEAR]
+        same = self._by_text.get((role, text), [])
+        yield from same[bisect_left(same, self._next) :][:1]
+        yield from places[max(start + _NEAR, len(places) - _NEAR) :]
+
+    def _message(self, place: int) -> Message:
+        item = self._held[place]
+        assert isinstance(item, Message)
+        return item
 
     def _match_rest(self, message: Message, rest: tuple[ContentBlock, ...]) -> None:
         """Find the rest of a replayed message in the held ones: the replay can merge several."""
         while rest and (place := self._following(message.role)) is not None:
-            following = self._candidate(place, message.role)
-            assert following is not None
+            following = self._message(place)
             if (more := continuation(following.content, rest)) is not None:
                 self._found(place)
                 message, rest = following, more
@@ -163,19 +204,14 @@ class _Alignment:
 
     def _following(self, role: str) -> int | None:
         """Return the place of the next message of a role, before any item that was replayed."""
-        for place in range(self._next, len(self._held)):
-            if self._candidate(place, role) is not None:
-                return place
-            if _key(self._held[place]) in self._replayed_keys:
-                return None
-        return None
-
-    def _candidate(self, place: int, role: str) -> Message | None:
-        """Return the held message at a place if its content can identify it."""
-        item = self._held[place]
-        if not isinstance(item, Message) or item.role != role or not item.content:
+        places = self._candidates[role]
+        start = bisect_left(places, self._next)
+        if start == len(places) or places[start] > self._next + _NEAR:
             return None
-        return None if _key(item) in self._replayed_keys else item
+        between = range(self._next, places[start])
+        if any(_key(self._held[place]) in self._replayed_keys for place in between):
+            return None
+        return places[start]
 
 
 def _key(item: Item) -> tuple[str, str] | None:
@@ -188,10 +224,8 @@ def _is_prompt(item: Item) -> bool:
     return isinstance(item, Message) and item.role == "user"
 
 
-def _is_rewritten(held: Message, replayed: Message) -> bool:
-    """Return whether the agent has stored a prompt with more or less around it."""
-    ours, theirs = text_of(held.content).strip(), text_of(replayed.content).strip()
-    return bool(ours and theirs) and (ours in theirs or theirs in ours)
+def _first_text(content: tuple[ContentBlock, ...]) -> str:
+    return content[0] if isinstance(content[0], str) else ""
 
 
 def _appended(message: Message, content: Sequence[ContentBlock]) -> Iterator[Event]:
