@@ -309,12 +309,12 @@ async def test_response_to_load_is_sent_by_an_agent_that_ends() -> None:
         async with peer.stream() as common, peer.stream("s") as own:
             request = await peer.request("session/load", {"sessionId": "s"}, "s")
             await received(agent)
-            for _ in range(1000):
+            for _ in range(50):
                 agent.update("s", BIG)
             agent.answer(request, {})
             agent.ended.set()  # `serve` returns
             await common.response_to(request)
-            await own.until(lambda: len(own.events) == 1000)
+            await own.until(lambda: len(own.events) == 50)
 
 
 @requirement("R-HTTP-12")
