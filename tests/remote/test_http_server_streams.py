@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from accord.errors import ConnectionLost
+from accord.remote.http_connection import HttpConnection
 from accord.remote.http_reader import events_of
 from remote.http_peer import LIMIT_S, HttpPeer
-from remote.raw_agent import INITIALIZE, RawAgent, raw_server, until
+from remote.raw_agent import INITIALIZE, RawAgent, RawServer, raw_server, until
 from requirement import requirement
 
 BIG = "x" * 10_000
@@ -46,6 +47,11 @@ class Socket:
 def prompt(session: str, request_id: Any = 1) -> dict[str, Any]:
     params = {"sessionId": session, "prompt": []}
     return {"jsonrpc": "2.0", "id": request_id, "method": "session/prompt", "params": params}
+
+
+def connection_of(server: RawServer, peer: HttpPeer) -> HttpConnection:
+    assert peer.connection is not None
+    return server.app._http_server._connections[peer.connection]
 
 
 async def received(agent: RawAgent) -> Any:
@@ -231,7 +237,8 @@ async def test_reader_that_has_stopped_can_be_replaced(
         count = 1000
         for number in range(count):
             agent.update("s", f"{number} {BIG}")
-        await asyncio.sleep(0.3)  # the time of the limit passes, in which nothing is read
+        reader = connection_of(server, peer)._streams["s"].reader
+        await until(lambda: reader is not None and reader.has_stopped())
         if second_reader == "conflict":
             response = await peer.get("s")
             assert response.status_code == 409
@@ -374,7 +381,7 @@ async def test_stream_of_a_session_that_cannot_be_loaded_ends() -> None:
 
 @requirement("R-HTTP-11")
 async def test_stream_of_an_unknown_session_ends_without_a_request() -> None:
-    async with raw_server(provisional_s=0.1) as server:
+    async with raw_server(provisional_s=1.0) as server:
         peer, _ = await server.connect()
         async with peer.stream("bogus") as bogus, peer.stream("s") as own:
             await peer.request("session/load", {"sessionId": "s"}, "s")
@@ -459,17 +466,32 @@ async def test_reader_that_stops_does_not_stop_other_sessions(
 @requirement("R-HTTP-47")
 async def test_connection_that_is_not_used_is_closed() -> None:
     async with raw_server(idle_s=0.2) as server:
+        _, agent = await server.connect()
+        async with asyncio.timeout(LIMIT_S):
+            await agent.ended.wait()
+        assert isinstance(agent.error, ConnectionLost)
+
+
+@requirement("R-HTTP-47")
+async def test_connection_with_a_request_or_a_reader_is_used() -> None:
+    async with raw_server() as server:
         peer, agent = await server.connect()
+        connection = connection_of(server, peer)
+
+        async def closes() -> bool:
+            connection._last_active -= 1000
+            connection._check_idle()
+            await asyncio.sleep(0)
+            return connection.is_over
+
         request = await peer.request("session/prompt", {"sessionId": "s"}, "s")
-        await asyncio.sleep(0.5)
-        assert not agent.ended.is_set()  # a request runs
+        assert not await closes()
         async with peer.stream("s") as own:
             agent.answer(request, {})
             await own.response_to(request)
-            await asyncio.sleep(0.5)
-            assert not agent.ended.is_set()  # there is a reader
-        async with asyncio.timeout(LIMIT_S):
-            await agent.ended.wait()
+            assert not await closes()
+        await until(lambda: connection._streams["s"].reader is None)
+        assert await closes()
         assert (await peer.post(prompt("s"))).status_code == 404
 
 
@@ -498,11 +520,11 @@ async def test_agent_that_ends_ends_the_streams_after_what_it_wrote(http2: bool)
     async with raw_server(http2=http2) as server:
         peer, agent = await server.connect()
         async with peer.stream("s") as own:
-            for number in range(500):
+            for number in range(100):
                 agent.update("s", f"{number} {BIG}")
             agent.ended.set()  # `serve` returns
             await own.end()
-            assert [_number(event) for event in own.events] == list(range(500))
+            assert [_number(event) for event in own.events] == list(range(100))
         assert (await peer.post(prompt("s"))).status_code == 404
 
 
@@ -523,9 +545,9 @@ async def test_agent_that_pauses_holds_posts_and_gets_them_in_order() -> None:
         agent.transport.pause_reading()
         posts = []
         for number in range(5):
-            before = server.app._http_server._connections[peer.connection or ""]._posts
+            connection = connection_of(server, peer)
+            before = connection._posts
             posts.append(asyncio.ensure_future(peer.post(prompt("s", number))))
-            connection = server.app._http_server._connections[peer.connection or ""]
             await until(lambda: connection._posts == before + 1)  # noqa: B023
         assert agent.inbox.empty()
         agent.transport.resume_reading()
