@@ -182,11 +182,11 @@ async def test_idle_connection_is_closed(caplog: pytest.LogCaptureFixture) -> No
 async def test_connection_with_a_running_turn_is_not_idle() -> None:
     agent = Slow()
     async with (
-        serving(agent, limits=ConnectionLimits(idle_s=0.5)) as url,
+        serving(agent, limits=ConnectionLimits(idle_s=1.5)) as url,
         accord.connect(url, token=TOKEN) as client,
     ):
         session = await client.new_session("/")
         async with session.prompt("wait") as turn:
-            asyncio.get_running_loop().call_later(1.2, agent.released.set)
+            asyncio.get_running_loop().call_later(3.2, agent.released.set)
             await turn.wait()
         assert turn.text == "finished"
