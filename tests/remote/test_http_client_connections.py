@@ -46,6 +46,7 @@ class Streams:
     def __init__(self) -> None:
         self.queues: dict[str | None, asyncio.Queue[bytes]] = {}
         self.posts: list[bytes] = []
+        self.answers: dict[bytes, bytes] = {}  # to POSTs, by the message
         self.versions: set[str] = set()
         self.clients: set[Any] = set()
         self.readers = 0
@@ -67,15 +68,11 @@ class Streams:
                 break
         self.posts.append(body)
         kind = [(b"content-type", b"application/json"), (b"acp-connection-id", b"c-1")]
-        first = b'"initialize"' in body
-        await send(
-            {
-                "type": "http.response.start",
-                "status": 200 if first else 202,
-                "headers": kind if first else [],
-            }
-        )
-        await send({"type": "http.response.body", "body": INITIALIZED if first else b""})
+        answer = INITIALIZED if b'"initialize"' in body else self.answers.get(body, b"")
+        is_json = answer.startswith(b"{")
+        head = {"status": 200 if is_json else 202, "headers": kind if is_json else []}
+        await send({"type": "http.response.start", **head})
+        await send({"type": "http.response.body", "body": answer})
 
     async def stream(self, session: str | None, scope: Any, receive: Receive, send: Send) -> None:
         await receive()  # the request, which has no body
@@ -163,6 +160,23 @@ async def test_paused_reader_holds_back_the_streams_and_nothing_else() -> None:
         assert app.queue(None).qsize() > 50  # the server cannot send more
         transport.resume_reading()
         await heard.until(lambda: len(heard.frames) == 100)
+
+
+async def test_bodies_that_are_not_read_do_not_fill_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("accord.transports.http2._CONNECTION_WINDOW", 500_000)
+    note, ask = notice("_note"), call(1, "_call")
+    async with (
+        streams() as (app, url),
+        connected(url, RemoteOptions(h2c=True)) as (transport, heard),
+    ):
+        app.answers = {note: b"x" * 300_000, ask: result(1)}
+        for _ in range(50):
+            transport.write([note])
+        transport.write([ask])
+        await heard.until(lambda: bool(heard.frames))
+        assert heard.frames == [result(1)]
 
 
 async def test_closed_session_ends_its_stream_at_the_server() -> None:

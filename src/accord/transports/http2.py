@@ -28,6 +28,7 @@ __all__ = ("Http2",)
 _MOST_STREAMS = 90  # servers often allow 100 (R-HTTP-38)
 _MOST_REQUESTS = 900  # in all: some servers close a connection after 1000
 _FRAME_BYTES = 64 * 1024
+_KEEP_S = 60.0
 _STREAM_WINDOW = 1024 * 1024
 _CONNECTION_WINDOW = 16 * 1024 * 1024
 _CONFIG = H2Configuration(client_side=True, header_encoding=None)
@@ -57,6 +58,8 @@ class _Stream:
 
 class Http2(Codec):
     """Gives each request a stream. What is not taken holds back its stream only."""
+
+    keep_s = _KEEP_S
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__(transport)
@@ -126,12 +129,15 @@ class Http2(Codec):
 
     def _close(self, number: int) -> None:
         stream = self._streams.pop(number, None)
-        if stream is None or stream.body.has_ended or self.is_over:
+        if stream is None:
             return
         try:
-            self._http.reset_stream(number, ErrorCodes.CANCEL)
+            if owed := stream.body.drop():
+                self._http.acknowledge_received_data(owed, number)
+            if not stream.body.has_ended:
+                self._http.reset_stream(number, ErrorCodes.CANCEL)
         except ProtocolError:
-            return  # it was closed before
+            return  # the connection has ended, or the stream before
         self._flush()
 
     def data_received(self, data: bytes) -> None:

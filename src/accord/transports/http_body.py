@@ -55,6 +55,12 @@ class ResponseBody:
         self._taken(owed)
         return data
 
+    def drop(self) -> int:
+        """Drop what has not been taken; return how many bytes of it flow control counts."""
+        self._parts.clear()
+        owed, self._owed = self._owed, 0
+        return owed
+
     def _wake(self) -> None:
         if self._arrived is not None and not self._arrived.done():
             self._arrived.set_result(None)

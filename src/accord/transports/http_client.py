@@ -13,8 +13,8 @@ from urllib.request import getproxies, proxy_bypass
 from accord.errors import ConnectionLost, TransportError
 from accord.text.excerpt import excerpt, one_line
 from accord.transports.cookies import CookieStore
-from accord.transports.http_codec import Headers, RawResponse
-from accord.transports.http_exchange import KEEP_S, CannotConnect, HttpConnections
+from accord.transports.http_codec import KEEP_S, Headers, RawResponse
+from accord.transports.http_exchange import CannotConnect, HttpConnections
 from accord.transports.http_status import where
 from accord.transports.registry import RemoteOptions
 from accord.transports.remote_address import login_headers

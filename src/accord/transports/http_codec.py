@@ -8,7 +8,9 @@ from typing import TypeAlias
 
 from accord.transports.http_body import ResponseBody
 
-__all__ = ("Codec", "Headers", "RawResponse")
+__all__ = ("KEEP_S", "Codec", "Headers", "RawResponse")
+
+KEEP_S = 3.0
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]  # the first one is `Host`
 
@@ -32,7 +34,13 @@ class RawResponse:
 
 
 class Codec(ABC):
-    """What one version of HTTP makes of a connection. `requests` are those in progress."""
+    """What one version of HTTP makes of a connection. `requests` are those in progress.
+
+    A connection that is idle for `keep_s` seconds is not used again: servers close connections
+    that are idle for 5 seconds or more, and a request must not meet such an end.
+    """
+
+    keep_s: float = KEEP_S
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self.transport = transport

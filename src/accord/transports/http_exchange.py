@@ -15,8 +15,6 @@ __all__ = ("CannotConnect", "HttpConnections")
 
 CONNECT_S = 10.0
 CLOSE_S = 0.5  # for connections to close in order
-# Servers close connections that are idle for 5 s or more: a request must not meet such an end.
-KEEP_S = 3.0
 
 
 class CannotConnect(Exception):
@@ -89,7 +87,7 @@ class HttpConnections:
         for open_socket in list(self._sockets):
             codec = open_socket.codec
             assert codec is not None
-            if codec.requests == 0 and now - codec.idle_since > KEEP_S:
+            if codec.requests == 0 and now - codec.idle_since > codec.keep_s:
                 codec.is_over = True
                 codec.transport.close()
             if open_socket.closed.done():
