@@ -9,7 +9,7 @@ endif
 
 .DEFAULT_GOAL := help
 SECONDS := 3600
-.PHONY: help setup demo test unit attack lint format reference docs docs-serve docs-test changelog requirements bench simulate clean
+.PHONY: help setup demo test unit attack lint format reference docs docs-serve docs-test changelog requirements bench bench-remote simulate clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -63,6 +63,10 @@ changelog: $(VENV)/.dev  ## Show the notes of the next release, from changelog.d
 
 requirements: $(VENV)/.dev  ## Count the rules of the protocol that tests name, and say why others are not
 	$(BIN)/python tests/requirement.py
+
+bench-remote: $(VENV)/.dev  ## Measure WebSocket and HTTP beside the official SDKs, 6 minutes
+	$(BIN)/python benchmarks/run.py --only remote \
+		--peers accord,accord-api,official,typescript --save benchmarks/RESULTS_REMOTE.md
 
 bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and npm)
 	$(BIN)/python benchmarks/run.py

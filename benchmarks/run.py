@@ -34,6 +34,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peers", help=f"of {', '.join(PEERS)}", **names)
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--rounds", type=int, help="as many rounds of each experiment")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="save the page")
     parser.add_argument("--json", type=Path, metavar="FILE", help="save every number measured")
     return parser.parse_args()
 
@@ -88,7 +89,7 @@ def preface(measured: Measured, started: datetime) -> str:
         "",
         f"{started:%Y-%m-%d %H:%M} UTC, {minutes:.0f} minutes. {machine.description()}.",
         "Medians of all rounds. In each round every implementation runs once, each agent and each",
-        "client in a process of its own over pipes. A fixed piece of work before each measurement",
+        "client in a process of its own. A fixed piece of work before each measurement",
         f"took {work[0]:.1f} to {work[-1]:.1f} ms, at the median {work[len(work) // 2]:.1f}:",
         "the wider apart, the more others used the machine.",
         "",
@@ -107,10 +108,12 @@ def main() -> None:
         usual = experiment.quick_rounds if options.quick else experiment.rounds
         measure(measured, experiment, options.rounds or usual)
     text = preface(measured, started) + report.pages(measured)
-    remarks = HERE / "REMARKS.md"
+    remarks = HERE / ("REMARKS_REMOTE.md" if options.only == ["remote"] else "REMARKS.md")
     if remarks.exists():
         text += "\n" + remarks.read_text()
     print(text)
+    if options.save:
+        options.save.write_text(text)
     if options.json:
         options.json.write_text(json.dumps(measured.rounds, indent=1))
     if not (options.quick or options.only or options.peers):
