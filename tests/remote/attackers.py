@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect as ws_connect
 
 import accord
 from accord import Agent, Session, Turn
-from remote.servers import hypercorn
+from remote.servers import listener
 
 TOKEN = "a token of a test, long enough"
 LOGIN = f"Authorization: Bearer {TOKEN}\r\n"
@@ -39,7 +39,7 @@ class Recording(Agent):
 @asynccontextmanager
 async def serving(agent: Any, **options: Any) -> AsyncGenerator[str, None]:
     """Serve an agent; give `HOST:PORT`."""
-    async with hypercorn(accord.asgi(agent, **{"token": TOKEN, **options})) as address:
+    async with listener(accord.asgi(agent, **{"token": TOKEN, **options})) as address:
         yield address
 
 

@@ -95,6 +95,15 @@ async def test_request_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyP
         (f"GET /other HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n{KEY}\r\n\r\n", b"404"),
         (f"GET /acp HTTP/1.1\r\nHost: evil.example\r\n{UPGRADE}\r\n{KEY}\r\n\r\n", b"421"),
         (f"GET /acp HTTP/1.1\r\n{UPGRADE}\r\n{KEY}\r\n\r\n", b"421"),
+        (
+            f"GET /acp HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://a\r\nOrigin: http://b\r\n"
+            f"{UPGRADE}\r\n{KEY}\r\n\r\n",
+            b"403",
+        ),
+        (
+            f"GET /other HTTP/1.1\r\nHost: 127.0.0.1\r\nX: \xff\r\n{UPGRADE}\r\n{KEY}\r\n\r\n",
+            b"404",
+        ),
         (f"GET /acp HTTP/1.1\r\n{'x: y' * 5000}\r\n{UPGRADE}\r\n\r\n", b"431"),
         ("GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", b"200"),
         (f"POST /acp HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n\r\n", b"4"),

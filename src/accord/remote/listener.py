@@ -17,7 +17,7 @@ from hypercorn.utils import wrap_app as _wrap_app  # pyright: ignore[reportUnkno
 
 from accord.remote.asgi_socket import DIRECT_SOCKET
 from accord.remote.asgi_types import AsgiApp, Event, Scope
-from accord.remote.listener_socket import SocketHandshake, scope_of
+from accord.remote.listener_socket import SocketHandshake
 
 __all__ = ("listen",)
 
@@ -83,9 +83,8 @@ class _Listener:
     def serve_websocket(self, transport: asyncio.Transport, head: bytes, rest: bytes) -> None:
         """Serve a connection whose first request asks for WebSocket."""
         handshake = SocketHandshake(transport)
-        request = handshake.receive(head, rest)
-        if request is not None:
-            scope = scope_of(request, transport, {DIRECT_SOCKET: handshake})
+        scope = handshake.receive(head, rest)
+        if scope is not None:
             self._run(self._serve_handshake(scope, handshake))
 
     async def _serve_handshake(self, scope: Scope, handshake: SocketHandshake) -> None:

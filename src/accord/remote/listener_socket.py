@@ -15,13 +15,14 @@ from websockets.server import ServerProtocol
 from accord.errors import ConnectionLost
 from accord.remote import asgi_socket
 from accord.remote.access import Refusal
+from accord.remote.asgi_socket import DIRECT_SOCKET
 from accord.remote.asgi_types import Scope
 from accord.remote.network_transport import POLICY_VIOLATION, NetworkTransport
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
 from accord.transports.websocket_base import SocketTransport
 from accord.transports.websocket_frames import FrameConnection
 
-__all__ = ("SocketHandshake", "scope_of")
+__all__ = ("SocketHandshake",)
 
 # The library logs messages at the level DEBUG (R-SEC-10).
 log: logging.Logger = logging.getLogger("accord.remote.websocket")
@@ -31,10 +32,7 @@ REFUSE_S = 2.0  # for a client to read why it is refused
 
 
 class SocketHandshake:
-    """A client that wants to open a WebSocket connection.
-
-    `request` is what it has sent. Call `accept` or `refuse`.
-    """
+    """A client that wants to open a WebSocket connection: call `accept` or `refuse`."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._protocol = ServerProtocol(max_size=REMOTE_FRAME_BYTES, logger=log)
@@ -45,16 +43,20 @@ class SocketHandshake:
         self._connection.connection_made(transport)
         transport.pause_reading()  # until the agent can receive
 
-    def receive(self, head: bytes, rest: bytes) -> Request | None:
-        """Take the request; return None if it is invalid, and has been answered."""
+    def receive(self, head: bytes, rest: bytes) -> Scope | None:
+        """Take the request; return its scope, None if it is invalid and has been answered."""
         self._connection.pass_to_library(head)
         request = self._connection.request
         if request is not None:
+            scope = _scope_of(request, self._connection.transport)
+            if "Origin" in request.headers:
+                del request.headers["Origin"]  # the application checks it, or several of them
             response = self._protocol.accept(request)
             if response.status_code == 101:
                 self._response = response
                 self._connection.data_received(rest)
-                return request
+                scope["extensions"] = {DIRECT_SOCKET: self}
+                return scope
             self._protocol.send_response(response)
         self._end()
         return None
@@ -106,11 +108,11 @@ class SocketHandshake:
         loop.call_later(REFUSE_S, self._connection.transport.abort)
 
 
-def scope_of(request: Request, transport: asyncio.Transport, extensions: dict[str, Any]) -> Scope:
+def _scope_of(request: Request, transport: asyncio.Transport) -> Scope:
     """Return an ASGI scope for a WebSocket request."""
     path, _, query = request.path.partition("?")
     headers = [
-        (name.lower().encode("ascii", "surrogateescape"), value.encode("ascii", "surrogateescape"))
+        (name.lower().encode("ascii"), value.encode("latin-1"))  # as the library has decoded them
         for name, value in request.headers.raw_items()
     ]
     encrypted = transport.get_extra_info("sslcontext") is not None
@@ -120,14 +122,14 @@ def scope_of(request: Request, transport: asyncio.Transport, extensions: dict[st
         "http_version": "1.1",
         "scheme": "wss" if encrypted else "ws",
         "path": unquote(path),
-        "raw_path": path.encode(),
-        "query_string": query.encode(),
+        "raw_path": path.encode("ascii", "surrogateescape"),
+        "query_string": query.encode("ascii", "surrogateescape"),
         "root_path": "",
         "headers": headers,
         "client": _address(transport.get_extra_info("peername")),
         "server": _address(transport.get_extra_info("sockname")),
         "subprotocols": [],
-        "extensions": extensions,
+        "extensions": {},
     }
 
 
