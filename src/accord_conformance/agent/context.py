@@ -71,6 +71,12 @@ class AgentContext:
         assert self._remote is not None, "only for agents at a URL"
         return self._remote
 
+    def wait_once(self) -> None:
+        """Raise `NotExercised` if this scenario, which takes long, ran in another version."""
+        if self.scenario.name in self.remote.waited:
+            raise NotExercised("was exercised in the other version")
+        self.remote.waited.add(self.scenario.name)
+
     async def connect(self) -> ScenarioClient:
         """Start another process of the agent, and send nothing yet."""
         client = await self._start(self.scenario.name)

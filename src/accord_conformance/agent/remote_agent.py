@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from accord.transports.base import Transport, opened
 from accord.transports.registry import RemoteOptions, transport_for_url
@@ -18,6 +18,7 @@ class RemoteAgent(Struct, frozen=True):
 
     url: str
     options: RemoteOptions
+    waited: set[str] = field(default_factory=set[str])  # the scenarios that waited for long
 
     @property
     def medium(self) -> Literal["websocket", "http"]:

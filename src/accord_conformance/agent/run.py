@@ -45,10 +45,10 @@ __all__ = ("MAX_CONNECTIONS", "AgentRun", "VersionRun")
 _CHARACTERS = 200  # of texts of the agent
 
 _OVER_BUDGET = "the time budget was exceeded"
-_OTHER_MEDIUM: dict[Medium, str] = {
-    "stdio": "for agents at a URL",
-    "websocket": "for agents that are started as a process, or served by HTTP",
-    "http": "for agents that are started as a process, or served by WebSocket",
+_NOT_HERE: dict[Medium, str] = {
+    "stdio": "only for agents at a URL",
+    "websocket": "not for agents that are served by WebSocket",
+    "http": "not for agents that are served by HTTP",
 }
 _UNCERTAIN = ("unfinished", "error in the kit")  # after these, the connection is not used again
 _TRIES = 3  # unanswered requests for a session; then the run ends
@@ -297,7 +297,7 @@ class VersionRun:
         )
         why = self._run.settings.skipped(scenario.name)
         if self._run.medium not in scenario.media:
-            why = _OTHER_MEDIUM[self._run.medium]
+            why = _NOT_HERE[self._run.medium]
         if why is not None:
             result.outcome, result.reason = "skipped", why
             self._add_result(result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -15,6 +16,7 @@ from accord.local.run import run_program
 from accord.transports.base import Transport
 from accord.transports.process import process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
+from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.remote_agent import RemoteAgent
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios, remote_scenarios
@@ -28,6 +30,7 @@ from accord_conformance.cli.progress import Progress
 from accord_conformance.cli.report_files import check_directory, check_writable, write_atomically
 from accord_conformance.cli.show_run import show_result
 from accord_conformance.harness.raw_connection import RawConnection
+from accord_conformance.harness.scenario import Scenario
 from accord_conformance.harness.traces import write_trace
 from accord_conformance.reports.baseline import read_baseline, write_baseline
 from accord_conformance.reports.formats import report_bytes
@@ -210,7 +213,8 @@ def _run(
     """Run the scenarios; add errors in writing traces to `faults`."""
     scenarios = agent_scenarios() if remote is None else remote_scenarios(remote.medium)
     try:
-        validate_skips(settings.skip, (*agent_scenarios(), *scenarios))
+        if settings.skip:
+            validate_skips(settings.skip, _every_scenario())
         chosen = select_scenarios(only, scenarios)
     except UnknownName as unknown:
         raise click.UsageError(str(unknown)) from None
@@ -256,6 +260,14 @@ def _run(
         return run_program(play())
     except TransportError as error:
         raise click.UsageError(f"The agent cannot be started: {error}") from None
+
+
+def _every_scenario() -> list[Scenario[AgentContext]]:
+    """Return the scenarios for all kinds of agents: one file of settings may be for several."""
+    found = list(agent_scenarios())
+    with suppress(ModuleNotFoundError):  # without the extra `remote`
+        found += [*remote_scenarios("websocket"), *remote_scenarios("http")]
+    return found
 
 
 def _write(result: RunResult, files: dict[str, Path | None]) -> list[str]:

@@ -253,7 +253,13 @@ class ScenarioAgent:
             await self._judge_state(
                 session, [*sent, call], expect("R-SESS-28", "", state=IsNot(("idle",)))
             )
-            self.update(session, "state_update", state="idle")
+            # A client that has sent its prompt already would take this for the end of the turn.
+            calls = self.connection.requests
+            is_early = any(
+                one.method == "session/prompt" and one.session_id == session.id for one in calls
+            )
+            if not is_early:
+                self.update(session, "state_update", state="idle")
 
     async def _judge_state(
         self, session: ClientOpenedSession, sent: list[Evidence], *claims: ExpectedState

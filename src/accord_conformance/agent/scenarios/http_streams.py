@@ -252,6 +252,7 @@ def _event_id(lines: list[bytes]) -> str | None:
 @scenario("http/keepalive", "R-HTTP-17", media=HTTP, isolated=True)
 async def _keepalive(context: AgentContext) -> None:
     """A stream is idle: the server sends a comment every 15 seconds."""
+    context.wait_once()
     async with HttpProbe(context) as probe:
         await probe.initialize(log_in=False)
         stream = probe.streams[None]

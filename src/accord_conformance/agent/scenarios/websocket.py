@@ -267,6 +267,7 @@ async def _subprotocol_token(context: AgentContext) -> None:
 @scenario("websocket/ping", "R-WS-14", media=WEBSOCKET, isolated=True)
 async def _ping(context: AgentContext) -> None:
     """The connection is idle: the server sends a ping every 20 seconds."""
+    context.wait_once()
     async with _connected(context) as probe:
         await probe.initialize(context.version)
         came = await probe.socket.wait(lambda: probe.socket.pings > 0, PING_S)
@@ -282,6 +283,7 @@ async def _ping(context: AgentContext) -> None:
 @scenario("websocket/silence", "R-WS-15", media=WEBSOCKET, isolated=True)
 async def _silence(context: AgentContext) -> None:
     """The client sends nothing after the handshake."""
+    context.wait_once()
     async with _connected(context) as probe:
         code = await probe.wait_for_close(FIRST_MESSAGE_S)
         context.judge(
