@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import accord
 from accord import Agent, Turn
 from accord.errors import ConnectionLost, RequestError
 from accord.remote.connection_limits import ConnectionLimits
+from remote.servers import hypercorn
 from remote.test_websocket import TOKEN, raw, serving
 from requirement import requirement
 
@@ -115,6 +117,34 @@ async def test_agent_that_dies_in_a_turn_closes_the_connection(
             with pytest.raises(ConnectionLost, match=r"code 1011.*\(the agent has ended\)"):
                 await turn.wait()
     assert "exited with status 3: no token" in caplog.text  # the agent does not get the token
+
+
+LIVING = """
+import os, pathlib, sys
+from accord import Agent
+
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+Agent().run()
+"""
+
+
+@requirement("R-WS-04")
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+async def test_agent_ends_with_the_connection(tmp_path: Path) -> None:
+    program, pid = tmp_path / "living.py", tmp_path / "pid"
+    program.write_text(LIVING)
+    app = accord.asgi([sys.executable, str(program), str(pid)], token=TOKEN)
+    async with hypercorn(app) as address:
+        async with raw(f"ws://{address}") as connection:
+            await connection.send(INITIALIZE)
+            assert "result" in await _answer(connection)
+            assert app.connections == 1
+            os.kill(int(pid.read_text()), 0)
+        async with asyncio.timeout(20):
+            while app.connections:
+                await asyncio.sleep(0.01)
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid.read_text()), 0)
 
 
 # The first message.

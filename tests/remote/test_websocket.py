@@ -107,7 +107,7 @@ async def test_other_host_name_is_refused() -> None:
         assert refused.value.response.status_code == 421
 
 
-@requirement("R-SEC-03")
+@requirement("R-SEC-03", "R-WS-05")
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1"])
 async def test_other_origin_is_refused(origin: Any) -> None:
     async with serving() as url:

@@ -165,6 +165,16 @@ class RemoteApp:
         await self.drain(0)
         await send({"type": "lifespan.shutdown.complete"})
 
+    @property
+    def connections(self) -> int:
+        """The number of open connections."""
+        return self._monitor.connections
+
+    @property
+    def running_turns(self) -> int:
+        """The number of turns that are running."""
+        return self._monitor.running_turns
+
     async def drain(self, timeout_s: float) -> None:
         """Let running turns end for at most `timeout_s` seconds, then end all connections.
 
