@@ -332,7 +332,7 @@ async def test_connection_is_dropped_when_initialize_has_failed(
         assert (await peer.post(PROMPT, "s")).status_code == 404
 
 
-@requirement("R-SEC-05")
+@requirement("R-SEC-05", "R-HTTP-19")
 async def test_connection_of_another_principal_is_unknown() -> None:
     def authenticate(request: accord.RemoteRequest) -> accord.Principal:
         return accord.Principal(request.headers["x-user"][0])
