@@ -213,7 +213,7 @@ async def test_malformed_messages_are_answered() -> None:
             assert (answer["id"], answer["error"]["code"]) == (None, code)
 
 
-@requirement("R-SEC-08")
+@requirement("R-SEC-08", "R-WS-04")
 async def test_connections_are_limited() -> None:
     limits = ConnectionLimits(connections=3, per_principal=2, starts_per_minute=4)
 

@@ -16,8 +16,10 @@ from accord.transports.base import Transport
 from accord.transports.websocket import WebSocketTransport, websocket
 from accord.transports.websocket_frames import FrameConnection
 from remote.servers import hypercorn, listener
+from requirement import requirement
 
 
+@requirement("R-WS-08")
 @pytest.mark.usefixtures("closing_is_quick")
 class TestWebSocket(TransportContract):
     serve = staticmethod(hypercorn)
