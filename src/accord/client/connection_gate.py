@@ -23,7 +23,7 @@ class ConnectionGate:
     """
 
     def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+        self.connection: Connection = connection
         self.interrupted: dict[Any, TurnInterrupted] = {}
         """By session, how its turn was interrupted by the last loss."""
         self.unsent_prompts: set[Any] = set()

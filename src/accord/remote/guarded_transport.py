@@ -60,7 +60,7 @@ class GuardedTransport(Transport):
     """
 
     def __init__(self, inner: Transport, guards: Sequence[FrameGuard]) -> None:
-        self.frame_bytes = inner.frame_bytes
+        self.frame_bytes: int = inner.frame_bytes
         self._inner = inner
         self._guards = guards
         self._receiver: Receiver = NullReceiver()

@@ -69,7 +69,7 @@ class HttpConnection(NetworkTransport):
         self.id: str = secrets.token_hex(16)  # T7
         self.principal = principal
         self.frame_bytes = frame_bytes
-        self.initialized = False
+        self.initialized: bool = False
         self._tries = 0
         self._limits = limits
         self._loop = asyncio.get_running_loop()

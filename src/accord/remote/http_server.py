@@ -50,7 +50,7 @@ class HttpServer:
         *,
         frame_bytes: int = REMOTE_FRAME_BYTES,
     ) -> None:
-        self.accepts_connections = True
+        self.accepts_connections: bool = True
         self._run = run
         self._open = open_connections
         self._limits = limits

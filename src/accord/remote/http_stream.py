@@ -60,8 +60,8 @@ class EventStream:
         self.provisional = provisional
         self.size: int = 0  # bytes that were not sent
         self.reader: Reader | None = None
-        self.delays = False
-        self.ended = False
+        self.delays: bool = False
+        self.ended: bool = False
         self._owner = owner
         self._frames: deque[Frame] = deque()
         self._taken: list[Frame] = []  # by the reader, which sends them

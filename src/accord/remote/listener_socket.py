@@ -147,7 +147,7 @@ class _Connection(FrameConnection):
 
     def process_event(self, event: Any) -> None:
         if isinstance(event, Request):
-            self.request = event
+            self.request: Request | None = event
         else:
             super().process_event(event)
 
@@ -210,6 +210,7 @@ class _ServerTransport(SocketTransport, NetworkTransport):
 
     def _give_up(self) -> None:
         """End a connection on which nothing arrives (R-WS-15)."""
-        self.close_code, self.close_reason = POLICY_VIOLATION, "no message arrived"
+        self.close_code: int = POLICY_VIOLATION
+        self.close_reason: str = "no message arrived"
         self._is_silent = True
         self.input_ended()

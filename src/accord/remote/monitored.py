@@ -71,7 +71,7 @@ class MonitoredTransport(Transport):
         principal: str,
         idle_s: float = 0.0,
     ) -> None:
-        self.frame_bytes = inner.frame_bytes
+        self.frame_bytes: int = inner.frame_bytes
         self.id: str = id
         self.kind: str = kind
         self.principal: str = principal
