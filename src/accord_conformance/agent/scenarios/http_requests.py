@@ -122,8 +122,9 @@ async def _headers(context: AgentContext) -> None:
         reply = await probe.post(note, headers=with_charset)
         expect_status(context, "R-HTTP-26", reply, (202,), "a content type with parameters")
         reply = await probe.post(b'[{"jsonrpc": "2.0", "id": 91, "method": "_accord/in-batch"}]')
-        error = reply.json()
-        code = error.get("error", {}).get("code") if is_object(error) else None
+        body = reply.json()
+        error = body.get("error") if is_object(body) else None
+        code = error.get("code") if is_object(error) else None
         context.judge(
             "R-BATCH-11",
             reply.status == 400 and code == -32600,

@@ -85,7 +85,7 @@ async def _connected(context: AgentContext, **headers: str) -> AsyncGenerator[_S
 
 @scenario("websocket/handshake", "R-WS-01", "R-WS-11", media=WEBSOCKET, isolated=True)
 async def _handshake(context: AgentContext) -> None:
-    """The handshake offers nothing, then compression and a subprotocol that no server knows."""
+    """The handshake offers nothing, then compression."""
     async with _connected(context) as probe:
         ident = probe.reply.header("Acp-Connection-Id")
         context.judge(
@@ -96,9 +96,8 @@ async def _handshake(context: AgentContext) -> None:
             got="none",
         )
         _judge_selection(context, probe.reply, "a handshake that offers nothing")
-    offers = {"Sec_WebSocket_Extensions": "permessage-deflate"}
-    async with _connected(context, **offers, Sec_WebSocket_Protocol="accord-check") as probe:
-        _judge_selection(context, probe.reply, "an offer of compression, and of a subprotocol")
+    async with _connected(context, Sec_WebSocket_Extensions="permessage-deflate") as probe:
+        _judge_selection(context, probe.reply, "an offer of compression")
 
 
 def _judge_selection(context: AgentContext, reply: Reply, why: str) -> None:
