@@ -16,7 +16,7 @@ import accord
 from accord import Agent, Turn
 from accord.remote.asgi_socket import handshake_of
 from accord.testing import Recorder
-from accord.transports.base import Transport
+from accord.transports.base import HIGH_BYTES, Transport
 from remote.servers import listener
 from requirement import requirement
 
@@ -177,3 +177,29 @@ async def test_client_that_answers_no_ping_is_lost() -> None:
         assert "code 1011" in str(heard.ends[0])
         answer = await asking
         assert answer.endswith(b"\x03\xf3no answer to a ping")
+
+
+async def test_client_that_stops_reading_makes_the_server_congested() -> None:
+    """The agent then waits, and nothing more is buffered."""
+    frame = b'"' + b"x" * 990 + b'"'
+    heard = Recorder()
+    async with (
+        accepting() as (address, accepted),
+        ws_connect(f"ws://{address}", compression=None, max_queue=1) as connection,
+    ):
+        transport: Any = await accepted.get()
+        await transport.start(heard)
+        connection.transport.pause_reading()
+        written = 0
+        async with asyncio.timeout(20):
+            while not transport.congested:
+                transport.write([frame] * 100)
+                written += 100
+                await asyncio.sleep(0)
+        assert transport._connection.transport.get_write_buffer_size() < 2 * HIGH_BYTES
+        connection.transport.resume_reading()
+        async with asyncio.timeout(20):
+            for _ in range(written):
+                await connection.recv()
+        assert not transport.congested
+        assert heard.writable_calls == 1
