@@ -92,6 +92,7 @@ class ClientRun:
             login=login,
             pause_s=pause_s,
         )
+        self._agent.has_order = self.medium != "http"
         self._user_absent = False
         self._timeouts = 0
 

@@ -57,6 +57,7 @@ class ScenarioAgent:
         self.rules = rules
         self.sessions: dict[str, ClientOpenedSession] = {}
         self.answers_probes = True
+        self.has_order = True  # between messages of the connection and of a session
         self._on_prompt = play
         self._versions = versions
         self._answer = answer
@@ -253,12 +254,13 @@ class ScenarioAgent:
             await self._judge_state(
                 session, [*sent, call], expect("R-SESS-28", "", state=IsNot(("idle",)))
             )
-            # A client that has sent its prompt already would take this for the end of the turn.
+            # If streams have no common order, a client that has sent its prompt already may see
+            # both states after that, and would take the second one for the end of the turn.
             calls = self.connection.requests
             is_early = any(
                 one.method == "session/prompt" and one.session_id == session.id for one in calls
             )
-            if not is_early:
+            if self.has_order or not is_early:
                 self.update(session, "state_update", state="idle")
 
     async def _judge_state(
