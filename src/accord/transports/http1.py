@@ -99,7 +99,7 @@ class Http1(Codec):
             self.data_received(b"")
 
     def lost(self, error: Exception | None) -> None:
-        self.is_over = True
+        self.is_over: bool = True
         why = error or ConnectionError("the server has closed it")
         if self._head is not None and not self._head.done():
             self._head.set_exception(why)

@@ -193,7 +193,7 @@ class Http2(Codec):
         self.is_over = True
 
     def lost(self, error: Exception | None) -> None:
-        self.is_over = True
+        self.is_over: bool = True
         why = error or ConnectionError("the server has closed it")
         if not self._settings.done():
             self._settings.set_exception(why)

@@ -15,8 +15,8 @@ class ResponseBody:
     """
 
     def __init__(self, taken: Callable[[int], None]) -> None:
-        self.size = 0
-        self.has_ended = False
+        self.size: int = 0
+        self.has_ended: bool = False
         self._parts: list[bytes] = []
         self._taken = taken
         self._owed = 0  # bytes to report as taken; padding counts, too

@@ -45,8 +45,8 @@ class Codec(ABC):
     def __init__(self, transport: asyncio.Transport) -> None:
         self.transport = transport
         self.requests = 0
-        self.idle_since = 0.0
-        self.is_over = False
+        self.idle_since: float = 0.0
+        self.is_over: bool = False
 
     @property
     @abstractmethod

@@ -19,10 +19,10 @@ class Inbox:
 
     def __init__(self, frame_bytes: int) -> None:
         self.receiver: Receiver = NullReceiver()
-        self.may_read = asyncio.Event()
+        self.may_read: asyncio.Event = asyncio.Event()
         self.may_read.set()
         self.error: TransportError | None = None  # how the connection has ended
-        self.has_ended = False
+        self.has_ended: bool = False
         self._frame_bytes = frame_bytes
         self._arrived: list[Frame] = []
         self._due = False

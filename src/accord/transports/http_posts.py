@@ -32,8 +32,8 @@ class PostQueues:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         writable: Callable[[], None],
     ) -> None:
-        self.congested = False
-        self.may_send = asyncio.Event()
+        self.congested: bool = False
+        self.may_send: asyncio.Event = asyncio.Event()
         self._send = send
         self._spawn = spawn
         self._writable = writable

@@ -87,10 +87,10 @@ class ProxiedResponse:
     """The head of a response, and its body as it arrives; close it."""
 
     def __init__(self, response: httpx2.Response, pool: _Pool) -> None:
-        self.status = response.status_code
+        self.status: int = response.status_code
         self.headers: Headers = list(response.headers.raw)
-        self.reason = response.reason_phrase
-        self.body = _ProxiedBody(response)
+        self.reason: str = response.reason_phrase
+        self.body: _ProxiedBody = _ProxiedBody(response)
         self._response = response
         self._pool = pool
 

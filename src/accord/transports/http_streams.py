@@ -71,8 +71,8 @@ class EventStream:
         self.state: State = "opening"
         self.why = ""  # it has failed
         self.status: int | None = None  # with which it has failed
-        self.settled = asyncio.Event()  # the state is not "opening"
-        self.last_frame_at = 0.0
+        self.settled: asyncio.Event = asyncio.Event()  # the state is not "opening"
+        self.last_frame_at: float = 0.0
         self.last_id: str | None = None
         self.task: asyncio.Task[None] | None = None
 

@@ -106,7 +106,7 @@ class ReconnectingTransport(Transport):
 
     async def _next_connection(self) -> _Connection:
         connection = _Connection(self, await opened(self._connect))
-        self.frame_bytes = connection.transport.frame_bytes
+        self.frame_bytes: int = connection.transport.frame_bytes
         await connection.transport.start(connection)
         return connection
 

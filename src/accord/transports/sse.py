@@ -25,7 +25,7 @@ class EventReader:
         self.refused: list[bytes] = []  # the caller removes its items
         self.last_id = last_id
         self.retry_s: float | None = None
-        self.comments = 0
+        self.comments: int = 0
         self._limit = limit
         self._partial = bytearray()  # of an incomplete event
         self._skipping = False  # the rest of an event that is too large
