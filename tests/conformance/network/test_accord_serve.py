@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -79,7 +80,7 @@ async def test_check_agent_passes_accord_serve(scheme: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("scheme", ["ws", "http"])
 @pytest.mark.parametrize("version", [1, 2])
 async def test_check_client_passes_accords_client(
-    version: int, scheme: str, tmp_path: Path
+    version: Literal[1, 2], scheme: str, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.json"
     kit = started(
