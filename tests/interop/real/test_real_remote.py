@@ -16,7 +16,8 @@ import pytest
 
 import accord
 from interop.test_websocket import ACCORD, ENVIRONMENT, TOKEN, turn
-from interop.turns import PEERS, after_v1
+from interop.turns import HERE as INTEROP
+from interop.turns import PEERS, after_v1, require
 from requirement import requirement
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -58,10 +59,9 @@ def running(
             process.terminate()
 
 
-@requirement("R-HTTP-11", "R-HTTP-37", "R-HTTP-43")
-@pytest.mark.parametrize("scheme", ["http", "ws"])
-async def test_qwen_code_completes_a_turn(scheme: str, tmp_path: Path) -> None:
-    qwen = program("qwen")
+@contextmanager
+def qwen_environment(tmp_path: Path) -> Generator[tuple[dict[str, str], Path]]:
+    """Run a model for Qwen Code; give its environment variables and a workspace."""
     home, workspace = tmp_path / "home", tmp_path / "workspace"
     home.mkdir()
     workspace.mkdir()
@@ -74,7 +74,16 @@ async def test_qwen_code_completes_a_turn(scheme: str, tmp_path: Path) -> None:
             "OPENAI_BASE_URL": model_url.strip(),
             "OPENAI_MODEL": "fake",
             "QWEN_SERVER_TOKEN": TOKEN,
+            "ACCORD_TOKEN": TOKEN,
         }
+        yield env, workspace
+
+
+@requirement("R-HTTP-11", "R-HTTP-37", "R-HTTP-43")
+@pytest.mark.parametrize("scheme", ["http", "ws"])
+async def test_qwen_code_completes_a_turn(scheme: str, tmp_path: Path) -> None:
+    qwen = program("qwen")
+    with qwen_environment(tmp_path) as (env, workspace):
         command = [qwen, "serve", "--port", "0", "--require-auth", "--no-web"]
         command += ["--workspace", str(workspace)]
         # It accepts WebSocket connections some time after requests by HTTP.
@@ -86,6 +95,30 @@ async def test_qwen_code_completes_a_turn(scheme: str, tmp_path: Path) -> None:
                 async with session.prompt("say hello") as said:
                     await said.wait()
                 assert (said.text, said.stop_reason) == ("hello world", "end_turn")
+
+
+def test_agent_from_npm_is_served_to_accord_and_to_typescript(tmp_path: Path) -> None:
+    qwen = program("qwen")
+    require(PEERS[1]["typescript"])
+    with qwen_environment(tmp_path) as (env, workspace):
+        served = [*ACCORD, "serve", "--port", "0", "--", qwen, "--acp"]
+        with running(served, "http://", env, workspace) as output:
+            address = output.partition("http://")[2].split()[0]
+            for scheme in ("ws", "http"):
+                url = f"{scheme}://{address}"
+                asked = [*ACCORD, "ask", "say hello", "--quiet", "--agent", url]
+                assert printed(asked, env, workspace) == "hello world\n"
+            node = shutil.which("node") or "node"
+            client = [node, str(INTEROP / "peers" / "ts_ask.mjs"), "say hello"]
+            answer = json.loads(printed([*client, *ACCORD, "bridge", url], env, workspace))
+            assert answer == {"text": "hello world", "stopReason": "end_turn"}
+
+
+def printed(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> str:
+    """Run a program; return its output."""
+    done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @requirement("R-WS-10", "R-WS-12")
