@@ -219,7 +219,7 @@ async def test_wait_is_answered_with_the_exit_code(tmp_path: Path) -> None:
 @requirement("R-TERM-02", "R-TERM-10")
 async def test_terminal_runs_in_the_background_until_it_is_released(tmp_path: Path) -> None:
     async def script(speaker: Speaker) -> None:
-        shell = await Shell.start(speaker, sys.executable, "-c", "input()")
+        shell = await Shell.start(speaker, sys.executable, "-c", "import signal; signal.pause()")
         assert (await shell.output()).exit_status is None
         await shell.release()
         for call in (shell.output, shell.wait, shell.kill, shell.release):
