@@ -54,6 +54,7 @@ NES_RULES = "accord.nes.conformance"
 # Packages of extras, which only the programs that need them may import.
 EXTRAS = {
     "accord.agent.store.postgres": {"asyncpg"},
+    "accord.remote.http2_buffer": {"hypercorn"},
     "accord.remote.listener": {"h2", "hypercorn"},
     "accord.remote.listener_socket": {"websockets"},
     "accord.remote.telemetry": {"opentelemetry"},

@@ -18,6 +18,7 @@ import pytest
 import accord
 from accord import Agent, Turn
 from accord.errors import TransportError
+from accord.remote.http2_buffer import hold_back_unread_streams
 from accord.transports.registry import RemoteOptions, transport_for_url
 from accord_conformance.network.http_server import RawServer
 from remote.http_fake import (
@@ -143,23 +144,26 @@ async def test_large_messages_both_ways_over_http2() -> None:
                 await asyncio.sleep(0.01)
 
 
+@requirement("R-HTTP-27")
 async def test_paused_reader_holds_back_the_streams_and_nothing_else() -> None:
+    hold_back_unread_streams()
     chunk = event(b'{"text":"' + b"x" * 100_000 + b'"}')
     async with (
         streams() as (app, url),
         connected(url, RemoteOptions(h2c=True)) as (transport, heard),
     ):
         transport.pause_reading()
-        for _ in range(100):
+        for _ in range(400):
             app.queue(None).put_nowait(chunk)
-        transport.write([notice("_note")])
         async with asyncio.timeout(20):
-            while len(app.posts) < 2:
-                await asyncio.sleep(0.01)
+            for count in range(2, 42):
+                transport.write([notice("_note")])
+                while len(app.posts) < count:
+                    await asyncio.sleep(0.01)
         assert not heard.frames
-        assert app.queue(None).qsize() > 50  # the server cannot send more
+        assert app.queue(None).qsize() > 200  # the server cannot send more
         transport.resume_reading()
-        await heard.until(lambda: len(heard.frames) == 100)
+        await heard.until(lambda: len(heard.frames) == 400)
 
 
 async def test_bodies_that_are_not_read_do_not_fill_the_connection(
