@@ -21,22 +21,6 @@ __all__ = ("CLIENT_PRESETS", "ClientQuirks", "QuirkClient", "Refused")
 Json: TypeAlias = dict[str, Any]
 LIMIT_S = 10.0
 
-SESSION_METHODS = frozenset(
-    f"session/{name}"
-    for name in (
-        "cancel",
-        "close",
-        "delete",
-        "fork",
-        "load",
-        "prompt",
-        "resume",
-        "set_config_option",
-        "set_mode",
-        "set_model",
-    )
-)
-
 
 class Refused(Exception):
     """The server has refused a request."""

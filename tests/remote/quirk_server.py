@@ -19,26 +19,12 @@ from accord.agent.serve import serve
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame
 from accord.transports.memory import pair
+from accord_conformance.client.network_rules import SESSION_METHODS
 from accord_conformance.network.http_server import Exchange, RawServer
 from accord_conformance.network.raw_socket import RawSocket
 
 Json: TypeAlias = dict[str, Any]
 
-SESSION_METHODS = {
-    f"session/{name}"
-    for name in (
-        "cancel",
-        "close",
-        "delete",
-        "fork",
-        "load",
-        "prompt",
-        "resume",
-        "set_config_option",
-        "set_mode",
-        "set_model",
-    )
-}
 REOPENING = {"session/load", "session/resume"}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sqlite3
 import threading
@@ -23,6 +22,7 @@ from accord.agent.store.base import (
     make_page,
     parse_cursor,
 )
+from accord.agent.store.rows import COLUMNS, row_of, stored_of
 
 __all__ = ("SqliteStore",)
 
@@ -52,7 +52,6 @@ CREATE TABLE entries (
 );
 CREATE INDEX entries_by_session ON entries (session_id, number);
 """
-_COLUMNS = "id, cwd, additional, title, title_is_users, updated_at, archived, principal"
 
 
 class SqliteStore(SessionStore):
@@ -87,18 +86,18 @@ class SqliteStore(SessionStore):
 
     async def get(self, session_id: str) -> StoredSession | None:
         def work(db: sqlite3.Connection) -> Any:
-            query = f"SELECT {_COLUMNS} FROM sessions WHERE id = ?"  # our own names
+            query = f"SELECT {COLUMNS} FROM sessions WHERE id = ?"  # our own names
             return db.execute(query, (session_id,)).fetchone()
 
         row = await self._quick(work)
-        return None if row is None else _stored(row)
+        return None if row is None else stored_of(row)
 
     async def update(self, session: StoredSession) -> None:
         def work(db: sqlite3.Connection) -> None:
             changed = db.execute(
                 "UPDATE sessions SET (cwd, additional, title, title_is_users, updated_at, archived,"
                 " principal) = (?, ?, ?, ?, ?, ?, ?) WHERE id = ?",
-                (*_row(session)[1:], session.id),
+                (*row_of(session)[1:], session.id),
             )
             if not changed.rowcount:
                 raise KeyError(session.id)
@@ -194,14 +193,14 @@ class SqliteStore(SessionStore):
             conditions.append("(updated_at, id) < (?, ?)")
             values += parse_cursor(cursor)
         query = (
-            f"SELECT {_COLUMNS} FROM sessions WHERE {' AND '.join(conditions)}"
+            f"SELECT {COLUMNS} FROM sessions WHERE {' AND '.join(conditions)}"
             " ORDER BY updated_at DESC, id DESC LIMIT ?"
         )
 
         def work(db: sqlite3.Connection) -> list[Any]:
             return db.execute(query, (*values, limit + 1)).fetchall()
 
-        return make_page([_stored(row) for row in await self._long(work)], limit)
+        return make_page([stored_of(row) for row in await self._long(work)], limit)
 
     async def delete(self, session_id: str) -> None:
         def some(db: sqlite3.Connection) -> int:
@@ -344,35 +343,7 @@ def _protect(path: Path, mode: int) -> None:
 def _insert(db: sqlite3.Connection, session: StoredSession) -> None:
     try:
         db.execute(
-            f"INSERT INTO sessions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", _row(session)
+            f"INSERT INTO sessions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row_of(session)
         )
     except sqlite3.IntegrityError:
         raise ValueError(f"session {session.id} already exists") from None
-
-
-def _row(session: StoredSession) -> tuple[Any, ...]:
-    return (
-        session.id,
-        session.cwd,
-        json.dumps(session.additional_directories),
-        # UTF-8 cannot represent a lone surrogate.
-        None if session.title is None else session.title.encode("utf-8", "replace").decode(),
-        session.title_is_users,
-        session.updated_at,
-        session.archived,
-        session.principal,
-    )
-
-
-def _stored(row: Any) -> StoredSession:
-    session_id, cwd, additional, title, title_is_users, updated_at, archived, principal = row
-    return StoredSession(
-        id=session_id,
-        cwd=cwd,
-        additional_directories=tuple(json.loads(additional)),
-        title=title,
-        title_is_users=bool(title_is_users),
-        updated_at=updated_at,
-        archived=bool(archived),
-        principal=principal,
-    )

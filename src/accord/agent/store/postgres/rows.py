@@ -1,47 +1,22 @@
-"""Sessions as rows of a table."""
+"""What PostgreSQL can store of a session."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from msgspec.structs import replace
+
 from accord.agent.store.base import StoredSession
+from accord.agent.store.rows import row_of as _row_of
 
-__all__ = ("COLUMNS", "is_storable", "row_of", "stored_of")
-
-COLUMNS = "id, cwd, additional, title, title_is_users, updated_at, archived, principal"
+__all__ = ("is_storable", "row_of")
 
 
 def row_of(session: StoredSession) -> tuple[Any, ...]:
-    """Return the values of `COLUMNS`."""
-    return (
-        session.id,
-        session.cwd,
-        json.dumps(session.additional_directories),
-        # PostgreSQL stores neither a lone surrogate nor NUL.
-        None
-        if session.title is None
-        else session.title.encode("utf-8", "replace").decode().replace("\0", "?"),
-        session.title_is_users,
-        session.updated_at,
-        session.archived,
-        session.principal,
-    )
-
-
-def stored_of(row: Any) -> StoredSession:
-    """Return the session of a row with `COLUMNS`."""
-    session_id, cwd, additional, title, title_is_users, updated_at, archived, principal = row
-    return StoredSession(
-        id=session_id,
-        cwd=cwd,
-        additional_directories=tuple(json.loads(additional)),
-        title=title,
-        title_is_users=title_is_users,
-        updated_at=updated_at,
-        archived=archived,
-        principal=principal,
-    )
+    """Return the values of `COLUMNS`; PostgreSQL stores no NUL."""
+    if session.title is not None and "\0" in session.title:
+        session = replace(session, title=session.title.replace("\0", "?"))
+    return _row_of(session)
 
 
 def is_storable(text: str) -> bool:

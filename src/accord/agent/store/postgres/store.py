@@ -17,7 +17,8 @@ from accord.agent.store.base import (
 from accord.agent.store.postgres.append_queue import AppendQueue, append_id
 from accord.agent.store.postgres.database import Database
 from accord.agent.store.postgres.ownership import Ownership, PostgresSession
-from accord.agent.store.postgres.rows import COLUMNS, is_storable, row_of, stored_of
+from accord.agent.store.postgres.rows import is_storable, row_of
+from accord.agent.store.rows import COLUMNS, stored_of
 
 __all__ = ("PostgresStore",)
 
