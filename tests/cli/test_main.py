@@ -70,6 +70,29 @@ def test_missing_extra_is_one_clear_line(words: list[str]) -> None:
     )
 
 
+NO_REMOTE = (
+    "import sys; sys.modules.update(dict.fromkeys(('h11', 'h2', 'httpx2', 'hypercorn',"
+    " 'websockets')))\nfrom accord.cli.main import main; sys.exit(main({words!r}))"
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["serve"],
+        *(["ask", "hello", "--agent", f"{scheme}://127.0.0.1:1/acp"] for scheme in ("ws", "http")),
+        *(["bridge", f"{scheme}://127.0.0.1:1/acp"] for scheme in ("ws", "http")),
+        *(["check", "agent", f"{scheme}://127.0.0.1:1/acp"] for scheme in ("ws", "http")),
+    ],
+    ids=" ".join,
+)
+def test_missing_packages_for_remote_agents_are_one_clear_line(words: list[str]) -> None:
+    done = run(start=("-c", NO_REMOTE.format(words=words)))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(" requires more packages: pip install 'accord[remote]'\n")
+    assert "Traceback" not in done.stderr
+
+
 def test_missing_packages_of_the_coding_agent_are_one_clear_line() -> None:
     clear = "import os; os.environ.pop('ACCORD_DATA', 0); os.environ.pop('ACCORD_CONFIG', 0)"
     done = run(start=("-c", f"{clear}\n{NO_EXTRAS.format(words=['agent'])}"))

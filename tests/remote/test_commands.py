@@ -118,7 +118,7 @@ def test_wrong_token_is_explained(folder: Path) -> None:
     with serving(folder) as (url, _token, _process):
         asked = ask(url, "another-token-of-this-test")
         assert asked.returncode == 1
-        assert "status 401: the server needs a token" in asked.stderr
+        assert "status 401: the server needs a valid token" in asked.stderr
         assert "ACCORD_TOKEN" in asked.stderr
         bridged = subprocess.run(
             [*ACCORD, "bridge", url],

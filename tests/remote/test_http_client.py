@@ -269,7 +269,12 @@ async def test_unknown_session_is_tried_once_without_the_header(method: str) -> 
 @requirement("R-HTTP-30", "R-HTTP-37")
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(401, "needs a token"), (403, "does not allow"), (404, "does not know"), (410, "has ended")],
+    [
+        (401, "needs a valid token"),
+        (403, "does not allow"),
+        (404, "does not know"),
+        (410, "has ended"),
+    ],
 )
 async def test_refused_login_or_connection_ends_it(status: int, said: str) -> None:
     async def post(exchange: Exchange) -> None:
@@ -437,7 +442,7 @@ async def test_redirect_is_not_followed(what: str) -> None:
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (401, "needs a token"),
+        (401, "needs a valid token"),
         (403, "does not allow"),
         (404, "no agent at this path"),
         (405, "not that of an agent"),

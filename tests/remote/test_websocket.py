@@ -88,7 +88,7 @@ async def test_command_is_started_for_each_connection() -> None:
 @pytest.mark.parametrize("token", [None, "another token of a test", TOKEN[:-1], TOKEN + "x"])
 async def test_wrong_token_is_refused(token: str | None) -> None:
     async with serving() as url:
-        with pytest.raises(TransportError, match="status 401: the server needs a token"):
+        with pytest.raises(TransportError, match="status 401: the server needs a valid token"):
             await ask(url, token=token)
 
 

@@ -128,7 +128,7 @@ async def test_connection_id_is_known_if_the_server_sends_one() -> None:
 @pytest.mark.parametrize(
     ("status", "advice"),
     [
-        (401, "needs a token"),
+        (401, "needs a valid token"),
         (403, "does not allow"),
         (404, "no agent at this path"),
         (421, "host name"),

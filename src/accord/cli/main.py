@@ -35,7 +35,7 @@ _COMPLETION = "_ACCORD_COMPLETE"  # click's name; a shell sets it when it comple
 # What the extras install that the commands need.
 _EXTRAS = {
     **dict.fromkeys(("click", "markdown_it", "platformdirs", "rich"), "cli"),
-    **dict.fromkeys(("hypercorn", "websockets"), "remote"),
+    **dict.fromkeys(("h11", "h2", "httpx2", "hypercorn", "websockets"), "remote"),
 }
 
 
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return click_group.main(words, COMMANDS, load_command)
     except ModuleNotFoundError as error:
-        extra = _EXTRAS.get(error.name or "")
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
         if completes:
