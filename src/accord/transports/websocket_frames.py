@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any, Protocol
 
 from websockets.asyncio.connection import Connection
@@ -25,6 +26,11 @@ _HEAD_END = b"\r\n\r\n"
 _TEXT = 0x81  # the first byte of a complete text message
 _PING = 0x89
 _MASKED = 0x80  # in the second byte
+# The first two bytes of a complete text message of 126 to 65,535 bytes; its length follows.
+_MEDIUM = 0x817E
+_MEDIUM_MASKED = 0x81FE
+_HEAD = Struct("!HH")
+_pack_head, _unpack_head = _HEAD.pack, _HEAD.unpack_from
 _JOIN_BYTES = 64 * 1024  # larger messages are not copied
 _DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
 
@@ -56,6 +62,7 @@ class FrameConnection(Connection):
         self.has_heard: bool = False  # whether anything has arrived since this was set to False
         self._head = b""  # the last bytes of an opening handshake that has not ended
         self._data = bytearray()  # after the opening handshake; begins with a frame
+        self._frame_bytes = 0  # of that frame; 0 if not known yet
         self._parts: list[bytes] | None = None  # of a fragmented text message
         self._unheard: list[bytes] = []  # messages that arrived before there was a listener
         self._is_masked = protocol.side is not CLIENT
@@ -69,17 +76,17 @@ class FrameConnection(Connection):
             return
         masks = b"" if self._is_masked else os.urandom(4 * len(frames))
         parts: list[Frame] = []
+        medium, bit = (_MEDIUM_MASKED, _MASKED) if masks else (_MEDIUM, 0)
         for index, payload in enumerate(frames):
             size = len(payload)
-            mask = masks[4 * index : 4 * index + 4]
-            bit = _MASKED if mask else 0
-            if size < 126:
+            if 126 <= size < 65536:
+                parts.append(_pack_head(medium, size))
+            elif size < 126:
                 parts.append(bytes((_TEXT, size | bit)))
-            elif size < 65536:
-                parts.append(bytes((_TEXT, 126 | bit, size >> 8, size & 255)))
             else:
                 parts.append(bytes((_TEXT, 127 | bit)) + size.to_bytes(8, "big"))
-            if mask:
+            if masks:
+                mask = masks[4 * index : 4 * index + 4]
                 parts.append(mask)
                 payload = apply_mask(payload, mask)
             if size > _JOIN_BYTES:
@@ -178,19 +185,41 @@ class FrameConnection(Connection):
     def _frames_received(self, data: bytes) -> None:
         if self._data:
             self._data += data
-            del self._data[: self._split(self._data)]
-        elif (taken := self._split(data)) < len(data):
+            if len(self._data) < self._frame_bytes:
+                return
+            data = bytes(self._data)
+            self._data = bytearray()
+        if (taken := self._split(data)) < len(data):
             self._data += memoryview(data)[taken:]
 
-    def _split(self, data: bytes | bytearray) -> int:
+    def _split(self, data: bytes) -> int:
         """Take the complete frames at the beginning of the data; return their length."""
         protocol = self.protocol
         limit = protocol.max_message_size or sys.maxsize
         is_masked = self._is_masked
+        self._frame_bytes = 0
         messages: list[bytes] = []
         at, end = 0, len(data)
         ended = self.has_ended
+        is_whole = protocol.current_size is None and limit >= 65536  # no fragments are collected
+        medium = _MEDIUM_MASKED if is_masked else _MEDIUM
+        skip = 8 if is_masked else 4
         while end - at >= 2 and not ended:
+            # Most messages, in less than half the time of the general case below.
+            if is_whole and end - at >= 4:
+                head, size = _unpack_head(data, at)
+                if head == medium:
+                    start = at + skip
+                    stop = start + size
+                    if stop > end:
+                        self._frame_bytes = stop - at
+                        break
+                    payload = data[start:stop]
+                    if is_masked:
+                        payload = apply_mask(payload, data[start - 4 : start])
+                    messages.append(payload)
+                    at = stop
+                    continue
             size = data[at + 1] & 127
             start = at + 2
             if size > 125:
@@ -202,6 +231,7 @@ class FrameConnection(Connection):
                 start += 4
             stop = start + size
             if stop > end and size <= limit:
+                self._frame_bytes = stop - at
                 break
             if (
                 data[at] == _TEXT
@@ -209,7 +239,7 @@ class FrameConnection(Connection):
                 and size <= limit
                 and protocol.current_size is None
             ):
-                payload = bytes(data[start:stop])
+                payload = data[start:stop]
                 messages.append(
                     apply_mask(payload, data[start - 4 : start]) if is_masked else payload
                 )
@@ -221,7 +251,8 @@ class FrameConnection(Connection):
             if messages:
                 self._deliver(messages)
                 messages = []
-            self.pass_to_library(bytes(data[at:stop]))
+            self.pass_to_library(data[at:stop])
+            is_whole = protocol.current_size is None and limit >= 65536
             ended = self.has_ended
             at = min(stop, end)
         if messages:
