@@ -75,7 +75,10 @@ LAYERS = (
         "version-neutral values; files and commands of this machine",
     ),
     Layer((_folder("accord.agent"), _folder("accord.client")), "one API over both versions"),
-    Layer((_folder("accord.remote"),), "serves agents on the network, as an ASGI application"),
+    Layer(
+        (_folder("accord.remote"), _folder("accord.proxy")),
+        "serves agents on the network, as an ASGI application; chains of proxies",
+    ),
     Layer(
         (
             Unit("accord/__init__.py", ("=accord",)),

@@ -40,6 +40,7 @@ class Response(Struct):
     code: int = 0
     message: str | None = None  # None: the request succeeded
     data: Any = None
+    error: Raw | None = None  # the error object as received
     fault: str | None = None  # why the response is invalid; then its other fields do not count
 
 

@@ -25,11 +25,11 @@ from accord.jsonrpc.message import (
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt
 
-__all__ = ("ABSENT", "Peer")
+__all__ = ("ABSENT", "CANCEL_REQUEST", "Peer")
 
 ABSENT = UNSET  # params that are omitted
 
-CANCEL_REQUEST = "$/cancel_request"
+CANCEL_REQUEST: str = "$/cancel_request"
 _MAX_FORGOTTEN = 10_000
 _INT64 = range(-(2**63), 2**63)
 
@@ -130,6 +130,15 @@ class Peer:
             return 0
         return self._close(request_id, self._error(request_id, error))
 
+    def fail_raw(self, request_id: RequestId, error: Raw) -> int:
+        """Send the error of a request as this JSON text, once; return the size of the frame."""
+        if request_id not in self._unanswered:
+            return 0
+        frame = bytearray(b'{"jsonrpc":"2.0","id":%b,"error":' % _id_text(request_id))
+        frame += error
+        frame += b"}"
+        return self._close(request_id, frame)
+
     def _close(self, request_id: RequestId, frame: bytes | bytearray) -> int:
         if len(frame) > self.frame_bytes:
             raise FrameTooLarge("", len(frame), self.frame_bytes)
@@ -180,7 +189,7 @@ class Peer:
                     events.append(message)
             elif message.method != CANCEL_REQUEST:
                 events.append(message)
-            elif (cancel := self._cancelled(message.params)) is not None:
+            elif (cancel := self.cancelled_by(message.params)) is not None:
                 events.append(cancel)
         return events
 
@@ -263,7 +272,7 @@ class Peer:
             error = _decode_error(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self._decode_error_leniently(call, text)
-        return Response(call, code=error.code, message=error.message, data=error.data)
+        return Response(call, code=error.code, message=error.message, data=error.data, error=text)
 
     def _decode_error_leniently(self, call: Any, text: Raw) -> Response:
         """Read the usable parts of a malformed error object (R-ERR-02, R-ERR-04)."""
@@ -274,10 +283,11 @@ class Peer:
         parts = raw if lenient_json.is_object(raw) else {}
         code, message = _whole(parts.get("code")), parts.get("message")
         if type(code) is int and type(message) is str:
-            return Response(call, code=code, message=message, data=parts.get("data"))
-        return Response(call, code=-32603, message="Malformed error object", data=raw)
+            return Response(call, code=code, message=message, data=parts.get("data"), error=text)
+        return Response(call, code=-32603, message="Malformed error object", data=raw, error=text)
 
-    def _cancelled(self, params: Raw | msgspec.UnsetType) -> CancelRequest | None:
+    def cancelled_by(self, params: Raw | msgspec.UnsetType) -> CancelRequest | None:
+        """Return what the params of `$/cancel_request` cancel; None if nothing is pending."""
         try:
             request_id = _decode_cancel(params).request_id  # type: ignore[arg-type]  # UNSET: caught
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):

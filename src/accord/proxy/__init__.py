@@ -1,0 +1,3 @@
+"""Proxies between a client and an agent, and the conductor that connects them."""
+
+__all__ = ()

@@ -1,0 +1,330 @@
+"""One connection of a chain: messages in and out as raw JSON, with ids of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, Raw, Struct
+
+from accord.errors import FrameTooLarge, InternalError, InvalidRequest, RequestError
+from accord.jsonrpc.message import CancelRequest, Message, RequestId, Response, UnexpectedMessage
+from accord.jsonrpc.peer import Peer
+from accord.proxy.flow import Flow, Pauses
+from accord.proxy.stage import Direction, Params, RawRequest, RawResponse
+from accord.text import lenient_json
+from accord.transports.base import Frame, Transport
+from accord.transports.pipes import PipeTransport
+
+__all__ = ("Hop", "HopObserver", "Hops")
+
+log: logging.Logger = logging.getLogger("accord.proxy")
+
+# Called with the name of a hop, and with each frame that it receives or sends.
+HopObserver: TypeAlias = Callable[[str, Literal["received", "sent"], Frame], None]
+
+MAX_QUEUED_BYTES = 8 * 1024 * 1024  # for one hop; above it, its neighbours are not read
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
+
+
+class Hops:
+    """What the connections of one chain share.
+
+    Frames that one read results in are written together: `write_soon` collects the hops.
+    """
+
+    def __init__(
+        self,
+        ended: Callable[[Hop, Exception | None], None],
+        observers: Sequence[HopObserver] = (),
+    ) -> None:
+        self.flows: dict[Direction, Flow] = {direction: Flow() for direction in Direction}
+        self.ended = ended  # called once for each hop, at the end of its input
+        self.observers: Sequence[HopObserver] = observers
+        self.is_reading: bool = False
+        self._loop = asyncio.get_running_loop()
+        self._unwritten: list[Hop] = []
+        self._is_due = False
+
+    def write_soon(self, hop: Hop) -> None:
+        """Write the frames of a hop after the current read, or in this iteration of the loop."""
+        self._unwritten.append(hop)
+        if not self.is_reading and not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self.write)
+
+    def write(self) -> None:
+        """Write all frames now."""
+        self._is_due = False
+        unwritten, self._unwritten = self._unwritten, []
+        for hop in unwritten:
+            hop.write()
+
+
+class _Sent(Struct, gc=False):
+    """A request that this hop has sent."""
+
+    request: RawRequest
+    to: Direction
+
+
+def _encode(value: Any) -> Any:
+    return value if type(value) is Raw else lenient_json.dumps(value)
+
+
+def _encode_into(value: Any, text: bytearray) -> None:
+    text += value if type(value) is Raw else lenient_json.dumps(value)
+
+
+class Hop:
+    """A connection; subclasses decide where its messages go, and how they are named on the wire.
+
+    `on_notification` and `on_request` receive what the peer sends. Malformed and oversized
+    frames are answered here, and nothing of them is passed on (A-123).
+    """
+
+    def __init__(self, name: str, transport: Transport, hops: Hops) -> None:
+        self.name: str = name
+        self.transport: Transport = transport
+        self.pauses: Pauses = Pauses(transport)
+        self.neighbours: list[Pauses] = []  # that send to this hop; see MAX_QUEUED_BYTES
+        self.has_ended: bool = False  # no response will come
+        self._hops = hops
+        self._peer = Peer(_encode, _encode_into, frame_bytes=transport.frame_bytes)
+        self._received: dict[RequestId, RawRequest] = {}  # not answered yet
+        self._all_answered: asyncio.Event | None = None
+        self._is_dirty = False
+        self._is_congested = False
+        self._queued_bytes = 0  # while the transport is congested
+        self._is_over = False
+        # A line ends a frame on a pipe, and is white space elsewhere.
+        self._has_lines = isinstance(transport, PipeTransport)
+
+    # To override.
+
+    def on_notification(self, method: str, params: Params) -> None:
+        """Handle a notification of the peer."""
+        raise NotImplementedError
+
+    def on_request(self, request_id: RequestId, method: str, params: Params) -> None:
+        """Handle a request of the peer: call `add_request`, or `fail`."""
+        raise NotImplementedError
+
+    # Start and end.
+
+    async def start(self) -> None:
+        """Start reading; raise `TransportError` if the peer cannot be reached."""
+        await self.transport.start(self)
+
+    def fail_calls(self, error: Callable[[], RequestError]) -> None:
+        """Fail all requests that this hop has sent, now and in the future."""
+        self.has_ended = True
+        for sent in self._peer.receive_eof():
+            sent.request.fail(error())
+
+    async def wait_answered(self, timeout_s: float) -> None:
+        """Wait until every request of the peer has a response, at most this long."""
+        if self._received:
+            self._all_answered = asyncio.Event()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._all_answered.wait()
+
+    def cancel_received(self) -> None:
+        """Cancel all requests of the peer, which has disconnected."""
+        for request in list(self._received.values()):
+            request.cancel()
+
+    async def aclose(self) -> None:
+        """Write what is left, and close the transport."""
+        self.has_ended = True
+        self._flush()
+        await self.transport.aclose()
+
+    # Sending.
+
+    def send_notification(self, method: str, params: Params, to: Direction) -> None:
+        """Send a notification, which is on its way `to` one end of the chain."""
+        try:
+            size = self._peer.notify(method, params)
+        except FrameTooLarge as exc:
+            log.warning("! %s: a notification was not passed on: %s", self.name, exc)
+            return
+        if self._is_congested:
+            self._count_queued(size, to)
+        if not self._is_dirty:
+            self._is_dirty = True
+            self._hops.write_soon(self)
+
+    def send_request(self, request: RawRequest, method: str, params: Params, to: Direction) -> None:
+        """Send a request; its response answers `request`, whose method and params are not used."""
+        if self.has_ended:
+            request.fail(InternalError(f"{self.name} has ended"))
+            return
+        try:
+            request_id = self._peer.request(method, params, _Sent(request, to))
+        except FrameTooLarge as exc:
+            request.fail(InternalError(str(exc)))
+            return
+        self._frames_added(0 if params is UNSET else len(params), to)
+        request.on_cancel(lambda: self._cancel_sent(request_id))
+
+    def _cancel_sent(self, request_id: RequestId) -> None:
+        """Cancel by the id of this hop; ids of other hops mean nothing here (R-REQCAN-11)."""
+        self._peer.cancel(request_id)
+        self._frames_added(0, None)
+
+    def _frames_added(self, size: int, to: Direction | None) -> None:
+        if self._is_congested:
+            self._count_queued(size, to)
+        if not self._is_dirty:
+            self._is_dirty = True
+            self._hops.write_soon(self)
+
+    # Responding.
+
+    def add_request(
+        self, request_id: RequestId, method: str, params: Params, back: Direction
+    ) -> RawRequest:
+        """Return a request of the peer; its response is sent here, on its way `back`."""
+
+        def answered(response: RawResponse) -> None:
+            del self._received[request_id]
+            if self._all_answered is not None and not self._received:
+                self._all_answered.set()
+            self._respond(request_id, response, back)
+
+        request = self._received[request_id] = RawRequest(method, params, answered)
+        return request
+
+    def fail(self, request_id: RequestId, error: RequestError) -> None:
+        """Respond with an error to a request that is not passed on."""
+        self._frames_added(self._peer.fail(request_id, error), None)
+
+    def _respond(self, request_id: RequestId, response: RawResponse, back: Direction) -> None:
+        try:
+            if response.error is not None:
+                size = self._peer.fail_raw(request_id, response.error)
+            else:
+                size = self._peer.respond(request_id, response.result)
+        except FrameTooLarge as exc:
+            size = self._peer.fail(request_id, InternalError(str(exc)))
+        self._frames_added(size, back)
+
+    # Writing.
+
+    def write(self) -> None:
+        """Write the frames, unless the transport is congested."""
+        self._is_dirty = False
+        if not self._is_congested:
+            self._flush()
+
+    def _flush(self) -> None:
+        frames = self._peer.frames_to_send()
+        if not frames:
+            return
+        for observer in self._hops.observers:
+            for frame in frames:
+                observer(self.name, "sent", frame)
+        self.transport.write(frames)
+        self._is_congested = self.transport.congested
+
+    def _count_queued(self, size: int, to: Direction | None) -> None:
+        """Stop the source of a direction while this hop is congested."""
+        if to is not None:
+            self._hops.flows[to].block(self)
+        self._queued_bytes += size
+        if self._queued_bytes > MAX_QUEUED_BYTES and not self._is_over:
+            self._is_over = True
+            for neighbour in self.neighbours:
+                neighbour.add(self)
+
+    def writable(self) -> None:
+        """Continue writing. Called by the transport."""
+        self._queued_bytes = 0
+        self._flush()
+        if self._is_congested:
+            return
+        for flow in self._hops.flows.values():
+            flow.unblock(self)
+        self.pauses.remove(self)
+        if self._is_over:
+            self._is_over = False
+            for neighbour in self.neighbours:
+                neighbour.remove(self)
+
+    # Receiving: called by the transport.
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        """Handle what was read, and write everything that it results in."""
+        hops = self._hops
+        for observer in hops.observers:
+            for frame in frames:
+                observer(self.name, "received", frame)
+        if not self._has_lines and any(b"\n" in frame for frame in frames):
+            frames = [frame.translate(_ONE_LINE) for frame in frames]
+        hops.is_reading = True
+        try:
+            self._handle(frames)
+        finally:
+            hops.is_reading = False
+        if self._peer.rejected_bytes:
+            self._rejected()
+        hops.write()
+
+    def _handle(self, frames: Sequence[Frame]) -> None:
+        for event in self._peer.receive(frames):
+            try:
+                if type(event) is Message:
+                    if event.id is UNSET:
+                        self.on_notification(event.method, event.params)  # type: ignore[arg-type]  # a message has a method
+                    else:
+                        self.on_request(event.id, event.method, event.params)  # type: ignore[arg-type]  # as above
+                elif type(event) is Response:
+                    self._receive_response(event)
+                elif type(event) is CancelRequest:
+                    self.cancel_request(event.id)
+                elif type(event) is UnexpectedMessage:
+                    log.log(event.level, "! %s: %s", self.name, event.reason)
+            except Exception:  # a defect must not lose the messages after it
+                log.exception("! %s: could not handle a message", self.name)
+                if type(event) is Message and event.id is not UNSET:
+                    self.fail(event.id, InternalError())
+
+    def cancel_request(self, request_id: RequestId) -> None:
+        """Cancel a request of the peer, if it is not answered yet."""
+        request = self._received.get(request_id)
+        if request is not None:
+            request.cancel()
+
+    def _receive_response(self, response: Response) -> None:
+        sent: _Sent = response.call
+        if response.error is not None:
+            sent.request.answer(RawResponse(error=response.error))
+        elif response.fault is not None:
+            sent.request.fail(InternalError(f"{self.name}: {response.fault}"))
+        elif response.message is not None:
+            sent.request.fail(RequestError.of(response.code, response.message))
+        else:
+            sent.request.answer(RawResponse(result=response.result))
+
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
+        """Answer a frame that was too large."""
+        log.warning("! %s: refused a frame of more than %d bytes", self.name, limit)
+        answer = self._peer.refuse(InvalidRequest(f"The frame exceeds {limit} bytes"), head)
+        if answer is not None:
+            self._receive_response(answer)
+        self._rejected()
+
+    def _rejected(self) -> None:
+        self._peer.rejected_bytes = 0
+        self._frames_added(0, None)
+        if self._is_congested:
+            self.pauses.add(self)  # it sends what must be answered, and does not read the answers
+
+    def eof_received(self, error: Exception | None) -> None:
+        """Report the end of input."""
+        self._hops.ended(self, error)
