@@ -74,6 +74,7 @@ LAYERS = (
         (_folder("accord.types"), _folder("accord.local")),
         "version-neutral values; files and commands of this machine",
     ),
+    Layer((_folder("accord.mcp"),), "MCP over ACP: provides MCP servers, and uses them"),
     Layer((_folder("accord.agent"), _folder("accord.client")), "one API over both versions"),
     Layer(
         (_folder("accord.remote"), _folder("accord.proxy")),

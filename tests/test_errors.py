@@ -21,6 +21,9 @@ CODES = {
     -32000: errors.AuthRequired,
     -32002: errors.ResourceNotFound,
     -32022: errors.VersionNotOffered,
+    -33000: errors.McpLimitExceeded,
+    -33001: errors.McpServerUnavailable,
+    -33002: errors.McpBackendFailed,
 }
 
 

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     )
     from accord.client.transcript import Transcript as Transcript
     from accord.client.turn import ClientTurn as ClientTurn
+    from accord.mcp.tool import tool as tool
     from accord.remote.access import Principal as Principal, RemoteRequest as RemoteRequest
     from accord.remote.asgi import asgi as asgi
     from accord.transports.reconnect_settings import (
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
         TextContent as TextContent,
     )
     from accord.types.mcp import (
+        McpServerAcp as McpServerAcp,
         McpServerHttp as McpServerHttp,
         McpServerSse as McpServerSse,
         McpServerStdio as McpServerStdio,
@@ -125,6 +127,7 @@ else:
             "accord.client.session": "ClientSession SubagentSession",
             "accord.client.transcript": "Transcript",
             "accord.client.turn": "ClientTurn",
+            "accord.mcp.tool": "tool",
             "accord.remote.access": "Principal RemoteRequest",
             "accord.remote.asgi": "asgi",
             "accord.transports.reconnect_settings": "ConnectionChange Reconnect",
@@ -133,7 +136,7 @@ else:
                 "Annotations AudioContent ContentBlock EmbeddedResource ImageContent "
                 "ResourceLink TextContent"
             ),
-            "accord.types.mcp": "McpServerHttp McpServerSse McpServerStdio",
+            "accord.types.mcp": "McpServerAcp McpServerHttp McpServerSse McpServerStdio",
             "accord.types.permission": "PermissionOption",
             "accord.types.session": (
                 "AvailableCommand BooleanOption ContextUsage Cost Implementation "

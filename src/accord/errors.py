@@ -19,6 +19,9 @@ __all__ = (
     "InvalidParams",
     "InvalidRequest",
     "LocalProtocolError",
+    "McpBackendFailed",
+    "McpLimitExceeded",
+    "McpServerUnavailable",
     "MethodNotFound",
     "NotOffered",
     "ParseError",
@@ -235,6 +238,27 @@ class VersionNotOffered(RequestError):
     default_message = "Unsupported protocol version"
 
 
+class McpLimitExceeded(RequestError):
+    """Too many requests to an MCP server over ACP are active (R-MOA-12)."""
+
+    default_code = -33000
+    default_message = "Too many requests to the MCP server"
+
+
+class McpServerUnavailable(RequestError):
+    """No MCP server with this id is provided over the connection (R-MOA-12)."""
+
+    default_code = -33001
+    default_message = "The MCP server is not available"
+
+
+class McpBackendFailed(RequestError):
+    """An MCP server over ACP gave no valid outcome (R-MOA-12)."""
+
+    default_code = -33002
+    default_message = "The MCP server failed"
+
+
 _BY_CODE: dict[int, type[RequestError]] = {
     cls.default_code: cls
     for cls in (
@@ -247,6 +271,9 @@ _BY_CODE: dict[int, type[RequestError]] = {
         AuthRequired,
         ResourceNotFound,
         VersionNotOffered,
+        McpLimitExceeded,
+        McpServerUnavailable,
+        McpBackendFailed,
     )
 }
 

@@ -18,7 +18,14 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.types import CONNECTION_CLOSED, ToolListChangedNotification
 
-from accord import AccordError, McpServerHttp, McpServerSse, McpServerStdio, __version__
+from accord import (
+    AccordError,
+    McpServerAcp,
+    McpServerHttp,
+    McpServerSse,
+    McpServerStdio,
+    __version__,
+)
 from accord.types.mcp import McpServer
 
 __all__ = ("McpConnection", "McpError", "McpServers")
@@ -166,6 +173,8 @@ def _transport(server: McpServer, cwd: str) -> AbstractAsyncContextManager[Any]:
             return _http(url, dict(headers))
         case McpServerSse(_, url, headers):
             return sse_client(url, headers=dict(headers))
+        case McpServerAcp():
+            raise TypeError("The agent does not advertise MCP over ACP")
 
 
 @asynccontextmanager

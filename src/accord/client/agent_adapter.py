@@ -13,7 +13,13 @@ from accord.client.events import StateChanged
 from accord.errors import NotOffered, RequestError
 from accord.types.auth import AuthAccount, AuthStatus, ProviderInfo
 from accord.types.content import ContentBlock
-from accord.types.mcp import McpServer, McpServerHttp, McpServerSse, McpServerStdio
+from accord.types.mcp import (
+    McpServer,
+    McpServerAcp,
+    McpServerHttp,
+    McpServerSse,
+    McpServerStdio,
+)
 from accord.types.session import (
     AvailableCommand,
     BooleanOption,
@@ -340,6 +346,8 @@ class AgentAdapter:
                 return types.McpServerHttp(name=name, url=url, headers=self._headers(headers))
             case McpServerSse(name, url, headers):
                 return types.McpServerSse(name=name, url=url, headers=self._headers(headers))
+            case McpServerAcp(name, server_id):
+                return types.McpServerAcp(name=name, server_id=server_id)
             case _:
                 return server
 

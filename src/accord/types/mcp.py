@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-__all__ = ("McpServer", "McpServerHttp", "McpServerSse", "McpServerStdio")
+__all__ = ("McpServer", "McpServerAcp", "McpServerHttp", "McpServerSse", "McpServerStdio")
 
 
 def _none() -> Mapping[str, str]:
@@ -42,4 +42,14 @@ class McpServerSse(Struct, frozen=True):
     headers: Mapping[str, str] = field(default_factory=_none)
 
 
-McpServer: TypeAlias = McpServerStdio | McpServerHttp | McpServerSse
+class McpServerAcp(Struct, frozen=True):
+    """A server in the client or in a proxy (unstable; `v1.McpServerAcp`, `v2.McpServerAcp`).
+
+    Its messages travel over the connection of the session. `server_id` is unique on it.
+    """
+
+    name: str
+    server_id: str
+
+
+McpServer: TypeAlias = McpServerStdio | McpServerHttp | McpServerSse | McpServerAcp
