@@ -54,7 +54,7 @@ NES_RULES = "accord.nes.conformance"
 # Packages of extras, which only the programs that need them may import.
 EXTRAS = {
     "accord.agent.store.postgres": {"asyncpg"},
-    "accord.remote.http2_buffer": {"hypercorn"},
+    "accord.remote.http2_streams": {"hypercorn", "priority"},
     "accord.remote.listener": {"h2", "hypercorn"},
     "accord.remote.listener_socket": {"websockets"},
     "accord.remote.telemetry": {"opentelemetry"},

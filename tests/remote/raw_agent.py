@@ -18,8 +18,8 @@ from raw_peer import RawPeer
 from remote.http_peer import LIMIT_S, TOKEN, HttpPeer
 from remote.servers import hypercorn
 
-# Settings of `accord serve`.
-HYPERCORN = {"h2_max_concurrent_streams": 1024, "keep_alive_max_requests": 2**31}
+# What the reference says for a hypercorn of one's own.
+HYPERCORN = {"h2_max_concurrent_streams": 999, "keep_alive_max_requests": 2**31}
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 0,

@@ -18,7 +18,7 @@ import pytest
 import accord
 from accord import Agent, Turn
 from accord.errors import TransportError
-from accord.remote.http2_buffer import hold_back_unread_streams
+from accord.remote.http2_streams import adapt_hypercorn
 from accord.transports.registry import RemoteOptions, transport_for_url
 from accord_conformance.network.http_server import RawServer
 from remote.http_fake import (
@@ -146,7 +146,7 @@ async def test_large_messages_both_ways_over_http2() -> None:
 
 @requirement("R-HTTP-27")
 async def test_paused_reader_holds_back_the_streams_and_nothing_else() -> None:
-    hold_back_unread_streams()
+    adapt_hypercorn()
     chunk = event(b'{"text":"' + b"x" * 100_000 + b'"}')
     async with (
         streams() as (app, url),

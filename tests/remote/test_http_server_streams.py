@@ -413,6 +413,35 @@ async def test_requests_wait_while_too_much_is_unread() -> None:
 
 
 @requirement("R-HTTP-27")
+async def test_unread_output_of_all_connections_is_bounded() -> None:
+    """A connection waits beyond an equal share; those that read do not."""
+    total = 4_000_000
+    async with raw_server(total_unread_bytes=total) as server:
+        ends = [await server.connect() for _ in range(8)]
+        for _, agent in ends:
+            for _ in range(2 * total // len(BIG)):
+                if not agent.transport.congested:
+                    agent.update("s", BIG)
+        agents = [agent for _, agent in ends]
+        held = sum(agent.transport.unsent_bytes for agent in agents)
+        assert total < held < 2 * total + len(agents) * 2 * len(BIG)
+        assert all(agent.transport.congested for agent in agents)
+        peer, reading = await server.connect()
+        async with peer.stream("s") as stream:
+            for count in range(1, 4 * total // len(BIG)):
+                reading.update("s", BIG)
+                await stream.until(lambda count=count: len(stream.events) == count)
+                assert not reading.transport.congested
+        for agent in agents:
+            agent.may_write.clear()
+        assert await ends[0][0].delete() == 202
+        for agent in agents[1:]:
+            async with asyncio.timeout(LIMIT_S):
+                await agent.may_write.wait()
+            assert not agent.transport.congested
+
+
+@requirement("R-HTTP-27")
 async def test_connection_that_is_not_read_is_closed() -> None:
     async with raw_server(unread_bytes=100_000, stall_s=0.2) as server:
         peer, agent = await server.connect()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import importlib
 import shutil
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from h2.connection import H2Connection
+from h2.events import RemoteSettingsChanged, ResponseReceived
 
 import accord
 from accord import Agent, Turn
@@ -97,6 +99,49 @@ async def test_stream_continues_after_many_requests_on_its_http2_connection() ->
             for _ in range(1010):
                 await peer.post({"jsonrpc": "2.0", "method": "_ignored"})
             await peer.new_session(common)
+
+
+@pytest.mark.slow
+@requirement("R-HTTP-39")
+async def test_as_many_http2_streams_as_are_advertised() -> None:
+    """hypercorn ends a connection at its 1,000th stream by default."""
+    app = accord.asgi(Echo, token=TOKEN)
+    async with served(app) as address:
+        host, _, port = address.partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        http = H2Connection()
+        http.initiate_connection()
+        most: int | None = None
+        answered: dict[int, str] = {}
+
+        async def exchange(is_over: Callable[[], bool]) -> None:
+            nonlocal most
+            writer.write(http.data_to_send())
+            while not is_over():
+                data = await reader.read(65536)
+                assert data, "the server has ended the connection"
+                for event in http.receive_data(data):
+                    if isinstance(event, RemoteSettingsChanged):
+                        most = http.remote_settings.max_concurrent_streams
+                    elif isinstance(event, ResponseReceived):
+                        answered[event.stream_id] = dict(event.headers)[b":status"].decode()
+                writer.write(http.data_to_send())
+
+        async with asyncio.timeout(LIMIT_S):
+            await exchange(lambda: most is not None)
+            assert most is not None
+            assert most >= 1024
+            fields = {":method": "POST", ":scheme": "http", ":authority": address, ":path": "/acp"}
+            login = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+            streams = [1 + 2 * number for number in range(most)]
+            for stream in streams:
+                http.send_headers(stream, list({**fields, **login}.items()))
+            for stream in streams:
+                http.send_data(stream, b"{}", end_stream=True)
+            await exchange(lambda: len(answered) == most)
+        assert answered == dict.fromkeys(streams, "400")
+        writer.close()
+        await writer.wait_closed()
 
 
 @asynccontextmanager

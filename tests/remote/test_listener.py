@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed
 import accord
 from accord import Agent, Turn
 from accord.remote.asgi_socket import handshake_of
+from accord.remote.connection_limits import ConnectionLimits
 from accord.testing import Recorder
 from accord.transports.base import HIGH_BYTES, Transport
 from remote.servers import listener
@@ -30,8 +31,9 @@ class Echo(Agent):
 
 
 @asynccontextmanager
-async def serving() -> AsyncGenerator[str, None]:
-    async with listener(accord.asgi(Echo, insecure=True)) as address:
+async def serving(**limits: float) -> AsyncGenerator[str, None]:
+    app = accord.asgi(Echo, insecure=True, limits=ConnectionLimits(**limits))
+    async with listener(app) as address:
         yield address
 
 
@@ -42,7 +44,7 @@ async def accepting() -> AsyncGenerator[tuple[str, asyncio.Queue[Transport]], No
     over = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        handshake = await handshake_of(scope, receive, send, 1000)
+        handshake = await handshake_of(scope, receive, send, 1000, ConnectionLimits())
         await handshake.accept([])
         accepted.put_nowait(handshake.transport)
         await over.wait()
@@ -73,6 +75,51 @@ async def test_compression_is_not_used_although_the_client_offers_it() -> None:
         assert connection.response is not None
         assert "permessage-deflate" in connection.request.headers["Sec-WebSocket-Extensions"]
         assert "Sec-WebSocket-Extensions" not in connection.response.headers
+
+
+HANDSHAKE = f"GET /acp HTTP/1.1\r\nHost: 127.0.0.1\r\n{UPGRADE}\r\n{KEY}\r\n\r\n"
+PING = b"\x89\x00"
+CLOSE = b"\x88"
+
+
+@requirement("R-WS-14")
+async def test_client_that_answers_no_ping_is_disconnected() -> None:
+    async with serving(ping_interval_s=0.05, ping_timeout_s=0.05) as address:
+        answer = await exchange(address, HANDSHAKE)
+        frames = answer.partition(b"\r\n\r\n")[2]
+        reason = b"no answer to a ping"
+        close = CLOSE + bytes([2 + len(reason)]) + (1011).to_bytes(2, "big") + reason
+        assert frames == PING + close
+
+
+@requirement("R-WS-14")
+async def test_pings_and_their_answers_can_be_switched_off() -> None:
+    async with (
+        serving(ping_interval_s=0.05, ping_timeout_s=0) as pinging,
+        serving(ping_interval_s=0) as silent,
+        connection(silent) as (quiet, _),
+        connection(pinging) as (reader, _),
+    ):
+        assert await reader.readexactly(6) == 3 * PING
+        quiet.feed_eof()  # ends what has arrived until now
+        assert await quiet.read() == b""
+
+
+@asynccontextmanager
+async def connection(
+    address: str,
+) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Open a WebSocket connection, without a library."""
+    host, _, port = address.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        async with asyncio.timeout(20):
+            writer.write(HANDSHAKE.encode())
+            assert b" 101 " in await reader.readuntil(b"\r\n\r\n")
+            yield reader, writer
+    finally:
+        writer.close()
+        await writer.wait_closed()
 
 
 @requirement("R-WS-15")
@@ -170,7 +217,7 @@ async def test_client_that_answers_no_ping_is_lost() -> None:
     async with accepting() as (address, accepted):
         asking = asyncio.ensure_future(exchange(address, request))
         transport: Any = await accepted.get()
-        transport._ping_interval_s = transport._ping_timeout_s = 0.05
+        transport.ping_interval_s = transport.ping_timeout_s = 0.05
         heard = Recorder()
         await transport.start(heard)
         await heard.until(lambda: heard.ended)

@@ -104,6 +104,16 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Close a connection after this time without a message and a running turn; 0: never.",
 )
 @click.option(
+    "--ping-interval",
+    "ping_interval_s",
+    type=click.FloatRange(0),
+    default=ConnectionLimits().ping_interval_s,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between the pings that a WebSocket client must answer; 0: none. "
+    "Shorter than the idle time of proxies.",
+)
+@click.option(
     "--drain",
     "drain_s",
     type=click.FloatRange(0),
@@ -135,6 +145,7 @@ def command(
     max_connections: int,
     max_starts: int,
     idle_s: float,
+    ping_interval_s: float,
     drain_s: float,
     log_format: str,
     insecure: bool,
@@ -187,6 +198,7 @@ def command(
                 per_principal=max_connections,
                 starts_per_minute=max_starts,
                 idle_s=idle_s,
+                ping_interval_s=ping_interval_s,
             ),
         )
     except ValueError as error:

@@ -47,6 +47,7 @@ class RemoteApp:
         self._path = path
         self._frame_bytes = frame_bytes
         limits = limits or ConnectionLimits()
+        self._limits = limits
         self._connections = OpenConnections(limits)
         self._monitor = Monitor(serve, idle_s=limits.idle_s, observers=default_observers())
         self._http_server = HttpServer(
@@ -74,7 +75,7 @@ class RemoteApp:
     # WebSocket.
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        handshake = await handshake_of(scope, receive, send, self._frame_bytes)
+        handshake = await handshake_of(scope, receive, send, self._frame_bytes, self._limits)
         admitted = await self._admit(scope)
         if isinstance(admitted, Refusal):
             await handshake.refuse(admitted)

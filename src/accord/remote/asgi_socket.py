@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from accord.errors import ConnectionLost
 from accord.remote.access import Refusal
 from accord.remote.asgi_types import Receive, Scope, Send
+from accord.remote.connection_limits import ConnectionLimits
 from accord.remote.http_responses import respond
 from accord.remote.network_transport import POLICY_VIOLATION, NetworkTransport
 from accord.transports.base import Frame
@@ -104,12 +105,12 @@ class WebSocketHandshake(Protocol):
 
 
 async def handshake_of(
-    scope: Scope, receive: Receive, send: Send, frame_bytes: int
+    scope: Scope, receive: Receive, send: Send, frame_bytes: int, limits: ConnectionLimits
 ) -> WebSocketHandshake:
     """Return the handshake of a scope of the type `websocket`."""
     direct = scope.get("extensions", {}).get(DIRECT_SOCKET)
     if direct is not None:
-        direct.limit(frame_bytes)
+        direct.limit(frame_bytes, limits)
         return direct
     await receive()  # websocket.connect
     return _AsgiHandshake(scope, receive, send, frame_bytes)

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from accord.remote.access import Principal, Refusal
 from accord.remote.network_transport import NetworkTransport
+from accord.transports.remote_address import PING_S
 
 __all__ = ("ConnectionLimits", "OpenConnections")
 
@@ -20,13 +21,18 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
     """How many connections a server accepts (T12), and how long it keeps idle ones.
 
     A connection without a message and without a running turn for `idle_s` seconds is closed;
-    0 means never.
+    0 means never. A WebSocket client is sent a ping every `ping_interval_s` seconds, 0 means
+    never, and is disconnected if nothing arrives in `ping_timeout_s` seconds after it; 0 means
+    that nothing needs to arrive (R-WS-14). Other ASGI servers than `accord serve` have settings
+    of their own for pings.
     """
 
     connections: int = 1000
     per_principal: int = 1000
     starts_per_minute: int = 600
     idle_s: float = 86_400.0
+    ping_interval_s: float = PING_S
+    ping_timeout_s: float = PING_S
 
 
 class OpenConnections:

@@ -16,6 +16,7 @@ from accord.remote.http_input import PostedInput
 from accord.remote.http_limits import HttpLimits
 from accord.remote.http_message import MessageHead, NotAMessage, read_message
 from accord.remote.http_stream import EventStream
+from accord.remote.http_unread import UnreadTotal
 from accord.remote.network_transport import NetworkTransport
 from accord.transports.base import Frame, Receiver
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
@@ -56,13 +57,15 @@ class _Request(Struct):
 class HttpConnection(NetworkTransport):
     """The frames of POSTs go to the agent; its frames wait in streams, until GETs read them.
 
-    `id` names the connection, which belongs to `principal`.
+    `id` names the connection, which belongs to `principal`. `total` counts what waits in all
+    connections of the server.
     """
 
     def __init__(
         self,
         principal: Principal,
         limits: HttpLimits,
+        total: UnreadTotal,
         *,
         frame_bytes: int = REMOTE_FRAME_BYTES,
     ) -> None:
@@ -82,6 +85,8 @@ class HttpConnection(NetworkTransport):
         self._prefix: bytes | None = None  # of the last update
         self._prefixed: EventStream | None = None  # where it went
         self._unread = 0  # bytes in all streams
+        self._total = total
+        total.join(self)
         self._reads = 0
         self._full = False
         self._delaying: set[EventStream] = set()
@@ -154,6 +159,8 @@ class HttpConnection(NetworkTransport):
                 stream.end(drop=True)
             for timer in self._timers:
                 timer.cancel()
+            left, self._unread = self._unread, 0
+            self._total.leave(self, left)
             self._closed.set_result(None)
 
     async def _flush(self) -> None:
@@ -260,10 +267,21 @@ class HttpConnection(NetworkTransport):
     def was_read(self, size: int) -> None:
         self._unread -= size
         self._reads += 1
-        if self._full and self._unread <= self._limits.unread_bytes:
+        self._total.remove(size)
+        self._check_full()
+
+    def total_fell(self) -> None:
+        self._check_full()
+
+    def _check_full(self) -> None:
+        if self._full and not self._holds_too_much():
             self._full = False
             self._wake()
             self._tell_writable()
+
+    def _holds_too_much(self) -> bool:
+        unread = self._unread
+        return unread > self._limits.unread_bytes or self._total.is_over(self, unread)
 
     def reader_changed(self, stream: EventStream) -> None:
         self._last_active = self._loop.time()
@@ -401,10 +419,11 @@ class HttpConnection(NetworkTransport):
 
     def _put(self, stream: EventStream, frames: Sequence[Frame], size: int) -> None:
         self._unread += size
+        self._total.add(size)
         stream.put(frames, size)
         if stream.reader is None:
             self._note_unread(stream)
-        if self._unread > self._limits.unread_bytes and not self._full:
+        if not self._full and self._holds_too_much():
             self._full = True
             self._call_later(self._limits.stall_s, self._check_stall, self._reads)
 

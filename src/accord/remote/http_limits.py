@@ -16,6 +16,7 @@ class HttpLimits(Struct, frozen=True, kw_only=True):
     body_s: float = 60.0  # for a body; more while it arrives with at least 1 KiB/s
     initialize_s: float = 120.0  # for the agent's response to `initialize`
     unread_bytes: int = 64 * 1024 * 1024  # of a connection; then the agent and requests wait
+    total_unread_bytes: int = 512 * 1024 * 1024  # of all; then the same beyond an equal share
     stall_s: float = 60.0  # without any reading; then the connection is closed
     unread_sessions: int = 1024  # with output and without a reader
     provisional_streams: int = 64  # of sessions that the agent has not mentioned

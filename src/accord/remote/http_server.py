@@ -24,6 +24,7 @@ from accord.remote.http_message import (
 )
 from accord.remote.http_reader import StreamReader
 from accord.remote.http_responses import respond, respond_json, respond_refusal
+from accord.remote.http_unread import UnreadTotal
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
 
 __all__ = ("HttpServer", "RunConnection")
@@ -54,6 +55,7 @@ class HttpServer:
         self._run = run
         self._open = open_connections
         self._limits = limits
+        self._unread = UnreadTotal(limits.total_unread_bytes)
         self._frame_bytes = frame_bytes
         self._connections: dict[str, HttpConnection] = {}
         self._tasks: dict[HttpConnection, asyncio.Task[None]] = {}
@@ -162,7 +164,9 @@ class HttpServer:
         return None
 
     def _start(self, principal: Principal) -> HttpConnection:
-        connection = HttpConnection(principal, self._limits, frame_bytes=self._frame_bytes)
+        connection = HttpConnection(
+            principal, self._limits, self._unread, frame_bytes=self._frame_bytes
+        )
         self._connections[connection.id] = connection
         self._open.add(principal, connection)
         task = asyncio.create_task(self._run(connection), name="accord serve a connection")

@@ -17,7 +17,7 @@ from hypercorn.utils import wrap_app as _wrap_app  # pyright: ignore[reportUnkno
 
 from accord.remote.asgi_socket import DIRECT_SOCKET
 from accord.remote.asgi_types import AsgiApp, Event, Scope
-from accord.remote.http2_buffer import hold_back_unread_streams
+from accord.remote.http2_streams import adapt_hypercorn
 from accord.remote.listener_socket import SocketHandshake
 
 __all__ = ("listen",)
@@ -47,7 +47,7 @@ async def listen(
     instead of `receive` and `send`. All other connections are served by hypercorn. The application
     gets no lifespan events.
     """
-    hold_back_unread_streams()
+    adapt_hypercorn()
     listener = _Listener(app, config)
     servers = [await listener.listen_on(opened) for opened in sockets]
     try:

@@ -17,6 +17,7 @@ from accord.remote import asgi_socket
 from accord.remote.access import Refusal
 from accord.remote.asgi_socket import DIRECT_SOCKET
 from accord.remote.asgi_types import Scope
+from accord.remote.connection_limits import ConnectionLimits
 from accord.remote.network_transport import POLICY_VIOLATION, NetworkTransport
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
 from accord.transports.websocket_base import SocketTransport
@@ -61,9 +62,11 @@ class SocketHandshake:
         self._end()
         return None
 
-    def limit(self, frame_bytes: int) -> None:
-        """Accept messages up to this size (R-WS-13)."""
+    def limit(self, frame_bytes: int, limits: ConnectionLimits) -> None:
+        """Accept messages up to this size (R-WS-13), and send pings as the limits say."""
         self._protocol.max_message_size = self.transport.frame_bytes = frame_bytes
+        self.transport.ping_interval_s = limits.ping_interval_s or None
+        self.transport.ping_timeout_s = limits.ping_timeout_s or None
 
     async def accept(
         self, headers: Sequence[tuple[bytes, bytes]], subprotocol: str | None = None

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from accord.remote.accept_gate import AcceptGate, SocketLimits
 from accord.remote.app import RemoteApp
 from accord.remote.asgi_types import UNIX_PEER, Receive, Scope, Send
+from accord.remote.http2_streams import HTTP2_STREAMS
 from accord.remote.listener import listen
 from accord.remote.sockets import is_unix, open_tcp, open_unix, remove_unix
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
@@ -204,7 +205,7 @@ def _config(options: ServerOptions) -> Config:
     config.errorlog = None
     config.include_server_header = False
     config.graceful_timeout = CLOSE_S
-    config.h2_max_concurrent_streams = 1024
+    config.h2_max_concurrent_streams = HTTP2_STREAMS
     config.keep_alive_timeout = 75
     config.keep_alive_max_requests = 1 << 30  # the gate counts what costs something
     config.ssl_handshake_timeout = 10

@@ -18,9 +18,14 @@ from accord.transports.base import TransportFactory
 from accord.transports.cookies import CookieStore
 from accord.transports.http_status import advice_for, redirect_error, where
 from accord.transports.registry import RemoteOptions
-from accord.transports.remote_address import REMOTE_FRAME_BYTES, login_headers, remote_url
+from accord.transports.remote_address import (
+    PING_S,
+    REMOTE_FRAME_BYTES,
+    login_headers,
+    remote_url,
+)
 from accord.transports.tls_errors import tls_reason
-from accord.transports.websocket_base import PING_S, SocketTransport
+from accord.transports.websocket_base import SocketTransport
 from accord.transports.websocket_frames import FrameConnection
 
 __all__ = ("WebSocketTransport", "websocket")

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 
 from accord.errors import ConnectionClosed, TransportError
 from accord.transports.base import Frame, NullReceiver, Receiver, Transport
-from accord.transports.remote_address import REMOTE_FRAME_BYTES
+from accord.transports.remote_address import PING_S, REMOTE_FRAME_BYTES
 from accord.transports.websocket_frames import FrameConnection
 
-__all__ = ("PING_S", "SocketTransport")
+__all__ = ("SocketTransport",)
 
 CLOSE_S = 4.0  # for the peer to read what was written before `aclose`, and to close
-PING_S = 20.0  # between two pings, and for the answer (R-WS-14)
 NORMAL = 1000
 INTERNAL = 1011
 
@@ -24,7 +23,8 @@ class SocketTransport(Transport):
 
     No task runs for a connection: frames are received and sent within calls of the event loop. A
     subclass opens the connection and names the error at its end. `close_code` and `close_reason`
-    are sent by `aclose`.
+    are sent by `aclose`. A ping interval of None means no pings, a ping timeout of None that they
+    need no answer; both are read by `start`.
     """
 
     close_code: int = NORMAL
@@ -38,8 +38,8 @@ class SocketTransport(Transport):
         ping_timeout_s: float | None = PING_S,
     ) -> None:
         self.frame_bytes = frame_bytes
-        self._ping_interval_s = ping_interval_s
-        self._ping_timeout_s = ping_timeout_s
+        self.ping_interval_s = ping_interval_s
+        self.ping_timeout_s = ping_timeout_s
         self._ping_timer: asyncio.TimerHandle | None = None
         self._receiver: Receiver = NullReceiver()
         self._connection: FrameConnection | None = None
@@ -72,7 +72,7 @@ class SocketTransport(Transport):
         self._held += connection.listen(self)
         self._input_over = connection.has_ended
         asyncio.get_running_loop().call_soon(self._deliver_held)
-        self._ping_later(self._ping_interval_s)
+        self._ping_later(self.ping_interval_s)
 
     def write(self, frames: Sequence[Frame]) -> None:
         if self._closed is None and self._connection is not None:
@@ -164,12 +164,12 @@ class SocketTransport(Transport):
         connection = self._connection
         if connection is None or not connection.send_ping():
             return
-        if self._ping_timeout_s is None:
-            self._ping_later(self._ping_interval_s)
+        if self.ping_timeout_s is None:
+            self._ping_later(self.ping_interval_s)
             return
         connection.has_heard = False
         loop = asyncio.get_running_loop()
-        self._ping_timer = loop.call_later(self._ping_timeout_s, self._check_pong)
+        self._ping_timer = loop.call_later(self.ping_timeout_s, self._check_pong)
 
     def _check_pong(self) -> None:
         """Give the connection up if nothing has arrived, although we read."""
@@ -177,7 +177,7 @@ class SocketTransport(Transport):
         if connection is None or connection.has_ended:
             return
         if connection.has_heard or self._paused:
-            interval_s, timeout_s = self._ping_interval_s or 0.0, self._ping_timeout_s or 0.0
+            interval_s, timeout_s = self.ping_interval_s or 0.0, self.ping_timeout_s or 0.0
             self._ping_later(max(interval_s - timeout_s, 0.0))
         else:
             connection.give_up(INTERNAL, "no answer to a ping")
