@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,12 +85,21 @@ def require(*peers: Peer) -> None:
         pytest.skip(why)
 
 
-def start(client: Peer, agent: Peer, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run the client's turn with the agent, and record the frames in a file."""
+def tapped(frames: Path, command: Sequence[str]) -> list[str]:
+    """Return the command that runs a program and records its frames in a file."""
+    return [sys.executable, str(HERE / "tap.py"), str(frames), *command]
+
+
+def start(
+    client: Peer, agent: Peer, cwd: Path, command: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run the client's turn with the agent, and record the frames in a file.
+
+    The client starts the agent by the `command`, if one is given, as by that of a chain.
+    """
     require(client, agent)
     frames = cwd / "frames.log"
-    tap = [sys.executable, str(HERE / "tap.py"), str(frames)]
-    command = [*client.start_client(), *tap, *agent.start_agent()]
+    command = [*client.start_client(), *tapped(frames, command or agent.start_agent())]
     try:
         return subprocess.run(
             command, cwd=cwd, capture_output=True, text=True, encoding="utf-8", timeout=LIMIT_S
@@ -98,9 +108,9 @@ def start(client: Peer, agent: Peer, cwd: Path) -> subprocess.CompletedProcess[s
         pytest.fail(f"not done after {LIMIT_S} s\n{late.stderr}\n{tail(frames)}")
 
 
-def run(client: Peer, agent: Peer, cwd: Path) -> dict[str, Any]:
+def run(client: Peer, agent: Peer, cwd: Path, command: Sequence[str] = ()) -> dict[str, Any]:
     """Return the client's output after its turn with the agent; a failure shows the frames."""
-    done = start(client, agent, cwd)
+    done = start(client, agent, cwd, command)
     if done.returncode != 0:
         pytest.fail(f"exit status {done.returncode}\n{done.stderr}\n{tail(cwd / 'frames.log')}")
     # A peer can write warnings there, as Python 0.12 does at `$/cancel_request`; Accord must not.
