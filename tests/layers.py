@@ -124,6 +124,7 @@ LAYERS = (
 SEAMS = {
     "accord": "the public names: a program uses few of them",
     "accord.agent": "the public names of the agent's side",
+    "accord.agent.mcp_connections": "`mcp`, for sessions with MCP servers",
     "accord.agent.lazy_imports": "one version, and the sessions, which `initialize` does not need",
     "accord.cli.agent": "the agent that is served",
     "accord.cli.ask.command": "what runs the command: `--help` and completion do not need it",
@@ -134,6 +135,7 @@ SEAMS = {
     "accord.client.connect": "the version that the agent speaks",
     "accord.errors": "the search in the data of an error: it needs `json`",
     "accord.jsonrpc.head": "the head of an oversized frame: it needs `json`",
+    "accord.mcp": "the public names: those of consumers need `mcp`",
     "accord.remote.observers": "OpenTelemetry, if it is installed",
     "accord.script_agent.agent": "the commands, which `initialize` does not need",
     "accord.transports.cookies": "the dates of cookies that expire: they are rare",

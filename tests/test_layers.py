@@ -54,6 +54,8 @@ NES_RULES = "accord.nes.conformance"
 # Packages of extras, which only the programs that need them may import.
 EXTRAS = {
     "accord.agent.store.postgres": {"asyncpg"},
+    "accord.mcp.consumer_connections": {"httpx2", "mcp"},
+    "accord.mcp.consumer_transport": {"anyio", "mcp", "pydantic"},
     "accord.remote.http2_streams": {"hypercorn", "priority"},
     "accord.remote.listener": {"h2", "hypercorn"},
     "accord.remote.listener_socket": {"websockets"},

@@ -21,6 +21,7 @@ __all__ = (
     "LocalProtocolError",
     "McpBackendFailed",
     "McpLimitExceeded",
+    "McpServerError",
     "McpServerUnavailable",
     "MethodNotFound",
     "NotOffered",
@@ -276,6 +277,14 @@ _BY_CODE: dict[int, type[RequestError]] = {
         McpBackendFailed,
     )
 }
+
+
+class McpServerError(AccordError):
+    """An MCP server refused a request or cannot be used; `code` is the server's own, if any."""
+
+    def __init__(self, message: str, *, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class BacklogExceeded(AccordError):

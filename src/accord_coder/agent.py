@@ -32,7 +32,7 @@ class Coder(ApiKeyAuth):
     info = Implementation("accord-coder", __version__, "Accord")
     prompt_capabilities: frozenset[str] = frozenset({"image", "audio", "resource"})
     mcp_transports: frozenset[str] = (
-        frozenset() if find_spec("mcp") is None else frozenset({"stdio", "http", "sse"})
+        frozenset() if find_spec("mcp") is None else frozenset({"stdio", "http", "sse", "acp"})
     )
     system_prompt = frozenset({"append", "override"})
     unstable = True  # other clients never request forks and archives

@@ -223,6 +223,6 @@ async def test_servers_end_with_the_session(version: int, tmp_path: Path) -> Non
         state = harness.state
         await harness.session.close()
         assert state.mcp is not None
-        assert not state.mcp.connections
+        assert not state.mcp
     left = [task for task in asyncio.all_tasks() if task.get_name().startswith("mcp ")]
     assert not left

@@ -36,7 +36,10 @@ class Agent:
     prompt_capabilities: frozenset[str] = frozenset()
     """The content that prompts may have in addition to text and links: image, audio, resource."""
     mcp_transports: frozenset[str] = frozenset()
-    """How the agent connects to MCP servers: stdio, http, sse."""
+    """How the agent connects to MCP servers: stdio, http, sse, acp (unstable).
+
+    `session.connect_mcp` connects to servers of all four kinds.
+    """
     system_prompt: frozenset[str] = frozenset()
     """The accepted modes of a system prompt of the client: append, override (unstable)."""
     store: SessionStore | None = None

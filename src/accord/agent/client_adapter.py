@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from accord.agent.text_stream import TextStream
     from accord.errors import RequestError
     from accord.types.auth import AuthAccount, AuthState
+    from accord.wire.shared.mcp_message import MessageMcpRequest
 
 __all__ = ("ClientAdapter", "PermissionQuestion", "mode_of")
 
@@ -154,6 +155,15 @@ class ClientAdapter(ABC):
     @abstractmethod
     async def notify_extension(self, method: str, params: Any) -> None:
         """Send an extension notification."""
+
+    async def message_mcp(
+        self, request: MessageMcpRequest, on_outcome: Callable[[Any], None]
+    ) -> Any:
+        """Send a request to an MCP server of the client; return its outcome.
+
+        `on_outcome` gets the outcome before any later message is handled.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     async def send_auth_status(self, state: AuthState, accounts: Sequence[AuthAccount]) -> None:

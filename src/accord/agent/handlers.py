@@ -13,7 +13,13 @@ from accord.agent.shared_updates import accounts_to_wire
 from accord.agent.system_prompt import system_prompt_from
 from accord.connection.tasks import run_at_once
 from accord.errors import InvalidParams
-from accord.types.mcp import McpServer, McpServerHttp, McpServerSse, McpServerStdio
+from accord.types.mcp import (
+    McpServer,
+    McpServerAcp,
+    McpServerHttp,
+    McpServerSse,
+    McpServerStdio,
+)
 
 if TYPE_CHECKING:
     from accord.agent.version_types import VersionTypes
@@ -61,6 +67,8 @@ class SharedHandlers:
                 found.append(McpServerStdio(server.name, server.command, tuple(server.args), env))
             elif isinstance(server, types.McpServerHttp):
                 found.append(McpServerHttp(server.name, server.url, _pairs(server.headers)))
+            elif isinstance(server, types.McpServerAcp):
+                found.append(McpServerAcp(server.name, server.server_id))
             elif sse is not None and isinstance(server, sse):
                 found.append(McpServerSse(server.name, server.url, _pairs(server.headers)))
             else:
@@ -76,6 +84,10 @@ class SharedHandlers:
     async def _new_session(self, params: Any) -> Any:
         core = await self.manager.new_session(self.setup_from(params))
         return self._types.NewSessionResponse(session_id=core.id, **self.session_fields(core))
+
+    def notify_mcp(self, params: Any, context: Context) -> None:
+        """Pass on a notification of an MCP server, before any later message is handled."""
+        self.manager.mcp.receive(params)
 
     # Stored sessions.
 

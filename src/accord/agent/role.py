@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from accord.version import ProtocolVersion
 
 __all__ = (
+    "MCP_CALLS",
     "PROVIDER_CALLS",
     "STORE_CALLS",
     "RoleConnection",
@@ -43,6 +44,8 @@ STORE_CALLS = frozenset(
         "delete_session",
     }
 )
+# Served by agents that use MCP servers of the client; no stable client calls it.
+MCP_CALLS = frozenset({"notify_mcp"})
 PROVIDER_CALLS = frozenset({"list_providers", "set_provider", "disable_provider"})
 
 
@@ -99,6 +102,8 @@ def served_calls(
         served |= auth
     if isinstance(agent, ProvidersMixin):
         served |= PROVIDER_CALLS
+    if "acp" in agent.mcp_transports:
+        served |= MCP_CALLS
     return served
 
 

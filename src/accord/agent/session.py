@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from accord.agent.toolbox import Toolbox
     from accord.agent.turn_state import TurnState
     from accord.agent.updates import Update
+    from accord.mcp.consumer_connections import McpConnections
 
 __all__ = (
     "ConnectedClient",
@@ -251,6 +252,15 @@ class Session(WorkActions):
             self._files = self._toolbox.files(self._core)
         return self._files
 
+    @must_await("session")
+    async def connect_mcp(self) -> McpConnections:
+        """Connect to the MCP servers of the session and return the connections, by name.
+
+        They stay connected until the session closes; a lost one is connected again. `failed` has
+        the servers that cannot be used. Raises `ImportError` without the library `mcp`.
+        """
+        return await self._core.connect_mcp()
+
     async def history(self) -> list[Update]:
         """Return what was said and done, each thing once; nothing without a store."""
         return await self._core.history()
@@ -324,6 +334,11 @@ class SubagentHandle(Session):
         where: TracebackType | None,
     ) -> None:
         await self._subagent.leave(kind, error, where, self.stop_reason, self.token_usage)
+
+    @must_await("subagent")
+    async def connect_mcp(self) -> McpConnections:
+        """Return the connections of the session that the subagent is in."""
+        return await self.parent.connect_mcp()
 
     @property
     def is_in_background(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property, partial
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -27,6 +27,9 @@ from accord.errors import InvalidParams, LocalProtocolError
 from accord.types.content import ContentBlock, require_content
 from accord.types.mcp import McpServer
 from accord.types.session import AvailableCommand, SelectOption, SessionOption, SystemPrompt
+
+if TYPE_CHECKING:
+    from accord.mcp.consumer_connections import McpConnections
 
 __all__ = ("SessionCore", "SessionState")
 
@@ -52,6 +55,7 @@ class SessionCore:
         cwd: str,
         directories: Sequence[str],
         mcp_servers: Sequence[McpServer] = (),
+        make_mcp_connections: Callable[[SessionCore], McpConnections] | None = None,
         system_prompt: SystemPrompt | None = None,
         first_number: int = 0,
         writer: UpdateWriter | None = None,
@@ -64,6 +68,8 @@ class SessionCore:
         self.cwd = cwd
         self.directories: tuple[str, ...] = tuple(directories)
         self.mcp_servers: tuple[McpServer, ...] = tuple(mcp_servers)
+        self._make_mcp_connections = make_mcp_connections
+        self._mcp_connections: McpConnections | None = None  # from `connect_mcp` on
         self.system_prompt = system_prompt
         self.title: str | None = None
         self.title_set_by_user = False
@@ -106,6 +112,20 @@ class SessionCore:
         """Refuse updates from now on."""
         self.closed: bool = True
         self.stream = None
+
+    async def connect_mcp(self) -> McpConnections:
+        """Connect to the MCP servers that are not connected; see `Session.connect_mcp`."""
+        self._check_open()
+        if self._mcp_connections is None:
+            assert self._make_mcp_connections is not None, "subagents use those of the session"
+            self._mcp_connections = self._make_mcp_connections(self)
+        await self._mcp_connections.connect()
+        return self._mcp_connections
+
+    async def disconnect_mcp(self) -> None:
+        """Disconnect from the MCP servers."""
+        if self._mcp_connections is not None:
+            await self._mcp_connections.aclose()
 
     async def release(self) -> None:
         """Store what was published before `close`, and let another process open the session."""

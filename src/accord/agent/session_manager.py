@@ -7,11 +7,12 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from accord.agent.background import STOP_S
 from accord.agent.hooks import is_default
+from accord.agent.mcp_connections import mcp_connections
 from accord.agent.registry import registry_of
 from accord.agent.session import ConnectedClient, Session
 from accord.agent.session_core import SessionCore
@@ -19,6 +20,7 @@ from accord.agent.toolbox import Toolbox
 from accord.agent.turn_runner import TurnRunner
 from accord.agent.updates import CommandsUpdate, NoticeUpdate, OptionsUpdate
 from accord.errors import InvalidParams, InvalidRequest, ResourceNotFound, TransportError
+from accord.mcp.consumer import McpConsumer
 from accord.types.content import AudioContent, EmbeddedResource, ImageContent, Other
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from accord.agent.store.base import SessionPage
     from accord.agent.store.session_writer import SessionWriter
     from accord.agent.store.stored_sessions import LoadedSession, StoredSessions
+    from accord.mcp.consumer_connections import McpConnections
     from accord.types.auth import AuthAccount, AuthState
     from accord.types.content import ContentBlock
     from accord.types.session import SessionOption
@@ -85,6 +88,13 @@ class SessionManager:
         self.opening = 0  # sessions that are being opened
         # `new_session` waits for nothing: no store, and no `open_session` but the empty one.
         self.opens_at_once: bool = stored_sessions is None and is_default(agent, "open_session")
+
+    @cached_property
+    def mcp(self) -> McpConsumer:
+        """What calls the MCP servers of the client."""
+        return McpConsumer(
+            lambda request, on_outcome: self.client_adapter.message_mcp(request, on_outcome)
+        )
 
     def set_client_adapter(self, adapter: ClientAdapter) -> None:
         """Use another adapter from now on: the client has repeated `initialize`."""
@@ -183,6 +193,7 @@ class SessionManager:
             cwd=setup.cwd,
             directories=setup.directories(),
             mcp_servers=setup.mcp_servers,
+            make_mcp_connections=self._mcp_connections,
             system_prompt=setup.system_prompt,
             first_number=first_number,
             writer=writer,
@@ -191,11 +202,18 @@ class SessionManager:
             else partial(self.stored_sessions.history, session_id),
         )
 
+    def _mcp_connections(self, core: SessionCore) -> McpConnections:
+        return mcp_connections(self.agent, core.mcp_servers, core.cwd, self.mcp)
+
     async def _open(
         self, core: SessionCore, stored_options: Sequence[SessionOption] = ()
     ) -> SessionCore:
         session = Session(core, self.client, self.agent, Toolbox)
-        await self.agent.open_session(session)
+        try:
+            await self.agent.open_session(session)
+        except BaseException:
+            await core.disconnect_mcp()
+            raise
         core.restore_options(stored_options)
         self._taken_over.discard(core.id)
         self.cores[core.id] = core
@@ -408,7 +426,10 @@ class SessionManager:
         try:
             await self.agent.close_session(session)
         finally:
-            await core.release()
+            try:
+                await core.disconnect_mcp()
+            finally:
+                await core.release()
 
     async def aclose(self) -> None:
         """Release all sessions; the client has disconnected."""

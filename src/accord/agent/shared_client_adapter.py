@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accord.agent.client_adapter import ClientAdapter
@@ -14,6 +14,7 @@ from accord.wire.codec import convert
 
 if TYPE_CHECKING:
     from accord.agent.version_types import VersionTypes
+    from accord.wire.shared.mcp_message import MessageMcpRequest
 
 __all__ = ("SharedClientAdapter",)
 
@@ -70,6 +71,11 @@ class SharedClientAdapter(ClientAdapter):
     async def notify_extension(self, method: str, params: Any) -> None:
         await self._flush_tool_content_for(params)
         await self._client.notify_extension(method, params)
+
+    async def message_mcp(
+        self, request: MessageMcpRequest, on_outcome: Callable[[Any], None]
+    ) -> Any:
+        return await self._client.message_mcp(request, on_outcome)
 
     async def _flush_tool_content_for(self, params: Any) -> None:
         session_id = params.get("sessionId") if lenient_json.is_object(params) else None

@@ -31,6 +31,7 @@ class VersionTypes(Protocol):
     Implementation: type[Any]
     ListProvidersResponse: type[Any]
     ListSessionsResponse: type[Any]
+    McpServerAcp: type[Any]
     McpServerHttp: type[Any]
     McpServerStdio: type[Any]
     NewSessionResponse: type[Any]

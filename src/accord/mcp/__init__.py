@@ -1,3 +1,35 @@
-"""MCP over ACP: tools that one side of a connection provides, and the other side uses."""
+"""MCP over ACP: servers in the client or in a proxy, and connections to the servers of a session."""
 
-__all__: tuple[str, ...] = ()
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# Type checkers read these imports, Python the table below; a test keeps them equal.
+if TYPE_CHECKING:
+    from accord.mcp.consumer_connections import (
+        McpConnection as McpConnection,
+        McpConnections as McpConnections,
+    )
+    from accord.mcp.consumer_transport import binding_error as binding_error
+else:
+    # Imported when first used: the library `mcp` is slow to import, and an extra.
+    _LAZY = {
+        name: module
+        for module, names in {
+            "accord.mcp.consumer_connections": "McpConnection McpConnections",
+            "accord.mcp.consumer_transport": "binding_error",
+        }.items()
+        for name in names.split()
+    }
+    __all__ = tuple(_LAZY)
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

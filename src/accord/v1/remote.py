@@ -82,9 +82,16 @@ class RemoteClient(Remote):
         """End the command of a terminal and free it."""
         return await self._call("release_terminal", params)
 
-    async def message_mcp(self, params: t.MessageMcpRequest) -> t.MessageMcpResponse:
-        """Pass a request to an MCP server that the client provides."""
-        return await self._call("message_mcp", params)
+    async def message_mcp(
+        self,
+        params: t.MessageMcpRequest,
+        on_result: Callable[[t.MessageMcpResponse], None] | None = None,
+    ) -> t.MessageMcpResponse:
+        """Pass a request to an MCP server that the client provides.
+
+        `on_result` gets the result before any later message is handled.
+        """
+        return await self._call("message_mcp", params, on_result)
 
 
 class RemoteAgent(Remote):

@@ -11,7 +11,7 @@ from accord_coder.settings import Settings
 from accord_coder.tools.context import ToolContext
 
 if TYPE_CHECKING:
-    from accord_coder.mcp_client import McpServers
+    from accord.mcp import McpConnections
     from accord_coder.models.base import Model
     from accord_coder.tools.base import Tool
 
@@ -53,7 +53,8 @@ class CoderSession(ToolContext):
         self.context_used = 0
         self.cost: Cost | None = None
         self.tools: dict[str, Tool[Any]] = {}
-        self.mcp: McpServers | None = None  # from the first prompt on, if the client names any
+        self.mcp: McpConnections | None = None  # from the first prompt on, if there are servers
+        self.mcp_reported: set[str] = set()  # the servers that the user knows to have failed
         self.lacks_mcp = False  # the package is not installed, and the user knows
         self._open_models: list[Model] = []
 
@@ -67,8 +68,6 @@ class CoderSession(ToolContext):
         self.model = None
 
     async def aclose(self) -> None:
-        """Close the MCP servers and the models. No turn may be running."""
-        if self.mcp is not None:
-            await self.mcp.aclose()
+        """Close the models. No turn may be running."""
         while self._open_models:
             await self._open_models.pop().aclose()

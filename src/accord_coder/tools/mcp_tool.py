@@ -14,8 +14,17 @@ from mcp.types import CallToolResult
 from mcp.types import ContentBlock as McpContentBlock
 from mcp.types import Tool as Listed
 
-from accord import AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, Turn
-from accord_coder.mcp_client import McpConnection, McpError, McpServers
+from accord import (
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    McpServerError,
+    RequestError,
+    ResourceLink,
+    Turn,
+)
+from accord.mcp import McpConnection
 from accord_coder.models.base import ToolSpec
 from accord_coder.tools.base import Tool
 from accord_coder.tools.result import Access, Outcome, ToolFailed
@@ -32,17 +41,20 @@ _MAX_NAME = 64  # limit of model providers
 
 async def connect_servers(turn: Turn, context: CoderSession) -> None:
     """Connect to the session's servers that are not connected; show a notice for failures."""
-    if context.mcp is None:
-        context.mcp = McpServers(context.session.mcp_servers, context.session.cwd)
-    for name, why in (await context.mcp.connect()).items():
-        await turn.show_notice(f"The MCP server {name} cannot be used: {why}.", severity="warning")
+    context.mcp = await turn.session.connect_mcp()
+    for name, why in context.mcp.failed.items():
+        if name not in context.mcp_reported:
+            context.mcp_reported.add(name)
+            await turn.show_notice(
+                f"The MCP server {name} cannot be used: {why}.", severity="warning"
+            )
 
 
 def offer_tools(context: CoderSession) -> None:
     """Update the session's tools to the current tools of the servers and those of the coder."""
     if context.mcp is not None:
         own = {name: tool for name, tool in context.tools.items() if not isinstance(tool, McpTool)}
-        context.tools = _tools_of(context.mcp.connections) | own
+        context.tools = _tools_of(context.mcp.values()) | own
 
 
 def _tools_of(connections: Iterable[McpConnection]) -> dict[str, Tool[Any]]:
@@ -113,8 +125,10 @@ class McpTool(Tool[Any]):
 
         try:
             result: CallToolResult = await self._connection.call(self._listed.name, args, progress)
-        except McpError as exc:
+        except McpServerError as exc:
             raise ToolFailed(f"The MCP server {self._connection.name}: {exc}") from exc
+        except RequestError as exc:  # of a server in the client
+            raise ToolFailed(f"The MCP server {self._connection.name}: {exc.text}") from exc
         content = tuple(_content(block) for block in result.content)
         structured = result.structured_content
         if structured is not None and not content:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from accord import v1
 from accord.agent.mixins import AgentAuthMethod, AuthenticationMixin, overrides_auth_status
 from accord.agent.role import (
+    MCP_CALLS,
     STORE_CALLS,
     RoleConnection,
     SharedRole,
@@ -76,7 +77,9 @@ class AgentRoleV1(SharedRole, v1.AgentRole):
                 embedded_context="resource" in agent.prompt_capabilities,
             ),
             mcp_capabilities=v1.McpCapabilities(
-                http="http" in agent.mcp_transports, sse="sse" in agent.mcp_transports
+                http="http" in agent.mcp_transports,
+                sse="sse" in agent.mcp_transports,
+                acp="acp" in agent.mcp_transports,
             ),
             session_capabilities=replace(
                 derived.session_capabilities,
@@ -87,7 +90,7 @@ class AgentRoleV1(SharedRole, v1.AgentRole):
         return agent.capabilities_v1(derived)
 
     def _derived_capabilities(self) -> v1.AgentCapabilities:
-        if self.served == _ALWAYS:
+        if self.served is not None and self.served - MCP_CALLS == _ALWAYS:
             # The result of `super().capabilities()`, which takes milliseconds.
             return v1.AgentCapabilities(
                 session_capabilities=v1.SessionCapabilities(close=v1.SessionCloseCapabilities())

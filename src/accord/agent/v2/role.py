@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from accord import v2
 from accord.agent.mixins import AgentAuthMethod, AuthenticationMixin, overrides_auth_status
 from accord.agent.role import (
+    MCP_CALLS,
     STORE_CALLS,
     RoleConnection,
     SharedRole,
@@ -80,13 +81,14 @@ class AgentRoleV2(SharedRole, v2.AgentRole):
             mcp=v2.McpCapabilities(
                 stdio=v2.McpStdioCapabilities() if "stdio" in transports else None,
                 http=v2.McpHttpCapabilities() if "http" in transports else None,
+                acp=v2.McpAcpCapabilities() if "acp" in transports else None,
             ),
             additional_directories=v2.SessionAdditionalDirectoriesCapabilities(),
         )
         return agent.capabilities_v2(replace(derived, session=session))
 
     def _derived_capabilities(self) -> v2.AgentCapabilities:
-        if self.served == _ALWAYS:
+        if self.served is not None and self.served - MCP_CALLS == _ALWAYS:
             # The result of `super().capabilities()`, which takes milliseconds.
             return v2.AgentCapabilities(session=v2.SessionCapabilities())
         derived = super().capabilities()
