@@ -206,7 +206,11 @@ async def test_error_of_the_connection_is_not_the_server_s(version: int, code: i
         # The same code from the server itself means something else.
         asked = await provider.asked.get()
         provider.send(
-            {"jsonrpc": "2.0", "id": asked["id"], "result": {"error": {"code": code, "message": "m"}}}
+            {
+                "jsonrpc": "2.0",
+                "id": asked["id"],
+                "result": {"error": {"code": code, "message": "m"}},
+            }
         )
         await ended(provider, prompt)
     outer, inner = raised

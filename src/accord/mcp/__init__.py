@@ -1,4 +1,4 @@
-"""MCP over ACP: servers in the client or in a proxy, and connections to the servers of a session."""
+"""MCP over ACP: servers of the client or of a proxy, and connections to those of a session."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from accord.mcp.consumer_connections import (
         McpConnection as McpConnection,
+    )
+    from accord.mcp.consumer_connections import (
         McpConnections as McpConnections,
     )
     from accord.mcp.consumer_transport import binding_error as binding_error

@@ -1,4 +1,4 @@
-"""Calls the MCP servers that the peer provides: requests, and the notifications that belong to them.
+"""Calls the MCP servers of the peer: requests, and the notifications that belong to them.
 
 The inner protocol is MCP 2026-07-28, which has no sessions: each request is complete in itself.
 """
@@ -84,6 +84,6 @@ class McpConsumer:
 def _with_meta(params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return params with what each MCP request has to say about its sender (R-MOA-13)."""
     given = dict(params or {})
-    meta = {_VERSION_KEY: MCP_VERSION, _CAPABILITIES_KEY: {}}
+    meta: dict[str, Any] = {_VERSION_KEY: MCP_VERSION, _CAPABILITIES_KEY: {}}
     given["_meta"] = meta | (given.get("_meta") or {})
     return given

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import Any, TextIO, cast
+from typing import Any, TextIO, TypeAlias, cast
 
 import httpx2
 from mcp import Client, Implementation, MCPError, StdioServerParameters, stdio_client
@@ -16,7 +16,6 @@ from mcp.client.session import IncomingMessage
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
-from mcp.shared.dispatcher import ProgressFnT
 from mcp.types import (
     CONNECTION_CLOSED,
     CallToolResult,
@@ -36,6 +35,9 @@ from accord.types.mcp import McpServer, McpServerAcp, McpServerHttp, McpServerSs
 __all__ = ("McpConnection", "McpConnections")
 
 log: logging.Logger = logging.getLogger("accord.mcp")
+
+# Gets the progress, the total if it is known, and what the server does.
+OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
 
 _START_S = 30.0  # to start, to initialize and to list the tools
 _CLOSE_S = 10.0  # to stop, before the connection is aborted
@@ -88,17 +90,18 @@ class McpConnection:
         return self._client
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], on_progress: ProgressFnT | None = None
+        self, tool: str, arguments: dict[str, Any], on_progress: OnProgress | None = None
     ) -> CallToolResult:
         """Call a tool and return its result; a cancel is forwarded.
 
-        Raises `McpServerError` if the server fails, and for a server of the client `RequestError` if
-        the request does not reach it: `McpServerUnavailable`, `McpLimitExceeded` or
-        `McpBackendFailed`.
+        Raises `McpServerError` if the server fails, and for a server of the client
+        `RequestError` if the request does not reach it: `McpServerUnavailable`,
+        `McpLimitExceeded` or `McpBackendFailed`.
         """
         client = self.client
         try:
-            return await client.call_tool(tool, arguments, progress_callback=on_progress)
+            progress = cast("Any", on_progress)  # the library calls it without names
+            return await client.call_tool(tool, arguments, progress_callback=progress)
         except MCPError as exc:
             self.is_lost = self._task.done() or exc.code == CONNECTION_CLOSED
             if (error := binding_error(exc)) is not None:

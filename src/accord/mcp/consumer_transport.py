@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp import MCPError
 from mcp.shared.message import SessionMessage
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
@@ -61,9 +61,7 @@ def binding_error(error: MCPError) -> AccordError | None:
 
 
 @asynccontextmanager
-async def acp_transport(
-    consumer: McpConsumer, server_id: str
-) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[SessionMessage | Exception], Requests], None]:
+async def acp_transport(consumer: McpConsumer, server_id: str) -> AsyncGenerator[Any, None]:
     """Return a transport for `mcp.Client`, to use with `mode=MCP_VERSION`.
 
     Each request is sent on its own. Leaving the block cancels those that run.
@@ -71,7 +69,7 @@ async def acp_transport(
     answers, received = anyio.create_memory_object_stream[SessionMessage | Exception](_MAX_QUEUED)
     with answers, received:
         async with anyio.create_task_group() as tasks:
-            yield received, Requests(consumer, server_id, answers, tasks)
+            yield received, _Requests(consumer, server_id, answers, tasks)
             tasks.cancel_scope.cancel()
 
 
@@ -80,7 +78,7 @@ async def discover(consumer: McpConsumer, server_id: str) -> DiscoverResult | No
 
     Raises `RequestError` if the server cannot be reached, `MCPError` if it refuses.
     """
-    outcome = await consumer.request(server_id, "server/discover", None, lambda *_: None)
+    outcome = await consumer.request(server_id, "server/discover", None, _ignore)
     if not isinstance(outcome, MessageMcpResult):
         if outcome.error.code == METHOD_NOT_FOUND:
             return None
@@ -92,7 +90,10 @@ async def discover(consumer: McpConsumer, server_id: str) -> DiscoverResult | No
     return found if MCP_VERSION in found.supported_versions else None
 
 
-class Requests:
+def _ignore(_method: str, _params: Any) -> None: ...
+
+
+class _Requests:
     """The stream that the library writes to: each request is sent by a task of its own."""
 
     def __init__(
@@ -115,17 +116,16 @@ class Requests:
         if isinstance(message, JSONRPCRequest):
             self._running[message.id] = scope = anyio.CancelScope()
             self._tasks.start_soon(self._run, message, scope)
-        elif isinstance(message, JSONRPCNotification):
-            if message.method == "notifications/cancelled" and message.params is not None:
-                scope = self._running.get(message.params.get("requestId", ""))
-                if scope is not None:
-                    scope.cancel()  # sends `$/cancel_request` (R-MOA-11)
+        elif isinstance(message, JSONRPCNotification) and message.params is not None:
+            scope = self._running.get(message.params.get("requestId", ""))
+            if message.method == "notifications/cancelled" and scope is not None:
+                scope.cancel()  # sends `$/cancel_request` (R-MOA-11)
 
     async def aclose(self) -> None:
         """Cancel the requests that run."""
         self._tasks.cancel_scope.cancel()
 
-    async def __aenter__(self) -> Requests:
+    async def __aenter__(self) -> _Requests:
         return self
 
     async def __aexit__(
