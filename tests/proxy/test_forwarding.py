@@ -3,58 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
 
 import pytest
 
 from accord.errors import InternalError
-from accord.proxy.life import join
 from accord.proxy.stage import Params, RawRequest, RawResponse, Stage
-from accord.testing import Recorder
 from accord.transports.base import HIGH_BYTES
-from accord.transports.memory import MemoryTransport, pair
+from proxy.ends import joined
 from requirement import requirement
-
-
-class _Ends:
-    """A client and an agent that write frames by hand."""
-
-    def __init__(self, client: MemoryTransport, agent: MemoryTransport) -> None:
-        self.client, self.agent = client, agent
-        self.at_client, self.at_agent = Recorder(), Recorder()
-
-    async def client_has(self, count: int) -> list[bytes]:
-        await self.at_client.until(lambda: len(self.at_client.frames) >= count)
-        return [bytes(frame) for frame in self.at_client.frames]
-
-    async def agent_has(self, count: int) -> list[bytes]:
-        await self.at_agent.until(lambda: len(self.at_agent.frames) >= count)
-        return [bytes(frame) for frame in self.at_agent.frames]
-
-
-@asynccontextmanager
-async def _joined(stages: Sequence[Stage]) -> AsyncGenerator[_Ends]:
-    client, left = pair()
-    right, agent = pair()
-    ends = _Ends(client, agent)
-    await client.start(ends.at_client)
-    await agent.start(ends.at_agent)
-    running = asyncio.ensure_future(join(left, stages, right))
-    try:
-        yield ends
-    finally:
-        await client.aclose()
-        await agent.aclose()
-        async with asyncio.timeout(10):
-            await running
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 @requirement("R-PROXY-04", "R-PROXY-05")
 async def test_params_pass_as_the_bytes_received(count: int) -> None:
     params = rb'{"b" : 1.0,"a":1e400, "\u0041":[ ],"_meta":{"x":12345678901234567890123}}'
-    async with _joined([Stage() for _ in range(count)]) as ends:
+    async with joined(*(Stage() for _ in range(count))) as ends:
         ends.client.write([b'{"jsonrpc":"2.0","method":"x/y","params":' + params + b"}"])
         ends.client.write([b'{"jsonrpc":"2.0","method":"z"}'])
         ends.agent.write([b'{"jsonrpc":"2.0","method":"session/update","params":' + params + b"}"])
@@ -67,7 +30,7 @@ async def test_params_pass_as_the_bytes_received(count: int) -> None:
 
 @requirement("R-PROXY-08")
 async def test_results_and_errors_pass_as_the_bytes_received() -> None:
-    async with _joined([Stage()]) as ends:
+    async with joined(Stage()) as ends:
         ends.client.write(
             [
                 b'{"jsonrpc":"2.0","id":"a","method":"x"}',
@@ -96,7 +59,7 @@ async def test_results_and_errors_pass_as_the_bytes_received() -> None:
 
 @requirement("R-REQCAN-11")
 async def test_cancel_names_the_id_of_the_next_hop() -> None:
-    async with _joined([Stage(), Stage()]) as ends:
+    async with joined(Stage(), Stage()) as ends:
         ends.client.write([b'{"jsonrpc":"2.0","id":"mine","method":"x"}'])
         ends.client.write(
             [b'{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"mine"}}']
@@ -107,7 +70,7 @@ async def test_cancel_names_the_id_of_the_next_hop() -> None:
 
 
 async def test_malformed_frames_are_answered_by_the_connection_that_received_them() -> None:
-    async with _joined([Stage()]) as ends:
+    async with joined(Stage()) as ends:
         ends.client.write([b"{nonsense}", b"[]", b'{"jsonrpc":"2.0","method":"after"}'])
         assert await ends.agent_has(1) == [b'{"jsonrpc":"2.0","method":"after"}']
         errors = await ends.client_has(2)
@@ -138,7 +101,7 @@ class _Answers(Stage):
 
 
 async def test_stage_answers_changes_and_drops() -> None:
-    async with _joined([Stage(), _Answers()]) as ends:
+    async with joined(Stage(), _Answers()) as ends:
         ends.client.write(
             [
                 b'{"jsonrpc":"2.0","id":1,"method":"mine"}',
@@ -160,7 +123,7 @@ async def test_stage_answers_changes_and_drops() -> None:
 
 
 async def test_client_that_does_not_read_stops_the_agent() -> None:
-    async with _joined([Stage()]) as ends:
+    async with joined(Stage()) as ends:
         ends.client.pause_reading()
         frame = b'{"jsonrpc":"2.0","method":"u","params":"' + b"x" * 10_000 + b'"}'
         written = 0
@@ -177,7 +140,7 @@ async def test_client_that_does_not_read_stops_the_agent() -> None:
 
 
 async def test_pending_requests_fail_when_the_agent_disconnects() -> None:
-    async with _joined([Stage()]) as ends:
+    async with joined(Stage()) as ends:
         ends.client.write([b'{"jsonrpc":"2.0","id":1,"method":"x"}'])
         await ends.agent_has(1)
         await ends.agent.aclose()

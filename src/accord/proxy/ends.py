@@ -72,6 +72,7 @@ def wire(client: EndOfChain, stages: Sequence[Stage], agent: EndOfChain, hops: H
     to_agent = hops.flows[Direction.TO_AGENT].wait_for_room
     port = Port(client.send_notification_out, client.send_request_out, to_client)
     for stage in stages:
+        stage.flows = hops.flows
         stage.client = port
         port = Port(stage.notification_from_agent, stage.request_from_agent, to_client)
     agent.port = port

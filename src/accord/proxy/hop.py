@@ -133,11 +133,6 @@ class Hop:
                 async with asyncio.timeout(timeout_s):
                     await self._all_answered.wait()
 
-    def cancel_received(self) -> None:
-        """Cancel all requests of the peer, which has disconnected."""
-        for request in list(self._received.values()):
-            request.cancel()
-
     async def aclose(self) -> None:
         """Write what is left, and close the transport."""
         self.has_ended = True
@@ -299,6 +294,11 @@ class Hop:
         request = self._received.get(request_id)
         if request is not None:
             request.cancel()
+
+    def cancel_wrapped(self, params: Params) -> None:
+        """Cancel what a wrapped `$/cancel_request` names: an id of this connection (A-122)."""
+        if (cancelled := self._peer.cancelled_by(params)) is not None:
+            self.cancel_request(cancelled.id)
 
     def _receive_response(self, response: Response) -> None:
         sent: _Sent = response.call

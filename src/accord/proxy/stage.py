@@ -7,13 +7,14 @@ a stage does not change leaves it as the bytes that were received.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from typing import Any, TypeAlias
 
 from msgspec import Raw, Struct, UnsetType
 
 from accord.errors import RequestError
+from accord.proxy.flow import Flow
 from accord.text import lenient_json
 
 __all__ = (
@@ -167,13 +168,14 @@ class Port:
 class Stage:
     """Receives every message that passes one place of a chain; by default it passes all on.
 
-    The chain sets both ports before the first message. The methods run on the event loop, must not
-    block, and must not raise. One object serves one chain.
+    The chain sets the ports and flows before the first message. The methods run on the event loop,
+    must not block, and must not raise. One object serves one chain.
     """
 
     name: str = "proxy"  # for error messages and traces
     client: Port
     agent: Port
+    flows: Mapping[Direction, Flow]  # to stop the source of a direction
 
     async def start(self) -> None:
         """Prepare for messages; called when the first `initialize` arrives, before it."""

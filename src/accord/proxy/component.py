@@ -1,0 +1,134 @@
+"""A component of a chain that is a program: what the conductor knows of one proxy."""
+
+from __future__ import annotations
+
+from accord.errors import InvalidParams, InvalidRequest, RequestError
+from accord.jsonrpc.message import RequestId
+from accord.jsonrpc.peer import CANCEL_REQUEST
+from accord.proxy.dialects import (
+    ACP,
+    PROXY_INITIALIZE,
+    RUST,
+    SUCCESSOR,
+    THINKWELL,
+    Dialect,
+    marked_as_proxy,
+    unwrap,
+    wrap,
+)
+from accord.proxy.hop import Hop, Hops, log
+from accord.proxy.stage import Direction, Params, RawRequest, RawResponse, Stage
+from accord.transports.base import Transport
+
+__all__ = ("ProxyComponent",)
+
+_METHOD_NOT_FOUND = -32601
+
+
+class ProxyComponent(Hop, Stage):
+    """The connection to a proxy: plain on the client's side, wrapped on the agent's side.
+
+    Without a `dialect`, it is found in the handshake: a proxy that does not know
+    `proxy/initialize` is asked again in the names of the Rust SDK (R-PROXY-25).
+    """
+
+    def __init__(
+        self, name: str, transport: Transport, hops: Hops, dialect: Dialect | None = None
+    ) -> None:
+        super().__init__(name, transport, hops)
+        self.dialect: Dialect = dialect or ACP
+        self._is_settled = dialect is not None
+
+    async def start(self) -> None:
+        """Start reading; raise `TransportError` if the component cannot be reached."""
+        await Hop.start(self)
+
+    async def aclose(self) -> None:
+        """Write what is left, and close the transport."""
+        await Hop.aclose(self)
+
+    # What neighbours send to the component.
+
+    def notification_from_client(self, method: str, params: Params) -> None:
+        self.send_notification(method, params, Direction.TO_AGENT)
+
+    def request_from_client(self, request: RawRequest) -> None:
+        if request.method == "initialize":
+            self._initialize(request)
+        else:
+            self.send_request(request, request.method, request.params, Direction.TO_AGENT)
+
+    def notification_from_agent(self, method: str, params: Params) -> None:
+        self.send_notification(self.dialect.notification, wrap(method, params), Direction.TO_CLIENT)
+
+    def request_from_agent(self, request: RawRequest) -> None:
+        wrapped = wrap(request.method, request.params)
+        self.send_request(request, self.dialect.request, wrapped, Direction.TO_CLIENT)
+
+    # What the component sends.
+
+    def on_notification(self, method: str, params: Params) -> None:
+        if method not in SUCCESSOR:
+            self.client.notify(method, params)
+            return
+        try:
+            inner, params = unwrap(params)
+        except InvalidParams as exc:
+            log.warning("! %s: a wrapped notification was dropped: %s", self.name, exc)
+            return
+        if inner == CANCEL_REQUEST:
+            self.cancel_wrapped(params)
+        else:
+            self.agent.notify(inner, params)
+
+    def on_request(self, request_id: RequestId, method: str, params: Params) -> None:
+        port, back = self.client, Direction.TO_AGENT
+        try:
+            if (dialect := SUCCESSOR.get(method)) is not None:
+                method, params = unwrap(params)
+                port, back = self.agent, Direction.TO_CLIENT
+                self._settle(dialect)
+            if method in PROXY_INITIALIZE:
+                raise InvalidRequest(f"Only the conductor sends {method}")
+        except RequestError as exc:
+            self.fail(request_id, exc)
+            return
+        port.request(self.add_request(request_id, method, params, back))
+
+    # The handshake.
+
+    def _settle(self, dialect: Dialect) -> None:
+        """Keep the dialect from now on: that of the first message to its successor."""
+        if not self._is_settled:
+            self._is_settled = True
+            self.dialect = dialect
+
+    def _initialize(self, request: RawRequest) -> None:
+        self._send_initialize(request, self.dialect)
+
+    def _send_initialize(self, request: RawRequest, dialect: Dialect) -> None:
+        params = marked_as_proxy(request.params) if dialect is THINKWELL else request.params
+
+        def answered(response: RawResponse) -> None:
+            if response.error is not None and not self._is_settled:
+                error = response.request_error()
+                if error is not None and error.code == _METHOD_NOT_FOUND:
+                    self._not_found(request, dialect)
+                    return
+            self._settle(dialect)
+            request.answer(response)
+
+        derived = request.derive(answered)
+        self.send_request(derived, dialect.initialize, params, Direction.TO_AGENT)
+
+    def _not_found(self, request: RawRequest, dialect: Dialect) -> None:
+        if dialect is ACP:
+            self.dialect = RUST
+            self._send_initialize(request, RUST)
+            return
+        request.fail(
+            InvalidRequest(
+                f"{self.name} is not a proxy: it knows neither {ACP.initialize} nor "
+                f"{RUST.initialize}"
+            )
+        )

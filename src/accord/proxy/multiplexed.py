@@ -1,0 +1,135 @@
+"""A proxy's connection to its conductor, which carries the messages of both of its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from accord.errors import InvalidParams, InvalidRequest, RequestError
+from accord.jsonrpc.message import RequestId
+from accord.jsonrpc.peer import CANCEL_REQUEST
+from accord.proxy.dialects import (
+    ACP,
+    PROXY_INITIALIZE,
+    SUCCESSOR,
+    THINKWELL,
+    Dialect,
+    is_proxy_initialize,
+    unmarked,
+    unwrap,
+    wrap,
+)
+from accord.proxy.ends import wire
+from accord.proxy.hop import Hop, HopObserver, Hops, log
+from accord.proxy.life import Life, close_all
+from accord.proxy.stage import Direction, Params, Port, RawRequest, Stage
+from accord.transports.base import Transport
+
+__all__ = ("ConductorHop", "serve_stages")
+
+_NOT_ALONE = (
+    "This program is a proxy, not an agent: it needs a conductor and a successor, "
+    "as in `accord chain PROXY AGENT`"
+)
+
+
+class ConductorHop(Hop):
+    """The connection to the conductor: plain messages are the client's, wrapped the successor's."""
+
+    def __init__(self, transport: Transport, hops: Hops) -> None:
+        super().__init__("conductor", transport, hops)
+        self.client: _ClientSide = _ClientSide(self)
+        self.agent: _AgentSide = _AgentSide(self)
+        self.dialect: Dialect = ACP  # until the conductor has named it
+        for flow in hops.flows.values():
+            flow.source = self.pauses
+
+    def on_notification(self, method: str, params: Params) -> None:
+        if method not in SUCCESSOR:
+            self.client.port.notify(method, params)
+            return
+        try:
+            inner, params = unwrap(params)
+        except InvalidParams as exc:
+            log.warning("! %s: a wrapped notification was dropped: %s", self.name, exc)
+            return
+        if inner == CANCEL_REQUEST:
+            self.cancel_wrapped(params)
+        else:
+            self.agent.port.notify(inner, params)
+
+    def on_request(self, request_id: RequestId, method: str, params: Params) -> None:
+        try:
+            if method in SUCCESSOR:
+                method, params = unwrap(params)
+                port, back = self.agent.port, Direction.TO_AGENT
+            else:
+                method, params = self._initialize(method, params)
+                port, back = self.client.port, Direction.TO_CLIENT
+        except RequestError as exc:
+            self.fail(request_id, exc)
+            return
+        port.request(self.add_request(request_id, method, params, back))
+
+    def _initialize(self, method: str, params: Params) -> tuple[str, Params]:
+        """Return a plain request; learn the dialect of the conductor from `initialize`."""
+        if (dialect := PROXY_INITIALIZE.get(method)) is not None:
+            self.dialect = dialect
+            return "initialize", params
+        if method == "initialize":
+            if not is_proxy_initialize(params):
+                raise InvalidRequest(_NOT_ALONE)
+            self.dialect = THINKWELL
+            return method, unmarked(params)
+        return method, params
+
+
+class _ClientSide:
+    """The end of the chain of a proxy's stages towards the client."""
+
+    port: Port
+
+    def __init__(self, hop: Hop) -> None:
+        self._hop = hop
+
+    def send_notification_out(self, method: str, params: Params) -> None:
+        self._hop.send_notification(method, params, Direction.TO_CLIENT)
+
+    def send_request_out(self, request: RawRequest) -> None:
+        self._hop.send_request(request, request.method, request.params, Direction.TO_CLIENT)
+
+
+class _AgentSide:
+    """The end towards the agent: everything is wrapped."""
+
+    port: Port
+
+    def __init__(self, hop: ConductorHop) -> None:
+        self._hop = hop
+
+    def send_notification_out(self, method: str, params: Params) -> None:
+        hop = self._hop
+        hop.send_notification(hop.dialect.notification, wrap(method, params), Direction.TO_AGENT)
+
+    def send_request_out(self, request: RawRequest) -> None:
+        hop = self._hop
+        wrapped = wrap(request.method, request.params)
+        hop.send_request(request, hop.dialect.request, wrapped, Direction.TO_AGENT)
+
+
+async def serve_stages(
+    stages: Sequence[Stage], transport: Transport, observers: Sequence[HopObserver] = ()
+) -> None:
+    """Be a proxy made of these stages, until the conductor disconnects.
+
+    Raise `TransportError` if the conductor cannot be reached.
+    """
+    life = Life(observers)
+    hop = ConductorHop(transport, life.hops)
+    wire(hop.client, stages, hop.agent, life.hops)
+    try:
+        for stage in stages:
+            await stage.start()
+        await hop.start()
+        await life.wait(hop, tuple)
+    finally:
+        await close_all([*(stage.aclose() for stage in stages), hop.aclose()])
