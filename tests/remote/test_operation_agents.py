@@ -184,6 +184,19 @@ async def test_second_initialize_is_refused_and_the_connection_stays() -> None:
         assert "sessionId" in (await _answer(connection))["result"]
 
 
+@requirement("R-WS-02")
+@pytest.mark.parametrize("method", ["proxy/initialize", "_proxy/initialize"])
+async def test_proxy_can_be_served_which_is_initialized_by_other_names(method: str) -> None:
+    first = INITIALIZE.replace('"initialize"', f'"{method}"')
+    async with serving(Echo) as url, raw(url) as connection:
+        await connection.send(first)
+        assert (await _answer(connection))["error"]["code"] == -32601, "the agent's: not a proxy"
+        await connection.send(INITIALIZE)
+        assert "result" in await _answer(connection)
+        await connection.send(first)
+        assert (await _answer(connection))["error"]["code"] == -32600
+
+
 # Idle connections.
 
 

@@ -10,7 +10,10 @@ from msgspec import UNSET, Struct
 from accord.text import lenient_json
 from accord.transports.base import Frame
 
-__all__ = ("FirstMessage", "Verdict")
+__all__ = ("INITIALIZE", "FirstMessage", "Verdict")
+
+# A proxy is initialized by the second, in the Rust SDK by the third.
+INITIALIZE: tuple[str, ...] = ("initialize", "proxy/initialize", "_proxy/initialize")
 
 # A frame is passed on, dropped, or answered with another one; or the connection is closed.
 Verdict: TypeAlias = Literal["pass", "drop", "close"] | bytes
@@ -38,7 +41,7 @@ class FirstMessage:
             head = _head.decode(frame)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return "pass"  # the agent answers it
-        is_initialize = head.method == "initialize"
+        is_initialize = head.method in INITIALIZE
         if self._has_begun:
             return _answer(head.id) if is_initialize and head.id is not UNSET else "pass"
         if head.method is UNSET:

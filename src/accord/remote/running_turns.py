@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
+from accord.remote.first_message import INITIALIZE
 from accord.transports.base import Frame
 
 __all__ = ("RunningTurns", "Turn", "TurnCallback", "prompt_of")
@@ -117,7 +118,7 @@ class RunningTurns:
                 self._prompt(*prompt)
         elif b"initialize" in frame:
             message = _decoded(_message, frame)
-            if message is not None and message.method == "initialize":
+            if message is not None and message.method in INITIALIZE:
                 self._initializing[_key(message.id)] = message.id
         elif self._sessions and (b"/close" in frame or b"/delete" in frame):
             message = _decoded(_message, frame)
