@@ -43,6 +43,7 @@ COMMANDS = (
     ["accord", "check", "agent"],
     ["accord", "check", "init"],
     ["accord", "check", "client"],
+    ["accord", "check", "proxy"],
     ["accord", "agent"],
     ["accord.schema"],
 )

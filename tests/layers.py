@@ -105,8 +105,12 @@ LAYERS = (
     Layer((_folder("accord_conformance.network"),), "raw HTTP and WebSocket"),
     Layer((_folder("accord_conformance.harness"),), "runs scenarios"),
     Layer(
-        (_folder("accord_conformance.agent"), _folder("accord_conformance.client")),
-        "the scenarios for agents; those for clients",
+        (
+            _folder("accord_conformance.agent"),
+            _folder("accord_conformance.client"),
+            _folder("accord_conformance.chain"),
+        ),
+        "the scenarios for agents; those for clients; those for proxies and conductors",
     ),
     Layer((*_modules("accord_conformance.extension"),), "adds a protocol family to the kit"),
     Layer((_folder("accord.nes.conformance"),), "the rules and scenarios of NES"),

@@ -14,7 +14,7 @@ from accord_conformance.rules.manifest import areas, requirements, rule_files
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "explanation" / "conformance.md"
 LEVELS = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"}
-LEAST_RULES = 661
+LEAST_RULES = 694
 MAX_PLANNED = 20  # rules about routing, registry files and servers
 
 

@@ -28,6 +28,8 @@ _MEDIA: dict[str, Medium] = {"STDIO": "stdio", "WS": "websocket", "HTTP": "http"
 _NAMES: dict[Side, tuple[str, ...]] = {
     "agent": ("agent", "server"),
     "client": ("client", "http client"),
+    "proxy": ("proxy",),
+    "conductor": ("conductor",),
 }
 
 MAX_FAILURES = 20  # of one rule in the report; others are only counted
@@ -124,9 +126,8 @@ class Report(Struct):
         """Yield the rules that this run could exercise: the judged rules of its version."""
         for requirement in requirements().values():
             judged = requirement.how in ("checked", "observed") or requirement.id in self.rules
-            if requirement.id not in self.rules and self.side is not None:
-                judged &= requirement.who in (*_NAMES[self.side], "both")
             if requirement.id not in self.rules:
+                judged &= _concerns(requirement, self.side)
                 judged &= applies_to(requirement, self.medium)
             if judged and (self.version is None or self.version in requirement.versions):
                 yield requirement
@@ -205,6 +206,16 @@ class Report(Struct):
                 for finding in result.failures
             ],
         }
+
+
+def _concerns(requirement: Requirement, side: Side | None) -> bool:
+    """Return whether a rule is about a side; "both" are proxy and conductor in one area."""
+    in_chain = requirement.area == "PROXY" or requirement.who in ("proxy", "conductor")
+    if side is None:
+        return not in_chain
+    return requirement.who in _NAMES[side] or (
+        requirement.who == "both" and in_chain == (side in ("proxy", "conductor"))
+    )
 
 
 def applies_to(requirement: Requirement, medium: Medium) -> bool:

@@ -8,7 +8,8 @@ from msgspec import Struct
 
 __all__ = ("Frame", "Medium", "Side", "other")
 
-Side: TypeAlias = Literal["agent", "client"]
+# A proxy and its conductor are sides, too; they are judged by scenarios of their own.
+Side: TypeAlias = Literal["agent", "client", "proxy", "conductor"]
 # What carries the frames.
 Medium: TypeAlias = Literal["stdio", "websocket", "http"]
 
@@ -22,6 +23,14 @@ class Frame(Struct, frozen=True):
     text: bytes
 
 
+_OTHER: dict[Side, Side] = {
+    "agent": "client",
+    "client": "agent",
+    "proxy": "conductor",
+    "conductor": "proxy",
+}
+
+
 def other(side: Side) -> Side:
     """Return the other side."""
-    return "agent" if side == "client" else "client"
+    return _OTHER[side]

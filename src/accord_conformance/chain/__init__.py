@@ -1,0 +1,5 @@
+"""The scenarios for proxies."""
+
+from __future__ import annotations
+
+__all__ = ()

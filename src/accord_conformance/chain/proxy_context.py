@@ -1,0 +1,317 @@
+"""The context of a scenario for proxies: the kit is the conductor, and both ends of the chain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+from msgspec import UNSET, Struct, field
+
+from accord.text.lenient_json import is_object
+from accord.transports.base import Transport
+from accord_conformance.chain.dialect import Dialect
+from accord_conformance.chain.line import Arrival, ChainLine, End, Sent
+from accord_conformance.chain.same_json import same_bytes, same_value, text_of
+from accord_conformance.harness.raw_connection import NoResponse
+from accord_conformance.harness.raw_hop import Field, RawHop, Tape, encoded
+from accord_conformance.harness.scenario import NotExercised, Scenario
+from accord_conformance.judges.base import make_finding
+from accord_conformance.reports.report import Report
+from accord_conformance.rules.manifest import requirements
+from accord_conformance.traffic.frame import Frame
+
+__all__ = (
+    "AGENT_INFO",
+    "ProxyConnect",
+    "ProxyContext",
+    "ProxySettings",
+    "initialize_params",
+    "initialize_result",
+)
+
+Json: TypeAlias = dict[str, Any]
+# Starts the proxy; its output that is not a frame goes to the function.
+ProxyConnect: TypeAlias = Callable[[Callable[[str], None]], Transport | Awaitable[Transport]]
+
+AGENT_INFO: Json = {"name": "accord-check", "title": "Accord's conformance kit", "version": "1"}
+_SHOWN_BYTES = 300
+
+RICH_V1: Json = {
+    "loadSession": True,
+    "promptCapabilities": {"image": True, "embeddedContext": True},
+    "mcpCapabilities": {"http": True, "acp": True},
+    "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+}
+RICH_V2: Json = {
+    "session": {"prompt": {"image": {}}, "mcp": {"http": {}, "acp": {}}, "delete": {}},
+}
+# What every proxy is judged by, at the end of each connection.
+LINE_RULES = ("R-PROXY-21", "R-PROXY-25", "R-REQCAN-11", "R-GEN-06", "R-STDIO-03")
+
+
+class ProxySettings(Struct, kw_only=True):
+    """How to test a proxy: `changes` are the methods that it changes or answers on purpose."""
+
+    answer_s: float = 10.0
+    changes: frozenset[str] = field(default_factory=frozenset[str])
+
+
+class ProxyContext:
+    """A running scenario; each `connect` starts a process of the proxy."""
+
+    def __init__(
+        self,
+        scenario: Scenario[ProxyContext],
+        version: int,
+        dialect: Dialect,
+        settings: ProxySettings,
+        *,
+        report: Report,
+        connect: ProxyConnect,
+        on_close: Callable[[str, Tape], None],
+    ) -> None:
+        self.scenario = scenario
+        self.version = version
+        self.dialect = dialect
+        self.settings = settings
+        self._report = report
+        self._connect = connect
+        self._on_close = on_close
+        self._opened: list[ChainLine] = []
+        self.may_exit = False  # after what the scenario has done
+
+    # Connections.
+
+    async def connect(self) -> ChainLine:
+        """Start the proxy, and send nothing yet; raise `TransportError`."""
+        hops: list[RawHop] = []
+        made = self._connect(lambda noise: hops[0].noise_received(noise))
+        transport = made if isinstance(made, Transport) else await made
+        hop = RawHop(transport, Tape(), "conductor", "proxy")
+        hops.append(hop)
+        line = ChainLine(hop, self.dialect)
+        self._opened.append(line)
+        await hop.open()
+        return line
+
+    async def initialize(self, line: ChainLine, result: Json | None = None) -> Sent:
+        """Initialize the proxy; its successor answers with this result; raise `NoResponse`."""
+        sent = line.plain.request(
+            self.dialect.initialize,
+            encoded(self.dialect.initialize_params(initialize_params(self.version))),
+        )
+        await self.answer_initialize(line, sent, result)
+        await sent.wait(self.settings.answer_s)
+        return sent
+
+    async def answer_initialize(
+        self, line: ChainLine, sent: Sent, result: Json | None = None
+    ) -> Arrival | None:
+        """Answer the `initialize` of the proxy as its successor; None if it sends none."""
+        await line.hop.wait_until(
+            lambda: bool(sent.response or line.wrapped.since(sent.frame)),
+            "initialize for the successor",
+            self.settings.answer_s,
+        )
+        for arrival in line.wrapped.since(sent.frame):
+            if arrival.is_request and not arrival.is_answered:
+                arrival.reply(encoded(result or initialize_result(self.version)))
+                return arrival
+        return None
+
+    async def start(self) -> ChainLine:
+        """Start the proxy and initialize it; raise `NotExercised` if it refuses."""
+        line = await self.connect()
+        sent = await self.initialize(line)
+        if not sent.ok:
+            raise NotExercised("the proxy refused the handshake")
+        return line
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether a proxy has disconnected although the scenario did not end it."""
+        return any(line.hop.is_closed for line in self._opened) and not self.may_exit
+
+    async def aclose(self) -> None:
+        """Stop the proxies, and judge what concerns whole connections."""
+        while self._opened:
+            line = self._opened.pop()
+            await line.hop.aclose()
+            self._report.frames += len(line.hop.tape.frames)
+            self._judge_line(line)
+            self._on_close(self.scenario.name, line.hop.tape)
+
+    def _judge_line(self, line: ChainLine) -> None:
+        arrived = [*line.plain.arrivals, *line.wrapped.arrivals]
+        if any(one.is_request for one in arrived):
+            self._judge_frames(
+                "R-PROXY-21",
+                line.reused_ids,
+                "an id that no open request of this hop has",
+                "the id of an open request",
+            )
+        self._judge_frames(
+            "R-PROXY-21",
+            line.wrapped_cancels,
+            "`$/cancel_request` without an envelope, with the id of this hop",
+            "one in an envelope",
+        )
+        if line.wrapped.arrivals:
+            self._judge_frames(
+                "R-PROXY-25",
+                line.other_dialect,
+                f"{self.dialect.request}, as in the handshake",
+                "another dialect",
+            )
+        self._judge_frames(
+            "R-REQCAN-11",
+            line.stray_cancels,
+            "only cancellations of open requests, by the ids of this hop",
+            "an id that no open request of this hop has",
+        )
+        self._judge_frames(
+            "R-GEN-06",
+            line.unknown_responses,
+            "the id of an open request in each response",
+            "a response with another id",
+        )
+        self._judge_frames(
+            "R-STDIO-03", line.hop.faults, "only messages of the protocol", "another line"
+        )
+
+    def _judge_frames(self, rule: str, wrong: Sequence[Frame], expected: str, got: str) -> None:
+        """Add a finding for each frame that breaks a rule, or one that the rule was obeyed."""
+        for frame in wrong:
+            self.add(rule, False, frame, expected=expected, got=got)
+        if not wrong:
+            self.add(rule, True)
+
+    # Findings.
+
+    def add(
+        self, rule: str, passed: bool, *seen: Frame | None, expected: str = "", got: str = ""
+    ) -> None:
+        """Add a finding, unless the rule is not of this version."""
+        assert rule in (*self.scenario.rules, *LINE_RULES), f"{self.scenario.name}: {rule}"
+        if self.version in requirements()[rule].versions:
+            finding = make_finding(
+                rule, passed, "proxy", *seen, expected=expected, got=got, where=self.scenario.name
+            )
+            self._report.add(finding)
+
+    async def forwarded(
+        self,
+        origin: End,
+        method: str,
+        params: bytes | None,
+        *,
+        meta: bytes | None = None,
+        is_request: bool = True,
+        ident: str | int | None = None,
+    ) -> tuple[Sent | None, Arrival | None]:
+        """Send a message through the proxy; judge that it arrives at the other end as it is.
+
+        Without an arrival the second part is None. Messages that the proxy may change are not
+        judged.
+        """
+        line = origin.line
+        target = line.wrapped if origin is line.plain else line.plain
+        sent: Sent | None = None
+        if is_request:
+            sent = origin.request(method, params, meta=meta, ident=ident)
+            frame = sent.frame
+        else:
+            frame = origin.notify(method, params, meta=meta)
+        await line.hop.tape.wait_until(
+            lambda: bool(
+                target.since(frame, method) or (sent and sent.response) or line.hop.is_closed
+            ),
+            self.settings.answer_s,
+        )
+        arrived = target.since(frame, method)
+        if method in self.settings.changes:
+            return sent, arrived[0] if arrived else None
+        self.add(
+            "R-PROXY-04",
+            bool(arrived),
+            *(sent.evidence if sent else (frame,)),
+            expected=f"{method} at the other end",
+            got=sent.describe() if sent and sent.response else "nothing",
+        )
+        if not arrived:
+            return sent, None
+        self._compare(frame, params, arrived[0])
+        return sent, arrived[0]
+
+    def _compare(self, frame: Frame, params: bytes | None, arrival: Arrival) -> None:
+        seen = (frame, arrival.frame)
+        before, after = (
+            _meta(encoded(None) if params is None else params),
+            _meta(text_of(arrival.params)),
+        )
+        if before is not None:
+            self.add(
+                "R-PROXY-05",
+                before == after,
+                *seen,
+                expected="the same `_meta`",
+                got=_shown(encoded(after)),
+            )
+        self._same("R-PROXY-15", params, arrival.params, *seen)
+
+    def compare_response(self, sent: Sent, text: bytes, answer: Frame) -> None:
+        """Judge that the response to a request has this result, or error."""
+        response = sent.response
+        if response is None or sent.method in self.settings.changes:
+            return
+        found = response.error if response.result is UNSET else response.result
+        self._same("R-PROXY-08", text, found, answer, response.frame)
+
+    def _same(
+        self, rule: str, text: bytes | None, found: Field, before: Frame, after: Frame
+    ) -> None:
+        """Judge that the value is the same, and by R-PROXY-20 that the bytes are."""
+        same = same_value(text, found)
+        expected, got = _shown(text_of(text)), _shown(text_of(found))
+        self.add(rule, same, before, after, expected=expected, got=got)
+        if same and "R-PROXY-20" in self.scenario.rules:
+            equal = same_bytes(text, found)
+            self.add("R-PROXY-20", equal, before, after, expected=expected, got=got)
+
+    async def answered(self, rule: str, sent: Sent, answer: Frame) -> bool:
+        """Judge that a request gets the response of the other end."""
+        try:
+            await sent.wait(self.settings.answer_s)
+        except NoResponse as silence:
+            seen = (*sent.evidence, answer)
+            self.add(rule, False, *seen, expected="the response of the other end", got=str(silence))
+            return False
+        return True
+
+
+def initialize_params(version: int) -> Json:
+    """Return the params of `initialize`."""
+    if version == 1:
+        return {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": AGENT_INFO}
+    return {"protocolVersion": 2, "capabilities": {}, "info": AGENT_INFO}
+
+
+def initialize_result(version: int, *, rich: bool = True) -> Json:
+    """Return the result of `initialize` of the successor, with or without capabilities."""
+    if version == 1:
+        capabilities: Json = RICH_V1 if rich else {}
+        names: Json = {"agentCapabilities": capabilities, "agentInfo": AGENT_INFO}
+    else:
+        names = {"capabilities": RICH_V2 if rich else {"session": {}}, "info": AGENT_INFO}
+    return {"protocolVersion": version, **names, "authMethods": []}
+
+
+def _meta(params: bytes) -> Any:
+    value = json.loads(params, parse_int=float)
+    return value.get("_meta") if is_object(value) else None
+
+
+def _shown(text: bytes) -> str:
+    shown = text.decode("utf-8", "replace")
+    return shown if len(shown) <= _SHOWN_BYTES else f"{shown[:_SHOWN_BYTES]}…"
