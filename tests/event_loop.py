@@ -1,11 +1,14 @@
-"""Waits until an event loop is idle, so that tests do not sleep or count iterations."""
+"""Waits for an idle event loop, for events and for the outside world: tests do not sleep."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sized
+from collections.abc import Callable, Sized
+from typing import Any
 from weakref import WeakKeyDictionary
 
+LIMIT_S = 20.0
+POLL_S = 0.01
 # A loop that is still busy after this many iterations has a task that never waits.
 MAX_ROUNDS = 100_000
 # For loops without a list of ready callbacks, such as uvloop.
@@ -47,3 +50,29 @@ async def _drain(ready: Sized, loop: asyncio.AbstractEventLoop) -> None:
         if idle_rounds == 2:
             return
     raise AssertionError(f"the event loop is still busy after {MAX_ROUNDS} rounds: {ready}")
+
+
+class Changing:
+    """What a test waits for: `changed` is set after each change."""
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()
+
+    async def until(self, condition: Callable[[], Any]) -> Any:
+        """Wait until the condition is true, for at most `LIMIT_S`; return its value."""
+        async with asyncio.timeout(LIMIT_S):
+            while not (found := condition()):
+                self.changed.clear()
+                await self.changed.wait()
+        return found
+
+
+async def poll_until(condition: Callable[[], Any]) -> None:
+    """Wait until a condition is true, for at most `LIMIT_S`.
+
+    Only for what tells nobody when it changes: files, ports, other processes, and state of a
+    server that has no event.
+    """
+    async with asyncio.timeout(LIMIT_S):
+        while not condition():
+            await asyncio.sleep(POLL_S)

@@ -16,6 +16,7 @@ from accord.roles import connect
 from accord.transports.memory import pair
 from accord.wire.base import UNSET
 from accord.wire.codec import to_builtins
+from event_loop import Changing
 from raw_peer import QUICK
 
 __all__ = ("BOTH", "V1", "V2", "AgentHarness", "FunctionAgent", "connect_client")
@@ -34,14 +35,14 @@ class FunctionAgent(Agent):
         await self.work(turn)
 
 
-class AgentHarness:
+class AgentHarness(Changing):
     """Acts as the client, and has what the client received."""
 
     def __init__(self, version: int, cwd: str) -> None:
+        super().__init__()
         self.version = version
         self.cwd = cwd
         self.updates: list[Any] = []
-        self.changed = asyncio.Event()
         self.session_id = ""
         self.opened: Any = None  # The response that opened the session.
         self.allow: Callable[[Any], str | None] = lambda _request: "allow_once"
@@ -110,13 +111,6 @@ class AgentHarness:
     def heard(self, update: Any) -> None:
         self.updates.append(update)
         self.changed.set()
-
-    async def until(self, condition: Callable[[], Any]) -> None:
-        """Wait until the received updates make the condition true."""
-        async with asyncio.timeout(20):
-            while not condition():
-                self.changed.clear()
-                await self.changed.wait()
 
     def of(self, *names: str) -> list[Any]:
         """Return the updates of these classes."""

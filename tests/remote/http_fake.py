@@ -12,6 +12,7 @@ from accord.testing import Recorder
 from accord.transports.http import HttpTransport, http
 from accord.transports.registry import RemoteOptions
 from accord_conformance.network.http_server import Exchange, RawServer
+from event_loop import Changing
 
 END, CUT = b"end of the stream", b"cut the connection"
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
@@ -44,15 +45,15 @@ def event(frame: bytes) -> bytes:
     return b"data: " + frame + b"\n\n"
 
 
-class Fake:
+class Fake(Changing):
     """A server that accepts everything, unless a test replaces `post`, `get` or `delete`.
 
     `streams` has what each stream sends; `requests` has all requests in the order of their arrival.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.requests: list[Exchange] = []
-        self.changed = asyncio.Event()
         self.streams: dict[str | None, asyncio.Queue[bytes]] = {}
         self.initialize: Answer = self.initialized
         self.post: Answer = self.accept
@@ -111,12 +112,6 @@ class Fake:
                 getting.cancel()
             watching.cancel()
             await asyncio.wait([watching])
-
-    async def until(self, condition: Callable[[], Any]) -> None:
-        async with asyncio.timeout(20):
-            while not condition():
-                self.changed.clear()
-                await self.changed.wait()
 
     def posts(self) -> list[dict[str, Any]]:
         return [json.loads(one.body) for one in self.requests if one.method == "POST"]

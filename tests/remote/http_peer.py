@@ -10,20 +10,21 @@ from typing import Any
 
 import httpx2
 
+from event_loop import LIMIT_S, Changing
+
 TOKEN = "a token of a test, long enough"
-LIMIT_S = 20.0
 
 
-class Stream:
+class Stream(Changing):
     """The events and comments of one GET; `ended` is set at the end of the response."""
 
     def __init__(self, response: httpx2.Response) -> None:
+        super().__init__()
         self.response = response
         self.events: list[dict[str, Any]] = []
         self.text = ""
         self._rest = ""
         self.ended = False
-        self.changed = asyncio.Event()
 
     async def read(self) -> None:
         try:
@@ -38,14 +39,6 @@ class Stream:
             pass
         self.ended = True
         self.changed.set()
-
-    async def until(self, condition: Any) -> Any:
-        """Wait until the condition is true, and return its value."""
-        async with asyncio.timeout(LIMIT_S):
-            while not (found := condition()):
-                self.changed.clear()
-                await self.changed.wait()
-        return found
 
     async def find(self, **fields: Any) -> dict[str, Any]:
         """Wait for the event that has these fields."""

@@ -115,10 +115,3 @@ async def raw_server(
             yield server
         finally:
             await app.drain(0)
-
-
-async def until(condition: Any) -> None:
-    """Wait until a condition of the server is true, which has no event."""
-    async with asyncio.timeout(LIMIT_S):
-        while not condition():
-            await asyncio.sleep(0.005)

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
@@ -74,6 +75,30 @@ def _config(settings: dict[str, Any]) -> Config:
     for name, value in settings.items():
         setattr(config, name, value)
     return config
+
+
+@asynccontextmanager
+async def uvicorn(app: AsgiApp, **options: Any) -> AsyncGenerator[str, None]:
+    """Serve an application by uvicorn; give `HOST:PORT`."""
+    module = pytest.importorskip("uvicorn")
+    started = asyncio.Event()
+
+    class Server(module.Server):  # type: ignore[misc]
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            started.set()
+
+    server = Server(module.Config(app, log_config=None, **options))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = asyncio.ensure_future(server._serve([listening]))
+        try:
+            async with asyncio.timeout(20):
+                await started.wait()
+            host, port = listening.getsockname()
+            yield f"{host}:{port}"
+        finally:
+            server.should_exit = True
+            await asyncio.wait([serving], timeout=10)
 
 
 @asynccontextmanager

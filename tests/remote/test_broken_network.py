@@ -21,6 +21,7 @@ from accord.errors import ConnectionLost, TransportError, TurnInterrupted
 from accord.transports import http_streams
 from accord.transports.registry import RemoteOptions
 from accord.transports.websocket import websocket
+from event_loop import poll_until
 from remote.servers import hypercorn
 from remote.tcp_proxy import TcpProxy, tcp_proxy
 from remote.test_reconnect import EVERYWHERE, Changes
@@ -44,8 +45,9 @@ class Counter(Agent):
     store = SqliteStore("sessions.db")
 
     async def open_session(self, session):
-        while Path("slow").exists():
-            await asyncio.sleep(0.01)
+        if Path("slow").exists():
+            Path("opening").touch()
+            await asyncio.Event().wait()
 
     async def prompt(self, turn: Turn) -> None:
         for number in range(int(turn.text)):
@@ -147,8 +149,8 @@ async def test_server_that_is_killed_during_a_load(
         slow = tmp_path / "slow"
         slow.touch()
         loading = asyncio.create_task(client.load_session(session.id, "/"))
-        done, _ = await asyncio.wait([loading], timeout=0.2)
-        assert not done
+        await poll_until((tmp_path / "opening").exists)
+        assert not loading.done()
         await server.kill()
         with pytest.raises(TransportError):
             await loading
@@ -170,7 +172,7 @@ async def test_server_that_is_killed_during_a_request_and_stays_away(
         async with accord.connect(url, token=TOKEN, reconnect=settings) as client:
             (tmp_path / "slow").touch()
             opening = asyncio.create_task(client.new_session("/"))
-            await asyncio.wait([opening], timeout=0.2)
+            await poll_until((tmp_path / "opening").exists)
             await server.kill()
             with pytest.raises(TransportError):
                 await opening

@@ -21,6 +21,7 @@ from accord.errors import TransportError
 from accord.remote.http2_streams import adapt_hypercorn
 from accord.transports.registry import RemoteOptions, transport_for_url
 from accord_conformance.network.http_server import RawServer
+from event_loop import Changing
 from remote.http_fake import (
     INITIALIZE,
     INITIALIZED,
@@ -41,10 +42,11 @@ Receive: TypeAlias = Callable[[], Awaitable[Any]]
 Send: TypeAlias = Callable[[Any], Awaitable[None]]
 
 
-class Streams:
+class Streams(Changing):
     """An ASGI server that accepts all messages; a test sends events by `send`."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.queues: dict[str | None, asyncio.Queue[bytes]] = {}
         self.posts: list[bytes] = []
         self.answers: dict[bytes, bytes] = {}  # to POSTs, by the message
@@ -68,6 +70,7 @@ class Streams:
             if not part.get("more_body"):
                 break
         self.posts.append(body)
+        self.changed.set()
         kind = [(b"content-type", b"application/json"), (b"acp-connection-id", b"c-1")]
         answer = INITIALIZED if b'"initialize"' in body else self.answers.get(body, b"")
         is_json = answer.startswith(b"{")
@@ -96,6 +99,7 @@ class Streams:
         finally:
             gone.cancel()
             self.readers -= 1
+            self.changed.set()
 
 
 @asynccontextmanager
@@ -139,9 +143,7 @@ async def test_large_messages_both_ways_over_http2() -> None:
         transport.write([large])
         app.queue(None).put_nowait(event(large))
         await heard.until(lambda: heard.frames == [large])
-        async with asyncio.timeout(20):
-            while large not in app.posts:
-                await asyncio.sleep(0.01)
+        await app.until(lambda: large in app.posts)
 
 
 @requirement("R-HTTP-27")
@@ -155,11 +157,9 @@ async def test_paused_reader_holds_back_the_streams_and_nothing_else() -> None:
         transport.pause_reading()
         for _ in range(400):
             app.queue(None).put_nowait(chunk)
-        async with asyncio.timeout(20):
-            for count in range(2, 42):
-                transport.write([notice("_note")])
-                while len(app.posts) < count:
-                    await asyncio.sleep(0.01)
+        for count in range(2, 42):
+            transport.write([notice("_note")])
+            await app.until(lambda count=count: len(app.posts) >= count)
         assert not heard.frames
         assert app.queue(None).qsize() > 200  # the server cannot send more
         transport.resume_reading()
@@ -191,9 +191,7 @@ async def test_closed_session_ends_its_stream_at_the_server() -> None:
         transport.write([call(1, "session/close", "s1")])
         app.queue("s1").put_nowait(event(result(1)))
         await heard.until(lambda: bool(heard.frames))
-        async with asyncio.timeout(20):
-            while app.readers > 1:
-                await asyncio.sleep(0.01)
+        await app.until(lambda: app.readers <= 1)
 
 
 async def test_server_without_http2_is_an_error_if_it_was_asked_for() -> None:

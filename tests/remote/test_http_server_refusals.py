@@ -12,8 +12,9 @@ import pytest
 import accord
 from accord.remote.access import Access
 from accord.remote.connection_limits import ConnectionLimits
+from event_loop import poll_until
 from remote.http_peer import TOKEN
-from remote.raw_agent import INITIALIZE, RawServer, raw_server, until
+from remote.raw_agent import INITIALIZE, RawServer, raw_server
 from requirement import requirement
 
 PROMPT = {
@@ -369,7 +370,7 @@ async def test_connections_are_limited() -> None:
         assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
         assert refused.json()["error"]["code"] == -32603
         assert await peer.delete() == 202
-        await until(lambda: not server.app._connections.full)
+        await poll_until(lambda: not server.app._connections.full)
         peer, agent = await server.connect()
         assert (await peer.post(PROMPT, "s")).status_code == 202
         await agent.get()

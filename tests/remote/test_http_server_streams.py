@@ -11,8 +11,9 @@ import pytest
 from accord.errors import ConnectionLost
 from accord.remote.http_connection import HttpConnection
 from accord.remote.http_reader import events_of
+from event_loop import poll_until
 from remote.http_peer import LIMIT_S, HttpPeer
-from remote.raw_agent import INITIALIZE, RawAgent, RawServer, raw_server, until
+from remote.raw_agent import INITIALIZE, RawAgent, RawServer, raw_server
 from requirement import requirement
 
 BIG = "x" * 10_000
@@ -238,7 +239,7 @@ async def test_reader_that_has_stopped_can_be_replaced(
         for number in range(count):
             agent.update("s", f"{number} {BIG}")
         reader = connection_of(server, peer)._streams["s"].reader
-        await until(lambda: reader is not None and reader.has_stopped())
+        await poll_until(lambda: reader is not None and reader.has_stopped())
         if second_reader == "conflict":
             response = await peer.get("s")
             assert response.status_code == 409
@@ -415,7 +416,7 @@ async def test_requests_wait_while_too_much_is_unread() -> None:
 @requirement("R-HTTP-27")
 async def test_unread_output_of_all_connections_is_bounded() -> None:
     """A connection waits beyond an equal share; those that read do not."""
-    total = 4_000_000
+    total = 400_000
     async with raw_server(total_unread_bytes=total) as server:
         ends = [await server.connect() for _ in range(8)]
         for _, agent in ends:
@@ -428,7 +429,7 @@ async def test_unread_output_of_all_connections_is_bounded() -> None:
         assert all(agent.transport.congested for agent in agents)
         peer, reading = await server.connect()
         async with peer.stream("s") as stream:
-            for count in range(1, 4 * total // len(BIG)):
+            for count in range(1, 100):
                 reading.update("s", BIG)
                 await stream.until(lambda count=count: len(stream.events) == count)
                 assert not reading.transport.congested
@@ -519,7 +520,7 @@ async def test_connection_with_a_request_or_a_reader_is_used() -> None:
             agent.answer(request, {})
             await own.response_to(request)
             assert not await closes()
-        await until(lambda: connection._streams["s"].reader is None)
+        await poll_until(lambda: connection._streams["s"].reader is None)
         assert await closes()
         assert (await peer.post(prompt("s"))).status_code == 404
 
@@ -577,7 +578,7 @@ async def test_agent_that_pauses_holds_posts_and_gets_them_in_order() -> None:
             connection = connection_of(server, peer)
             before = connection._posts
             posts.append(asyncio.ensure_future(peer.post(prompt("s", number))))
-            await until(lambda: connection._posts == before + 1)  # noqa: B023
+            await poll_until(lambda: connection._posts == before + 1)  # noqa: B023
         assert agent.inbox.empty()
         agent.transport.resume_reading()
         assert [(await post).status_code for post in posts] == [202] * 5

@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import shutil
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import accord
 from accord import Agent, Turn
 from accord.remote.app import RemoteApp
 from remote.http_peer import LIMIT_S, TOKEN, HttpPeer, http_peer
-from remote.servers import served
+from remote.servers import served, uvicorn
 from requirement import requirement
 
 VERSIONS = {"--http1.1": "1.1", "--http2": "2", "--http2-prior-knowledge": "2"}
@@ -144,22 +144,8 @@ async def test_as_many_http2_streams_as_are_advertised() -> None:
         await writer.wait_closed()
 
 
-@asynccontextmanager
-async def uvicorn(app: RemoteApp) -> AsyncGenerator[str]:
-    module = pytest.importorskip("uvicorn")
-    config = module.Config(app, host="127.0.0.1", port=0, log_config=None, ws="none")
-    server = module.Server(config)
-    server.capture_signals = nullcontext
-    serving = asyncio.ensure_future(server.serve())
-    try:
-        async with asyncio.timeout(LIMIT_S):
-            while not server.started:
-                await asyncio.sleep(0.01)
-        host, port = server.servers[0].sockets[0].getsockname()
-        yield f"{host}:{port}"
-    finally:
-        server.should_exit = True
-        await asyncio.wait([serving], timeout=LIMIT_S)
+def uvicorn_without_websockets(app: RemoteApp) -> AbstractAsyncContextManager[str]:
+    return uvicorn(app, ws="none")
 
 
 @asynccontextmanager
@@ -178,7 +164,11 @@ async def h2corn(app: RemoteApp) -> AsyncGenerator[str]:
         await asyncio.wait([serving], timeout=LIMIT_S)
 
 
-SERVERS = {"uvicorn": (uvicorn, False), "h2corn-1": (h2corn, False), "h2corn-2": (h2corn, True)}
+SERVERS = {
+    "uvicorn": (uvicorn_without_websockets, False),
+    "h2corn-1": (h2corn, False),
+    "h2corn-2": (h2corn, True),
+}
 
 
 @requirement("R-HTTP-02")

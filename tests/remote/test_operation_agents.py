@@ -17,6 +17,7 @@ import accord
 from accord import Agent, Turn
 from accord.errors import ConnectionLost, RequestError
 from accord.remote.connection_limits import ConnectionLimits
+from event_loop import poll_until
 from remote.servers import hypercorn
 from remote.test_websocket import TOKEN, raw, serving
 from requirement import requirement
@@ -140,9 +141,7 @@ async def test_agent_ends_with_the_connection(tmp_path: Path) -> None:
             assert "result" in await _answer(connection)
             assert app.connections == 1
             os.kill(int(pid.read_text()), 0)
-        async with asyncio.timeout(20):
-            while app.connections:
-                await asyncio.sleep(0.01)
+        await poll_until(lambda: not app.connections)
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid.read_text()), 0)
 

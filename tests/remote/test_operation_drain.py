@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,27 +18,33 @@ from websockets.asyncio.client import connect as ws_connect
 from websockets.exceptions import InvalidStatus
 
 import accord
-from accord import Agent, Turn
+from accord import Agent, ClientTurn, Text, Turn
 from accord.errors import ConnectionClosed, ConnectionLost, RequestError, TransportError
 from accord.remote.app import RemoteApp
 from accord.remote.connection_limits import ConnectionLimits
 from accord.version import ProtocolVersion
+from event_loop import POLL_S
 from remote.servers import hypercorn
 
 TOKEN = "a token of a test, long enough"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
-# An agent that ends its turn when the file `go` exists.
+# An agent that ends its turn when it receives a notification.
 WAITING = """
-import asyncio, pathlib
-from accord import Agent, Turn
+import asyncio
+from accord import Agent, ClientTurn, Text, Turn
 
 
 class Waiting(Agent):
+    def __init__(self) -> None:
+        self.released = asyncio.Event()
+
+    async def extension_notification(self, method, params, client) -> None:
+        self.released.set()
+
     async def prompt(self, turn: Turn) -> None:
         await turn.say("started")
-        while not pathlib.Path("go").exists():
-            await asyncio.sleep(0.01)
+        await self.released.wait()
         await turn.say(" and finished")
 
 
@@ -181,9 +187,7 @@ async def test_full_server_is_not_ready() -> None:
         async with accord.connect(url, token=TOKEN):
             assert await _status(url, "/ready") == 503
             assert await _status(url, "/health") == 200
-        async with asyncio.timeout(20):
-            while await _status(url, "/ready") != 200:
-                await asyncio.sleep(0.01)
+        await _until_status(url, 200)
 
 
 def _by(scheme: str, url: str) -> str:
@@ -249,10 +253,10 @@ async def test_sigterm_lets_the_running_turn_finish_and_exits_with_0(
     ):
         session = await client.new_session(tmp_path)
         async with session.prompt("wait") as turn:
-            await _until(lambda: turn.text == "started")
+            await _until_started(turn)
             process.terminate()
-            await _until_not_ready(url)
-            (tmp_path / "go").touch()
+            await _until_status(url, 503)
+            await client.notify_extension("_go")
             await turn.wait()
         assert turn.text == "started and finished"
         assert await asyncio.wait_for(process.wait(), 20) == 0
@@ -268,22 +272,25 @@ async def test_second_signal_ends_the_server_at_once(tmp_path: Path, agent: list
     ):
         session = await client.new_session(tmp_path)
         async with session.prompt("wait") as turn:
-            await _until(lambda: turn.text == "started")
+            await _until_started(turn)
             process.terminate()
-            await _until_not_ready(url)
+            await _until_status(url, 503)
             process.send_signal(signal.SIGINT)
             assert await asyncio.wait_for(process.wait(), 20) == 1
             with pytest.raises(ConnectionLost, match="going away"):
                 await turn.wait()
 
 
-async def _until_not_ready(url: str) -> None:
+async def _until_status(url: str, status: int) -> None:
+    """Wait until `/ready` has this status; nothing tells when."""
     async with asyncio.timeout(20):
-        while await _status(url.removesuffix("/acp"), "/ready") != 503:
-            await asyncio.sleep(0.01)
+        while await _status(url.removesuffix("/acp"), "/ready") != status:
+            await asyncio.sleep(POLL_S)
 
 
-async def _until(condition: Callable[[], bool]) -> None:
+async def _until_started(turn: ClientTurn) -> None:
     async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.01)
+        async for event in turn:
+            if isinstance(event, Text):
+                break
+    assert turn.text == "started"

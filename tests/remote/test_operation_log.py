@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -18,6 +17,7 @@ import accord
 from accord import Agent, Turn
 from accord.errors import TransportError
 from accord.remote.access_log import LogFormatter
+from event_loop import Changing
 from remote.test_websocket import TOKEN, serving
 from requirement import requirement
 
@@ -29,16 +29,18 @@ class Echo(Agent):
         await turn.say(turn.text)
 
 
-class Lines(logging.Handler):
+class Lines(logging.Handler, Changing):
     """The fields of the access log."""
 
     def __init__(self) -> None:
-        super().__init__()
+        logging.Handler.__init__(self)
+        Changing.__init__(self)
         self.formatter = LogFormatter(as_json=True)
         self.text: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         self.text.append(self.format(record))
+        self.changed.set()
 
     def events(self, name: str) -> list[dict[str, Any]]:
         lines = map(json.loads, self.text)
@@ -72,9 +74,7 @@ async def _ask(url: str, token: str | None = TOKEN) -> None:
 async def test_connection_has_a_line_at_its_start_and_end(lines: Lines, scheme: str) -> None:
     async with serving(Echo) as url:
         await _ask(url.replace("ws", scheme, 1))
-        async with asyncio.timeout(20):
-            while not lines.events("close"):
-                await asyncio.sleep(0.01)
+        await lines.until(lambda: lines.events("close"))
     (opened,), (closed,) = lines.events("open"), lines.events("close")
     assert opened["principal"] == "token"
     assert opened["transport"] == {"ws": "websocket", "http": "http"}[scheme]

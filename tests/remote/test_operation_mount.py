@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ import accord
 from accord import Agent, Turn
 from accord.errors import TransportError
 from accord.remote.asgi_types import AsgiApp, path_of
-from remote.servers import hypercorn
+from remote.servers import hypercorn, uvicorn
 from remote.test_websocket import TOKEN
 
 pytest.importorskip("starlette")
@@ -41,27 +40,11 @@ def fastapi(agent: Any) -> Any:
     return app
 
 
-@asynccontextmanager
-async def uvicorn(app: AsgiApp, **options: Any) -> AsyncGenerator[str, None]:
-    """Serve an application by uvicorn; give `HOST:PORT`."""
-    from uvicorn import Config, Server
-
-    options = {"log_config": None, "ws": "websockets-sansio", "lifespan": "on", **options}
-    server = Server(Config(app, **options))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        serving = asyncio.ensure_future(server._serve([listening]))
-        try:
-            async with asyncio.timeout(20):
-                while not server.started:
-                    await asyncio.sleep(0.01)
-            host, port = listening.getsockname()
-            yield f"{host}:{port}"
-        finally:
-            server.should_exit = True
-            await asyncio.wait([serving], timeout=10)
+def uvicorn_with_websockets(app: AsgiApp, **options: Any) -> AbstractAsyncContextManager[str]:
+    return uvicorn(app, **{"ws": "websockets-sansio", "lifespan": "on", **options})
 
 
-SERVERS = {"hypercorn": hypercorn, "uvicorn": uvicorn}
+SERVERS = {"hypercorn": hypercorn, "uvicorn": uvicorn_with_websockets}
 
 
 async def ask(url: str) -> str:
@@ -88,7 +71,7 @@ async def test_mounted_agent_is_reached_below_the_mount(framework: Any, server: 
 async def test_root_path_of_the_server_is_respected() -> None:
     """A proxy that removes the first part of the path tells the server by `root_path`."""
     app = accord.asgi(Echo, token=TOKEN)
-    async with uvicorn(app, root_path="/behind") as address:
+    async with uvicorn_with_websockets(app, root_path="/behind") as address:
         assert await ask(f"ws://{address}/acp") == "hello"
         assert await _get(address, "/ready") == 200
 
@@ -108,7 +91,7 @@ async def test_application_drains_in_the_lifespan_of_its_owner() -> None:
 
     app = Starlette(routes=[Mount("/agents", agent)], lifespan=lifespan)
     async with (
-        uvicorn(app) as address,
+        uvicorn_with_websockets(app) as address,
         accord.connect(f"http://{address}/agents/acp", token=TOKEN) as client,
     ):
         assert await client.new_session("/")

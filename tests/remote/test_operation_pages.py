@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.metadata import distribution
@@ -24,6 +23,7 @@ import pytest
 
 import accord
 from codeblocks import Block, extract
+from event_loop import poll_until
 
 ROOT = Path(__file__).parent.parent.parent
 TOKEN = "a-token-for-the-how-tos-of-this-test"
@@ -226,9 +226,7 @@ def test_program_of_systemd_activates_the_server(tmp_path: Path) -> None:
     path = tmp_path / "agent.sock"
     command = ("systemd-socket-activate", f"--listen={path}", sys.executable, "-m", "accord")
     with running(*command, "serve", "gardener:Gardener", cwd=tmp_path) as process:
-        deadline = time.monotonic() + 20
-        while not path.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        asyncio.run(poll_until(path.exists))
         assert accord.ask(f"unix:{path}", "a rose").text == "Planted: a rose."
         process.terminate()
         assert process.wait(20) == 0
@@ -252,7 +250,7 @@ def test_command_serves_the_web_application(tmp_path: Path, server: str) -> None
     words = shlex.split(line.replace("8000", str(port)))
     command = (sys.executable, "-m", *words)
     with running(*command, cwd=tmp_path, env={"ACCORD_TOKEN": TOKEN}) as process:
-        _wait_for(port)
+        asyncio.run(poll_until(lambda: _is_listening(port)))
         for scheme in ("ws", "http"):
             url = f"{scheme}://127.0.0.1:{port}/agents/acp"
             assert accord.ask(url, "a rose", token=TOKEN).text == "Planted: a rose."
@@ -260,12 +258,9 @@ def test_command_serves_the_web_application(tmp_path: Path, server: str) -> None
         assert process.wait(20) in (0, -15)
 
 
-def _wait_for(port: int) -> None:
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            assert time.monotonic() < deadline, "the server does not listen"
-            time.sleep(0.02)
+def _is_listening(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

@@ -22,6 +22,7 @@ from accord import Agent, Turn
 from accord.errors import InvalidParams
 from accord.remote import telemetry
 from accord.version import ProtocolVersion
+from event_loop import Changing, poll_until
 from remote.test_websocket import TOKEN, raw, serving
 
 SECRET = "a-payload-of-this-test"
@@ -34,12 +35,23 @@ class Echo(Agent):
         await turn.say(turn.text)
 
 
+class Spans(InMemorySpanExporter, Changing):
+    def __init__(self) -> None:
+        InMemorySpanExporter.__init__(self)
+        Changing.__init__(self)
+
+    def export(self, spans: Any) -> Any:
+        result = super().export(spans)
+        self.changed.set()
+        return result
+
+
 class Collected:
     """The metrics and spans of one server."""
 
     def __init__(self) -> None:
         self._reader = InMemoryMetricReader()
-        self._exporter = InMemorySpanExporter()
+        self._exporter = Spans()
         self.meters = MeterProvider([self._reader])
         self.tracers = TracerProvider()
         self.tracers.add_span_processor(SimpleSpanProcessor(self._exporter))
@@ -60,9 +72,7 @@ class Collected:
         return [span for span in self._exporter.get_finished_spans() if span.name == name]
 
     async def until_closed(self) -> None:
-        async with asyncio.timeout(20):
-            while not self.spans("acp.connection"):
-                await asyncio.sleep(0.01)
+        await self._exporter.until(lambda: self.spans("acp.connection"))
 
 
 @pytest.fixture
@@ -165,9 +175,7 @@ async def test_reader_that_is_late_is_a_stall(collected: Collected) -> None:
         session = await _session(connection)
         params = {"sessionId": session, "prompt": [{"type": "text", "text": "go"}]}
         await connection.send(_request(3, "session/prompt", params))
-        async with asyncio.timeout(20):
-            while not sum(value for _, value in collected.points("acp.server.queue")):
-                await asyncio.sleep(0.01)
+        await poll_until(lambda: sum(n for _, n in collected.points("acp.server.queue")))
         assert collected.points("acp.server.stall.duration") == []
         while json.loads(await connection.recv()).get("id") != 3:
             pass
