@@ -137,6 +137,7 @@ SEAMS = {
     "accord.cli.main": "the command that is called",
     "accord.cli.serve": "the agent that is named on the command line",
     "accord.client.connect": "the version that the agent speaks",
+    "accord.client.tools": "`mcp`, for sessions with `tools`",
     "accord.errors": "the search in the data of an error: it needs `json`",
     "accord.jsonrpc.head": "the head of an oversized frame: it needs `json`",
     "accord.mcp": "the public names: those of consumers need `mcp`",

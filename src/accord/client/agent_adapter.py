@@ -175,6 +175,11 @@ class AgentAdapter:
         """Return whether prompts may contain `text`, `link`, `image`, `audio` or `resource`."""
         raise NotImplementedError
 
+    @property
+    def mcp_transports(self) -> frozenset[str]:
+        """The transports of MCP servers that the agent supports: `acp`, `http`, `stdio`."""
+        raise NotImplementedError
+
     # Sessions.
 
     async def new_session(self, setup: SessionSetup) -> OpenedSession:

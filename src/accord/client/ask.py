@@ -8,7 +8,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from typing import Any, TypeVar, Unpack
 
 from msgspec import Struct
@@ -52,6 +52,7 @@ def ask(
     *,
     cwd: str | os.PathLike[str] = ".",
     permissions: Policy | Sequence[Policy] | None = None,
+    tools: Iterable[object] = (),
     timeout_s: float | None = None,
     **options: Unpack[ConnectOptions],
 ) -> AskResult:
@@ -60,7 +61,7 @@ def ask(
     If an event loop is running, it is blocked until then. After `timeout_s` the turn is cancelled
     and `TimeoutError` is raised; the agent has 10 s to end the turn. Ctrl-C cancels the turn and
     raises `KeyboardInterrupt`; a second Ctrl-C does not wait for the end of the turn. `connect`
-    documents `options` and the other errors.
+    documents `options` and the other errors, `ConnectedAgent.new_session` `tools`.
     """
     contents: list[ContentBlock] = []
     if isinstance(prompt, Sequence) and not isinstance(prompt, str):
@@ -73,7 +74,7 @@ def ask(
             asyncio.timeout(timeout_s),
             connect(command, permissions=permissions, **options) as agent,
         ):
-            session = await agent.new_session(cwd)
+            session = await agent.new_session(cwd, tools=tools)
             async with session.prompt(*contents) as turn:
                 stop_reason = await turn.wait()
             return AskResult(

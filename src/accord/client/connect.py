@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from msgspec import UNSET
@@ -28,11 +27,11 @@ from accord.client.files import ClientFiles, Files
 from accord.client.handlers import ClientHandlers, Extension
 from accord.client.permissions import Policy
 from accord.client.session import ClientSession
+from accord.client.session_setup import StrPath, absolute, session_setup
 from accord.client.terminals import ClientTerminals
 from accord.connection.connection import Observer
 from accord.connection.limits import Limits
 from accord.errors import ConnectionClosed
-from accord.local.files import real_path
 from accord.text.excerpt import excerpt
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import argv_of, process
@@ -49,11 +48,10 @@ if TYPE_CHECKING:
     from accord.roles.binding import Role
     from accord.roles.remote import Remote
 
-__all__ = ("AgentCommand", "ConnectOptions", "ConnectedAgent", "StrPath", "connect")
+__all__ = ("AgentCommand", "ConnectOptions", "ConnectedAgent", "connect")
 
 # The command line that starts an agent, as a string or its arguments, or a transport.
 AgentCommand: TypeAlias = str | Sequence[str] | Transport | TransportFactory
-StrPath: TypeAlias = str | os.PathLike[str]
 
 
 class ConnectOptions(TypedDict, total=False):
@@ -160,6 +158,7 @@ async def connect(
         unstable=unstable,
         terminal_login=terminal_login,
     )
+    handlers.tools.agent_url = command if isinstance(command, str) and is_url(command) else None
     client_info = client_info or Implementation("accord", __version__)
 
     def role(version: ProtocolVersion) -> roles.LazyRole[Remote]:
@@ -196,6 +195,7 @@ async def connect(
             watching.cancel()
             handlers.end(ConnectionClosed("The connection was closed"))
             await handlers.aclose()
+            await handlers.tools.aclose()
             await asyncio.wait([watching])
 
 
@@ -295,14 +295,19 @@ class ConnectedAgent:
         *,
         additional_directories: Iterable[StrPath] = (),
         mcp_servers: Iterable[McpServer] = (),
+        tools: Iterable[object] = (),
         system_prompt: str | SystemPrompt | None = None,
     ) -> ClientSession:
         """Open a new session in `cwd`.
 
-        `additional_directories` need an agent that supports them.
+        `additional_directories` need an agent that supports them. `tools` are functions of this
+        program that the agent can call: typed functions, objects with methods marked by
+        `accord.tool`, and servers of the library `mcp`. They need the extra `mcp`.
         """
-        setup = _setup(cwd, additional_directories, mcp_servers, system_prompt)
-        return self._session(await self._adapter.new_session(setup), setup)
+        setup = session_setup(cwd, additional_directories, mcp_servers, system_prompt)
+        async with self._handlers.tools.serve(setup, tools, self._adapter) as opening:
+            opening.session = await self._adapter.new_session(opening.setup)
+            return self._session(opening.session, opening.setup)
 
     async def load_session(
         self,
@@ -311,6 +316,7 @@ class ConnectedAgent:
         *,
         additional_directories: Iterable[StrPath] = (),
         mcp_servers: Iterable[McpServer] = (),
+        tools: Iterable[object] = (),
         system_prompt: str | SystemPrompt | None = None,
         replay: bool = True,
     ) -> ClientSession:
@@ -319,21 +325,22 @@ class ConnectedAgent:
         Without `replay`, a history that the agent sends anyway is dropped. An agent that supports
         only `session/load` always sends it.
         """
-        setup = _setup(cwd, additional_directories, mcp_servers, system_prompt)
-        # The replay precedes the response, and starts from an empty transcript.
-        stream = self._handlers.open(
-            session_id, setup, self._adapter.events_from_update, replaces=True
-        )
-        stream.drops_history = not replay
-        try:
-            opened = await self._adapter.load_session(
-                session_id, setup, replay=replay, opened=stream.end_replay
+        setup = session_setup(cwd, additional_directories, mcp_servers, system_prompt)
+        async with self._handlers.tools.serve(setup, tools, self._adapter) as opening:
+            # The replay precedes the response, and starts from an empty transcript.
+            stream = self._handlers.open(
+                session_id, opening.setup, self._adapter.events_from_update, replaces=True
             )
-        except BaseException:
-            if self._handlers.event_streams.get(session_id) is stream:
-                self._handlers.drop_session(session_id)
-            raise
-        return self._session(opened, setup)
+            stream.drops_history = not replay
+            try:
+                opening.session = await self._adapter.load_session(
+                    session_id, opening.setup, replay=replay, opened=stream.end_replay
+                )
+            except BaseException:
+                if self._handlers.event_streams.get(session_id) is stream:
+                    self._handlers.drop_session(session_id)
+                raise
+            return self._session(opening.session, opening.setup)
 
     async def fork_session(
         self,
@@ -342,11 +349,14 @@ class ConnectedAgent:
         *,
         additional_directories: Iterable[StrPath] = (),
         mcp_servers: Iterable[McpServer] = (),
+        tools: Iterable[object] = (),
         system_prompt: str | SystemPrompt | None = None,
     ) -> ClientSession:
         """Open a new session that starts as a copy of another one."""
-        setup = _setup(cwd, additional_directories, mcp_servers, system_prompt)
-        return self._session(await self._adapter.fork_session(session_id, setup), setup)
+        setup = session_setup(cwd, additional_directories, mcp_servers, system_prompt)
+        async with self._handlers.tools.serve(setup, tools, self._adapter) as opening:
+            opening.session = await self._adapter.fork_session(session_id, opening.setup)
+            return self._session(opening.session, opening.setup)
 
     async def list_sessions(
         self,
@@ -358,7 +368,7 @@ class ConnectedAgent:
 
         Further pages are requested as needed. Archived sessions are excluded by default.
         """
-        where = None if cwd is None else _absolute(cwd)
+        where = None if cwd is None else absolute(cwd)
         cursor: str | None = None
         while True:
             page = await self._adapter.list_sessions(where, cursor, archived)
@@ -448,32 +458,3 @@ class ConnectedAgent:
         if opened.commands is not None:
             stream.publish(CommandsChanged(opened.commands))
         return ClientSession(stream, self._adapter, handlers, setup)
-
-
-def _setup(
-    cwd: StrPath,
-    directories: Iterable[StrPath],
-    mcp_servers: Iterable[McpServer],
-    system_prompt: str | SystemPrompt | None,
-) -> SessionSetup:
-    if isinstance(system_prompt, str):
-        system_prompt = SystemPrompt((system_prompt,))
-    cwd = _absolute(cwd)
-    # `additionalDirectories` contains each directory once, and not `cwd` (R-DIR-11).
-    others = tuple(dict.fromkeys(map(_absolute, directories)))
-    if cwd in others:
-        others = tuple(path for path in others if path != cwd)
-    return SessionSetup(
-        cwd=cwd,
-        additional_directories=others,
-        mcp_servers=tuple(mcp_servers),
-        system_prompt=system_prompt,
-        real_directories=(real_path(cwd), *map(real_path, others)),
-    )
-
-
-def _absolute(path: StrPath) -> str:
-    text = os.fspath(path)
-    if os.path.isabs(text) and os.path.normpath(text) == text:  # noqa: PTH117  # much faster
-        return text
-    return str(Path(path).absolute())

@@ -20,6 +20,7 @@ from accord.client.events import PermissionDecided, PermissionRequest, Subagent
 from accord.client.files import ClientFiles, restrict_to_parent
 from accord.client.permissions import Policy, chain, choose, policies_of
 from accord.client.terminals import ClientTerminals
+from accord.client.tools import ClientTools
 from accord.client.transcript import Transcript
 from accord.client.url_pages import OpenUrlElicitations
 from accord.connection.flood_log import FloodLog
@@ -62,6 +63,7 @@ class ClientHandlers:
         self._parents: dict[str, str] = {}  # the parent session of each subagent
         self.files: ClientFiles = files or ClientFiles(None)
         self.terminals = terminals
+        self.tools: ClientTools = ClientTools()
         self.on_elicit_form = on_elicit_form
         self.on_elicit_url = on_elicit_url
         self.unstable = unstable
@@ -174,7 +176,8 @@ class ClientHandlers:
         return replayed
 
     async def close_session(self, session_id: str) -> None:
-        """Stop the terminals of a closed session, and drop the session."""
+        """Stop the terminals and tools of a closed session, and drop the session."""
+        await self.tools.close(session_id)
         if self.terminals is not None:
             await self.terminals.aclose(session_id)
         self.drop_session(session_id)
@@ -222,6 +225,7 @@ class ClientHandlers:
         handle = self._extensions.get(method)
         if handle is not None:
             return handle(params)
+        self.tools.unknown_method(method)
         if is_request:
             raise MethodNotFound(data={"method": method})
         return None

@@ -108,6 +108,12 @@ class SharedClientRole:
     def auth_status_update(self, params: Any, context: Any) -> None:
         self._handlers.auth_status_changed(auth_status_from_wire(params))
 
+    async def message_mcp(self, params: Any, context: Any) -> Any:
+        return await self._handlers.tools.request(params, context.agent.notify_mcp)
+
+    def on_unknown_method(self, method: str) -> None:
+        self._handlers.tools.unknown_method(method)
+
     def extension_request(self, method: str, params: Any, context: Any) -> Any:
         return self._handlers.call_extension(method, params, is_request=True)
 

@@ -63,6 +63,9 @@ class Role(Generic[RemoteT_co]):
     def extension_notification(self, method: str, params: Any, context: Any) -> Any:
         """Handle a notification whose method begins with an underscore; ignored by default."""
 
+    def on_unknown_method(self, method: str) -> None:
+        """Called when a method arrives that this side does not serve; its name is not checked."""
+
     def on_undecodable_notification(self, method: str, params: Any, error: DecodeError) -> None:
         """Called when a notification does not fit its type, with builtin params (A-30).
 
@@ -155,6 +158,7 @@ def routes_for(
             return route
         if route := early.route(method, is_request):
             return route
+        role.on_unknown_method(method)
         return not_served(method, is_request)
 
     def on_undecodable(method: str, text: bytes, error: DecodeError) -> None:

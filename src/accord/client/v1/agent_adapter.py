@@ -63,6 +63,12 @@ class AgentAdapterV1(AgentAdapter):
             case _:
                 return kind in ("text", "link")
 
+    @property
+    def mcp_transports(self) -> frozenset[str]:
+        mcp = self.remote.initialized.agent_capabilities.mcp_capabilities
+        kinds = {"acp": mcp.acp, "http": mcp.http, "stdio": True}  # stdio always (R-MCP-01)
+        return frozenset(kind for kind, is_supported in kinds.items() if is_supported)
+
     def opened_session(
         self,
         session_id: str,

@@ -66,6 +66,13 @@ class AgentAdapterV2(AgentAdapter):
             case _:
                 return kind in ("text", "link")
 
+    @property
+    def mcp_transports(self) -> frozenset[str]:
+        session = self.remote.initialized.capabilities.session
+        mcp = None if session is None else session.mcp
+        kinds = ("acp", "http", "stdio")
+        return frozenset(kind for kind in kinds if getattr(mcp, kind, None) is not None)
+
     def opened_session(
         self,
         session_id: str,

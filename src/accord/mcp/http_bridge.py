@@ -1,0 +1,197 @@
+"""Serves MCP servers over HTTP on the loopback interface, for agents without MCP over ACP.
+
+The library's HTTP transport serves revision 2026-07-28 as well as the older ones, whose clients
+begin with a handshake. What is checked here comes first: who may call which server at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, TypeAlias
+
+import uvicorn
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from accord.mcp.provider import MAX_ACTIVE_REQUESTS
+from accord.mcp.servers import NamedServer
+from accord.types.mcp import McpServerHttp
+
+__all__ = ("HttpBridge",)
+
+_Scope: TypeAlias = MutableMapping[str, Any]
+_Event: TypeAlias = MutableMapping[str, Any]
+_Receive: TypeAlias = Callable[[], Awaitable[_Event]]
+_Send: TypeAlias = Callable[[_Event], Awaitable[None]]
+
+MAX_BODY_BYTES = 1024 * 1024  # of a request
+MAX_SESSIONS = 64  # of clients with a handshake, for each server
+CLOSE_S = 2.0  # for requests to end after the clients have been disconnected
+
+_INVALID_REQUEST = -32600
+_METHOD_NOT_FOUND = -32601
+_HEADER_MISMATCH = -32020
+_LIMIT = -33000
+
+# Headers that must not be sent twice: two readers could see different values.
+_ONCE = (b"origin", b"host", b"authorization", b"mcp-protocol-version", b"mcp-method", b"mcp-name")
+
+
+class _Route:
+    """A server, the token that allows to call it, and the requests that it is serving."""
+
+    def __init__(self, name: str, manager: StreamableHTTPSessionManager) -> None:
+        self.name = name
+        self.manager = manager
+        self.token: str = secrets.token_urlsafe(32)
+        self.active: int = 0
+
+
+class HttpBridge:
+    """An HTTP server for the MCP servers of one session (R-MOA-17).
+
+    It listens on a free port of 127.0.0.1, and checks `Host`, `Origin` and the token of a server.
+    """
+
+    def __init__(self, servers: Sequence[NamedServer]) -> None:
+        self._routes: dict[str, _Route] = {}
+        for named in servers:
+            manager = StreamableHTTPSessionManager(
+                named.server,
+                max_request_body_size=MAX_BODY_BYTES,
+                max_sessions=MAX_SESSIONS,
+                session_idle_timeout=None,  # until the session of ACP ends
+            )
+            self._routes[f"/mcp-{secrets.token_hex(8)}"] = _Route(named.name, manager)
+        self._host = ""
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> tuple[McpServerHttp, ...]:
+        """Listen, and return what the agent needs to reach the servers."""
+        listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run(listening), name="accord mcp bridge")
+        await asyncio.wait([self._task, listening], return_when=asyncio.FIRST_COMPLETED)
+        if not listening.done():
+            await self._task  # raises why
+        self._host = f"127.0.0.1:{listening.result()}"
+        return tuple(
+            McpServerHttp(
+                route.name,
+                f"http://{self._host}{path}",
+                headers={"Authorization": f"Bearer {route.token}"},
+            )
+            for path, route in self._routes.items()
+        )
+
+    async def aclose(self) -> None:
+        """Stop listening, disconnect all clients, and stop the servers."""
+        self._stop.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+            self._task.result()
+
+    async def _run(self, listening: asyncio.Future[int]) -> None:
+        async with AsyncExitStack() as stack:
+            for route in self._routes.values():
+                await stack.enter_async_context(route.manager.run())
+            config = uvicorn.Config(
+                self._serve, log_config=None, access_log=False, lifespan="off", ws="none"
+            )
+            state = ServerState()
+            loop = asyncio.get_running_loop()
+            # Not `uvicorn.Server`: it handles signals, and polls.
+            server = await loop.create_server(
+                lambda: H11Protocol(config, state, {}), sock=_loopback_socket()
+            )
+            try:
+                listening.set_result(server.sockets[0].getsockname()[1])
+                await self._stop.wait()
+            finally:
+                server.close()
+                await _disconnect(state)
+
+    async def _serve(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        route = self._routes.get(scope["path"])
+        refused = self._refusal(scope["method"], headers, route)
+        if refused is not None:
+            await _refuse(send, *refused)
+            return
+        assert route is not None
+        if scope["method"] == "GET":  # a stream for messages outside requests
+            await route.manager.asgi_app(scope, receive, send)
+            return
+        if route.active >= MAX_ACTIVE_REQUESTS:
+            await _refuse(send, 429, _LIMIT, "Too many active MCP requests")
+            return
+        route.active += 1
+        try:
+            await route.manager.asgi_app(scope, receive, send)
+        finally:
+            route.active -= 1
+
+    def _refusal(
+        self, method: str, headers: list[tuple[bytes, bytes]], route: _Route | None
+    ) -> tuple[int, int, str] | None:
+        """Return status, code and message for a request that must not reach a server."""
+        names = [name for name, _ in headers]
+        if any(names.count(name) > 1 for name in _ONCE):
+            return 400, _HEADER_MISMATCH, "A header that may occur once occurs twice"
+        values = {name: value.decode("latin-1") for name, value in headers}
+        if values.get(b"host") != self._host:
+            return 403, _INVALID_REQUEST, "Invalid Host"
+        if values.get(b"origin", f"http://{self._host}") != f"http://{self._host}":
+            return 403, _INVALID_REQUEST, "Invalid Origin"
+        if route is None:
+            return 404, _METHOD_NOT_FOUND, "Unknown path"
+        expected = f"Bearer {route.token}"
+        given = values.get(b"authorization", "")
+        if not hmac.compare_digest(given.encode("latin-1"), expected.encode()):
+            return 401, _INVALID_REQUEST, "Invalid token"
+        if method not in ("POST", "GET", "DELETE"):
+            return 405, _INVALID_REQUEST, "Expected POST"
+        media_type = values.get(b"content-type", "").partition(";")[0].strip().lower()
+        if method == "POST" and media_type != "application/json":
+            return 415, _INVALID_REQUEST, "Expected application/json"
+        return None
+
+
+def _loopback_socket() -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind(("127.0.0.1", 0))
+    return listener
+
+
+async def _disconnect(state: ServerState) -> None:
+    """Disconnect all clients, which ends their requests."""
+    for connection in list(state.connections):
+        connection.transport.close()
+    if state.tasks:
+        _, running = await asyncio.wait(state.tasks, timeout=CLOSE_S)
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+
+async def _refuse(send: _Send, status: int, code: int, message: str) -> None:
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+    body = json.dumps(error).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if status == 405:
+        headers.append((b"allow", b"POST"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,195 @@
+"""`tools=[…]` of a client: over ACP, over HTTP and over stdio, for as long as the session."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from accord import ConnectedAgent, LocalProtocolError
+from accord.mcp.provider import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
+from client.wire_agents import BOTH, ByHand, agent_by_hand
+from requirement import requirement
+
+META = {PROTOCOL_VERSION: MCP_VERSION, CLIENT_CAPABILITIES: {}}
+
+
+def capabilities(version: int, *kinds: str) -> dict[str, Any]:
+    """Return an initialize result of an agent with these transports of MCP."""
+    if version == 1:
+        return {"agentCapabilities": {"mcpCapabilities": dict.fromkeys(kinds, True)}}
+    return {"capabilities": {"session": {"mcp": {kind: {} for kind in kinds}, "close": {}}}}
+
+
+def lookup(term: str) -> str:
+    """What the team means by a term."""
+    return f"{term}: an order of messages"
+
+
+async def wait() -> str:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+class Opened:
+    """A session, and the declarations that its agent received."""
+
+    def __init__(self, agent: ConnectedAgent, raw: ByHand, servers: list[Any]) -> None:
+        self.agent = agent
+        self.raw = raw
+        self.servers = servers
+        self._ids = 100
+
+    def ask(self, method: str, params: dict[str, Any] | None = None) -> int:
+        """Send an MCP request as the agent does; return its id."""
+        return self.ask_with({**(params or {}), "_meta": META}, method)
+
+    def ask_with(self, params: Any, method: str = "tools/list") -> int:
+        """Send an MCP request with exactly these params."""
+        self._ids += 1
+        message = {
+            "serverId": self.servers[0]["serverId"],
+            "requestId": f"r{self._ids}",
+            "method": method,
+            "params": params,
+        }
+        self.raw.ask(self._ids, "mcp/message", message)
+        return self._ids
+
+    async def answer_to(self, method: str, params: dict[str, Any] | None = None) -> Any:
+        self.ask(method, params)
+        return await self.raw.get()
+
+
+async def open_session(agent: ConnectedAgent, raw: ByHand, *tools: Any) -> Opened:
+    opening = asyncio.create_task(agent.new_session("/", tools=tools))
+    request = await raw.get()
+    raw.answer(request["id"], {"sessionId": "s1"})
+    await opening
+    return Opened(agent, raw, request["params"]["mcpServers"])
+
+
+@asynccontextmanager
+async def session(version: int, *tools: Any) -> AsyncGenerator[Opened, None]:
+    initialize = capabilities(version, "acp", "http", "stdio")
+    async with agent_by_hand(version, initialize=initialize) as (agent, raw):
+        yield await open_session(agent, raw, *tools)
+
+
+@requirement("R-MOA-01", "R-MOA-09")
+@BOTH
+async def test_tools_are_served_over_acp_if_the_agent_supports_it(version: int) -> None:
+    async with session(version, lookup) as opened:
+        (server,) = opened.servers
+        assert (server["type"], server["name"]) == ("acp", "tools")
+        params = {"name": "lookup", "arguments": {"term": "lane"}}
+        answer = await opened.answer_to("tools/call", params)
+        content = answer["result"]["result"]["content"]
+        assert content == [{"type": "text", "text": "lane: an order of messages"}]
+
+
+@requirement("R-MOA-08")
+@BOTH
+async def test_tools_can_be_called_before_the_session_is_open(version: int) -> None:
+    initialize = capabilities(version, "acp")
+    async with agent_by_hand(version, initialize=initialize) as (agent, raw):
+        opening = asyncio.create_task(agent.new_session("/", tools=[lookup]))
+        request = await raw.get()
+        opened = Opened(agent, raw, request["params"]["mcpServers"])
+        answer = await opened.answer_to("tools/list")
+        assert answer["result"]["result"]["tools"][0]["name"] == "lookup"
+        raw.answer(request["id"], {"sessionId": "s1"})
+        await opening
+
+
+@requirement("R-MOA-05", "R-MOA-12")
+@BOTH
+async def test_params_that_are_not_an_object_are_an_error_of_the_binding(version: int) -> None:
+    async with session(version, lookup) as opened:
+        opened.ask_with([])
+        assert (await opened.raw.get())["error"]["code"] == -32602
+        opened.ask_with(None)  # like none: the outcome lacks what must be in them
+        assert (await opened.raw.get())["result"]["error"]["code"] == -32602
+
+
+@requirement("R-MOA-11")
+@BOTH
+async def test_a_cancelled_request_is_answered_and_others_continue(version: int) -> None:
+    async with session(version, wait) as opened:
+        first = opened.ask("tools/call", {"name": "wait"})
+        second = opened.ask("tools/call", {"name": "wait"})
+        opened.raw.tell("$/cancel_request", {"requestId": first})
+        answer = await opened.raw.get()
+        assert (answer["id"], answer["error"]["code"]) == (first, -32800)
+        opened.raw.tell("$/cancel_request", {"requestId": second})
+        assert (await opened.raw.get())["id"] == second
+
+
+@requirement("R-MOA-07", "R-MOA-11")
+@BOTH
+async def test_closing_the_session_ends_its_tools(version: int) -> None:
+    initialize = capabilities(version, "acp")
+    if version == 1:
+        initialize["agentCapabilities"]["sessionCapabilities"] = {"close": {}}
+    async with agent_by_hand(version, initialize=initialize) as (agent, raw):
+        opened = await open_session(agent, raw, wait)
+        active = opened.ask("tools/call", {"name": "wait"})
+        closing = asyncio.create_task(agent.close_session("s1"))
+        request = await raw.get()
+        raw.answer(request["id"], {})
+        cancelled = await raw.get()
+        assert (cancelled["id"], cancelled["error"]["code"]) == (active, -32800)
+        await closing
+        unavailable = await opened.answer_to("tools/list")
+        assert unavailable["error"]["code"] == -33001
+        assert unavailable["error"]["data"] == {"serverId": opened.servers[0]["serverId"]}
+
+
+@requirement("R-MOA-07")
+@BOTH
+async def test_a_session_that_is_not_opened_has_no_tools(version: int) -> None:
+    initialize = capabilities(version, "acp")
+    async with agent_by_hand(version, initialize=initialize) as (agent, raw):
+        opening = asyncio.create_task(agent.new_session("/", tools=[lookup]))
+        request = await raw.get()
+        raw.send({"jsonrpc": "2.0", "id": request["id"], "error": {"code": 1, "message": "no"}})
+        with pytest.raises(Exception, match="no"):
+            await opening
+        opened = Opened(agent, raw, request["params"]["mcpServers"])
+        assert (await opened.answer_to("tools/list"))["error"]["code"] == -33001
+
+
+@requirement("R-MOA-16")
+@BOTH
+@pytest.mark.parametrize("method", ["mcp/connect", "_mcp/connect"])
+async def test_the_old_dialect_is_refused_and_logged_once(
+    version: int, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    initialize = capabilities(version, "acp", "http", "stdio")
+    async with agent_by_hand(version, initialize=initialize) as (agent, raw):
+        await open_session(agent, raw, lookup)
+        with caplog.at_level(logging.WARNING, "accord.client"):
+            for number in (1, 2):
+                raw.ask(number, method, {"acpUrl": "acp:1"})
+                assert (await raw.get())["error"]["code"] == -32601
+        assert caplog.text.count("older draft") == 1
+        opened = await open_session(agent, raw, lookup)
+        assert opened.servers[0]["type"] == "http"
+
+
+@requirement("R-MOA-01")
+async def test_a_remote_agent_without_mcp_over_acp_cannot_use_tools() -> None:
+    async with agent_by_hand(1, initialize=capabilities(1, "http")) as (agent, _):
+        agent._handlers.tools.agent_url = "wss://example.com/acp"
+        with pytest.raises(LocalProtocolError, match=r"example\.com"):
+            await agent.new_session("/", tools=[lookup])
+
+
+async def test_an_agent_without_mcp_cannot_use_tools() -> None:
+    async with agent_by_hand(2) as (agent, _):
+        with pytest.raises(LocalProtocolError, match="no transport of MCP"):
+            await agent.new_session("/", tools=[lookup])
