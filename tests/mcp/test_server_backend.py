@@ -116,7 +116,7 @@ async def test_progress_and_logs_are_notifications_of_the_request() -> None:
         return "done"
 
     async with provided(work) as server:
-        level = {"io.modelcontextprotocol/logLevel": "info"}
+        level: dict[str, Any] = {"io.modelcontextprotocol/logLevel": "info"}
         result = await server.call("work", progressToken="p", **level)
         assert result["content"][0]["text"] == "done"
         (progress, first), (log, second) = server.sent
