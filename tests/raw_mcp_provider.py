@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from accord import Agent, Turn, serve
+from accord.transports.base import Transport
 from accord.transports.memory import pair
 from raw_peer import RawPeer, cancel, notification, request, success
 
-__all__ = ("BOTH", "LOOKUP", "SERVER", "RawProvider", "UsesMcp", "raw_provider")
+__all__ = ("BOTH", "LOOKUP", "SERVER", "RawProvider", "UsesMcp", "raw_provider", "raw_provider_on")
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 SERVER = {"type": "acp", "name": "tools", "serverId": "S"}
@@ -62,6 +63,8 @@ class RawProvider(RawPeer):
         self.discovered = _DISCOVERED
         self._answers: dict[Any, asyncio.Future[Any]] = {}
         self._count = 0
+        self._updated = asyncio.Event()
+        self.updates: list[Any] = []  # of all sessions, without idle states
 
     def frames_received(self, frames: Any) -> None:
         super().frames_received(frames)
@@ -80,8 +83,15 @@ class RawProvider(RawPeer):
                     self.respond(request_id, self.listed(LOOKUP))
             case {"method": "$/cancel_request", "params": {"requestId": request_id}}:
                 self.cancelled.put_nowait(request_id)
+            case {"method": "session/request_permission", "id": request_id, "params": params}:
+                option = next(o for o in params["options"] if o["kind"] == "allow_once")
+                chosen = {"outcome": "selected", "optionId": option["optionId"]}
+                self.send(success(request_id, {"outcome": chosen}))
             case {"params": {"update": {"sessionUpdate": "state_update", "state": "idle"} as idle}}:
                 self.ended_turns.put_nowait(idle)
+            case {"method": "session/update", "params": {"update": update}}:
+                self.updates.append(update)
+                self._updated.set()
             case {"id": request_id} if "method" not in message:
                 self._answers.pop(request_id).set_result(message)
             case _:
@@ -139,6 +149,12 @@ class RawProvider(RawPeer):
         ids = {key: asked["params"][key] for key in ("serverId", "requestId")}
         return notification("mcp/message", ids | {"method": method, "params": params})
 
+    async def shown(self, text: str) -> None:
+        """Wait until an update contains a text."""
+        while not any(text in str(update) for update in self.updates):
+            self._updated.clear()
+            await self._updated.wait()
+
     def cancel(self, request_id: Any) -> None:
         self.send(cancel(request_id))
 
@@ -150,12 +166,21 @@ async def raw_provider(
     """Run an agent with a raw client that is initialized."""
     here, there = pair()
     served = asyncio.create_task(serve(agent or UsesMcp(work), here))
-    provider = RawProvider(there, version)
-    await there.start(provider)
     try:
-        async with asyncio.timeout(20):
+        async with raw_provider_on(there, version) as provider:
+            yield provider
+    finally:
+        await served
+
+
+@asynccontextmanager
+async def raw_provider_on(transport: Transport, version: int) -> AsyncGenerator[RawProvider]:
+    """Run a raw client on a transport to an agent; it is initialized."""
+    provider = RawProvider(transport, version)
+    await transport.start(provider)
+    try:
+        async with asyncio.timeout(30):
             await provider.initialize()
             yield provider
     finally:
-        await there.aclose()
-        await served
+        await transport.aclose()
