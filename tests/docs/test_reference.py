@@ -72,7 +72,7 @@ def in_api_reference() -> set[str]:
 
 PUBLIC = (
     "accord", "accord.agent", "accord.errors", "accord.roles", "accord.testing",
-    "accord.client.permissions", "accord.v1", "accord.v2",
+    "accord.client.permissions", "accord.mcp", "accord.v1", "accord.v2",
 )  # fmt: skip
 
 

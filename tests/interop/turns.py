@@ -29,12 +29,13 @@ class Peer:
     client: str
     needs: tuple[Path, ...] = ()
     agent_options: tuple[str, ...] = ()
+    client_options: tuple[str, ...] = ()
 
     def start_agent(self) -> list[str]:
         return [*self.runner, str(HERE / self.agent), *self.agent_options]
 
     def start_client(self) -> list[str]:
-        return [*self.runner, str(HERE / self.client)]
+        return [*self.runner, str(HERE / self.client), *self.client_options]
 
 
 def python(name: str) -> Path:

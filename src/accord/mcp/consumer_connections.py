@@ -160,7 +160,7 @@ class McpConnection:
         return Client(
             acp_transport(consumer, server.server_id),
             mode=MCP_VERSION,
-            prior_discover=await discover(consumer, server.server_id),
+            prior_discover=await discover(consumer, server.server_id, settings.info),
             **usual,
         )
 
@@ -319,6 +319,8 @@ class McpConnections(Mapping[str, McpConnection]):
         self._closed = False
 
     def __getitem__(self, name: str) -> McpConnection:
+        if name in self.failed:
+            raise KeyError(f"The MCP server {name} cannot be used: {self.failed[name]}")
         return self._open[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -15,11 +15,13 @@ from mcp import MCPError
 from mcp.shared.message import SessionMessage
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp.types import (
+    CLIENT_INFO_META_KEY,
     CONNECTION_CLOSED,
     INTERNAL_ERROR,
     METHOD_NOT_FOUND,
     DiscoverResult,
     ErrorData,
+    Implementation,
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCNotification,
@@ -73,12 +75,16 @@ async def acp_transport(consumer: McpConsumer, server_id: str) -> AsyncGenerator
             tasks.cancel_scope.cancel()
 
 
-async def discover(consumer: McpConsumer, server_id: str) -> DiscoverResult | None:
+async def discover(
+    consumer: McpConsumer, server_id: str, client_info: Implementation
+) -> DiscoverResult | None:
     """Return what a server says about itself, None if it says nothing.
 
     Raises `RequestError` if the server cannot be reached, `MCPError` if it refuses.
     """
-    outcome = await consumer.request(server_id, "server/discover", None, _ignore)
+    info = client_info.model_dump(by_alias=True, mode="json", exclude_none=True)
+    params = {"_meta": {CLIENT_INFO_META_KEY: info}}
+    outcome = await consumer.request(server_id, "server/discover", params, _ignore)
     if not isinstance(outcome, MessageMcpResult):
         if outcome.error.code == METHOD_NOT_FOUND:
             return None
