@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from accord.errors import ConnectionLost
 from accord.remote.asgi_socket import handshake_of
+from accord.remote.connection_limits import ConnectionLimits
 from accord.testing import TransportContract
 from accord.transports.base import Transport
 from accord.transports.websocket import WebSocketTransport, websocket
@@ -30,7 +31,9 @@ class TestWebSocket(TransportContract):
         self.over = asyncio.Event()
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
-            handshake = await handshake_of(scope, receive, send, self.frame_bytes)
+            handshake = await handshake_of(
+                scope, receive, send, self.frame_bytes, ConnectionLimits()
+            )
             await handshake.accept([])
             self.accepted.put_nowait(handshake.transport)
             await self.over.wait()
