@@ -10,19 +10,10 @@ from typing import Any
 
 import pytest
 
-from accord import ConnectedAgent, LocalProtocolError
-from accord.mcp.provider import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
-from client.wire_agents import BOTH, ByHand, agent_by_hand
+from accord import LocalProtocolError
+from client.wire_agents import BOTH, agent_by_hand
+from mcp_tools import Opened, capabilities, open_session
 from requirement import requirement
-
-META = {PROTOCOL_VERSION: MCP_VERSION, CLIENT_CAPABILITIES: {}}
-
-
-def capabilities(version: int, *kinds: str) -> dict[str, Any]:
-    """Return an initialize result of an agent with these transports of MCP."""
-    if version == 1:
-        return {"agentCapabilities": {"mcpCapabilities": dict.fromkeys(kinds, True)}}
-    return {"capabilities": {"session": {"mcp": {kind: {} for kind in kinds}, "close": {}}}}
 
 
 def lookup(term: str) -> str:
@@ -33,44 +24,6 @@ def lookup(term: str) -> str:
 async def wait() -> str:
     await asyncio.Event().wait()
     raise AssertionError
-
-
-class Opened:
-    """A session, and the declarations that its agent received."""
-
-    def __init__(self, agent: ConnectedAgent, raw: ByHand, servers: list[Any]) -> None:
-        self.agent = agent
-        self.raw = raw
-        self.servers = servers
-        self._ids = 100
-
-    def ask(self, method: str, params: dict[str, Any] | None = None) -> int:
-        """Send an MCP request as the agent does; return its id."""
-        return self.ask_with({**(params or {}), "_meta": META}, method)
-
-    def ask_with(self, params: Any, method: str = "tools/list") -> int:
-        """Send an MCP request with exactly these params."""
-        self._ids += 1
-        message = {
-            "serverId": self.servers[0]["serverId"],
-            "requestId": f"r{self._ids}",
-            "method": method,
-            "params": params,
-        }
-        self.raw.ask(self._ids, "mcp/message", message)
-        return self._ids
-
-    async def answer_to(self, method: str, params: dict[str, Any] | None = None) -> Any:
-        self.ask(method, params)
-        return await self.raw.get()
-
-
-async def open_session(agent: ConnectedAgent, raw: ByHand, *tools: Any) -> Opened:
-    opening = asyncio.create_task(agent.new_session("/", tools=tools))
-    request = await raw.get()
-    raw.answer(request["id"], {"sessionId": "s1"})
-    await opening
-    return Opened(agent, raw, request["params"]["mcpServers"])
 
 
 @asynccontextmanager
@@ -133,8 +86,6 @@ async def test_a_cancelled_request_is_answered_and_others_continue(version: int)
 @BOTH
 async def test_closing_the_session_ends_its_tools(version: int) -> None:
     initialize = capabilities(version, "acp")
-    if version == 1:
-        initialize["agentCapabilities"]["sessionCapabilities"] = {"close": {}}
     async with agent_by_hand(version, initialize=initialize) as (agent, raw):
         opened = await open_session(agent, raw, wait)
         active = opened.ask("tools/call", {"name": "wait"})

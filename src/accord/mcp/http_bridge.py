@@ -103,7 +103,13 @@ class HttpBridge:
             for route in self._routes.values():
                 await stack.enter_async_context(route.manager.run())
             config = uvicorn.Config(
-                self._serve, log_config=None, access_log=False, lifespan="off", ws="none"
+                self._serve,
+                interface="asgi3",
+                proxy_headers=False,
+                server_header=False,
+                log_config=None,
+                access_log=False,
+                ws="none",
             )
             state = ServerState()
             loop = asyncio.get_running_loop()
