@@ -53,7 +53,9 @@ async def _proxy(dialect: str) -> AsyncGenerator[_Conductor]:
 @pytest.mark.parametrize("dialect", NAMES)
 @requirement("R-PROXY-03", "R-PROXY-13", "R-PROXY-15", "R-PROXY-16")
 async def test_proxy_speaks_the_dialect_of_its_conductor(dialect: str) -> None:
-    marked = b',"_meta":{"proxy":true}' if dialect == "thinkwell" else b""
+    # Thinkwell marks the params and the result, and needs the mark for the next proxy.
+    is_marked = dialect == "thinkwell"
+    marked = b',"_meta":{"proxy":true}' if is_marked else b""
     async with _proxy(dialect) as conductor:
         params = b'{"protocolVersion":1,"x":1.0'
         conductor.write(
@@ -64,7 +66,8 @@ async def test_proxy_speaks_the_dialect_of_its_conductor(dialect: str) -> None:
         assert asked["method"] == conductor.request
         assert asked["params"] == {
             "method": "initialize",
-            "params": {"protocolVersion": 1, "x": 1.0},
+            "params": {"protocolVersion": 1, "x": 1.0}
+            | ({"_meta": {"proxy": True}} if is_marked else {}),
         }
         conductor.write(
             b'{"jsonrpc":"2.0","id":%d,"result":{"protocolVersion":1}}' % asked["id"],
@@ -77,7 +80,7 @@ async def test_proxy_speaks_the_dialect_of_its_conductor(dialect: str) -> None:
         )
         frames = (await conductor.has(5))[1:]
         assert frames == [
-            b'{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":1}}',
+            b'{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":1%b}}' % marked,
             b'{"jsonrpc":"2.0","method":"%b","params":{"method":"session/cancel",'
             b'"params":{"sessionId":"s"}}}' % conductor.notification.encode(),
             b'{"jsonrpc":"2.0","method":"session/update","params":{"_meta" : 1.0}}',

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from accord.errors import InvalidParams, InvalidRequest, RequestError
+from msgspec import UNSET
+
+from accord.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestError
 from accord.jsonrpc.message import RequestId
 from accord.jsonrpc.peer import CANCEL_REQUEST
 from accord.proxy.dialects import (
@@ -12,7 +14,9 @@ from accord.proxy.dialects import (
     SUCCESSOR,
     THINKWELL,
     Dialect,
+    is_proxy_initialize,
     marked_as_proxy,
+    unmarked,
     unwrap,
     wrap,
 )
@@ -87,7 +91,12 @@ class ProxyComponent(Hop, Stage):
             if (dialect := SUCCESSOR.get(method)) is not None:
                 method, params = unwrap(params)
                 port, back = self.agent, Direction.TO_CLIENT
+                if method in PROXY_INITIALIZE and not self._is_settled:
+                    # It passes on what it does not know: it speaks another dialect.
+                    raise MethodNotFound
                 self._settle(dialect)
+                if method == "initialize" and params is not UNSET:
+                    params = unmarked(params)
             if method in PROXY_INITIALIZE:
                 raise InvalidRequest(f"Only the conductor sends {method}")
         except RequestError as exc:
@@ -116,10 +125,19 @@ class ProxyComponent(Hop, Stage):
                     self._not_found(request, dialect)
                     return
             self._settle(dialect)
-            request.answer(response)
+            request.answer(response if dialect is not THINKWELL else self._accepted(response))
 
         derived = request.derive(answered)
         self.send_request(derived, dialect.initialize, params, Direction.TO_AGENT)
+
+    def _accepted(self, response: RawResponse) -> RawResponse:
+        """Return the answer without its mark, or an error if a component is not a proxy."""
+        if response.result is None:
+            return response
+        if not is_proxy_initialize(response.result):
+            error = f"{self.name} is not a proxy: its answer to initialize lacks _meta.proxy"
+            return RawResponse.of_error(InvalidRequest(error))
+        return RawResponse(result=unmarked(response.result))
 
     def _not_found(self, request: RawRequest, dialect: Dialect) -> None:
         if dialect is ACP:

@@ -114,36 +114,38 @@ def _unwrap_leniently(params: Params) -> tuple[str, Params]:
     return value["method"], raw_json(inner)
 
 
-# Thinkwell marks `initialize` instead of naming another method.
+# Thinkwell marks `initialize`, and the answer of a proxy, instead of naming another method. Also
+# what a proxy sends on is marked, since the conductor passes it to the next component as it is.
 
 
-def marked_as_proxy(params: Params) -> Raw:
-    """Return the params of `initialize` with `_meta.proxy`."""
-    value = _object(params)
-    meta = value.get("_meta")
-    return raw_json(
-        {**value, "_meta": {**(meta if lenient_json.is_object(meta) else {}), "proxy": True}}
-    )
+def marked_as_proxy(value: Params) -> Raw:
+    """Return the params or the result of `initialize` with `_meta.proxy`."""
+    parts = _object(value)
+    meta = parts.get("_meta")
+    parts["_meta"] = {**(meta if lenient_json.is_object(meta) else {}), "proxy": True}
+    return raw_json(parts)
 
 
-def is_proxy_initialize(params: Params) -> bool:
-    """Return whether params of `initialize` have `_meta.proxy`."""
-    meta = _object(params).get("_meta")
+def is_proxy_initialize(value: Params) -> bool:
+    """Return whether params of `initialize`, or its result, have `_meta.proxy`."""
+    meta = _object(value).get("_meta")
     return lenient_json.is_object(meta) and meta.get("proxy") is True
 
 
-def unmarked(params: Params) -> Params:
-    """Return the params of `initialize` without `_meta.proxy`."""
-    value = _object(params)
-    value["_meta"] = {key: item for key, item in value["_meta"].items() if key != "proxy"}
-    if not value["_meta"]:
-        del value["_meta"]
-    return raw_json(value)
+def unmarked(value: Raw) -> Raw:
+    """Return the params or the result of `initialize` without `_meta.proxy`."""
+    if not is_proxy_initialize(value):
+        return value
+    parts = _object(value)
+    parts["_meta"] = {key: item for key, item in parts["_meta"].items() if key != "proxy"}
+    if not parts["_meta"]:
+        del parts["_meta"]
+    return raw_json(parts)
 
 
-def _object(params: Params) -> dict[str, Any]:
+def _object(text: Params) -> dict[str, Any]:
     try:
-        value = None if params is UNSET else lenient_json.loads(bytes(params))
+        value = None if text is UNSET else lenient_json.loads(bytes(text))
     except lenient_json.NotJson:
         value = None
     return value if lenient_json.is_object(value) else {}

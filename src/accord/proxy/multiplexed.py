@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import UNSET
+
 from accord.errors import InvalidParams, InvalidRequest, RequestError
 from accord.jsonrpc.message import RequestId
 from accord.jsonrpc.peer import CANCEL_REQUEST
@@ -14,6 +16,7 @@ from accord.proxy.dialects import (
     THINKWELL,
     Dialect,
     is_proxy_initialize,
+    marked_as_proxy,
     unmarked,
     unwrap,
     wrap,
@@ -21,7 +24,7 @@ from accord.proxy.dialects import (
 from accord.proxy.ends import wire
 from accord.proxy.hop import Hop, HopObserver, Hops, log
 from accord.proxy.life import Life, close_all
-from accord.proxy.stage import Direction, Params, Port, RawRequest, Stage
+from accord.proxy.stage import Direction, Params, Port, RawRequest, RawResponse, Stage
 from accord.transports.base import Transport
 
 __all__ = ("ConductorHop", "serve_stages")
@@ -70,13 +73,27 @@ class ConductorHop(Hop):
             return
         port.request(self.add_request(request_id, method, params, back))
 
+    def add_request(
+        self, request_id: RequestId, method: str, params: Params, back: Direction
+    ) -> RawRequest:
+        request = super().add_request(request_id, method, params, back)
+        if self.dialect is not THINKWELL or method != "initialize":
+            return request
+
+        def answered(response: RawResponse) -> None:
+            if response.result is not None:
+                response = RawResponse(result=marked_as_proxy(response.result))
+            request.answer(response)
+
+        return request.derive(answered)
+
     def _initialize(self, method: str, params: Params) -> tuple[str, Params]:
         """Return a plain request; learn the dialect of the conductor from `initialize`."""
         if (dialect := PROXY_INITIALIZE.get(method)) is not None:
             self.dialect = dialect
             return "initialize", params
         if method == "initialize":
-            if not is_proxy_initialize(params):
+            if params is UNSET or not is_proxy_initialize(params):
                 raise InvalidRequest(_NOT_ALONE)
             self.dialect = THINKWELL
             return method, unmarked(params)
@@ -111,8 +128,10 @@ class _AgentSide:
         hop.send_notification(hop.dialect.notification, wrap(method, params), Direction.TO_AGENT)
 
     def send_request_out(self, request: RawRequest) -> None:
-        hop = self._hop
-        wrapped = wrap(request.method, request.params)
+        hop, params = self._hop, request.params
+        if hop.dialect is THINKWELL and request.method == "initialize":
+            params = marked_as_proxy(params)
+        wrapped = wrap(request.method, params)
         hop.send_request(request, hop.dialect.request, wrapped, Direction.TO_AGENT)
 
 

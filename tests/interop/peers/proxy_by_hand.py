@@ -40,8 +40,6 @@ class Proxy:
             return self.send("initialize", params, received, wrap=True)
         if method == "initialize":
             return failed(received, -32600, "a proxy needs a conductor")
-        if "proxy/" in method:
-            return failed(received, -32601, f"{method} is not of the dialect {self.dialect}")
         return self.send(method, params, received, wrap=True)
 
     def send(self, method: str, params: Any, received: Any, *, wrap: bool) -> Message:
