@@ -13,6 +13,7 @@ __all__ = (
     "CancelTimeout",
     "ConnectionClosed",
     "ConnectionLost",
+    "ConnectionRefused",
     "DecodeError",
     "FrameTooLarge",
     "InternalError",
@@ -300,6 +301,19 @@ class BacklogExceeded(AccordError):
 
 class TransportError(AccordError):
     """The transport to the peer failed."""
+
+
+class ConnectionRefused(TransportError):
+    """The server refused the connection; `status` is its HTTP status."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def is_final(self) -> bool:
+        """Whether another attempt with the same token is refused, too: status 401 or 403."""
+        return self.status in (401, 403)
 
 
 class ConnectionClosed(TransportError):

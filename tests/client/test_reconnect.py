@@ -51,6 +51,12 @@ class Agent(RawPeer):
                 others.append(frame)
         super().frames_received(others)
 
+    def refuse(
+        self, request_id: Any, code: int = -32000, message: str = "Authentication required"
+    ) -> None:
+        error = {"code": code, "message": message}
+        self.send({"jsonrpc": "2.0", "id": request_id, "error": error})
+
     async def expect(self, method: str) -> Any:
         """Return the id of the next message, which has this method."""
         message = await self.get()
@@ -78,6 +84,7 @@ class Agents:
     def __init__(self, version: int, capabilities: dict[str, Any]) -> None:
         self.version = version
         self.capabilities = capabilities
+        self.auth_methods: list[Any] = []
         self.refuses = False
         self.changes: list[ConnectionChange] = []
         self._changed = asyncio.Event()
@@ -88,6 +95,7 @@ class Agents:
             raise TransportError("the port is closed")
         here, there = pair()
         agent = Agent(there, self.version, self.capabilities)
+        agent.result["authMethods"] = self.auth_methods
         await there.start(agent)
         self._connected.put_nowait(agent)
         return here
@@ -113,12 +121,18 @@ class Agents:
 
 @asynccontextmanager
 async def connected(
-    version: int, *, attempts: int = 3, capabilities: dict[str, Any] | None = None, **options: Any
+    version: int,
+    *,
+    attempts: int = 3,
+    capabilities: dict[str, Any] | None = None,
+    auth_methods: Sequence[Any] = (),
+    **options: Any,
 ) -> AsyncGenerator[tuple[accord.ConnectedAgent, Agents, Agent]]:
     """Connect a client that reconnects; give it, its agents, and the first of them."""
     if capabilities is None:
         capabilities = {"loadSession": True} if version == 1 else {}
     agents = Agents(version, capabilities)
+    agents.auth_methods = list(auth_methods)
     settings = Reconnect(attempts=attempts, wait_s=0, on_change=agents.on_change)
     options = {"reconnect": settings, "versions": only(version), "limits": QUICK} | options
     async with asyncio.timeout(30), accord.connect(agents, **options) as client:
@@ -627,3 +641,93 @@ async def test_many_sessions_are_opened_again_some_at_a_time(version: int) -> No
             again.answer(message["id"], {})
         assert [message["params"]["sessionId"] for message in opening] == names
         await agents.until("reconnecting", "connected")
+
+
+LOGIN = {1: "authenticate", 2: "auth/login"}
+LOGOUT = {1: "logout", 2: "auth/logout"}
+METHODS = {
+    1: [{"id": "key", "name": "Key"}],
+    2: [{"methodId": "key", "name": "Key", "type": "agent"}],
+}
+
+
+@asynccontextmanager
+async def logged_in(
+    version: int, **options: Any
+) -> AsyncGenerator[tuple[accord.ConnectedAgent, Agents, Agent]]:
+    """Connect a client that has logged in on the first connection."""
+    capabilities: dict[str, Any] = {}
+    if version == 1:
+        capabilities = {"loadSession": True, "auth": {"logout": {}}}
+    options = {"capabilities": capabilities, "auth_methods": METHODS[version]} | options
+    async with connected(version, **options) as (client, agents, first):
+        login = asyncio.create_task(client.authenticate("key"))
+        first.answer(await first.expect(LOGIN[version]), {})
+        await login
+        yield client, agents, first
+
+
+@BOTH
+@requirement("R-AUTH-12")
+async def test_login_is_repeated_for_the_sessions_of_a_new_connection(version: int) -> None:
+    async with logged_in(version) as (client, agents, first):
+        await new_session(client, first)
+        await first.hang_up()
+        second = await agents.next()
+        second.refuse(await second.expect(LOAD[version]))
+        message = await second.get()
+        assert message["method"] == LOGIN[version]
+        assert message["params"]["methodId"] == "key"
+        second.answer(message["id"], {})
+        second.answer(await second.expect(LOAD[version]), {})
+        await agents.until("reconnecting", "connected")
+
+
+@BOTH
+@requirement("R-AUTH-12")
+async def test_login_is_repeated_once_for_the_first_request_that_needs_it(version: int) -> None:
+    async with logged_in(version) as (client, agents, first):
+        await first.hang_up()
+        second = await agents.next()
+        await agents.until("reconnecting", "connected")
+        opening = [asyncio.create_task(client.new_session("/")) for _ in range(2)]
+        for _ in opening:
+            second.refuse(await second.expect("session/new"))
+        second.answer(await second.expect(LOGIN[version]), {})
+        second.answer(await second.expect("session/new"), {"sessionId": "s1"})
+        second.refuse(await second.expect("session/new"))
+        done = await asyncio.gather(*opening, return_exceptions=True)
+        assert [isinstance(each, accord.AuthRequired) for each in done] == [False, True]
+
+
+@BOTH
+async def test_login_is_not_repeated_after_a_logout_or_on_its_own_connection(version: int) -> None:
+    async with logged_in(version) as (client, agents, first):
+        opening = asyncio.create_task(client.new_session("/"))
+        first.refuse(await first.expect("session/new"))
+        with pytest.raises(accord.AuthRequired):
+            await opening
+        leaving = asyncio.create_task(client.logout())
+        first.answer(await first.expect(LOGOUT[version]), {})
+        await leaving
+        await first.hang_up()
+        second = await agents.next()
+        await agents.until("reconnecting", "connected")
+        opening = asyncio.create_task(client.new_session("/"))
+        second.refuse(await second.expect("session/new"))
+        with pytest.raises(accord.AuthRequired):
+            await opening
+
+
+@BOTH
+async def test_login_that_is_refused_later_ends_the_sessions_that_need_it(version: int) -> None:
+    async with logged_in(version) as (client, agents, first):
+        session = await new_session(client, first)
+        turn = await begin_turn(session, first)
+        await first.hang_up()
+        second = await agents.next()
+        second.refuse(await second.expect(LOAD[version]))
+        second.refuse(await second.expect(LOGIN[version]), -32602, "the key is no longer valid")
+        await agents.until("reconnecting", "connected")
+        with pytest.raises(ConnectionLost, match="Authentication required"):
+            await turn.wait()

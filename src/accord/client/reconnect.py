@@ -21,8 +21,10 @@ from accord.client.missed_events import missed_events
 from accord.connection.connection import Connection
 from accord.errors import (
     AccordError,
+    AuthRequired,
     ConnectionClosed,
     ConnectionLost,
+    ConnectionRefused,
     NotOffered,
     ProtocolError,
     RequestError,
@@ -109,6 +111,8 @@ class Reconnector:
             except UnsupportedVersion as error:
                 raise ConnectionLost(f"{loss}; the agent cannot be used again: {error}") from error
             except (AccordError, TimeoutError) as error:
+                if isinstance(error, ConnectionRefused) and error.is_final:
+                    raise ConnectionLost(f"{loss}; {error}") from error
                 last = error
         count = self._settings.attempts
         raise ConnectionLost(
@@ -133,7 +137,12 @@ class Reconnector:
                     del sessions[session_id]  # closed, or loaded again
                     return
                 try:
-                    await self._open_again(stream, adapter, loss)
+                    try:
+                        await self._open_again(stream, adapter, loss)
+                    except AuthRequired:
+                        if not await self._gate.log_in_again(connection):
+                            raise
+                        await self._open_again(stream, adapter, loss)
                 except (RequestError, ProtocolError) as error:
                     del sessions[session_id]
                     self._give_up(stream, loss, error)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
-from accord.errors import ConnectionClosed, ConnectionLost, TransportError
+from accord.errors import ConnectionClosed, ConnectionLost, ConnectionRefused, TransportError
 from accord.text.excerpt import excerpt, one_line
 from accord.transports.base import (
     Frame,
@@ -339,7 +339,7 @@ class HttpTransport(Transport):
             text = f"{self._where} refused the connection with status {status}"
             text += advice_for(status, response.reason, _426=_NO_HTTP)
             if self.connection_id is None:
-                raise TransportError(text)
+                raise ConnectionRefused(text, status=status)
             self._fail_message(message, text, {"status": status, "body": _text(body)})
             return
         answer = await read_initialized(response, message.id, self.frame_bytes, self._where)

@@ -14,7 +14,7 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 
-from accord.errors import ConnectionLost, TransportError
+from accord.errors import ConnectionLost, ConnectionRefused, TransportError
 from accord.text import lenient_json
 from accord.transports.base import (
     Frame,
@@ -278,6 +278,8 @@ class ReconnectingTransport(Transport):
                 connection = await self._next_connection()
                 await self._open_again(connection, loss)
             except (TransportError, TimeoutError) as error:
+                if isinstance(error, ConnectionRefused) and error.is_final:
+                    return ConnectionLost(f"{loss}; {error}")
                 last = error
             else:
                 self._waits.connected()

@@ -12,7 +12,7 @@ from msgspec import structs
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus
 
-from accord.errors import ConnectionLost, TransportError
+from accord.errors import ConnectionLost, ConnectionRefused, TransportError
 from accord.text.excerpt import excerpt, one_line
 from accord.transports.base import TransportFactory
 from accord.transports.cookies import CookieStore
@@ -118,7 +118,8 @@ class WebSocketTransport(SocketTransport):
         try:
             connection = await opening
         except InvalidStatus as exc:
-            raise TransportError(_refusal(self._url, exc)) from None
+            status = exc.response.status_code
+            raise ConnectionRefused(_refusal(self._url, exc), status=status) from None
         except (InvalidHandshake, TimeoutError, OSError) as exc:
             reason = tls_reason(exc) or one_line(str(exc)) or type(exc).__name__
             raise TransportError(f"Cannot connect to {address}: {reason}") from exc
