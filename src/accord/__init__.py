@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from accord.client.transcript import Transcript as Transcript
     from accord.client.turn import ClientTurn as ClientTurn
     from accord.mcp.tool import tool as tool
+    from accord.proxy.chain import Chain as Chain, chain as chain
+    from accord.proxy.parts import Component as Component, component as component
     from accord.remote.access import Principal as Principal, RemoteRequest as RemoteRequest
     from accord.remote.asgi import asgi as asgi
     from accord.transports.reconnect_settings import (
@@ -128,6 +130,8 @@ else:
             "accord.client.transcript": "Transcript",
             "accord.client.turn": "ClientTurn",
             "accord.mcp.tool": "tool",
+            "accord.proxy.chain": "Chain chain",
+            "accord.proxy.parts": "Component component",
             "accord.remote.access": "Principal RemoteRequest",
             "accord.remote.asgi": "asgi",
             "accord.transports.reconnect_settings": "ConnectionChange Reconnect",

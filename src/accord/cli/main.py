@@ -20,6 +20,7 @@ COMMANDS = {
     "agents": "List the named agents.",
     "ask": "Send one prompt to an agent and show the result.",
     "bridge": "Connect an editor to a remote agent.",
+    "chain": "Run proxies and an agent as one agent.",
     "check": "Test agents and clients against the protocol.",
     "serve": "Serve an agent to clients on the network.",
 }
@@ -29,6 +30,7 @@ _MODULES = {
     "agents": "accord.cli.agents",
     "ask": "accord.cli.ask",
     "bridge": "accord.cli.bridge",
+    "chain": "accord.cli.chain",
     "serve": "accord.cli.serve",
 }
 _COMPLETION = "_ACCORD_COMPLETE"  # click's name; a shell sets it when it completes a line

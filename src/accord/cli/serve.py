@@ -35,6 +35,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("agent", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--chain",
+    type=_FILE,
+    metavar="FILE",
+    help="Serve the chain of this file, as `accord chain --config FILE`; it is started for each "
+    "connection.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -132,6 +139,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--insecure", is_flag=True, help="Serve everybody who can connect, without a token.")
 def command(
     agent: tuple[str, ...],
+    chain: Path | None,
     host: str,
     port: int,
     path: str,
@@ -162,6 +170,10 @@ def command(
     On SIGTERM and Ctrl-C the server starts no more turns, disconnects each client that has no
     running turn, and exits with status 0. A second signal ends it at once.
     """
+    if chain is not None:
+        if agent:
+            raise click.UsageError("Expected an agent or --chain FILE, got both")
+        agent = (sys.executable, "-m", "accord", "chain", "--config", str(chain.absolute()))
     if (tls_cert is None) and tls_key is not None:
         raise click.UsageError("--tls-key needs --tls-cert")
     if not path.startswith("/"):

@@ -26,7 +26,8 @@ from accord.transports.base import Transport
 
 __all__ = ("ProxyComponent",)
 
-_METHOD_NOT_FOUND = -32601
+# Of programs that do not know a method; many refuse everything but `initialize` at first.
+_UNKNOWN = (MethodNotFound.default_code, InvalidRequest.default_code)
 
 
 class ProxyComponent(Hop, Stage):
@@ -121,8 +122,8 @@ class ProxyComponent(Hop, Stage):
         def answered(response: RawResponse) -> None:
             if response.error is not None and not self._is_settled:
                 error = response.request_error()
-                if error is not None and error.code == _METHOD_NOT_FOUND:
-                    self._not_found(request, dialect)
+                if error is not None and error.code in _UNKNOWN:
+                    self._not_found(request, dialect, error)
                     return
             self._settle(dialect)
             request.answer(response if dialect is not THINKWELL else self._accepted(response))
@@ -139,14 +140,15 @@ class ProxyComponent(Hop, Stage):
             return RawResponse.of_error(InvalidRequest(error))
         return RawResponse(result=unmarked(response.result))
 
-    def _not_found(self, request: RawRequest, dialect: Dialect) -> None:
+    def _not_found(self, request: RawRequest, dialect: Dialect, error: RequestError) -> None:
         if dialect is ACP:
             self.dialect = RUST
             self._send_initialize(request, RUST)
             return
         request.fail(
             InvalidRequest(
-                f"{self.name} is not a proxy: it knows neither {ACP.initialize} nor "
-                f"{RUST.initialize}"
+                f"component {self.name!r} is not a proxy: it knows neither {ACP.initialize} nor "
+                f"{RUST.initialize}: {error.text}",
+                data={"component": self.name},
             )
         )

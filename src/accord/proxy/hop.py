@@ -125,6 +125,11 @@ class Hop:
         for sent in self._peer.receive_eof():
             sent.request.fail(error())
 
+    def fail_received(self, error: Callable[[], RequestError]) -> None:
+        """Fail all requests of the peer that have no response."""
+        for request in list(self._received.values()):
+            request.fail(error())
+
     async def wait_answered(self, timeout_s: float) -> None:
         """Wait until every request of the peer has a response, at most this long."""
         if self._received:

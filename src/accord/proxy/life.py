@@ -61,8 +61,11 @@ class Life:
                 log.debug("= the client is gone: %s", error)
             return None
         lost = ComponentLost(hop.name, await _exit_error(hop) or error)
-        for one in (client, *members()):
+        hops = (client, *members())
+        for one in hops:
             one.fail_calls(lambda: error_of(lost))
+        for one in hops:
+            one.fail_received(lambda: error_of(lost))
         self.hops.write()
         return lost
 

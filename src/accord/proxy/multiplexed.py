@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from msgspec import UNSET
 
@@ -27,7 +28,7 @@ from accord.proxy.life import Life, close_all
 from accord.proxy.stage import Direction, Params, Port, RawRequest, RawResponse, Stage
 from accord.transports.base import Transport
 
-__all__ = ("ConductorHop", "serve_stages")
+__all__ = ("ConductorHop", "ReceivingSide", "serve_stages")
 
 _NOT_ALONE = (
     "This program is a proxy, not an agent: it needs a conductor and a successor, "
@@ -61,17 +62,18 @@ class ConductorHop(Hop):
             self.agent.port.notify(inner, params)
 
     def on_request(self, request_id: RequestId, method: str, params: Params) -> None:
+        side: ReceivingSide = self.client
+        back = Direction.TO_CLIENT
         try:
             if method in SUCCESSOR:
-                method, params = unwrap(params)
-                port, back = self.agent.port, Direction.TO_AGENT
+                side, back = self.agent, Direction.TO_AGENT
+                method, params = self.wrapped(params)
             else:
-                method, params = self._initialize(method, params)
-                port, back = self.client.port, Direction.TO_CLIENT
+                method, params = self.plain(method, params)
         except RequestError as exc:
             self.fail(request_id, exc)
             return
-        port.request(self.add_request(request_id, method, params, back))
+        self.deliver(side, self.add_request(request_id, method, params, back))
 
     def add_request(
         self, request_id: RequestId, method: str, params: Params, back: Direction
@@ -87,8 +89,16 @@ class ConductorHop(Hop):
 
         return request.derive(answered)
 
-    def _initialize(self, method: str, params: Params) -> tuple[str, Params]:
-        """Return a plain request; learn the dialect of the conductor from `initialize`."""
+    def deliver(self, side: ReceivingSide, request: RawRequest) -> None:
+        """Hand a request to the first or the last stage."""
+        side.port.request(request)
+
+    def wrapped(self, params: Params) -> tuple[str, Params]:
+        """Return a request of the successor; raise `RequestError` to refuse it."""
+        return unwrap(params)
+
+    def plain(self, method: str, params: Params) -> tuple[str, Params]:
+        """Return a request of the client; learn the dialect of the conductor from `initialize`."""
         if (dialect := PROXY_INITIALIZE.get(method)) is not None:
             self.dialect = dialect
             return "initialize", params
@@ -98,6 +108,12 @@ class ConductorHop(Hop):
             self.dialect = THINKWELL
             return method, unmarked(params)
         return method, params
+
+
+class ReceivingSide(Protocol):
+    """What passes messages of one neighbour to the stages."""
+
+    port: Port
 
 
 class _ClientSide:

@@ -1,0 +1,265 @@
+"""The conductor: one agent for the client, made of proxies and an agent.
+
+It starts when the first `initialize` arrives. After `initialize`, its last component is the agent.
+After `proxy/initialize`, all its components are proxies, and it is a proxy of a larger chain
+itself: what the last one sends to its successor goes to the conductor's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import UNSET
+
+from accord.errors import AccordError, InternalError, InvalidRequest, RequestError
+from accord.proxy.component import ProxyComponent
+from accord.proxy.dialects import PROXY_INITIALIZE, is_proxy_initialize
+from accord.proxy.ends import AgentEnd, EndOfChain, wire
+from accord.proxy.hop import Hop, HopObserver, Hops
+from accord.proxy.life import Life, close_all
+from accord.proxy.multiplexed import ConductorHop, ReceivingSide
+from accord.proxy.parts import Component
+from accord.proxy.stage import Params, Port, RawRequest, RawResponse, Stage, raw_json
+from accord.rules.negotiation import requested_version, select
+from accord.text import lenient_json
+from accord.text.excerpt import excerpt
+from accord.transports.base import Transport, opened
+from accord.transports.process import ProcessTransport
+
+__all__ = ("conduct",)
+
+log: logging.Logger = logging.getLogger("accord.proxy")
+
+
+async def conduct(
+    components: Sequence[Component],
+    transport: Transport,
+    observers: Sequence[HopObserver] = (),
+) -> Exception | None:
+    """Serve one client, or one conductor, with a chain until one of them disconnects.
+
+    Return None if the client has, and `ComponentLost` if a component has ended. Raise
+    `TransportError` if the client cannot be reached. All components are stopped.
+    """
+    return await _Conductor(components, observers).run(transport)
+
+
+class _Front(ConductorHop):
+    """The connection to the client, or to the conductor of a larger chain."""
+
+    def __init__(self, transport: Transport, hops: Hops, wake: Callable[[bool], None]) -> None:
+        super().__init__(transport, hops)
+        self.name = "client"
+        self.failure: RawResponse | None = None  # of `initialize`
+        self._is_proxy: bool | None = None  # None: nothing has arrived that tells
+        self._wake = wake
+        self._held: list[Callable[[], None]] | None = []  # until the components have started
+
+    def release(self) -> None:
+        """Handle what arrived while the components started."""
+        held, self._held = self._held, None
+        for handle in held or ():
+            handle()
+        self.pauses.remove(self)
+
+    def on_notification(self, method: str, params: Params) -> None:
+        if self._is_proxy is None:
+            log.debug("! a notification before `initialize` was dropped: %r", method)
+        elif self._held is not None:
+            self._held.append(lambda: self._notification(method, params))
+        else:
+            self._notification(method, params)
+
+    def _notification(self, method: str, params: Params) -> None:
+        if self._is_proxy:
+            super().on_notification(method, params)
+        else:
+            self.client.port.notify(method, params)
+
+    def deliver(self, side: ReceivingSide, request: RawRequest) -> None:
+        if self._held is not None:
+            self._held.append(lambda: side.port.request(request))
+        else:
+            side.port.request(request)
+
+    def plain(self, method: str, params: Params) -> tuple[str, Params]:
+        """Wake the chain at the first `initialize`; raise `RequestError` for an unexpected one."""
+        is_proxy = method in PROXY_INITIALIZE or (
+            method == "initialize"
+            and self._is_proxy is not False
+            and params is not UNSET
+            and is_proxy_initialize(params)
+        )
+        if not is_proxy and method != "initialize":
+            if self._is_proxy is None:
+                raise InvalidRequest(f"The first request is `initialize`, got {excerpt(method)!r}")
+            return method, params
+        if self._is_proxy is None:
+            self._is_proxy = is_proxy
+            self.pauses.add(self)
+            self._wake(is_proxy)
+        elif self._is_proxy != is_proxy:
+            role = "a proxy" if self._is_proxy else "an agent"
+            raise InvalidRequest(f"This chain is {role} already: unexpected {method}")
+        return super().plain(method, params) if is_proxy else (method, params)
+
+    def wrapped(self, params: Params) -> tuple[str, Params]:
+        if not self._is_proxy:
+            raise InvalidRequest("This is an agent, not a proxy: it has no successor")
+        return super().wrapped(params)
+
+
+class _Handshake(Stage):
+    """The first stage: settles the version of the chain, and remembers a failed `initialize`."""
+
+    name = "conductor"
+
+    def __init__(self) -> None:
+        self._failures: dict[int, RawResponse] = {}  # by version
+
+    def request_from_client(self, request: RawRequest) -> None:
+        if request.method != "initialize":
+            self.agent.request(request)
+            return
+        try:
+            version, params = _with_version(request.params)
+        except RequestError as exc:
+            request.fail(exc)
+            return
+        if (failure := self._failures.get(version)) is not None:
+            request.answer(failure)  # R-PROXY-23; clients may try an older version
+            return
+
+        def answered(response: RawResponse) -> None:
+            if response.error is not None:
+                self._failures[version] = response
+            request.answer(response)
+
+        self.agent.request(request.derive(answered, params=params))
+
+
+def _with_version(params: Params) -> tuple[int, Params]:
+    """Return the version of the chain, and params of `initialize` with it (R-PROXY-09)."""
+    try:
+        value = None if params is UNSET else lenient_json.loads(bytes(params))
+    except lenient_json.NotJson:
+        value = None
+    requested = requested_version(value)
+    chosen = select(requested, (1, 2))
+    if chosen == requested or value is None:
+        return chosen, params
+    return chosen, raw_json({**value, "protocolVersion": chosen})
+
+
+class _Conductor:
+    def __init__(self, components: Sequence[Component], observers: Sequence[HopObserver]) -> None:
+        self._components = components
+        self._life = Life(observers)
+        self._stages: list[Stage] = []
+        self._hops: list[Hop] = []  # of programs and remote components, the agent included
+        self._starting: asyncio.Task[None] | None = None
+        self._front: _Front
+
+    async def run(self, transport: Transport) -> Exception | None:
+        self._front = front = _Front(transport, self._life.hops, self._wake)
+        try:
+            await front.start()
+            return await self._life.wait(front, lambda: self._hops)
+        finally:
+            if self._starting is not None:
+                self._starting.cancel()
+                await asyncio.wait([self._starting])
+            await close_all([front.aclose(), *self._close_components()])
+
+    def _close_components(self) -> list[Awaitable[None]]:
+        stages = [stage for stage in self._stages if not isinstance(stage, Hop)]
+        return [one.aclose() for one in (*self._hops, *stages)]
+
+    def _wake(self, is_proxy: bool) -> None:
+        self._starting = asyncio.create_task(self._start(is_proxy), name="accord chain start")
+
+    async def _start(self, is_proxy: bool) -> None:
+        """Start all components together; the handshake begins when they have (R-PROXY-24)."""
+        hops = self._life.hops
+        try:
+            agent = await self._open_all(is_proxy)
+            stages = [_Handshake(), *self._stages]
+            wire(self._front.client, stages, agent, hops)
+            self._front.neighbours = [hop.pauses for hop in self._hops[:1]]
+            starts = [(stage.name, stage.start()) for stage in self._stages]
+            if isinstance(agent, AgentEnd):
+                starts.append((agent.name, agent.start()))
+            await _start_all(starts)
+        except Exception as exc:  # noqa: BLE001  # answered
+            await self._fail(exc)
+        self._front.release()
+        hops.write()
+
+    async def _fail(self, exc: Exception) -> None:
+        """Answer all requests with the reason why the components could not be started."""
+        if not isinstance(exc, AccordError):
+            log.error("! a chain could not be started", exc_info=exc)
+        error = exc if isinstance(exc, RequestError) else InternalError(str(exc))
+        failure = RawResponse.of_error(error)
+        refuse = Port(_drop, lambda request: request.answer(failure), _ready)
+        self._front.client.port = self._front.agent.port = refuse
+        closing = self._close_components()
+        self._hops, self._stages = [], []
+        await close_all(closing)
+
+    async def _open_all(self, is_proxy: bool) -> EndOfChain:
+        proxies = self._components if is_proxy else self._components[:-1]
+        for component in proxies:
+            if component.make_stage is not None:
+                stage = component.make_stage()
+                self._stages.append(stage)
+                continue
+            transport = await _opened(component)
+            hop = ProxyComponent(component.name, transport, self._life.hops, component.dialect)
+            self._hops.append(hop)
+            self._stages.append(hop)
+        if is_proxy:
+            return self._front.agent
+        last = self._components[-1]
+        end = AgentEnd(last.name, await _opened(last), self._life.hops)
+        self._hops.append(end)
+        return end
+
+
+async def _opened(component: Component) -> Transport:
+    """Return the transport to a component; a program is started."""
+    if component.open is None:
+        raise InternalError(
+            f"component {component.name!r} is a proxy: the last component is the agent",
+            data={"component": component.name},
+        )
+    transport = await opened(component.open)
+    if isinstance(transport, ProcessTransport):
+        try:
+            transport.spawn()
+        except Exception as exc:
+            await transport.aclose()
+            raise _not_started(component.name, exc) from exc
+    return transport
+
+
+async def _start_all(starts: Sequence[tuple[str, Awaitable[None]]]) -> None:
+    """Wait for all components; raise the first error when all have started or failed."""
+    results = await asyncio.gather(*(start for _, start in starts), return_exceptions=True)
+    for (name, _), result in zip(starts, results, strict=True):
+        if isinstance(result, BaseException):
+            raise _not_started(name, result) from result
+
+
+def _not_started(name: str, exc: BaseException) -> RequestError:
+    return InternalError(f"component {name!r} cannot be started: {exc}", data={"component": name})
+
+
+def _drop(method: str, _params: Params) -> None:
+    log.debug("! the chain could not be started: %r was dropped", method)
+
+
+async def _ready() -> None:
+    """Return at once: nothing is sent."""

@@ -1,0 +1,95 @@
+"""`accord chain` as the command of an agent."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord import Text, connect
+from accord.cli.main import main
+from accord.errors import RequestError
+from accord.proxy.chain_file import ChainFileError, read_chain_file
+
+PROGRAMS = Path(__file__).parent.parent / "proxy" / "programs"
+CHAIN = [sys.executable, "-m", "accord", "chain"]
+AGENT = f"{sys.executable} -m accord agent script"
+
+
+async def _streams(*command: str, lines: list[str] | None = None) -> list[str]:
+    on_stderr = None if lines is None else lines.append
+    async with asyncio.timeout(30), connect([*CHAIN, *command], on_stderr=on_stderr) as agent:
+        session = await agent.new_session(".")
+        async with session.prompt("stream 2") as turn:
+            return [event.text async for event in turn if isinstance(event, Text)]
+
+
+async def test_chain_is_an_agent_on_stdin_and_stdout() -> None:
+    by_hand = f"{sys.executable} {PROGRAMS / 'hand_proxy.py'} rust"
+    assert await _streams(str(PROGRAMS / "pass_proxy.py"), by_hand, AGENT) == ["1 ", "2 "]
+
+
+async def test_chain_reads_its_components_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "pass_proxy.py").write_text((PROGRAMS / "pass_proxy.py").read_text("utf-8"))
+    file = tmp_path / "chain.toml"
+    file.write_text(
+        f"""
+        [[component]]
+        command = "pass_proxy.py"
+
+        [[component]]
+        name = "by hand"
+        command = ['{sys.executable}', '{PROGRAMS / "hand_proxy.py"}', "thinkwell"]
+        dialect = "thinkwell"
+        env = {{ X = "1" }}
+
+        [[component]]
+        command = '{AGENT}'
+        """
+    )
+    assert await _streams("--config", str(file)) == ["1 ", "2 "]
+
+
+async def test_component_that_dies_is_reported_on_stderr_and_to_the_client() -> None:
+    lines: list[str] = []
+    dying = f"{sys.executable} {PROGRAMS / 'hand_proxy.py'} acp die-at session/prompt"
+    with pytest.raises(RequestError, match="exited with status 7: these are my last words"):
+        await _streams(dying, AGENT, lines=lines)
+    assert f"[{dying}] these are my last words" in lines
+    assert any(line.startswith("accord chain: component ") for line in lines)
+
+
+def test_wrong_use_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chain"]) == 2
+    assert "Expected components, or --config FILE" in capsys.readouterr().err
+    assert main(["chain", "nonsense://host", "x"]) == 2
+    assert "Unknown URL scheme" in capsys.readouterr().err
+    file = tmp_path / "chain.toml"
+    file.write_text("[[component]]\ncommand = 'x'\nunknown = 1\n")
+    assert main(["chain", "--config", str(file)]) == 2
+    assert "unknown" in capsys.readouterr().err
+    assert main(["serve", "--chain", str(file), "agent"]) == 2
+    assert "got both" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("component = []", "expected a table"),
+        ("nonsense", "is invalid"),
+        ("[[component]]\ncommand = ''", r"component\[0\]: The command must not be empty"),
+        ("[[component]]\ncommand = 'x'\ndialect = 'y'", "dialect"),
+        ("[[component]]\ncommand = 'x'\ninsecure = true", "for an address"),
+        ("[[component]]\ncommand = 'ws://h'\ncwd = '.'", "only for a command"),
+        ("[[component]]\ncommand = 'ws://h'\ntoken_file = 'none'", "No such file"),
+    ],
+)
+def test_errors_in_a_chain_file_name_the_place(tmp_path: Path, text: str, error: str) -> None:
+    file = tmp_path / "chain.toml"
+    file.write_text(text)
+    with pytest.raises(ChainFileError, match=error):
+        read_chain_file(file)
+    with pytest.raises(ChainFileError, match="Cannot read"):
+        read_chain_file(tmp_path / "missing.toml")
