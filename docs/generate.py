@@ -37,6 +37,9 @@ COMMANDS = (
     ["accord", "agents"],
     ["accord", "bridge"],
     ["accord", "serve"],
+    ["accord", "trace"],
+    ["accord", "trace", "record"],
+    ["accord", "trace", "show"],
     ["accord", "check"],
     ["accord", "check", "rules"],
     ["accord", "check", "trace"],
@@ -81,9 +84,9 @@ COMMANDS_INTRO = """\
 
 <!-- Written by docs/generate.py from the programs' own help; `make reference` does it again. -->
 
-`accord ask`, `accord agents` and `accord check` require the extra `cli` (`pip install
-'accord[cli]'`), `accord serve` and `accord bridge` also the extra `remote`; `accord agent`,
-`accord --help` and `python -m accord.schema` require neither.
+`accord ask`, `accord agents`, `accord check` and `accord trace` require the extra `cli`
+(`pip install 'accord[cli]'`), `accord serve` and `accord bridge` also the extra `remote`;
+`accord agent`, `accord --help` and `python -m accord.schema` require neither.
 
 [Events as JSON](ask-json.md) describes the output of `accord ask --json`.
 """

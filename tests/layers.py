@@ -71,8 +71,8 @@ LAYERS = (
     Layer((_folder("accord.roles"),), "the handshake; binds role objects to a connection"),
     Layer((_version_roles("v1"), _version_roles("v2")), "typed roles: every method of a version"),
     Layer(
-        (_folder("accord.types"), _folder("accord.local")),
-        "version-neutral values; files and commands of this machine",
+        (_folder("accord.types"), _folder("accord.local"), _folder("accord.trace")),
+        "version-neutral values; files and commands of this machine; recordings",
     ),
     Layer((_folder("accord.mcp"),), "MCP over ACP: provides MCP servers, and uses them"),
     Layer((_folder("accord.agent"), _folder("accord.client")), "one API over both versions"),

@@ -23,6 +23,7 @@ COMMANDS = {
     "chain": "Run proxies and an agent as one agent.",
     "check": "Test agents and clients against the protocol.",
     "serve": "Serve an agent to clients on the network.",
+    "trace": "Record messages, and read recordings.",
 }
 # The modules of the click commands, each with a `command`. Other packages add the rest.
 _MODULES = {
@@ -32,6 +33,7 @@ _MODULES = {
     "bridge": "accord.cli.bridge",
     "chain": "accord.cli.chain",
     "serve": "accord.cli.serve",
+    "trace": "accord.cli.trace",
 }
 _COMPLETION = "_ACCORD_COMPLETE"  # click's name; a shell sets it when it completes a line
 # What the extras install that the commands need.

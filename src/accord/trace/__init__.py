@@ -1,0 +1,20 @@
+"""Recordings of traffic: written while a program runs, and read by `accord trace`."""
+
+from __future__ import annotations
+
+from accord.trace.reading import TraceError
+from accord.trace.recording import HopRecorder, Recording, record
+from accord.trace.records import Header, Record
+from accord.trace.trace import Trace, open_trace, open_traces
+
+__all__ = (
+    "Header",
+    "HopRecorder",
+    "Record",
+    "Recording",
+    "Trace",
+    "TraceError",
+    "open_trace",
+    "open_traces",
+    "record",
+)

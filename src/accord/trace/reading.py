@@ -1,0 +1,114 @@
+"""Reads recordings line by line: gigabytes are never in memory."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from io import RawIOBase
+from pathlib import Path
+
+from accord.errors import AccordError
+from accord.text.excerpt import one_line
+from accord.trace.records import Header, Record, decode_header, decode_record
+from accord.trace.trace_file import part_path
+
+__all__ = ("TraceError", "lines_of", "read_records", "trace_files")
+
+_CHUNK = 1024 * 1024
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+class TraceError(AccordError):
+    """A recording cannot be read, or is not one."""
+
+
+def lines_of(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, without line ends; a compressed one may be cut anywhere.
+
+    Raise `TraceError` if it cannot be read.
+    """
+    rest = b""
+    for data in _data_of(path):
+        lines = (rest + data).split(b"\n") if rest else data.split(b"\n")
+        rest = lines.pop()
+        yield from lines
+    if rest:
+        yield rest
+
+
+def read_records(
+    lines: Iterable[bytes], problems: list[str] | None = None
+) -> Iterator[Header | Record]:
+    """Yield the headers and records of a recording (R-TRACE-06).
+
+    Unknown types of lines are skipped. Lines that are not JSON, such as the last one after a crash,
+    are skipped, too, and described in `problems`.
+    """
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        header = decode_header(line)
+        if header is not None:
+            yield header
+            continue
+        try:
+            record = decode_record(line)
+        except ValueError as exc:
+            if problems is not None:
+                text = one_line(line.decode("utf-8", "replace"), 60)
+                problems.append(f"line {number} is not a record: {exc}: {text}")
+            continue
+        if record is not None:
+            yield record
+
+
+def trace_files(path: str | os.PathLike[str]) -> list[Path]:
+    """Return the files of a recording: itself and its later parts, or those of a folder.
+
+    Raise `TraceError` if there are none.
+    """
+    start = Path(path)
+    if start.is_dir():
+        found = sorted(
+            file for file in start.iterdir() if ".jsonl" in file.suffixes or file.suffix == ".jsons"
+        )
+        found = [file for file in found if file.suffix in (".jsonl", ".jsons", ".gz", ".zst")]
+        if not found:
+            raise TraceError(f"Expected recordings (*.acp.jsonl) in {start}, found none")
+        return found
+    files = [start]
+    while (following := part_path(start, len(files) + 1)).exists():
+        files.append(following)
+    return files
+
+
+def _data_of(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb", buffering=0) as file:
+            head = file.read(4)
+            file.seek(0)
+            if head.startswith(_GZIP):
+                yield from _unzipped(file)
+            elif head == _ZSTD:
+                raise TraceError(f"{path} is compressed with zstd: decompress it first")
+            else:
+                while data := file.read(_CHUNK):
+                    yield data
+    except OSError as exc:
+        raise TraceError(f"Cannot read {path}: {exc.strerror or exc}") from None
+
+
+def _unzipped(file: RawIOBase) -> Iterator[bytes]:
+    """Yield what can be decompressed, in bounded pieces: a file that was cut ends early."""
+    inflate = zlib.decompressobj(31)
+    while data := file.read(_CHUNK):
+        try:
+            while data:
+                yield inflate.decompress(data, _CHUNK)
+                data = inflate.unconsumed_tail
+                if inflate.eof:
+                    data, inflate = inflate.unused_data, zlib.decompressobj(31)
+        except zlib.error:
+            return

@@ -1,0 +1,91 @@
+"""The files of a recording: private, never buffered, optionally compressed and split by size."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ("TraceFile", "part_path")
+
+_FLAGS = (
+    os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+)
+
+
+def part_path(path: Path, part: int) -> Path:
+    """Return the path of a part; the second one of `r.acp.jsonl` is `r.2.acp.jsonl`."""
+    if part == 1:
+        return path
+    for ending in (".acp.jsonl.gz", ".acp.jsonl.zst", ".acp.jsonl", ".jsonl.gz", ".jsonl"):
+        if path.name.endswith(ending):
+            return path.with_name(f"{path.name.removesuffix(ending)}.{part}{ending}")
+    return path.with_name(f"{path.stem}.{part}{path.suffix}")
+
+
+class TraceFile:
+    """Writes lines to a file of mode 0600 with one system call for each write.
+
+    What was written survives the death of this process. With `max_bytes`, the next part begins
+    when a part has reached this size; `header` makes the first line of each part. A path that ends
+    in `.gz` is compressed, and every write is decompressible. Raise `OSError` if it cannot be
+    written.
+    """
+
+    def __init__(
+        self, path: Path, header: Callable[[int], bytes], *, max_bytes: int | None = None
+    ) -> None:
+        self.path: Path = path
+        self.part: int = 0
+        self._header = header
+        self._max_bytes = max_bytes
+        self._compresses = path.suffix == ".gz"
+        self._fd = -1
+        self._size = 0
+        self._deflate = None
+        self._open_next()
+
+    def write(self, lines: bytes) -> None:
+        """Write whole lines."""
+        if self._max_bytes is not None and self._size >= self._max_bytes:
+            self._close_part()
+            self._open_next()
+        self._write(lines)
+
+    def close(self) -> None:
+        """Close the file; may be called repeatedly."""
+        self._close_part()
+
+    def _open_next(self) -> None:
+        self.part += 1
+        self._fd = os.open(part_path(self.path, self.part), _FLAGS, 0o600)
+        if hasattr(os, "fchmod"):
+            os.fchmod(self._fd, 0o600)  # the file may have existed
+        self._size = 0
+        self._deflate = zlib.compressobj(6, zlib.DEFLATED, 31) if self._compresses else None
+        self._write(self._header(self.part))
+
+    def _write(self, data: bytes) -> None:
+        if self._deflate is not None:
+            data = self._deflate.compress(data) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
+        self._write_all(data)
+
+    def _write_all(self, data: bytes) -> None:
+        self._size += len(data)
+        written = os.write(self._fd, data)
+        while written < len(data):  # the disk is nearly full, or a signal arrived
+            data = data[written:]
+            written = os.write(self._fd, data)
+
+    def _close_part(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd < 0:
+            return
+        try:
+            if self._deflate is not None:
+                self._fd = fd
+                self._write_all(self._deflate.flush())
+        finally:
+            self._fd = -1
+            os.close(fd)
