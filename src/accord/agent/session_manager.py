@@ -311,11 +311,14 @@ class SessionManager:
             await self._required_sessions.archive(session_id, archived=archived)
 
     async def status(self, session_id: str) -> Literal["open", "saved"]:
-        """Return whether a session is open, on any connection (R-STATUS-03)."""
+        """Return whether a session is open, on any connection and server (R-STATUS-03)."""
         if self._principal is None and session_id in self._registry.sessions:
             return "open"
-        await self._required_sessions.find(session_id)
-        return "open" if session_id in self._registry.sessions else "saved"
+        stored_sessions = self._required_sessions
+        await stored_sessions.find(session_id)
+        if session_id in self._registry.sessions or await stored_sessions.is_owned(session_id):
+            return "open"
+        return "saved"
 
     async def set_title(self, session_id: str, title: str) -> str:
         """Store a title that the user has set; return it as stored."""

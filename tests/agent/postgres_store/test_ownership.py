@@ -17,6 +17,7 @@ from agent.harness import BOTH, V1, V2, AgentHarness, connect_client
 from agent.test_stored_sessions import load, user_text
 from event_loop import drain_event_loop
 from postgres import PostgresServer
+from requirement import requirement
 
 _WAIT_S = 20.0
 _LONG_LEASE_S = 120.0  # more than any test takes
@@ -129,6 +130,42 @@ async def test_session_of_a_dead_server_is_loaded_at_once(
         assert text(second) == "wait: one "
         assert await second.prompt("go") == "end_turn"
         sent.cancel()
+
+
+async def status_of(client: AgentHarness, session_id: str) -> Any:
+    request = client.types.SessionStatusRequest(session_id=session_id)
+    return await client.remote.session_status(request)
+
+
+@BOTH
+@requirement("R-STATUS-02", "R-STATUS-03", "R-STATUS-07")
+async def test_status_tells_that_a_session_is_open_on_another_server(
+    version: int, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_RETRY_S", 0.2)
+    a, b, c = serve(), serve(), serve()
+    async with connect_client(b, version, opened=False) as second:
+        async with connect_client(a, version) as first:
+            closed = first.session_id
+            sent = first.send("wait")
+            await a.waits.wait()
+            status = await status_of(second, first.session_id)
+            assert status.status == "open"
+            if version == V2:
+                assert status.state is None  # only the other server knows it
+            # The question has changed nothing.
+            a.may_continue.set()
+            assert await first.stopped(sent) == "end_turn"
+            assert await first.prompt("go") == "end_turn"
+        assert (await status_of(second, closed)).status == "saved"
+        async with connect_client(c, version) as third:
+            assert (await status_of(second, third.session_id)).status == "open"
+            # The server ends without releasing the session.
+            c.postgres._database._dsn = "postgresql://postgres@/postgres?host=/nowhere"
+            c.postgres._database._pool.terminate()
+            c.postgres._ownership._server._keeping.cancel()
+            await asyncio.wait([c.postgres._ownership._server._keeping])
+            assert (await status_of(second, third.session_id)).status == "saved"
 
 
 @BOTH

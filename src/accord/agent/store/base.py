@@ -115,6 +115,13 @@ class SessionStore(ABC):
         """
         return OwnedSession(self, session_id)
 
+    async def is_owned(self, session_id: str) -> bool:
+        """Return whether a process that lives is the writer of a session; False if unknown.
+
+        A store that several servers share overrides this. It changes nothing.
+        """
+        return False
+
     async def aclose(self) -> None:  # noqa: B027  # most hold no resources
         """Release resources; the store can be used again."""
 

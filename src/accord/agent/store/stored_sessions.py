@@ -66,6 +66,10 @@ class StoredSessions:
             raise ResourceNotFound(data={"sessionId": session_id})  # as for an unknown one
         return stored
 
+    async def is_owned(self, session_id: str) -> bool:
+        """Return whether a session is open, on this server or another one."""
+        return await self._store.is_owned(session_id)
+
     async def fork(
         self, session_id: str, copy: str, cwd: str, additional: Sequence[str]
     ) -> StoredSession:

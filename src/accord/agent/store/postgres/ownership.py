@@ -132,6 +132,19 @@ class Ownership:
             previous[1]()
         return owned
 
+    async def is_owned(self, session_id: str) -> bool:
+        """Return whether this server or another one that lives owns a session."""
+        if session_id in self._owned:
+            return True
+
+        async def work(connection: Any) -> bool:
+            row = await connection.fetchrow(_OWNER, session_id)
+            if row is None or row[0] is None or self._server.has_number(row[0]):
+                return False  # unknown, free, or not released because the database failed
+            return await self._server.is_alive(connection, row[0])
+
+        return await self._database.run(work)
+
     async def _take(self, session_id: str, number: int, *, force: bool) -> Position | None:
         """Become the owner of a session; None if its owner has been asked to release it."""
 

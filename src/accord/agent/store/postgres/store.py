@@ -182,6 +182,9 @@ class PostgresStore(SessionStore):
             raise KeyError(session_id)
         return await self._ownership.own(session_id, lost)
 
+    async def is_owned(self, session_id: str) -> bool:
+        return is_storable(session_id) and await self._ownership.is_owned(session_id)
+
     async def aclose(self) -> None:
         await self._appends.aclose()
         await self._ownership.aclose()
