@@ -125,7 +125,7 @@ async def test_it_listens_on_loopback_with_a_token_of_256_bits() -> None:
     ],
 )
 async def test_requests_that_must_not_reach_the_server(
-    status: int, changes: dict[str, str | None]
+    status: int, changes: dict[str, Any]
 ) -> None:
     async with bridge() as (declared, _):
         assert (await post(declared, body(), **changes)).status_code == status
