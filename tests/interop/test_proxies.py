@@ -1,38 +1,41 @@
-"""A complete turn through chains of proxies with conductors and proxies written without Accord.
+"""The turns of README.md through chains of proxies, with the official SDKs at both ends.
 
-The turns are those of README.md.
+Conductors and proxies are Accord's or written without it, in each dialect.
 """
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from interop.turns import HERE, PEERS, Peer, after_v1, after_v2, require, run
+from interop.frames import messages
+from interop.test_websocket import TOKEN, listening
+from interop.turns import HERE, PEERS, Peer, after_v1, after_v2, require, run, tapped
+from requirement import requirement
 
 pytestmark = pytest.mark.slow
 
 TYPESCRIPT = {version: PEERS[version]["typescript"] for version in (1, 2)}
 NODE = shutil.which("node") or "node"
 PACKAGE = HERE / "node_modules/@thinkwell/conductor/package.json"
-
-
 CONDUCTORS = {
     "acp": [sys.executable, str(HERE / "peers/conductor_by_hand.py"), "acp"],
     "rust": [sys.executable, str(HERE / "peers/conductor_by_hand.py"), "rust"],
     # Only in version 1: it passes on `$/cancel_request` with the id of another connection.
     "thinkwell": [NODE, str(HERE / "peers/ts_conductor.mjs")],
 }
+ACCORD = [sys.executable, "-W", "error", "-m", "accord"]
+PASS = [sys.executable, "-W", "error", str(HERE / "accord_proxy.py")]
 
 
 def by_hand(dialect: str) -> list[str]:
-    """Return the command of a proxy that is written by hand."""
+    """Return the command of a proxy without Accord."""
     return [sys.executable, str(HERE / "peers/proxy_by_hand.py"), dialect]
 
 
@@ -40,22 +43,110 @@ def chain(conductor: Sequence[str], *components: Sequence[str]) -> list[str]:
     return [*conductor, *map(shlex.join, components)]
 
 
-def expected(client: Peer, agent: Peer) -> dict[str, Any]:
-    return after_v2(agent, client) if "_v2" in client.client else after_v1(agent)
-
-
 def complete(client: Peer, agent: Peer, cwd: Path, command: Sequence[str]) -> None:
     """Run the client's turn through the chain of the command, which ends at the agent."""
-    assert run(client, agent, cwd, command) == expected(client, agent)
+    is_v2 = client.client.endswith(("_v2.mjs", "_v2.py"))
+    expected = after_v2(agent, client) if is_v2 else after_v1(agent)
+    assert run(client, agent, cwd, command) == expected
 
 
-@pytest.mark.parametrize(("dialect", "version"), [("acp", 1), ("rust", 2), ("thinkwell", 1)])
+def require_conductor(dialect: str) -> None:
+    require(Peer(dialect, (), "", "", (PACKAGE,) if dialect == "thinkwell" else ()))
+
+
+# Accord with other conductors and proxies.
+
+
+@pytest.mark.parametrize(("dialect", "version"), [("acp", 2), ("thinkwell", 1)])
 def test_conductors_and_proxies_without_accord_work_together(
     dialect: str, version: int, tmp_path: Path
 ) -> None:
-    """The programs that the other tests use are correct."""
-    if dialect == "thinkwell":
-        require(Peer("thinkwell", (), "", "", (PACKAGE,)))
+    """The programs of the other tests are correct."""
+    require_conductor(dialect)
     peer = TYPESCRIPT[version]
-    command = chain(CONDUCTORS[dialect], by_hand(dialect), by_hand(dialect), peer.start_agent())
+    command = chain(CONDUCTORS[dialect], by_hand(dialect), peer.start_agent())
     complete(peer, peer, tmp_path, command)
+
+
+@requirement("R-PROXY-03", "R-PROXY-04", "R-PROXY-06", "R-PROXY-13")
+@pytest.mark.parametrize(("dialect", "version"), [("acp", 1), ("rust", 2), ("thinkwell", 1)])
+def test_proxies_of_accord_work_with_every_conductor(
+    dialect: str, version: int, tmp_path: Path
+) -> None:
+    require_conductor(dialect)
+    peer = TYPESCRIPT[version]
+    command = chain(CONDUCTORS[dialect], PASS, PASS, peer.start_agent())
+    complete(peer, peer, tmp_path, command)
+
+
+@requirement("R-PROXY-01", "R-PROXY-02", "R-PROXY-07", "R-REQCAN-11")
+@pytest.mark.parametrize("version", [1, 2])
+def test_conductor_of_accord_drives_proxies_of_every_dialect(version: int, tmp_path: Path) -> None:
+    """The dialect `thinkwell` is a setting; the others are found in the handshake."""
+    peer = TYPESCRIPT[version]
+    commands = [*map(by_hand, ("acp", "rust", "thinkwell")), peer.start_agent()]
+    tables = [f"[[component]]\ncommand = {json.dumps(command)}" for command in commands]
+    tables[2] += '\ndialect = "thinkwell"'
+    file = tmp_path / "chain.toml"
+    file.write_text("\n".join(tables), encoding="utf-8")
+    complete(peer, peer, tmp_path, [*ACCORD, "chain", "--config", str(file)])
+
+
+# Bytes.
+
+
+def unchanged(peer: Peer, cwd: Path, command: Sequence[str]) -> None:
+    """Run a turn whose agent is recorded in `agent.log`, and compare both ends."""
+    complete(peer, peer, cwd, command)
+    for direction in "<>":
+        at_client, at_agent = (
+            messages(cwd / name, direction) for name in ("frames.log", "agent.log")
+        )
+        assert len(at_client) > 10
+        assert at_client == at_agent
+
+
+CHAINS = {
+    "three processes": chain([*ACCORD, "chain"], PASS, PASS, PASS),
+    "in process": [sys.executable, "-W", "error", str(HERE / "accord_chain.py")],
+}
+
+
+@requirement("R-PROXY-05", "R-PROXY-08", "R-PROXY-09", "R-PROXY-14")
+@pytest.mark.parametrize(
+    ("version", "name"), [(1, "three processes"), (2, "three processes"), (2, "in process")]
+)
+def test_turn_has_the_same_bytes_at_both_ends(version: int, name: str, tmp_path: Path) -> None:
+    peer = TYPESCRIPT[version]
+    agent = tapped(tmp_path / "agent.log", peer.start_agent())
+    unchanged(peer, tmp_path, [*CHAINS[name], shlex.join(agent)])
+
+
+def test_proxy_and_agent_can_be_remote(tmp_path: Path) -> None:
+    peer = TYPESCRIPT[1]
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    agent = tapped(tmp_path / "agent.log", peer.start_agent())
+    serve = [*ACCORD, "serve", "--port", "0", "--allow-mcp", "stdio", "--"]
+    with (
+        listening([*serve, *PASS], on_stderr=True) as proxy_url,
+        listening([*serve, *agent], on_stderr=True, cwd=tmp_path) as agent_url,
+    ):
+        tables = [
+            f'[[component]]\ncommand = "{url}"\ntoken_file = "token"'
+            for url in (proxy_url, agent_url)
+        ]
+        file = tmp_path / "chain.toml"
+        file.write_text("\n".join(tables), encoding="utf-8")
+        unchanged(peer, tmp_path, [*ACCORD, "chain", "--config", str(file)])
+
+
+# The official Python SDK.
+
+
+@pytest.mark.parametrize(("version", "agent"), [(1, "python-1.0"), (2, "accord")])
+def test_official_python_client_works_through_a_chain(
+    version: int, agent: str, tmp_path: Path
+) -> None:
+    client, end = PEERS[version]["python-1.0"], PEERS[version][agent]
+    complete(client, end, tmp_path, chain([*ACCORD, "chain"], PASS, PASS, end.start_agent()))
