@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import accord
+from interop.test_proxies import ACCORD, PASS, chain
 from interop.turns import HERE, PEERS, require, run
 from requirement import requirement
 
@@ -16,18 +17,25 @@ pytest.importorskip("mcp", reason="the library `mcp` is not installed")
 
 pytestmark = pytest.mark.slow
 
+PATHS = pytest.mark.parametrize(
+    ("version", "chained"),
+    [(1, False), (2, False), (1, True)],
+    ids=["v1", "v2", "v1 through a proxy"],
+)
+
 
 @requirement("R-MOA-09", "R-MOA-10", "R-MOA-11", "R-MOA-12")
 @requirement("R-MOA-13", "R-MOA-14")
-@pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
-def test_agent_uses_a_server_of_the_typescript_sdk(version: int, tmp_path: Path):
+@PATHS
+def test_agent_uses_a_server_of_the_typescript_sdk(version: int, chained: bool, tmp_path: Path):
     provider = replace(
         PEERS[1]["typescript"],
         client="peers/ts_mcp_provider.mjs",
         client_options=(str(version),),
     )
     agent = replace(PEERS[1]["accord"], agent="accord_mcp_agent.py")
-    report = run(provider, agent, tmp_path)
+    command = chain([*ACCORD, "chain"], PASS, agent.start_agent()) if chained else ()
+    report = run(provider, agent, tmp_path, command)
     first, gone = report.pop("said")
     assert first == {
         "tools": ["count", "fail", "break", "wait"],
@@ -50,9 +58,9 @@ def test_agent_uses_a_server_of_the_typescript_sdk(version: int, tmp_path: Path)
 
 @requirement("R-MOA-06", "R-MOA-07", "R-MOA-10", "R-MOA-11")
 @requirement("R-MOA-12", "R-MOA-13", "R-MOA-14")
-@pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
+@PATHS
 async def test_caller_of_the_typescript_sdk_uses_functions_of_our_client(
-    version: int, tmp_path: Path
+    version: int, chained: bool, tmp_path: Path
 ):
     from mcp import MCPError
     from mcp.server.mcpserver import Context
@@ -85,7 +93,8 @@ async def test_caller_of_the_typescript_sdk_uses_functions_of_our_client(
     typescript = PEERS[1]["typescript"]
     require(typescript)
     command = [*typescript.runner, str(HERE / "peers/ts_mcp_caller.mjs"), str(version)]
-    async with accord.connect(command) as agent:
+    target = accord.chain(PASS, command) if chained else command
+    async with accord.connect(target) as agent:
         assert agent.version == version
         session = await agent.new_session(tmp_path, tools=[lookup, refuse, received, wait])
         async with session.prompt("work") as turn:
