@@ -129,6 +129,7 @@ async def coder_session(
     coder: Coder | None = None,
     load: str | None = None,
     mcp_servers: Sequence[Any] = (),
+    tools: Sequence[Any] = (),
     **client: Any,
 ) -> AsyncGenerator[CoderHarness, None]:
     """Start a coder, connect to it and open a session, or load the session with the id `load`.
@@ -155,6 +156,7 @@ async def coder_session(
             ) as agent,
         ):
             given: dict[str, Any] = {"additional_directories": roots, "mcp_servers": mcp_servers}
+            given |= {"tools": tools} if tools else {}
             if load is None:
                 session = await agent.new_session(cwd, **given)
             else:

@@ -12,8 +12,11 @@ import pytest
 
 pytest.importorskip("mcp", reason="the extra `coder` is not installed")
 
+from mcp.server.mcpserver.exceptions import ToolError
+
 from accord.transports.process import process
-from coder.scripted_model import tool_prompt
+from coder.harness import coder_session
+from coder.scripted_model import ScriptedModel, tool_prompt
 from raw_mcp_provider import BOTH, SERVER, raw_provider_on
 from requirement import requirement
 
@@ -65,3 +68,24 @@ async def ended(client: Any, prompt: asyncio.Future[Any]) -> None:
     assert "error" not in await prompt
     if client.version == 2:
         await client.ended_turns.get()
+
+
+@BOTH
+@requirement("R-MOA-06", "R-MOA-08")
+async def test_coder_calls_a_function_given_by_the_client_s_api(
+    version: int, tmp_path: Path
+) -> None:
+    async def explain(term: str, times: int = 1) -> str:
+        """What the team means by a term."""
+        if term not in TERMS:
+            raise ToolError(f"nobody knows {term}")
+        return times * TERMS[term]
+
+    async with coder_session(
+        version, cwd=tmp_path, model=ScriptedModel(), tools=[explain]
+    ) as harness:
+        found = await harness.use("mcp__tools__explain", term="lane", times=2)
+        assert found.text.startswith("a queue of messagesa queue of messages")
+        failed = await harness.use("mcp__tools__explain", term="tree")
+        assert failed.failed
+        assert "nobody knows tree" in failed.text

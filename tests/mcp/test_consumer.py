@@ -11,6 +11,8 @@ import pytest
 pytest.importorskip("mcp", reason="the library `mcp` is not installed")
 
 from mcp import MCPError
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCRequest
 
 from accord import (
     LocalProtocolError,
@@ -19,11 +21,15 @@ from accord import (
     McpServerAcp,
     McpServerError,
     McpServerUnavailable,
+    MemoryStore,
     RequestError,
     Session,
     Turn,
 )
 from accord.mcp import McpConnection, binding_error
+from accord.mcp.consumer import McpConsumer
+from accord.mcp.consumer_transport import acp_transport
+from accord.wire.shared.mcp_message import MessageMcpNotification, MessageMcpRequest
 from raw_mcp_provider import BOTH, LOOKUP, SERVER, RawProvider, UsesMcp, raw_provider
 from requirement import requirement
 
@@ -382,3 +388,83 @@ async def test_list_of_tools_follows_the_server(version: int) -> None:
         await ended(provider, prompt)
         await provider.call("session/close", {"sessionId": provider.session_id})
         assert await provider.cancelled.get() == listen["id"]
+
+
+@BOTH
+async def test_slow_reader_of_progress_gets_the_latest_and_none_after_the_end(version: int) -> None:
+    heard: list[float] = []
+    begun, proceed = asyncio.Event(), asyncio.Event()
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        heard.append(done)
+        begun.set()
+        await proceed.wait()
+
+    async def work(turn: Turn) -> None:
+        await call(turn, on_progress=progress)
+        proceed.set()
+
+    async with raw_provider(version, work) as provider:
+        await provider.open(SERVER)
+        prompt = provider.prompt()
+        asked = await provider.asked.get()
+        token = asked["params"]["params"]["_meta"]["progressToken"]
+        reports = [
+            provider.notification_of(
+                asked, "notifications/progress", {"progressToken": token, "progress": done}
+            )
+            for done in range(1, 4)
+        ]
+        provider.send(*reports)
+        await begun.wait()
+        provider.respond_text(asked["id"], "done")
+        await ended(provider, prompt)
+        assert heard == [1]
+
+
+async def test_notifications_that_the_library_does_not_take_are_bounded(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sent: asyncio.Queue[MessageMcpRequest] = asyncio.Queue()
+
+    async def send(request: MessageMcpRequest, on_outcome: Any) -> Any:
+        sent.put_nowait(request)
+        await asyncio.Event().wait()
+
+    consumer = McpConsumer(send)
+    async with asyncio.timeout(20), acp_transport(consumer, "S") as (received, requests):
+        request = JSONRPCRequest(jsonrpc="2.0", id=1, method="tools/call", params={})
+        await requests.send(SessionMessage(request))
+        key = await sent.get()
+        for _ in range(3000):
+            consumer.receive(
+                MessageMcpNotification(
+                    server_id="S", request_id=key.request_id, method="notifications/progress"
+                )
+            )
+        assert received.statistics().current_buffer_used == 1000
+        assert caplog.text.count("notifies too fast") == 1
+
+
+@BOTH
+async def test_session_that_is_loaded_with_other_servers_uses_those(version: int) -> None:
+    names: asyncio.Queue[list[str]] = asyncio.Queue()
+
+    async def work(turn: Turn) -> None:
+        names.put_nowait(list(await turn.session.connect_mcp()))
+
+    agent = UsesMcp(work)
+    agent.store = MemoryStore()
+    async with raw_provider(version, work, agent=agent) as provider:
+        await provider.open(SERVER)
+        await ended(provider, provider.prompt())
+        assert await names.get() == ["tools"]
+        params: dict[str, Any] = {"sessionId": provider.session_id, "cwd": "/"}
+        for servers, expected in (([SERVER], 2), ([SERVER | {"name": "x", "serverId": "X"}], 4)):
+            method = "session/load" if version == 1 else "session/resume"
+            answer = await provider.call(method, params | {"mcpServers": servers})
+            assert "error" not in answer, answer
+            provider.ended_turns = asyncio.Queue()
+            await ended(provider, provider.prompt())
+            assert await names.get() == [servers[0]["name"]]
+            assert len(provider.methods) == expected  # two for each new connection

@@ -210,8 +210,6 @@ class Session(WorkActions):
         """The working directory of the session, an absolute path."""
         self.directories: tuple[str, ...] = core.directories
         """The directories that files may be in: `cwd` and the additional ones."""
-        self.mcp_servers: tuple[McpServer, ...] = core.mcp_servers
-        """The MCP servers that the client wants the agent to use."""
         self.client = client
         """The client that the session is open in."""
         self.agent = agent
@@ -229,6 +227,11 @@ class Session(WorkActions):
     def title(self) -> str | None:
         """The title of the session."""
         return self._core.title
+
+    @property
+    def mcp_servers(self) -> tuple[McpServer, ...]:
+        """The MCP servers that the client wants the agent to use; see `connect_mcp`."""
+        return self._core.mcp_servers
 
     @property
     def system_prompt(self) -> SystemPrompt | None:

@@ -122,6 +122,15 @@ class SessionCore:
         await self._mcp_connections.connect()
         return self._mcp_connections
 
+    async def set_mcp_servers(self, servers: Sequence[McpServer]) -> None:
+        """Use other MCP servers: the client has loaded the open session with others."""
+        if tuple(servers) == self.mcp_servers:
+            return
+        self.mcp_servers = tuple(servers)
+        connections, self._mcp_connections = self._mcp_connections, None
+        if connections is not None:
+            await connections.aclose()
+
     async def disconnect_mcp(self) -> None:
         """Disconnect from the MCP servers."""
         if self._mcp_connections is not None:

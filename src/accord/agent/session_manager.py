@@ -227,7 +227,9 @@ class SessionManager:
         self.agent.check_auth()
         setup.check()
         if self.stored_sessions is None:
-            return self.session(session_id)  # only open ones exist
+            core = self.session(session_id)  # only open ones exist
+            await core.set_mcp_servers(setup.mcp_servers)
+            return core
         async with self._registry.lock(session_id):
             return await self._resume(self.stored_sessions, session_id, setup, replay=replay)
 
@@ -251,6 +253,7 @@ class SessionManager:
                 async with core.hold_updates():
                     await self._replay(core, loaded)
             return core
+        await core.set_mcp_servers(setup.mcp_servers)
         if setup.system_prompt is not None:
             core.system_prompt = setup.system_prompt
         if replay:

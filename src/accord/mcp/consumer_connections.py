@@ -45,6 +45,32 @@ _MAX_PAGES = 50
 _MAX_LOGGED = 2000  # characters of a log message of a server
 
 
+class _LatestProgress:
+    """Passes on progress, one report at a time: those that arrive meanwhile are skipped."""
+
+    def __init__(self, on_progress: OnProgress) -> None:
+        self._on_progress = on_progress
+        self._latest: tuple[float, float | None, str | None] | None = None
+        self._is_busy = False
+        self._stopped = False
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        self._latest = progress, total, message
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while self._latest is not None and not self._stopped:
+                latest, self._latest = self._latest, None
+                await self._on_progress(*latest)
+        finally:
+            self._is_busy = False
+
+    def stop(self) -> None:
+        """Drop what has not been passed on: the call has ended."""
+        self._stopped = True
+
+
 class _Settings(Struct, frozen=True):
     """What the connections of a session have in common."""
 
@@ -96,11 +122,12 @@ class McpConnection:
 
         Raises `McpServerError` if the server fails, and for a server of the client
         `RequestError` if the request does not reach it: `McpServerUnavailable`,
-        `McpLimitExceeded` or `McpBackendFailed`.
+        `McpLimitExceeded` or `McpBackendFailed`. While `on_progress` runs, later reports replace
+        earlier ones.
         """
         client = self.client
+        progress = None if on_progress is None else _LatestProgress(on_progress)
         try:
-            progress = cast("Any", on_progress)  # the library calls it without names
             return await client.call_tool(tool, arguments, progress_callback=progress)
         except MCPError as exc:
             self.is_lost = self._task.done() or exc.code == CONNECTION_CLOSED
@@ -110,6 +137,9 @@ class McpConnection:
         except (RuntimeError, ValueError, OSError) as exc:
             log.warning("! the MCP server %s: %s", self.name, exc)
             raise McpServerError("its response is not valid") from exc
+        finally:
+            if progress is not None:
+                progress.stop()
 
     async def ready(self) -> None:
         """Wait until its tools are known; raise `McpServerError`."""
