@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from accord import LocalProtocolError
+from client.test_reconnect import LOAD, connected
 from client.wire_agents import BOTH, agent_by_hand
-from mcp_tools import Opened, capabilities, open_session
+from mcp_tools import META, Opened, capabilities, open_session
 from requirement import requirement
 
 
@@ -144,3 +145,64 @@ async def test_an_agent_without_mcp_cannot_use_tools() -> None:
     async with agent_by_hand(2) as (agent, _):
         with pytest.raises(LocalProtocolError, match="no transport of MCP"):
             await agent.new_session("/", tools=[lookup])
+
+
+@requirement("R-MOA-02", "R-MOA-08")
+@BOTH
+async def test_tools_are_served_again_after_a_reconnect(version: int) -> None:
+    mcp = {1: {"mcpCapabilities": {"acp": True}}, 2: {"mcp": {"acp": {}}}}[version]
+    more = {"loadSession": True} if version == 1 else {}
+    async with connected(version, capabilities=mcp | more) as (client, agents, first):
+        opening = asyncio.create_task(client.new_session("/", tools=[lookup]))
+        request = await first.get()
+        declared = request["params"]["mcpServers"]
+        first.answer(request["id"], {"sessionId": "s1"})
+        await opening
+        await first.transport.aclose()
+        again = await agents.next()
+        request = await again.get()
+        assert request["method"] == LOAD[version]
+        assert request["params"]["mcpServers"] == declared
+        message = {"serverId": declared[0]["serverId"], "requestId": "r", "method": "tools/list"}
+        again.ask(50, "mcp/message", message | {"params": {"_meta": META}})
+        answer = await again.get()
+        assert answer["result"]["result"]["tools"][0]["name"] == "lookup"
+        again.answer(request["id"], {})
+        await agents.until("reconnecting", "connected")
+
+
+@requirement("R-MOA-07")
+@BOTH
+async def test_loading_a_session_again_replaces_its_tools(version: int) -> None:
+    initialize = capabilities(version, "acp")
+    if version == 1:
+        initialize["agentCapabilities"]["loadSession"] = True
+    async with agent_by_hand(version, initialize=initialize) as (agent, raw):
+        before = await open_session(agent, raw, lookup)
+        loading = asyncio.create_task(agent.load_session("s1", "/", tools=[wait]))
+        request = await raw.get()
+        raw.answer(request["id"], {})
+        await loading
+        assert (await before.answer_to("tools/list"))["error"]["code"] == -33001
+        after = Opened(agent, raw, request["params"]["mcpServers"])
+        listed = await after.answer_to("tools/list")
+        assert listed["result"]["result"]["tools"][0]["name"] == "wait"
+
+
+@BOTH
+async def test_a_fork_has_tools_of_its_own(version: int) -> None:
+    initialize = capabilities(version, "acp")
+    fork = {"fork": {}}
+    if version == 1:
+        initialize["agentCapabilities"]["sessionCapabilities"] = fork
+    else:
+        initialize["capabilities"]["session"] |= fork
+    async with agent_by_hand(version, initialize=initialize) as (agent, raw):
+        await open_session(agent, raw, lookup)
+        forking = asyncio.create_task(agent.fork_session("s1", "/", tools=[wait]))
+        request = await raw.get()
+        raw.answer(request["id"], {"sessionId": "s2"})
+        await forking
+        forked = Opened(agent, raw, request["params"]["mcpServers"])
+        listed = await forked.answer_to("tools/list")
+        assert listed["result"]["result"]["tools"][0]["name"] == "wait"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -46,6 +46,7 @@ class Provided:
             named.name, ServerBackend(named.server)
         )
         self.sent: list[tuple[str, Any]] = []
+        self.arrived = asyncio.Event()
 
     async def request(self, method: str, params: dict[str, Any] | None = None, **meta: Any) -> Any:
         message = MessageMcpRequest(
@@ -67,6 +68,7 @@ class Provided:
 
     async def _notify(self, notification: MessageMcpNotification) -> None:
         self.sent.append((notification.method, notification.params))
+        self.arrived.set()
 
 
 @asynccontextmanager
@@ -265,7 +267,7 @@ def test_tools_do_not_configure_the_logging_of_the_program() -> None:
 # A server of an older revision.
 
 
-def old_server() -> MCPServer[Any]:
+def old_server(arrived: Callable[[], Awaitable[object]]) -> MCPServer[Any]:
     """Return a server that counts calls per connection, and asks its client."""
     server = MCPServer("counter")
 
@@ -274,6 +276,7 @@ def old_server() -> MCPServer[Any]:
         state = context.session._connection.state
         state["calls"] = state.get("calls", 0) + 1
         await context.report_progress(state["calls"])
+        await arrived()  # a client of the library may handle it after the result
         return state["calls"]
 
     @server.tool()
@@ -294,13 +297,16 @@ def old_server() -> MCPServer[Any]:
 
 @pytest.mark.filterwarnings("ignore:The roots capability is deprecated")
 async def test_a_server_with_a_handshake_is_provided_through_a_client() -> None:
-    async with provided(Client(old_server(), mode="legacy")) as server:
+    arrived = asyncio.Event()
+    async with provided(Client(old_server(arrived.wait), mode="legacy")) as server:
+        server.arrived = arrived
         assert server.name == "counter"
         listed = await server.result("tools/list")
         assert [tool["name"] for tool in listed["tools"]] == ["count", "ask"]
         for number in (1, 2):  # one connection for all requests
             result = await server.call("count", progressToken=7)
             assert result["content"][0]["text"] == str(number)
+            arrived.clear()
         assert [params["progress"] for _, params in server.sent] == [1, 2]
         refused = await server.request("tools/call", {"name": "ask"})  # of its client
         assert isinstance(refused, MessageMcpError)
