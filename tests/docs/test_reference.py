@@ -163,5 +163,5 @@ def _measured(file: str, typescript: int) -> dict[str, tuple[str, str, str]]:
     return {
         cells[0]: (cells[1], cells[2].split()[0], cells[typescript].split()[0])
         for cells in lines
-        if len(cells) > typescript
+        if len(cells) > typescript and cells[2] and cells[typescript]
     }
