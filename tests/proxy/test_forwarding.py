@@ -139,6 +139,18 @@ async def test_client_that_does_not_read_stops_the_agent() -> None:
         assert len(await ends.client_has(written)) == written
 
 
+@requirement("R-PROXY-19")
+async def test_message_larger_than_the_buffer_does_not_end_the_flow() -> None:
+    # The connection is congested while nothing else waits to be written.
+    large = b'{"jsonrpc":"2.0","method":"u","params":["%b"]}' % (b"x" * 2 * HIGH_BYTES)
+    async with joined(Stage()) as ends:
+        for count in (2, 4):
+            ends.agent.write([large])
+            await ends.client_has(count - 1)
+            ends.agent.write([b'{"jsonrpc":"2.0","method":"v"}'])
+            assert len(await ends.client_has(count)) == count
+
+
 async def test_pending_requests_fail_when_the_agent_disconnects() -> None:
     async with joined(Stage()) as ends:
         ends.client.write([b'{"jsonrpc":"2.0","id":1,"method":"x"}'])

@@ -245,6 +245,7 @@ class Hop:
     def writable(self) -> None:
         """Continue writing. Called by the transport."""
         self._queued_bytes = 0
+        self._is_congested = False
         self._flush()
         if self._is_congested:
             return
