@@ -27,6 +27,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
         "careful_editor.py",
         "survive_a_restart.py",
         "ask_over_http.py",
+        "give_tools.py",
     ],
 )
 def test_example_exits_0(name: str, tmp_path: Path) -> None:

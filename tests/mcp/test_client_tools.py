@@ -143,7 +143,7 @@ async def test_a_remote_agent_without_mcp_over_acp_cannot_use_tools() -> None:
 
 async def test_an_agent_without_mcp_cannot_use_tools() -> None:
     async with agent_by_hand(2) as (agent, _):
-        with pytest.raises(LocalProtocolError, match="no transport of MCP"):
+        with pytest.raises(LocalProtocolError, match="none of the transports"):
             await agent.new_session("/", tools=[lookup])
 
 

@@ -52,7 +52,9 @@ class SessionTools:
         elif "stdio" in transports:
             bridge = StdioBridge(servers)
         else:
-            raise LocalProtocolError("The agent supports no transport of MCP that tools need")
+            raise LocalProtocolError(
+                "tools=[…]: the agent supports none of the transports acp, http and stdio of MCP"
+            )
         try:
             return cls(bridge, await bridge.start())
         except BaseException:
