@@ -37,7 +37,7 @@ from pathlib import Path
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*([\w+-]*)[^\n`]*$")
 NOTE = re.compile(r"^\s*<!--\s*(skip|async|file|run|pytest)\s*(?::\s*(.*?))?\s*-->\s*$")
 COMMAND_SECONDS = 30
-GROUPS = {"check"}  # of `accord`, with commands of their own
+GROUPS = {"check", "trace"}  # of `accord`, with commands of their own
 TEXT = {"", "text"}  # pictures, not code
 TESTS = Path(__file__).parent
 NEEDS = re.compile(r"^<!-- needs: (.+?) -->$", re.MULTILINE)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from accord.trace import Recording
 from accord_conformance.judges.observer import Observer, judge_recording
 from accord_conformance.traffic.frame import Side, other
 from accord_conformance.traffic.recording import (
@@ -136,3 +139,19 @@ def test_only_the_subject_of_a_recording_is_judged(side: Side) -> None:
 
 def broken_by(observer: Observer) -> set[str]:
     return {finding.by for finding in observer.finish().failures()}
+
+
+def test_recording_of_accord_trace_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    with Recording(path) as recording:
+        first, other = recording.hop(), recording.hop()
+        first.frames("to_agent", [b'{"jsonrpc":"2.0","id":0,"method":"initialize"}'])
+        other.frames("to_agent", [b"of another client"])
+        first.frames("to_client", [b"\xff"])
+        first.end("to_client")
+    found = list(read(path.read_bytes().splitlines()))
+    assert [(item.sender, getattr(item, "text", None)) for item in found] == [  # type: ignore[union-attr]  # no judged side
+        ("client", b'{"jsonrpc":"2.0","id":0,"method":"initialize"}'),
+        ("agent", b"\xff"),
+        ("agent", None),
+    ]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.trace import Record, Recording, open_trace
@@ -102,6 +102,7 @@ _MESSAGE = st.one_of(
 )
 
 
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.booleans(), _MESSAGE), max_size=8))
 @requirement("R-TRACE-02")
 def test_recorded_exported_and_imported_messages_are_the_same(

@@ -8,25 +8,17 @@ from pathlib import Path
 
 import click
 
+from accord.cli.trace_options import directions, first_option, show_problems
 from accord.text.excerpt import one_line
 from accord.trace.filtering import Filter, Selected, select
 from accord.trace.numbers import duration, size
 from accord.trace.reading import TraceError
-from accord.trace.records import Direction
 from accord.trace.summary import summary
 from accord.trace.trace import Trace, open_traces
 
-__all__ = ("first_option", "show")
+__all__ = ("show",)
 
-_DIRECTIONS: dict[str, Direction] = {"client": "to_agent", "agent": "to_client"}
 _WIDTH = 100
-
-first_option = click.option(
-    "--first",
-    type=click.Choice(["client", "agent"]),
-    default="client",
-    help="Sender of the first message, where none is recorded  [default: client]",
-)
 
 
 @click.command()
@@ -65,18 +57,18 @@ def show(
     wanted = Filter(
         methods=methods,
         sessions=sessions,
-        direction=None if sender is None else _DIRECTIONS[sender],
+        direction=None if sender is None else directions[sender],
         errors=errors,
         text=text,
     )
     try:
-        traces = open_traces(recording, first=_DIRECTIONS[first])
+        traces = open_traces(recording, first=directions[first])
         for trace in traces:
             if len(traces) > 1:
                 click.secho(one_line(trace.name), bold=True)
             for line in _lines(trace, wanted, None if full else _WIDTH):
                 click.echo(line)
-            _show_problems(trace)
+            show_problems(trace)
     except TraceError as error:
         raise click.ClickException(str(error)) from None
     except BrokenPipeError:
@@ -117,10 +109,3 @@ def _line(selected: Selected, width: int | None) -> str:
 
 def _failed(selected: Selected) -> bool:
     return selected.record.is_error or selected.record.type == "invalid"
-
-
-def _show_problems(trace: Trace) -> None:
-    for problem in trace.problems[:5]:
-        click.echo(f"accord trace: skipped: {problem}", err=True)
-    if len(trace.problems) > 5:
-        click.echo(f"accord trace: {len(trace.problems) - 5} more lines skipped", err=True)

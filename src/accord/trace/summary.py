@@ -87,6 +87,9 @@ def _texts(blocks: Any) -> str:
         return _json(blocks)
     texts: list[str] = []
     for block in blocks:
+        inner = block.get("content") if is_object(block) else None
+        if is_object(inner):  # of a tool call
+            block = inner
         if is_object(block) and isinstance(block.get("text"), str):
             texts.append(block["text"])
         elif is_object(block):

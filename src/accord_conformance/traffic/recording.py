@@ -4,6 +4,8 @@ A record is `{"time": 0.25, "from": "client", "frame": "…"}`: seconds, the sen
 text or as an object. `{"from": "agent", "end": true}` is the end of a side. Instead of `from`, a
 record may have a `direction` from the view of the client: `sent` or `received`. In the first line,
 `{"subject": "agent"}` names the judged side, if the other side broke rules on purpose.
+
+Recordings of `accord trace` are read, too: of several connections, the first one of a client.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from msgspec import Struct
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt, visible
 from accord.text.lenient_json import is_array, is_object
+from accord.trace.importing import import_records
+from accord.trace.records import Record
 from accord_conformance.traffic.direction import DirectionGuesser, sender_of_method
 from accord_conformance.traffic.frame import Side
 
@@ -50,6 +54,7 @@ _PREFIXES: dict[bytes, Side] = {
     b"client:": "client",
     b"agent:": "agent",
 }
+_TRACE = b'{"type":"header"'
 _MAX_TIME_S = 1e12  # clocks count seconds from 1970, or from the start of the machine
 _EXPECTED = "expected records with `from` and `frame`, or a frame of JSON-RPC in each line"
 
@@ -93,6 +98,10 @@ def read(
 
     With `unread`, invalid lines are skipped and described there, unless all are invalid.
     """
+    lines = list(lines)
+    if lines and lines[0].startswith(_TRACE):
+        yield from _of_trace(lines, unread)
+        return
     rows = _rows(lines)
     if not any(row.is_record or _is_message(row.value) for row in rows):
         raise ValueError(f"{_EXPECTED}, got {_describe_content(rows)}")
@@ -116,6 +125,27 @@ def read(
         if records and len(wrong) == len(rows):
             raise ValueError(wrong[0])
         unread += wrong
+
+
+def _of_trace(lines: list[bytes], unread: list[str] | None) -> Iterator[Recorded | End]:
+    """Yield the records of a recording of `accord trace`."""
+    problems: list[str] = []
+    conn: str | None = None
+    for item in import_records(lines, problems):
+        if not isinstance(item, Record):
+            continue
+        if conn is None and "Client" in (item.sender, item.receiver):
+            conn = item.conn
+        if item.conn != conn:
+            continue
+        sender: Side = "client" if item.dir == "to_agent" else "agent"
+        yield End(sender) if item.type == "end" else Recorded(item.ts, sender, item.frame)
+    if conn is None:
+        raise ValueError("the recording has no messages of a client")
+    if problems and unread is None:
+        raise ValueError(problems[0])
+    if unread is not None:
+        unread += problems
 
 
 class _InvalidRecord(Exception):

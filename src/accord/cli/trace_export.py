@@ -1,0 +1,74 @@
+"""`accord trace export`: a recording in other formats."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from accord.cli.trace_options import directions, first_option, show_problems
+from accord.trace.exporting import jsons_lines
+from accord.trace.http_archive import http_archive
+from accord.trace.pytest_module import pytest_module
+from accord.trace.reading import TraceError
+from accord.trace.trace import Trace, open_trace
+from accord.trace.transcript import transcript
+
+__all__ = ("export",)
+
+
+@click.command()
+@click.argument("recording", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsons", "har", "md", "pytest"]),
+    required=True,
+    help="jsons: the trace viewer of Rust; har: developer tools of browsers; md: a transcript; "
+    "pytest: tests that send the prompts again.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write to a file, of mode 0600, instead of stdout.",
+)
+@first_option
+def export(recording: Path, form: str, output: Path | None, first: str) -> int:
+    """Write a recording in another format. Secrets that were not replaced are exported, too."""
+    trace = open_trace(recording, first=directions[first])
+    try:
+        if output is None:
+            for part in _parts(trace, form):
+                sys.stdout.buffer.write(part)
+            sys.stdout.flush()
+        else:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+            with os.fdopen(os.open(output, flags, 0o600), "wb") as file:
+                file.writelines(_parts(trace, form))
+    except TraceError as error:
+        raise click.ClickException(str(error)) from None
+    except BrokenPipeError:
+        return 0  # `| head`
+    except OSError as error:
+        raise click.ClickException(f"Cannot write {output}: {error.strerror}") from None
+    show_problems(trace)
+    return 0
+
+
+def _parts(trace: Trace, form: str) -> Iterator[bytes]:
+    match form:
+        case "jsons":
+            yield from jsons_lines(trace)
+        case "har":
+            yield from http_archive(trace)
+        case "md":
+            for part in transcript(trace, trace.name):
+                yield part.encode("utf-8", "replace")
+        case _:
+            for part in pytest_module(trace):
+                yield part.encode()

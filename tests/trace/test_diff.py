@@ -1,0 +1,65 @@
+"""Differences of recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.trace import Record, open_trace
+from accord.trace.diff import differences
+from sample_recordings import Writer, one_turn
+
+
+def records(talk: Writer, folder: Path, name: str = "r") -> list[Record]:
+    return list(open_trace(talk.save(folder / f"{name}.acp.jsonl")))
+
+
+def shown(one: list[Record], other: list[Record], *, strict: bool = False) -> list[str]:
+    return [f"{item.sign} {item.text}" for item in differences(one, other, strict=strict)]
+
+
+@given(strict=st.booleans(), version=st.sampled_from([1, 2]))
+def test_recording_has_no_difference_to_itself(
+    tmp_path_factory: object, strict: bool, version: int
+) -> None:
+    folder = tmp_path_factory.mktemp("diff")  # type: ignore[attr-defined]  # a factory of pytest
+    found = records(one_turn(version), folder)
+    assert shown(found, found, strict=strict) == []
+
+
+def test_ids_times_and_chunks_may_differ(tmp_path: Path) -> None:
+    one, other = Writer(), Writer()
+    one.update(1.0, sessionUpdate="agent_message_chunk", messageId="a", content={"text": "Hello"})
+    for number in range(3):
+        other.update(
+            2.0 + number, sessionUpdate="agent_message_chunk", messageId="b", content={"text": "He"}
+        )
+    assert shown(records(one, tmp_path), records(other, tmp_path)) == []
+
+
+def test_missing_and_added_messages_and_fields_are_shown(tmp_path: Path) -> None:
+    one, other = Writer(), Writer()
+    one.to_agent(0.0, id=0, method="initialize", params={"protocolVersion": 1, "old": True})
+    other.to_agent(0.0, id=0, method="initialize", params={"protocolVersion": "1", "new": 1})
+    one.update(1.0, sessionUpdate="plan")
+    other.to_client(1.0, id=0, error={"code": 1})
+    assert shown(records(one, tmp_path), records(other, tmp_path)) == [
+        "~ Client → Agent initialize: new is only in the second: 1",
+        "~ Client → Agent initialize: old is only in the first: True",
+        "~ Client → Agent initialize: protocolVersion is 1, then '1'",
+        "- Agent → Client session/update plan",
+        "+ Agent → Client error of initialize",
+    ]
+
+
+def test_values_are_compared_strictly_if_asked(tmp_path: Path) -> None:
+    one, other = Writer(), Writer()
+    for talk, title in ((one, "a"), (other, "b\x1b")):
+        talk.update(1.0, sessionUpdate="tool_call", toolCallId=title, title=title)
+    left, right = records(one, tmp_path), records(other, tmp_path)
+    assert shown(left, right) == []
+    assert shown(left, right, strict=True) == [
+        "~ Agent → Client session/update tool_call: update.title is 'a', then 'b\\x1b'"
+    ]

@@ -1,0 +1,194 @@
+"""`accord trace show`, `stats`, `export` and `diff`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import accord
+from accord.cli.click_group import main
+from accord.cli.main import COMMANDS, load_command
+from accord.trace import Recording, open_trace
+from accord.trace.importing import import_records
+from requirement import requirement
+from sample_recordings import ESCAPES, one_turn
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> str:
+    return str(one_turn().save(tmp_path / "r.acp.jsonl"))
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main(["trace", *words], COMMANDS, load_command)
+    shown = capsys.readouterr()
+    return status, shown.out, shown.err
+
+
+def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    status, out, err = run(capsys, "show", *words)
+    assert (status, err) == (0, "")
+    return [" ".join(line.split()) for line in out.splitlines()]
+
+
+def test_show_has_a_line_per_message_with_latencies(
+    capsys: pytest.CaptureFixture[str], recording: str
+) -> None:
+    found = rows(capsys, recording)
+    assert len(found) == 15
+    assert found[0] == '0.000 Client → Agent initialize #0 77 B {"protocolVersion":1}'
+    assert found[1].startswith("0.100 Agent → Client initialize #0 ✓ 100 ms")
+    assert found[4].endswith('"Fix it"')
+    assert any("npm warn" in row and "not a message" in row for row in found)
+
+
+@requirement("R-SEC-12")
+def test_show_escapes_what_agents_write(capsys: pytest.CaptureFixture[str], recording: str) -> None:
+    _, out, _ = run(capsys, "show", "--full", recording)
+    assert "\x1b" not in out
+    assert ESCAPES not in out
+    assert "\\x1b[2J" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (["--method", "session/update"], 5),
+        (["--method", "session/[np]*"], 4),
+        (["--session", "lost"], 2),
+        (["--from", "client"], 4),
+        (["--errors"], 2),
+        (["--text", "FIX"], 1),
+        (["--errors", "--from", "client"], 0),
+    ],
+)
+def test_show_filters(
+    capsys: pytest.CaptureFixture[str], recording: str, words: list[str], count: int
+) -> None:
+    assert len(rows(capsys, *words, recording)) == count
+
+
+def test_show_reads_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in "ab":
+        one_turn().save(tmp_path / f"{name}.acp.jsonl")
+    found = rows(capsys, str(tmp_path))
+    assert [found[0], found[16]] == ["a.acp.jsonl", "b.acp.jsonl"]
+
+
+def test_lines_that_are_skipped_are_reported(
+    capsys: pytest.CaptureFixture[str], recording: str
+) -> None:
+    with Path(recording).open("ab") as file:
+        file.write(b'{"type":"notif')
+    status, out, err = run(capsys, "show", recording)
+    assert status == 0
+    assert len(out.splitlines()) == 15
+    assert "line 17" in err
+
+
+def test_file_that_is_not_a_recording_is_an_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    path.write_text("hello")
+    for command in ("show", "stats"):
+        status, _, err = run(capsys, command, str(path))
+        assert status == 1
+        assert "Expected a recording in" in err
+
+
+def test_stats_as_table_json_and_page(
+    capsys: pytest.CaptureFixture[str], recording: str, tmp_path: Path
+) -> None:
+    _, out, _ = run(capsys, "stats", recording)
+    assert "Cost: 0.25 USD" in out
+    assert "Tokens: 10 input, 20 output, 30 total" in out
+    assert "Context: 500 of 1000 tokens (50 %)" in out
+    _, out, _ = run(capsys, "stats", "--json", recording)
+    assert json.loads(out)["turns"][0]["stop_reason"] == "end_turn"
+    page = tmp_path / "stats.html"
+    assert run(capsys, "stats", "--html", str(page), recording) == (0, "", "")
+    assert "<svg" in page.read_text("utf-8")
+    if sys.platform != "win32":
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+
+
+@requirement("R-TRACE-02")
+def test_export_as_jsons_can_be_imported(
+    capsys: pytest.CaptureFixture[str], recording: str, tmp_path: Path
+) -> None:
+    exported = tmp_path / "r.jsons"
+    status, _, _ = run(capsys, "export", "--format", "jsons", "-o", str(exported), recording)
+    assert status == 0
+    messages = [item for item in open_trace(recording) if item.type != "invalid"]
+    again = list(import_records(exported.read_bytes().splitlines()))
+    assert [item.frame for item in again] == [item.frame for item in messages]  # type: ignore[union-attr]  # no header
+
+
+def test_export_as_har_has_an_entry_for_each_request(
+    capsys: pytest.CaptureFixture[str], recording: str, tmp_path: Path
+) -> None:
+    exported = tmp_path / "r.har"
+    run(capsys, "export", "--format", "har", "-o", str(exported), recording)
+    log = json.loads(exported.read_bytes())["log"]
+    assert log["version"] == "1.2"
+    found = [(entry["request"]["url"], entry["response"]["status"]) for entry in log["entries"]]
+    assert found[0] == ("acp://agent/initialize", 200)
+    assert ("acp://agent/session/load", 500) in found
+    assert ("acp://client/fs/read_text_file", 0) in found
+    assert log["entries"][0]["startedDateTime"] == "2026-05-01T10:00:00.000+00:00"
+
+
+def test_export_as_markdown_is_a_transcript(
+    capsys: pytest.CaptureFixture[str], recording: str, tmp_path: Path
+) -> None:
+    exported = tmp_path / "r.md"
+    run(capsys, "export", "--format", "md", "-o", str(exported), recording)
+    text = exported.read_text("utf-8")
+    assert "> Fix it" in text
+    assert "**Agent:** Hello world \\x1b[2J\\u202eevil" in text
+    assert "(completed)" in text
+    assert "session/load: -32002 not found" in text
+
+
+async def record_turns(path: Path) -> None:
+    argv = [sys.executable, "-m", "accord", "agent", "script"]
+    with Recording(path, argv=argv) as recording:
+        observers = [recording.hop().observer("client")]
+        async with accord.connect(argv, observers=observers) as agent:
+            session = await agent.new_session(cwd=path.parent)
+            for prompt in ('echo \'Hello\'\n"""', "refuse"):
+                async with session.prompt(prompt) as turn:
+                    assert [event async for event in turn]
+
+
+def test_export_as_pytest_passes_with_the_same_agent(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    asyncio.run(record_turns(path))
+    command = [sys.executable, "-m", "accord", "trace", "export", "--format", "pytest", str(path)]
+    source = subprocess.run(command, capture_output=True, check=True, timeout=30).stdout
+    test = tmp_path / "test_recorded.py"
+    test.write_bytes(source)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=60,
+    )
+    assert b"1 passed" in done.stdout, done.stdout
+
+
+def test_diff_has_exit_status_1_for_differences(
+    capsys: pytest.CaptureFixture[str], recording: str, tmp_path: Path
+) -> None:
+    assert run(capsys, "diff", recording, recording) == (0, "", "")
+    other = str(one_turn(2).save(tmp_path / "other.acp.jsonl"))
+    status, out, _ = run(capsys, "diff", recording, other)
+    assert status == 1
+    assert "- Agent → Client result of session/prompt" in out or "+ Agent" in out
