@@ -193,7 +193,10 @@ async def test_conductor_chooses_a_version_that_it_supports() -> None:
         client.write(id=1, method="session/new", params={})
         client.write(id=2, method="initialize", params={**PARAMS, "protocolVersion": 0})
         client.write(id=3, method="initialize", params={**PARAMS, "protocolVersion": 7})
-        assert (await agent.next(1))[0]["params"] == {**PARAMS, "protocolVersion": 2}
+        # Version 2 requires `info` (R-INIT-37).
+        info = {"name": "unknown", "version": "unknown"}
+        chosen = {**PARAMS, "protocolVersion": 2, "info": info}
+        assert (await agent.next(1))[0]["params"] == chosen
         agent.write(id=0, error={"code": -32000, "message": "no"})
         answers = await client.next(3)
         assert [answer["error"]["code"] for answer in answers] == [-32600, -32022, -32000]
@@ -209,6 +212,63 @@ async def test_conductor_chooses_a_version_that_it_supports() -> None:
             {"jsonrpc": "2.0", "id": 6, "error": {"code": -32000, "message": "no"}},
         ]
         assert len(agent.received.frames) == 2
+
+
+@requirement("R-GEN-14")
+@pytest.mark.parametrize(("version", "code"), [(1, -32601), (2, -32600)])
+async def test_null_id_is_refused_in_version_2(version: int, code: int) -> None:
+    async with _playing("agent") as (client, agent):
+        client.write(id=1, method="initialize", params={**PARAMS, "protocolVersion": version})
+        await agent.next(1)
+        agent.write(id=0, result={"protocolVersion": version})
+        await client.next(1)
+        client.write(id=None, method="a")
+        client.write(id=2, method="b")
+        for number, message in enumerate((await agent.next(4 - version))[1:], 1):
+            agent.write(id=number, error={"code": -32601, "message": message["method"]})
+        answers = (await client.next(3))[1:]
+        assert [(answer["id"], answer["error"]["code"]) for answer in answers] == [
+            (None, code),
+            (2, -32601),
+        ]
+
+
+async def test_dialect_of_a_proxy_that_passes_on_what_it_does_not_know_is_found() -> None:
+    async with _playing("proxy", "agent") as (client, proxy, agent):
+        client.write(id="i", method="initialize", params=PARAMS)
+        await proxy.next(1)
+        inner: dict[str, Any] = {"method": "proxy/initialize", "params": PARAMS}
+        proxy.write(id="a", method="_proxy/successor", params=inner)
+        error = (await proxy.next(2))[1]["error"]
+        assert error["code"] == -32601
+        proxy.write(id=0, error=error)
+        assert (await proxy.next(3))[2]["method"] == "_proxy/initialize"
+        proxy.write(id="b", method="_proxy/successor", params={**inner, "method": "initialize"})
+        assert await agent.next(1) == [_request("initialize", PARAMS)]
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+async def test_mark_of_thinkwell_is_removed_and_required(accepts: bool) -> None:
+    played, agent, client = _Played("proxy"), _Played("agent"), _Played("client")
+    proxy = component(played.open, name="proxy", dialect="thinkwell")
+    conducting = asyncio.ensure_future(conduct([proxy, agent.component], await client.open()))
+    client.write(id="i", method="initialize", params=PARAMS)
+    marked = {**PARAMS, "_meta": {"proxy": True}}
+    assert await played.next(1) == [_request("initialize", marked)]
+    inner = {"method": "initialize", "params": marked}
+    played.write(id="a", method="_proxy/successor/request", params=inner)
+    assert await agent.next(1) == [_request("initialize", PARAMS)]
+    meta = {"_meta": {"proxy": True, "x": 1}} if accepts else {}
+    played.write(id=0, result={"protocolVersion": 1, **meta})
+    [answer] = await client.next(1)
+    if accepts:
+        assert answer["result"] == {"protocolVersion": 1, "_meta": {"x": 1}}
+    else:
+        assert "_meta.proxy" in answer["error"]["message"]
+    for one in (client, played, agent):
+        await one.here.aclose()
+    async with asyncio.timeout(10):
+        await conducting
 
 
 async def test_components_start_together_at_the_first_initialize() -> None:

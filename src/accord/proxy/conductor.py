@@ -22,7 +22,7 @@ from accord.proxy.life import Life, close_all
 from accord.proxy.multiplexed import ConductorHop, ReceivingSide
 from accord.proxy.parts import Component
 from accord.proxy.stage import Params, Port, RawRequest, RawResponse, Stage, raw_json
-from accord.rules.negotiation import requested_version, select
+from accord.rules.negotiation import requested_version, select, v2_params_of
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt
 from accord.transports.base import Transport, opened
@@ -116,8 +116,9 @@ class _Handshake(Stage):
 
     name = "conductor"
 
-    def __init__(self) -> None:
+    def __init__(self, settled: Callable[[int], None]) -> None:
         self._failures: dict[int, RawResponse] = {}  # by version
+        self._settled = settled  # called with the version of the chain
 
     def request_from_client(self, request: RawRequest) -> None:
         if request.method != "initialize":
@@ -135,6 +136,8 @@ class _Handshake(Stage):
         def answered(response: RawResponse) -> None:
             if response.error is not None:
                 self._failures[version] = response
+            elif (chosen := _version_of(response)) is not None:
+                self._settled(chosen)
             request.answer(response)
 
         self.agent.request(request.derive(answered, params=params))
@@ -150,7 +153,19 @@ def _with_version(params: Params) -> tuple[int, Params]:
     chosen = select(requested, (1, 2))
     if chosen == requested or value is None:
         return chosen, params
+    if requested > chosen == 2:
+        value = v2_params_of(value)
     return chosen, raw_json({**value, "protocolVersion": chosen})
+
+
+def _version_of(response: RawResponse) -> int | None:
+    """Return the version in the result of `initialize`; None if it has none."""
+    try:
+        value = lenient_json.loads(bytes(response.result or b""))
+    except lenient_json.NotJson:
+        return None
+    version = value.get("protocolVersion") if lenient_json.is_object(value) else None
+    return version if type(version) is int else None
 
 
 class _Conductor:
@@ -177,6 +192,11 @@ class _Conductor:
         stages = [stage for stage in self._stages if not isinstance(stage, Hop)]
         return [one.aclose() for one in (*self._hops, *stages)]
 
+    def _settle(self, version: int) -> None:
+        if version == 2:
+            for hop in (self._front, *self._hops):
+                hop.refuse_null_ids()
+
     def _wake(self, is_proxy: bool) -> None:
         self._starting = asyncio.create_task(self._start(is_proxy), name="accord chain start")
 
@@ -185,7 +205,7 @@ class _Conductor:
         hops = self._life.hops
         try:
             agent = await self._open_all(is_proxy)
-            stages = [_Handshake(), *self._stages]
+            stages = [_Handshake(self._settle), *self._stages]
             wire(self._front.client, stages, agent, hops)
             self._front.neighbours = [hop.pauses for hop in self._hops[:1]]
             starts = [(stage.name, stage.start()) for stage in self._stages]

@@ -119,6 +119,10 @@ class Hop:
         """Start reading; raise `TransportError` if the peer cannot be reached."""
         await self.transport.start(self)
 
+    def refuse_null_ids(self) -> None:
+        """Refuse requests whose id is null from now on, as in version 2 (R-GEN-14)."""
+        self._peer.null_ids = False
+
     def fail_calls(self, error: Callable[[], RequestError]) -> None:
         """Fail all requests that this hop has sent, now and in the future."""
         self.has_ended = True

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from accord.errors import DecodeError, InvalidParams
 from accord.roles.spec import ProtocolSpec
-from accord.rules.negotiation import requested_version, select, v1_params_of
+from accord.rules.negotiation import requested_version, select, v1_params_of, v2_params_of
 from accord.text import lenient_json
 from accord.version import ProtocolVersion
 from accord.wire.codec import convert, decoder
@@ -54,7 +54,7 @@ def decode_params(spec: ProtocolSpec, requested: int, text: bytes, raw: dict[str
     if spec.version == 1:
         translated = v1_params_of(raw)
     elif requested > spec.version:
-        translated = _params_of_future_version(raw)
+        translated = v2_params_of(raw)
     try:
         if translated is raw:
             return decoder(spec.initialize_request)(text)
@@ -62,14 +62,3 @@ def decode_params(spec: ProtocolSpec, requested: int, text: bytes, raw: dict[str
     except DecodeError as exc:
         data = {"path": exc.where, "reason": exc.message}
         raise InvalidParams(f"Invalid params: {exc}", data=data) from None
-
-
-def _params_of_future_version(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the params of a future version as those of version 2 (R-INIT-37)."""
-    info = raw.get("info")
-    parts = info if lenient_json.is_object(info) else {}
-    named = {
-        key: parts[key] if isinstance(parts.get(key), str) else "unknown"
-        for key in ("name", "version")
-    }
-    return {**raw, "info": {**parts, **named}}

@@ -16,7 +16,14 @@ from accord.rules.quirks import tolerates
 from accord.text.lenient_json import is_object
 from accord.version import ProtocolVersion
 
-__all__ = ("is_false_v2", "negotiated_version", "requested_version", "select", "v1_params_of")
+__all__ = (
+    "is_false_v2",
+    "negotiated_version",
+    "requested_version",
+    "select",
+    "v1_params_of",
+    "v2_params_of",
+)
 
 _V1_KEYS = ("agentCapabilities", "agentInfo")
 
@@ -110,3 +117,14 @@ def v1_params_of(params: dict[str, Any]) -> dict[str, Any]:
     if "_meta" in params:
         v1["_meta"] = params["_meta"]
     return v1
+
+
+def v2_params_of(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the params of a future version as those of version 2 (R-INIT-37)."""
+    info = raw.get("info")
+    parts = info if is_object(info) else {}
+    named = {
+        key: parts[key] if isinstance(parts.get(key), str) else "unknown"
+        for key in ("name", "version")
+    }
+    return {**raw, "info": {**parts, **named}}
