@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -468,3 +469,20 @@ async def test_session_that_is_loaded_with_other_servers_uses_those(version: int
             await ended(provider, provider.prompt())
             assert await names.get() == [servers[0]["name"]]
             assert len(provider.methods) == expected  # two for each new connection
+
+
+@BOTH
+async def test_missing_library_is_named(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "accord.mcp.consumer_connections", None)
+    raised: list[str] = []
+
+    async def work(turn: Turn) -> None:
+        try:
+            await turn.session.connect_mcp()
+        except ImportError as exc:
+            raised.append(str(exc))
+
+    async with raw_provider(version, work) as provider:
+        await provider.open(SERVER)
+        await ended(provider, provider.prompt())
+    assert raised == ["MCP servers need the extra: pip install 'accord[mcp]'"]

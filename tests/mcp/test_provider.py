@@ -16,13 +16,11 @@ from accord.errors import (
     RequestCancelled,
 )
 from accord.mcp.provider import (
-    CLIENT_CAPABILITIES,
-    MCP_VERSION,
-    PROTOCOL_VERSION,
     McpCall,
     McpProvider,
     Registration,
 )
+from accord.mcp.revision import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
 from accord.wire.shared.mcp_message import (
     McpError,
     MessageMcpError,

@@ -13,7 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.server.mcpserver import Context
 
-from accord.mcp.provider import MCP_VERSION
+from accord.mcp.revision import MCP_VERSION
 from accord.mcp.servers import servers_from
 from accord.mcp.shim import PORT, TOKEN
 from accord.mcp.stdio_bridge import StdioBridge

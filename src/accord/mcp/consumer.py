@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from accord.errors import McpBackendFailed, RemoteProtocolError
+from accord.mcp.revision import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
 from accord.wire.shared.mcp_message import (
     MessageMcpError,
     MessageMcpNotification,
@@ -17,11 +18,7 @@ from accord.wire.shared.mcp_message import (
     MessageMcpResult,
 )
 
-__all__ = ("MCP_VERSION", "McpConsumer", "McpListener", "McpOutcome")
-
-MCP_VERSION = "2026-07-28"
-_VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
-_CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+__all__ = ("McpConsumer", "McpListener", "McpOutcome")
 
 McpOutcome: TypeAlias = MessageMcpResult | MessageMcpError
 # Gets the method and the params of a notification.
@@ -84,6 +81,6 @@ class McpConsumer:
 def _with_meta(params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return params with what each MCP request has to say about its sender (R-MOA-13)."""
     given = dict(params or {})
-    meta: dict[str, Any] = {_VERSION_KEY: MCP_VERSION, _CAPABILITIES_KEY: {}}
+    meta: dict[str, Any] = {PROTOCOL_VERSION: MCP_VERSION, CLIENT_CAPABILITIES: {}}
     given["_meta"] = meta | (given.get("_meta") or {})
     return given

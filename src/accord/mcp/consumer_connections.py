@@ -27,8 +27,9 @@ from mcp.types import (
 from msgspec import Struct
 
 from accord.errors import LocalProtocolError, McpServerError, RequestError
-from accord.mcp.consumer import MCP_VERSION, McpConsumer
+from accord.mcp.consumer import McpConsumer
 from accord.mcp.consumer_transport import acp_transport, binding_error, discover
+from accord.mcp.revision import MCP_VERSION
 from accord.text.excerpt import one_line
 from accord.types.mcp import McpServer, McpServerAcp, McpServerHttp, McpServerSse, McpServerStdio
 

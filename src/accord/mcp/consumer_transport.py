@@ -32,7 +32,8 @@ from mcp.types import (
 from pydantic import ValidationError
 
 from accord.errors import AccordError, McpBackendFailed, RequestError, TransportError
-from accord.mcp.consumer import MCP_VERSION, McpConsumer
+from accord.mcp.consumer import McpConsumer
+from accord.mcp.revision import MCP_VERSION
 from accord.text.lenient_json import is_object
 from accord.wire.base import UNSET
 from accord.wire.shared.mcp_message import MessageMcpResult

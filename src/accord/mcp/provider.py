@@ -21,6 +21,7 @@ from accord.errors import (
     McpServerUnavailable,
     RequestCancelled,
 )
+from accord.mcp.revision import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
 from accord.text.lenient_json import is_object
 from accord.types.mcp import McpServerAcp
 from accord.wire.shared.mcp_message import (
@@ -32,11 +33,7 @@ from accord.wire.shared.mcp_message import (
 )
 
 __all__ = (
-    "CLIENT_CAPABILITIES",
-    "CLIENT_INFO",
     "MAX_ACTIVE_REQUESTS",
-    "MCP_VERSION",
-    "PROTOCOL_VERSION",
     "McpBackend",
     "McpCall",
     "McpProvider",
@@ -46,13 +43,7 @@ __all__ = (
 
 log: logging.Logger = logging.getLogger("accord.mcp")
 
-MCP_VERSION = "2026-07-28"  # of the requests that `mcp/message` carries (R-MOA-13)
 MAX_ACTIVE_REQUESTS = 64  # of one server (R-MOA-14)
-
-# The keys in `_meta` of each request (R-MOA-13).
-PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
-CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
-CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 
 _INVALID_PARAMS = -32602
 _UNSUPPORTED_VERSION = -32022

@@ -17,7 +17,8 @@ from mcp.types import INVALID_PARAMS, ErrorData
 from pydantic import ValidationError
 
 from accord.mcp.lifespan import ServerLifespan
-from accord.mcp.provider import CLIENT_CAPABILITIES, CLIENT_INFO, MCP_VERSION, McpCall
+from accord.mcp.provider import McpCall
+from accord.mcp.revision import CLIENT_CAPABILITIES, CLIENT_INFO, MCP_VERSION
 from accord.wire.base import UNSET
 from accord.wire.shared.mcp_message import (
     McpError,
