@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+
+pytest.importorskip("mcp", reason="the library `mcp` is not installed")
 
 from accord import LocalProtocolError
 from client.test_reconnect import LOAD, connected
@@ -206,3 +209,27 @@ async def test_a_fork_has_tools_of_its_own(version: int) -> None:
         forked = Opened(agent, raw, request["params"]["mcpServers"])
         listed = await forked.answer_to("tools/list")
         assert listed["result"]["result"]["tools"][0]["name"] == "wait"
+
+
+MISSING = """
+import asyncio, sys
+sys.modules["mcp"] = None
+
+from accord.client.tools import ClientTools
+
+async def main():
+    try:
+        await ClientTools()._serve([print], {"acp"}, [])
+    except ModuleNotFoundError as error:
+        print(error)
+
+asyncio.run(main())
+"""
+
+
+async def test_without_the_library_the_error_names_the_extra() -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", MISSING, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    assert b"pip install 'accord[mcp]'" in output

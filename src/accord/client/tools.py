@@ -67,15 +67,10 @@ class ClientTools:
     async def _serve(
         self, tools: Iterable[object], transports: Collection[str], taken: Iterable[str]
     ) -> SessionTools:
-        try:
-            from accord.mcp.provider import McpProvider
-            from accord.mcp.session_tools import SessionTools
-            from accord.transports.remote_address import is_loopback
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] not in ("anyio", "mcp", "pydantic", "uvicorn"):
-                raise
-            hint = "tools=[…] requires more packages: pip install 'accord[mcp]'"
-            raise ModuleNotFoundError(hint, name=error.name) from None
+        from accord.mcp.provide import provide_tools
+        from accord.mcp.provider import McpProvider
+        from accord.transports.remote_address import is_loopback
+
         if self._provider is None:
             self._provider = McpProvider()
         usable = set(transports)
@@ -88,7 +83,7 @@ class ClientTools:
                     f"tools=[…]: the agent on {host} does not support MCP over ACP"
                 )
             usable = {"acp"}
-        return await SessionTools.open(tools, self._provider, usable, taken)
+        return await provide_tools(tools, self._provider, usable, taken)
 
     async def close(self, session_id: str) -> None:
         """Stop the tools of a session."""
