@@ -50,6 +50,7 @@ COMMANDS = (
     ["accord", "check", "init"],
     ["accord", "check", "client"],
     ["accord", "check", "proxy"],
+    ["accord", "check", "conductor"],
     ["accord", "agent"],
     ["accord.schema"],
 )

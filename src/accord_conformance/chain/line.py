@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET
@@ -24,6 +25,7 @@ class Sent:
         self.ident = ident
         self.method = method
         self.response: HopMessage | None = None
+        self.on_response: Callable[[], None] = lambda: None
         self._end = end
 
     @property
@@ -71,6 +73,7 @@ class Arrival:
         self.frame = message.frame
         self.is_answered = False
         self.cancelled: Frame | None = None
+        self.on_cancel: Callable[[], object] = lambda: None
 
     @property
     def is_request(self) -> bool:
@@ -171,6 +174,7 @@ class ChainLine:
         self.wrapped_cancels: list[Frame] = []
         self._open: dict[tuple[type, Any], Arrival] = {}
         self._last_id = 0
+        self.on_arrival: Callable[[Arrival], None] = lambda _: None
         hop.on_message = self._received
 
     def next_id(self) -> int:
@@ -208,6 +212,7 @@ class ChainLine:
                 self.reused_ids.append(message.frame)
             self._open[key] = arrival
         end.arrivals.append(arrival)
+        self.on_arrival(arrival)
 
     def _on_response(self, message: HopMessage) -> None:
         sent = self.sent.get(id_key(decoded(message.id)))
@@ -215,6 +220,7 @@ class ChainLine:
             self.unknown_responses.append(message.frame)
         else:
             sent.response = message
+            sent.on_response()
 
     def _on_cancel(self, message: HopMessage, params: Field) -> None:
         arrival = self._open.get(id_key(cancelled_id(params)))
@@ -222,3 +228,4 @@ class ChainLine:
             self.stray_cancels.append(message.frame)
         else:
             arrival.cancelled = message.frame
+            arrival.on_cancel()

@@ -14,6 +14,7 @@ _COMMANDS = {
     "agent": ("check_agent", "Start an agent and test it."),
     "client": ("check_client", "Run an agent that tests the client connected to it."),
     "proxy": ("check_proxy", "Start a proxy and test it."),
+    "conductor": ("check_conductor", "Start a conductor and test it."),
     "init": ("create_settings", "Create a settings file for `accord check agent`."),
     "rules": ("list_rules", "List the rules."),
     "trace": ("check_trace", "Check a recorded conversation."),

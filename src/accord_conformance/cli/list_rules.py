@@ -8,6 +8,7 @@ import click
 from msgspec import to_builtins
 
 from accord_conformance.agent.scenarios import agent_scenarios
+from accord_conformance.chain.conductor_scenarios import conductor_scenarios
 from accord_conformance.chain.proxy_scenarios import proxy_scenarios
 from accord_conformance.cli.show_report import show_rules
 from accord_conformance.client.scenarios import client_scenarios
@@ -30,7 +31,10 @@ __all__ = ("command",)
 def command(only: tuple[str, ...], version: str | None, as_json: bool) -> int:
     """List the rules, and how each is judged."""
     try:
-        chosen = select_rules(only, [*agent_scenarios(), *client_scenarios(), *proxy_scenarios()])
+        chosen = select_rules(
+            only,
+            [*agent_scenarios(), *client_scenarios(), *proxy_scenarios(), *conductor_scenarios()],
+        )
     except UnknownName as unknown:
         raise click.UsageError(str(unknown)) from None
     found = [rule for rule in chosen if version is None or int(version) in rule.versions]

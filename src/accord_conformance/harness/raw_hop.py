@@ -123,6 +123,23 @@ class RawHop:
         members = b",".join(b'"%s":%s' % (name.encode(), text) for name, text in fields.items())
         return self.send(b'{"jsonrpc":"2.0",%s}' % members)
 
+    def send_unrecorded(self, text: bytes) -> None:
+        """Send a frame that is too large for a report."""
+        self._transport.write([text])
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether the peer reads slower than the kit writes."""
+        return self._transport.congested
+
+    def pause_reading(self) -> None:
+        """Stop reading."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Continue reading."""
+        self._transport.resume_reading()
+
     async def wait_until(self, holds: Callable[[], bool], what: str, within_s: float) -> None:
         """Wait for a condition, which only a message can make true; raise `NoResponse`."""
         await self.tape.wait_until(lambda: holds() or self.is_closed, within_s)
@@ -163,7 +180,7 @@ class RawHop:
         self.tape.notify()
 
     def writable(self) -> None:
-        return
+        self.tape.notify()
 
     def noise_received(self, text: str) -> None:
         """The peer wrote a line that is not JSON."""

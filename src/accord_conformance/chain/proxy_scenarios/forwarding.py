@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from accord_conformance.chain.line import ChainLine, End
+from accord_conformance.chain.odd_messages import (
+    CUSTOM,
+    EXITED,
+    ODD,
+    ODD_ERROR,
+    ODD_RESULT,
+    UNKNOWN,
+)
 from accord_conformance.chain.proxy_context import ProxyContext
 from accord_conformance.harness.scenario import scenario
 
 __all__ = ("SCENARIOS",)
 
-# Numbers, escapes and an order of keys that decoding and encoding would change.
-_ODD = (
-    rb'{"sessionId":"accord-check","zeta":1.0,"alpha":[1e-7,-0.0,9007199254740993,'
-    rb'12345678901234567890,0.1000000000000000055],"\u00e9":"\u00e9\/","nested":{"b":null,"a":{}},'
-    rb'"_meta":{"accord-check/trace":[1.50,null,{"z":1,"a":2}]},"later":true}'
-)
-_ODD_RESULT = (
-    rb'{"zeta":[1.0,{"b":1,"a":null}],"_meta":{"accord-check/z":9007199254740993},"a":"\/"}'
-)
-_ODD_ERROR = rb'{"code":-31999,"message":"No \u00e9","data":{"z":1.0,"a":[null,9007199254740993]}}'
-# As a conductor answers when the successor has exited (R-PROXY-17).
-_EXITED = rb'{"code":-32603,"message":"The component exited","data":{"component":"agent"}}'
-
-_CUSTOM = "_accord-check/probe"
-_UNKNOWN = "accord-check/unknown"
 _PASSING = ("R-PROXY-04", "R-PROXY-05", "R-PROXY-15", "R-PROXY-20")
 
 
@@ -35,12 +28,12 @@ async def _requests(context: ProxyContext) -> None:
     """Requests of unknown methods pass in both directions, and so do their results."""
     line = await context.start()
     for origin in _directions(line):
-        for method in (_CUSTOM, _UNKNOWN):
-            sent, arrival = await context.forwarded(origin, method, _ODD)
+        for method in (CUSTOM, UNKNOWN):
+            sent, arrival = await context.forwarded(origin, method, ODD)
             if sent is not None and arrival is not None and arrival.is_request:
-                answer = arrival.reply(_ODD_RESULT)
+                answer = arrival.reply(ODD_RESULT)
                 if await context.answered("R-PROXY-08", sent, answer):
-                    context.compare_response(sent, _ODD_RESULT, answer)
+                    context.compare_response(sent, ODD_RESULT, answer)
 
 
 @scenario("forward/notifications", *_PASSING)
@@ -48,8 +41,8 @@ async def _notifications(context: ProxyContext) -> None:
     """Notifications of unknown methods pass in both directions."""
     line = await context.start()
     for origin in _directions(line):
-        for method in (_CUSTOM, _UNKNOWN):
-            await context.forwarded(origin, method, _ODD, is_request=False)
+        for method in (CUSTOM, UNKNOWN):
+            await context.forwarded(origin, method, ODD, is_request=False)
 
 
 @scenario("forward/params", "R-PROXY-04", "R-PROXY-05", "R-PROXY-15")
@@ -58,7 +51,7 @@ async def _params(context: ProxyContext) -> None:
     line = await context.start()
     for origin in _directions(line):
         for params in (None, b"null", b"[1,{},null]", b"{}"):
-            await context.forwarded(origin, _CUSTOM, params, is_request=False)
+            await context.forwarded(origin, CUSTOM, params, is_request=False)
 
 
 @scenario("forward/envelope", "R-PROXY-04", "R-PROXY-05", "R-PROXY-15", "R-PROXY-16")
@@ -68,7 +61,7 @@ async def _envelope(context: ProxyContext) -> None:
     for params in (b'{"a":1}', b'{"a":1,"_meta":{"inner":1}}'):
         for is_request in (True, False):
             _, arrival = await context.forwarded(
-                line.wrapped, _CUSTOM, params, meta=b'{"accord-check/hop":1}', is_request=is_request
+                line.wrapped, CUSTOM, params, meta=b'{"accord-check/hop":1}', is_request=is_request
             )
             if arrival is not None:
                 context.add(
@@ -85,8 +78,8 @@ async def _errors(context: ProxyContext) -> None:
     """Errors of both ends pass unchanged, and so does that of a successor that has exited."""
     line = await context.start()
     for origin in _directions(line):
-        for error in (_ODD_ERROR, _EXITED):
-            sent, arrival = await context.forwarded(origin, _CUSTOM, b'{"a":1}')
+        for error in (ODD_ERROR, EXITED):
+            sent, arrival = await context.forwarded(origin, CUSTOM, b'{"a":1}')
             if sent is not None and arrival is not None and arrival.is_request:
                 answer = arrival.fail(error)
                 if await context.answered("R-PROXY-08", sent, answer):

@@ -1,0 +1,359 @@
+"""The context of a scenario for conductors: the kit is the client and every component."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from msgspec import UNSET
+
+from accord.text.lenient_json import is_object
+from accord.transports.base import Transport
+from accord_conformance.chain.dialect import Dialect
+from accord_conformance.chain.launch import Launch
+from accord_conformance.chain.line import Arrival, ChainLine, End, Sent
+from accord_conformance.chain.proxy_context import initialize_params, initialize_result
+from accord_conformance.chain.same_json import same_bytes, same_value, text_of
+from accord_conformance.harness.raw_connection import NoResponse
+from accord_conformance.harness.raw_hop import Field, RawHop, Tape, encoded
+from accord_conformance.harness.scenario import NotExercised, Scenario
+from accord_conformance.judges.base import make_finding
+from accord_conformance.reports.report import Report
+from accord_conformance.rules.manifest import requirements
+from accord_conformance.traffic.frame import Frame
+
+__all__ = ("CONDUCTOR_LINE_RULES", "Component", "ConductorContext", "member")
+
+Json: TypeAlias = dict[str, Any]
+
+# What every conductor is judged by, at the end of each chain.
+CONDUCTOR_LINE_RULES = (
+    "R-PROXY-07",
+    "R-PROXY-21",
+    "R-PROXY-25",
+    "R-GEN-06",
+    "R-STDIO-03",
+)
+_METHOD_NOT_FOUND = b'{"code":-32601,"message":"Method not found"}'
+_SHOWN_BYTES = 300
+_INITIALIZE = ("initialize", "proxy/initialize", "_proxy/initialize")
+
+
+class Component:
+    """A component that the kit plays: its connection to the conductor.
+
+    A proxy forwards everything while `relays`. An agent answers `initialize`.
+    """
+
+    def __init__(self, context: ConductorContext, name: str, hop: RawHop) -> None:
+        self.context = context
+        self.name = name
+        self.is_agent = name == "agent"
+        self.line = ChainLine(hop, context.dialect)
+        self.relays = True
+        self.initialized: Arrival | None = None
+        self.line.on_arrival = self._arrived
+
+    @property
+    def initialize_method(self) -> str:
+        """The method that initializes it."""
+        return "initialize" if self.is_agent else self.context.dialect.initialize
+
+    def _arrived(self, arrival: Arrival) -> None:
+        if arrival.method in _INITIALIZE and self.initialized is None:
+            if arrival.end is self.line.plain:
+                self._initialize(arrival)
+        elif self.relays and not self.is_agent:
+            self._relay(arrival, arrival.method)
+
+    def _initialize(self, arrival: Arrival) -> None:
+        if arrival.method != self.initialize_method and not self.is_agent:
+            # The conductor may try other dialects.
+            arrival.fail(_METHOD_NOT_FOUND)
+            return
+        self.initialized = arrival
+        if self.context.on_initialize(self, arrival):
+            return
+        if self.is_agent:
+            arrival.reply(encoded(initialize_result(self.context.version)))
+        else:
+            self._relay(arrival, "initialize")
+
+    def relay_initialize(self) -> None:
+        """Forward the request that initialized this proxy."""
+        assert self.initialized is not None
+        self._relay(self.initialized, "initialize")
+
+    def _relay(self, arrival: Arrival, method: str) -> None:
+        line = self.line
+        target = line.wrapped if arrival.end is line.plain else line.plain
+        params = None if arrival.params is UNSET else bytes(arrival.params)
+        if not arrival.is_request:
+            target.notify(method, params)
+            return
+        sent = target.request(method, params)
+
+        def answered() -> None:
+            response = sent.response
+            assert response is not None
+            if response.error is UNSET:
+                arrival.reply(text_of(response.result))
+            else:
+                arrival.fail(text_of(response.error))
+
+        sent.on_response = answered
+        arrival.on_cancel = sent.cancel
+
+
+class ConductorContext:
+    """A running scenario; `start` starts a conductor and its components."""
+
+    def __init__(
+        self,
+        scenario: Scenario[ConductorContext],
+        version: int,
+        dialect: Dialect,
+        names: Sequence[str],
+        *,
+        answer_s: float,
+        report: Report,
+        launch: Launch,
+        on_close: Callable[[str, Tape], None],
+    ) -> None:
+        self.scenario = scenario
+        self.version = version
+        self.dialect = dialect
+        self.names = names
+        self.answer_s = answer_s
+        self.tape = Tape()
+        self.components: dict[str, Component] = {}
+        self.may_exit = False  # after what the scenario has done
+        # Handles the first message of a component; returns whether it has.
+        self.on_initialize: Callable[[Component, Arrival], bool] = lambda _, __: False
+        self._report = report
+        self._launch = launch
+        self._on_close = on_close
+        self._client: ChainLine | None = None
+        self._opening: list[asyncio.Task[None]] = []
+
+    @property
+    def client(self) -> ChainLine:
+        """The connection of the client to the conductor."""
+        assert self._client is not None
+        return self._client
+
+    @property
+    def proxy(self) -> Component:
+        """The first proxy."""
+        return self.components["proxy-0"]
+
+    @property
+    def agent(self) -> Component:
+        """The agent."""
+        return self.components["agent"]
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether the conductor has disconnected although the scenario did not end it."""
+        return self._client is not None and self._client.hop.is_closed and not self.may_exit
+
+    # The chain.
+
+    async def connect(self) -> None:
+        """Start the conductor, and send nothing yet; raise `TransportError`."""
+        hops: list[RawHop] = []
+        transport = await self._launch.open(
+            self._on_component, lambda noise: hops[0].noise_received(noise)
+        )
+        hops.append(RawHop(transport, self.tape, "client", "conductor"))
+        self._client = ChainLine(hops[0], self.dialect)
+        await hops[0].open()
+
+    def _on_component(self, name: str, transport: Transport) -> None:
+        side = "agent" if name == "agent" else "proxy"
+        hop = RawHop(transport, self.tape, side, "conductor")
+        self.components[name] = Component(self, name, hop)
+        self._opening.append(asyncio.ensure_future(hop.open()))
+        self.tape.notify()
+
+    def send_initialize(self, **more: Any) -> Sent:
+        """Send `initialize` as the client."""
+        params = {**initialize_params(self.version), **more}
+        return self.client.plain.request("initialize", encoded(params))
+
+    async def start(self) -> Sent:
+        """Start the conductor and initialize the chain; raise `NotExercised` if that fails."""
+        await self.connect()
+        sent = self.send_initialize()
+        await sent.wait(self.answer_s)
+        if not sent.ok:
+            raise NotExercised(f"the conductor answered initialize with {sent.describe()}")
+        missing = [name for name in self.names if name not in self.components]
+        if missing:
+            raise NotExercised(f"the conductor did not start {', '.join(missing)}")
+        return sent
+
+    async def wait_until(self, holds: Callable[[], bool], what: str) -> None:
+        """Wait for a condition, which only a message can make true; raise `NoResponse`."""
+        await self.client.hop.wait_until(holds, what, self.answer_s)
+
+    async def holds(self, condition: Callable[[], bool]) -> bool:
+        """Wait for a condition until the time limit; return whether it is true."""
+        try:
+            await self.wait_until(condition, "")
+        except NoResponse:
+            return False
+        return True
+
+    async def stop(self, component: Component) -> None:
+        """End a component, as if its process had been killed."""
+        await component.line.hop.aclose()
+
+    async def aclose(self) -> None:
+        """Stop the conductor, and judge what concerns whole connections."""
+        if self._client is not None:
+            await self._client.hop.aclose()
+        for component in self.components.values():
+            await component.line.hop.aclose()
+        await asyncio.gather(*self._opening, return_exceptions=True)
+        await self._launch.aclose()
+        if self._client is not None:
+            self._judge_lines()
+        self._report.frames += len(self.tape.frames)
+        self._on_close(self.scenario.name, self.tape)
+
+    def _judge_lines(self) -> None:
+        client = self.client
+        lines = [client, *(one.line for one in self.components.values())]
+        hidden = [one.frame for one in client.wrapped.arrivals]
+        hidden += [one.frame for one in client.plain.arrivals if "proxy/" in one.method]
+        self._judge_frames(
+            "R-PROXY-07", hidden, "only messages of an agent for the client", "one for a proxy"
+        )
+        for line in lines:
+            self._judge_frames(
+                "R-PROXY-21",
+                [*line.reused_ids, *line.stray_cancels],
+                "ids of open requests of this hop, each once",
+                "another id",
+            )
+            self._judge_frames(
+                "R-PROXY-21",
+                line.wrapped_cancels,
+                "`$/cancel_request` without an envelope",
+                "one in an envelope",
+            )
+            self._judge_frames(
+                "R-GEN-06",
+                line.unknown_responses,
+                "the id of an open request in each response",
+                "a response with another id",
+            )
+            self._judge_frames(
+                "R-STDIO-03", line.hop.faults, "only messages of the protocol", "another line"
+            )
+        for one in self.components.values():
+            if one.line.wrapped.arrivals:
+                self._judge_frames(
+                    "R-PROXY-25",
+                    one.line.other_dialect,
+                    f"{self.dialect.request}, as in the handshake",
+                    "another dialect",
+                )
+
+    def _judge_frames(self, rule: str, wrong: Sequence[Frame], expected: str, got: str) -> None:
+        for frame in wrong:
+            self.add(rule, False, frame, expected=expected, got=got)
+        if not wrong:
+            self.add(rule, True)
+
+    # Findings.
+
+    def add(
+        self, rule: str, passed: bool, *seen: Frame | None, expected: str = "", got: str = ""
+    ) -> None:
+        """Add a finding, unless the rule is not of this version."""
+        named = (*self.scenario.rules, *CONDUCTOR_LINE_RULES)
+        assert rule in named, f"{self.scenario.name}: {rule}"
+        if self.version in requirements()[rule].versions:
+            finding = make_finding(
+                rule,
+                passed,
+                "conductor",
+                *seen,
+                expected=expected,
+                got=got,
+                where=self.scenario.name,
+            )
+            self._report.add(finding)
+
+    async def passed_on(
+        self,
+        origin: End,
+        target: End,
+        method: str,
+        params: bytes | None,
+        *,
+        meta: bytes | None = None,
+        is_request: bool = True,
+    ) -> tuple[Sent | None, Arrival]:
+        """Send a message at one end; judge that it arrives at another as it is.
+
+        Raise `NoResponse` after a finding if it does not arrive.
+        """
+        sent: Sent | None = None
+        if is_request:
+            sent = origin.request(method, params, meta=meta)
+            frame = sent.frame
+        else:
+            frame = origin.notify(method, params, meta=meta)
+        found = await self.holds(lambda: bool(target.since(frame, method)))
+        arrived = target.since(frame, method)
+        right = found and arrived[0].is_request == is_request
+        kind = "request" if is_request else "notification"
+        self.add(
+            "R-PROXY-08",
+            right,
+            frame,
+            arrived[0].frame if arrived else None,
+            expected=f"the {kind} {method} at the other end",
+            got=("a message of the other kind" if arrived else "nothing"),
+        )
+        if not right:
+            raise NoResponse(f"{method} did not pass")
+        self.same("R-PROXY-15", params, arrived[0].params, frame, arrived[0].frame)
+        return sent, arrived[0]
+
+    async def answered(self, sent: Sent | None, text: bytes, answer: Frame) -> None:
+        """Judge that a request gets this result, or error, of the other end."""
+        assert sent is not None
+        found = await self.holds(lambda: sent.response is not None)
+        response = sent.response
+        if not found or response is None:
+            seen = (*sent.evidence, answer)
+            self.add("R-PROXY-08", False, *seen, expected="the response", got="no response")
+            raise NoResponse(f"no response to {sent.method}")
+        text_found = response.error if response.result is UNSET else response.result
+        self.same("R-PROXY-08", text, text_found, answer, response.frame)
+
+    def same(
+        self, rule: str, text: bytes | None, found: Field, before: Frame, after: Frame
+    ) -> None:
+        """Judge that the value is the same, and by R-PROXY-20 that the bytes are."""
+        same = same_value(text, found)
+        expected, got = _shown(text_of(text)), _shown(text_of(found))
+        self.add(rule, same, before, after, expected=expected, got=got)
+        if same and "R-PROXY-20" in self.scenario.rules:
+            equal = same_bytes(text, found)
+            self.add("R-PROXY-20", equal, before, after, expected=expected, got=got)
+
+
+def member(params: Any, name: str) -> Any:
+    """Return a member of params; None if there is none."""
+    return params.get(name) if is_object(params) else None
+
+
+def _shown(text: bytes) -> str:
+    shown = text.decode("utf-8", "replace")
+    return shown if len(shown) <= _SHOWN_BYTES else f"{shown[:_SHOWN_BYTES]}…"
