@@ -6,10 +6,9 @@ An event contains the new state of an entity, so a transcript can be built from 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from msgspec import Struct
-
+from accord.client.redaction import Redactable
 from accord.errors import RequestError
 from accord.types.content import Annotations, ContentBlock
 from accord.types.permission import PermissionOption
@@ -57,9 +56,11 @@ Role: TypeAlias = Literal["agent", "thought", "user"]
 Meta: TypeAlias = dict[str, Any]
 
 
-class Text(Struct, frozen=True, gc=False):
+class Text(Redactable, frozen=True, gc=False):
     """Text that the agent appends to a message; a whole message is Markdown."""
 
+    streamed_part: ClassVar[str] = "text"
+
     text: str
     message_id: str | None = None
     annotations: Annotations | None = None  # of the content block, as is `content_meta`
@@ -67,9 +68,11 @@ class Text(Struct, frozen=True, gc=False):
     meta: Meta | None = None
 
 
-class Thought(Struct, frozen=True, gc=False):
+class Thought(Redactable, frozen=True, gc=False):
     """Text that the agent appends to a thought."""
 
+    streamed_part: ClassVar[str] = "text"
+
     text: str
     message_id: str | None = None
     annotations: Annotations | None = None  # of the content block, as is `content_meta`
@@ -77,9 +80,11 @@ class Thought(Struct, frozen=True, gc=False):
     meta: Meta | None = None
 
 
-class UserText(Struct, frozen=True, gc=False):
+class UserText(Redactable, frozen=True, gc=False):
     """Text of the user: of a prompt from this client or another one, or of a replay."""
 
+    streamed_part: ClassVar[str] = "text"
+
     text: str
     message_id: str | None = None
     annotations: Annotations | None = None  # of the content block, as is `content_meta`
@@ -87,7 +92,7 @@ class UserText(Struct, frozen=True, gc=False):
     meta: Meta | None = None
 
 
-class ContentChunk(Struct, frozen=True):
+class ContentChunk(Redactable, frozen=True, gc=True):
     """Content other than text, appended to a message (`v1.ContentChunk`, `v2.ContentChunk`)."""
 
     content: ContentBlock
@@ -96,7 +101,7 @@ class ContentChunk(Struct, frozen=True):
     meta: Meta | None = None
 
 
-class MessageReplaced(Struct, frozen=True):
+class MessageReplaced(Redactable, frozen=True, gc=True):
     """The agent has replaced the content of a message."""
 
     role: Role
@@ -105,7 +110,7 @@ class MessageReplaced(Struct, frozen=True):
     meta: Meta | None = None
 
 
-class ToolCall(Struct, frozen=True, kw_only=True, gc=False):
+class ToolCall(Redactable, frozen=True, kw_only=True, gc=False):
     """A tool call in its current state; `changed` names the changed fields.
 
     The wire types are `v1.ToolCall` and `v2.ToolCallUpdate`.
@@ -130,7 +135,7 @@ class ToolCall(Struct, frozen=True, kw_only=True, gc=False):
         return self.status in {"completed", "failed", "cancelled"}
 
 
-class Plan(Struct, frozen=True):
+class Plan(Redactable, frozen=True, gc=True):
     """A whole plan (`v1.Plan`, `v2.PlanUpdate`); if there are several, each has an id.
 
     If `removed` is true, the plan no longer exists.
@@ -144,49 +149,49 @@ class Plan(Struct, frozen=True):
     meta: Meta | None = None
 
 
-class CommandsChanged(Struct, frozen=True):
+class CommandsChanged(Redactable, frozen=True, gc=True):
     """The available slash commands have changed."""
 
     commands: tuple[AvailableCommand, ...]
     meta: Meta | None = None
 
 
-class ModeChanged(Struct, frozen=True):
+class ModeChanged(Redactable, frozen=True, gc=True):
     """The mode of the session has changed."""
 
     mode: str
     meta: Meta | None = None
 
 
-class OptionsChanged(Struct, frozen=True):
+class OptionsChanged(Redactable, frozen=True, gc=True):
     """The config options have changed: all of them, with their current values."""
 
     options: tuple[SessionOption, ...]
     meta: Meta | None = None
 
 
-class UsageChanged(Struct, frozen=True):
+class UsageChanged(Redactable, frozen=True, gc=True):
     """The context usage or the cost of the session has changed."""
 
     usage: ContextUsage
     meta: Meta | None = None
 
 
-class TitleChanged(Struct, frozen=True):
+class TitleChanged(Redactable, frozen=True, gc=True):
     """The title of the session has changed; None if it was removed."""
 
     title: str | None
     meta: Meta | None = None
 
 
-class UpdatedAtChanged(Struct, frozen=True):
+class UpdatedAtChanged(Redactable, frozen=True, gc=True):
     """The time of the last change of the session, as RFC 3339; None if the agent removed it."""
 
     updated_at: str | None
     meta: Meta | None = None
 
 
-class Notice(Struct, frozen=True):
+class Notice(Redactable, frozen=True, gc=True):
     """A notice to the user, outside the conversation (`v1.Notice`, `v2.Notice`)."""
 
     severity: Literal["info", "warning", "error"] | str
@@ -195,7 +200,7 @@ class Notice(Struct, frozen=True):
     meta: Meta | None = None
 
 
-class Compaction(Struct, frozen=True, kw_only=True):
+class Compaction(Redactable, frozen=True, kw_only=True, gc=True):
     """A compaction of the conversation history by the agent."""
 
     id: str
@@ -205,7 +210,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
     meta: Meta | None = None
 
 
-class AgentTerminal(Struct, frozen=True, kw_only=True):
+class AgentTerminal(Redactable, frozen=True, kw_only=True, gc=True):
     """A terminal in its current state; its output arrives as `TerminalOutputChunk`."""
 
     id: str
@@ -219,11 +224,13 @@ class AgentTerminal(Struct, frozen=True, kw_only=True):
     meta: Meta | None = None
 
 
-class TerminalOutputChunk(Struct, frozen=True):
+class TerminalOutputChunk(Redactable, frozen=True, gc=True):
     """Output of a terminal (`v2.TerminalOutputChunk`).
 
     If `replaces` is true, it replaces all earlier output.
     """
+
+    streamed_part: ClassVar[str] = "data"
 
     id: str
     data: bytes
@@ -231,7 +238,7 @@ class TerminalOutputChunk(Struct, frozen=True):
     meta: Meta | None = None
 
 
-class StateChanged(Struct, frozen=True, kw_only=True):
+class StateChanged(Redactable, frozen=True, kw_only=True, gc=True):
     """The state of the session has changed. An unknown state is not idle.
 
     An idle state can contain the stop reason. `background` has the ids of background work, None
@@ -246,7 +253,7 @@ class StateChanged(Struct, frozen=True, kw_only=True):
     meta: Meta | None = None
 
 
-class Subagent(Struct, frozen=True, kw_only=True):
+class Subagent(Redactable, frozen=True, kw_only=True, gc=True):
     """A session that the agent has started for a part of its work, in its current state.
 
     `state` is None if it is unknown. If `cwd` or `additional_directories` is None, the value of
@@ -263,7 +270,7 @@ class Subagent(Struct, frozen=True, kw_only=True):
     meta: Meta | None = None
 
 
-class SessionMessage(Struct, frozen=True, kw_only=True):
+class SessionMessage(Redactable, frozen=True, kw_only=True, gc=True):
     """A message between two sessions, complete so far, as one of them sees it.
 
     The wire types are `v1.SessionMessage` and `v2.SessionMessage`.
@@ -278,7 +285,7 @@ class SessionMessage(Struct, frozen=True, kw_only=True):
     meta: Meta | None = None
 
 
-class PermissionRequest(Struct, frozen=True, kw_only=True):
+class PermissionRequest(Redactable, frozen=True, kw_only=True, gc=True):
     """A permission request; `tool_call` or `command` describe the action."""
 
     session_id: str
@@ -296,7 +303,7 @@ Decision: TypeAlias = (
 )
 
 
-class PermissionDecided(Struct, frozen=True):
+class PermissionDecided(Redactable, frozen=True, gc=True):
     """A permission request was decided; `option` is None if it was cancelled."""
 
     request: PermissionRequest
@@ -308,7 +315,7 @@ class PermissionDecided(Struct, frozen=True):
         return self.option is not None and self.option.allows
 
 
-class UnknownUpdate(Struct, frozen=True):
+class UnknownUpdate(Redactable, frozen=True, gc=True):
     """An update of an unknown type, as received."""
 
     raw: Any

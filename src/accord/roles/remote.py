@@ -17,12 +17,12 @@ from accord.rules.quirks import tolerates
 from accord.wire.codec import decoder
 from accord.wire.method import Method
 
-__all__ = ("Remote",)
+__all__ = ("Remote", "result_decoder")
 
 
 @tolerates("null-result")
 @cache
-def _result_decoder(tp: Any) -> Callable[[bytes | Raw], Any]:
+def result_decoder(tp: Any) -> Callable[[bytes | Raw], Any]:
     """Return the decoder of a result; it accepts null if no field is required (R-GEN-10)."""
     decode = decoder(tp)
     if not hasattr(tp, "__struct_fields__") or any(field.required for field in fields(tp)):
@@ -94,7 +94,7 @@ class Remote:
         )
 
     def _decoder_for(self, method: Method) -> Callable[[bytes | Raw], Any]:
-        return _result_decoder(method.result)
+        return result_decoder(method.result)
 
     def _notify(self, name: str, params: Any) -> Coroutine[Any, Any, None]:
         self._check(name, params)

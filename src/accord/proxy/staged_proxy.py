@@ -1,0 +1,94 @@
+"""A proxy in one chain: what it overrides becomes handlers of the chain's version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw
+
+from accord.errors import InvalidRequest
+from accord.proxy.client_requests import ClientRequests
+from accord.proxy.ordered import RequestHandler
+from accord.proxy.overrides import Overrides, edited_json
+from accord.proxy.proxied_sessions import ProxiedSessions
+from accord.proxy.proxy import Proxy
+from accord.proxy.proxy_stage import ProxyStage
+from accord.proxy.session_requests import SessionRequests
+from accord.proxy.stage import Direction
+from accord.proxy.turns import Turns
+from accord.proxy.typed_proxy import add_extensions
+from accord.proxy.update_hook import UpdateHook
+from accord.proxy.versions import proxied_version
+from accord.wire.base import replace
+from accord.wire.codec import decoder
+
+__all__ = ("StagedProxyObject",)
+
+
+class StagedProxyObject:
+    """Calls the methods that a `Proxy` overrides."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self.name: str = type(proxy).__name__
+
+    def initialize_handler(self) -> RequestHandler | None:
+        """Return None: `initialize` is edited, not handled."""
+        return None
+
+    def edit_initialize(self, params: Raw, version: int) -> Raw:
+        """Return the params with the changes of the client's capabilities."""
+        number = min(version, 2)
+        call = f"client_capabilities_v{number}"
+        if number < 1 or not _overrides(self._proxy, call):
+            return params
+        before = decoder(proxied_version(number).types.InitializeRequest)(params)
+        return self._with_capabilities(
+            params, before, "client_capabilities" if number == 1 else "capabilities", call
+        )
+
+    def edit_initialized(self, result: Raw, version: int) -> Raw:
+        """Return the result with the changes of the agent's capabilities."""
+        if version not in (1, 2):
+            raise InvalidRequest(
+                f"The proxy {self.name} supports the versions 1 and 2 of the protocol, and the"
+                f" chain has version {version}",
+                data={"supported": [1, 2], "requested": version},
+            )
+        call = f"agent_capabilities_v{version}"
+        if not _overrides(self._proxy, call):
+            return result
+        before = decoder(proxied_version(version).types.InitializeResponse)(result)
+        return self._with_capabilities(
+            result, before, "agent_capabilities" if version == 1 else "capabilities", call
+        )
+
+    def _with_capabilities(self, text: Raw, before: Any, name: str, call: str) -> Raw:
+        offered = getattr(before, name)
+        changed = getattr(self._proxy, call)(offered)
+        if changed is offered:
+            return text
+        return edited_json(text, before, replace(before, **{name: changed}))
+
+    def overrides(self, version: int, stage: ProxyStage) -> tuple[Overrides, ...]:
+        """Return the handlers of both directions."""
+        proxy = self._proxy
+        to_agent, to_client = Overrides(Direction.TO_AGENT), Overrides(Direction.TO_CLIENT)
+        has = {name: _overrides(proxy, name) for name in vars(Proxy) if not name.startswith("_")}
+        has["update"] = has["update"] or has["session_update"]
+        known = proxied_version(version)
+        sessions = ProxiedSessions()
+        turns = Turns(proxy, known, sessions, stage)
+        updates = UpdateHook(proxy, known, sessions, stage, turns)
+        if has["prompt"] or has["update"]:
+            turns.add_to(to_agent)
+        if has["update"] or has["decide_permission"] or proxy.commands or has["prompt"]:
+            updates.add_to(to_client, has)
+        SessionRequests(proxy, known, sessions, stage, turns).add_to(to_agent, has)
+        ClientRequests(proxy, known, sessions).add_to(to_client, has)
+        add_extensions(proxy, Proxy, to_agent, to_client)
+        return to_agent, to_client
+
+
+def _overrides(proxy: Proxy, name: str) -> bool:
+    return getattr(type(proxy), name, None) is not getattr(Proxy, name)

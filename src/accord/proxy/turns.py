@@ -1,0 +1,332 @@
+"""Calls `Proxy.prompt`: one turn from the prompt to its end, in both versions.
+
+In version 1 the response to the prompt is the end of the turn. In version 2 it comes when the
+prompt is inserted, and an idle state ends the turn: that state waits until `Proxy.prompt` returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from typing import Any
+
+from msgspec import UNSET
+
+from accord.client.events import StateChanged
+from accord.client.turn import PromptCompletion
+from accord.errors import InternalError, RequestCancelled, RequestError
+from accord.proxy.ordered import session_id_of
+from accord.proxy.overrides import Overrides, edited_json, raw_of
+from accord.proxy.proxied_sessions import ProxiedSession, ProxiedSessions
+from accord.proxy.proxy import Proxy
+from accord.proxy.proxy_stage import ProxyStage
+from accord.proxy.stage import Direction, Params
+from accord.proxy.turn import ProxyTurn
+from accord.proxy.versions import ProxiedVersion
+from accord.types.content import ContentBlock
+from accord.wire.base import replace
+
+__all__ = ("RunningTurn", "Turns")
+
+log: logging.Logger = logging.getLogger("accord.proxy")
+
+
+class RunningTurn:
+    """A prompt that `Proxy.prompt` handles."""
+
+    def __init__(self, session: ProxiedSession, params: Any) -> None:
+        loop = asyncio.get_running_loop()
+        self.session = session
+        self.params = params
+        self.hook: asyncio.Task[None] | None = None
+        self.forwards: int = 0  # calls of `forward` that have not returned
+        self.is_cancelled: bool = False
+        self.failure: RequestError | None = None  # of `Proxy.update`
+        self.result: Any = None  # of the last `forward` in version 1
+        # In version 2:
+        self.answered: asyncio.Future[Any] = loop.create_future()  # the response
+        self.is_own: bool = False  # the proxy shows the prompt and its states
+        self.message_id: str = ""  # of what the proxy says
+        self.completion: PromptCompletion | None = None
+        self.ended: asyncio.Future[Any] | None = None  # the end of the agent's turn
+        self.settled: asyncio.Future[None] | None = None  # set when the last state may pass
+        self.is_over: bool = False  # `Proxy.prompt` has returned or raised
+        self.stop_reason: str | None = None  # that it returned
+        self.error: RequestError | None = None  # that it raised
+
+    def settle(self) -> None:
+        """Let the last state pass."""
+        if self.settled is not None and not self.settled.done():
+            self.settled.set_result(None)
+
+
+class Turns:
+    """The turns of one chain."""
+
+    def __init__(
+        self, proxy: Proxy, version: ProxiedVersion, sessions: ProxiedSessions, stage: ProxyStage
+    ) -> None:
+        self._proxy = proxy
+        self._version = version
+        self._sessions = sessions
+        self._stage = stage
+        self._label = f"{stage.name}.prompt"
+
+    def add_to(self, to_agent: Overrides) -> None:
+        """Handle prompts, and cancel those that the proxy answers itself."""
+        handler = self._prompt_v1 if self._version.number == 1 else self._prompt_v2
+        to_agent.add(self._version.methods["prompt"], handler, self._label)
+        self._stage.on_session_cancel = self._cancel
+
+    def _cancel(self, params: Params) -> None:
+        session_id = session_id_of(params)
+        turn: RunningTurn | None = None if session_id is None else self._sessions[session_id].turn
+        if turn is not None and not turn.forwards and turn.hook is not None:
+            turn.is_cancelled = True
+            turn.hook.cancel()
+
+    def fail(self, session: ProxiedSession, label: str) -> None:
+        """Fail the running turn of a session, because its updates cannot be checked."""
+        turn: RunningTurn | None = session.turn
+        if turn is None or turn.failure is not None:
+            return
+        turn.failure = InternalError(f"The proxy failed: {label} raised an exception")
+        self._stage.agent.notify("session/cancel", raw_of({"sessionId": session.id}))
+
+    # Both versions.
+
+    def _start(self, params: Any) -> tuple[RunningTurn, ProxyTurn]:
+        version = self._version
+        session = self._sessions[params.session_id]
+        session.turn = running = RunningTurn(session, params)
+        content = version.editor.content_blocks(params.prompt)
+
+        async def say(block: ContentBlock) -> None:
+            await self._say(running, block)
+
+        return running, ProxyTurn(session.id, session.cwd, content, params.meta, say)
+
+    def _params(self, running: RunningTurn, turn: ProxyTurn) -> Any:
+        """Return the prompt with the changes of the proxy."""
+        params, editor = running.params, self._version.editor
+        before = editor.content_blocks(params.prompt)
+        if turn.content != before:
+            prompt = editor.contents(params.prompt, before, turn.content)
+            params = replace(params, prompt=prompt)
+        if turn.meta != params.meta:
+            params = replace(params, meta=turn.meta)
+        return params
+
+    async def _say(self, running: RunningTurn, content: ContentBlock) -> None:
+        version = self._version
+        if version.number == 2 and not running.answered.done() and not running.forwards:
+            self._answer_itself(running)
+        fields: dict[str, Any] = {}
+        if version.number == 2:
+            running.message_id = running.message_id or uuid.uuid4().hex
+            fields["message_id"] = running.message_id
+        block = version.adapter.content_to_wire(content)
+        self.send(running.session, version.types.AgentMessageChunk(content=block, **fields))
+        await self._stage.client.wait_for_room()
+
+    def send(self, session: ProxiedSession, update: Any) -> None:
+        """Send an update of this proxy to the client."""
+        method = self._version.methods["session_update"]
+        note = method.params(session_id=session.id, update=update)
+        self._stage.client.notify(method.name, raw_of(note))
+
+    def flush(self, session: ProxiedSession) -> None:
+        """Send what was held back, at the end of a turn or a replay."""
+        for event in session.redaction.end_turn():
+            self.send(session, self._version.editor.chunk(event))
+
+    # Version 1.
+
+    async def _prompt_v1(self, params: Any, forward: Any) -> Any:
+        running, turn = self._start(params)
+        session = running.session
+        outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        async def forward_turn() -> Any:
+            running.forwards += 1
+            try:
+                running.result = result = await forward(self._params(running, turn))
+            finally:
+                running.forwards -= 1
+                self.flush(session)
+            if running.failure is not None:
+                raise running.failure
+            return result.stop_reason
+
+        async def call() -> None:
+            try:
+                reason = await self._proxy.prompt(turn, forward_turn)
+            except asyncio.CancelledError:
+                outcome.cancel()
+                raise
+            except Exception as exc:  # noqa: BLE001  # raised below
+                outcome.set_exception(exc)
+            else:
+                outcome.set_result(reason)
+
+        running.hook = self._stage.spawn(call(), f"accord {self._label}")
+        try:
+            reason = await outcome
+        except asyncio.CancelledError:
+            if not running.is_cancelled:
+                raise
+            reason = "cancelled"
+        finally:
+            running.hook.cancel()
+            if session.turn is running:
+                session.turn = None
+            session.end_turn()
+        if running.failure is not None:
+            raise running.failure
+        result = running.result
+        if result is None:
+            return self._version.types.PromptResponse(stop_reason=reason or "end_turn")
+        if reason is None or reason == result.stop_reason:
+            return result
+        return replace(result, stop_reason=reason)
+
+    # Version 2.
+
+    async def _prompt_v2(self, params: Any, forward: Any) -> Any:
+        running, turn = self._start(params)
+
+        async def forward_turn() -> Any:
+            running.forwards += 1
+            try:
+                return await self._forward_v2(running, self._params(running, turn), forward)
+            finally:
+                running.forwards -= 1
+
+        running.hook = self._stage.spawn(
+            self._call_v2(running, turn, forward_turn), f"accord {self._label}"
+        )
+        try:
+            return await running.answered
+        except asyncio.CancelledError:
+            running.hook.cancel()
+            raise
+
+    async def _forward_v2(self, running: RunningTurn, params: Any, forward: Any) -> Any:
+        running.completion = completion = PromptCompletion(running.session.state)
+        running.ended = ended = asyncio.get_running_loop().create_future()
+        running.settle()
+        running.settled = asyncio.get_running_loop().create_future()
+        running.message_id = ""
+        if running.answered.done():
+            response = await self._repeat(params)
+        else:
+            response = await forward(params)
+            if not running.answered.done():
+                running.answered.set_result(response)
+        if (result := completion.on_message_id(response.message_id)) is None:
+            result = await ended
+        if running.failure is not None:
+            raise running.failure
+        if result.error is not None:
+            raise result.error
+        return result.stop_reason
+
+    async def _repeat(self, params: Any) -> Any:
+        """Send a prompt when the client already has the response to its own."""
+        method = self._version.methods["prompt"]
+        response = await self._stage.call(Direction.TO_AGENT, method.name, raw_of(params))
+        if (error := response.request_error()) is not None:
+            raise error
+        assert response.result is not None, "neither a result nor an error"
+        return self._version.decode(method.result, response.result)
+
+    async def _call_v2(self, running: RunningTurn, turn: ProxyTurn, forward: Any) -> None:
+        try:
+            running.stop_reason = await self._proxy.prompt(turn, forward)
+            running.error = running.failure
+        except asyncio.CancelledError:
+            running.stop_reason = "cancelled"
+            if not running.answered.done():
+                running.error = RequestCancelled()
+            if not running.is_cancelled:
+                raise
+        except RequestError as exc:
+            running.error = exc
+        except Exception as exc:
+            log.error("! %s failed", self._label, exc_info=exc)
+            running.error = InternalError(f"The proxy failed: {self._label} raised an exception")
+        finally:
+            self._end_v2(running)
+
+    def _end_v2(self, running: RunningTurn) -> None:
+        running.is_over = True
+        session = running.session
+        if not running.answered.done():
+            if running.error is not None:
+                running.answered.set_exception(running.error)
+                if session.turn is running:
+                    session.turn = None
+                return
+            self._answer_itself(running)
+        if running.completion is None:  # not forwarded
+            idle = self._version.types.IdleStateUpdate(stop_reason="end_turn")
+            self.send(session, self.last_state(running, idle))
+            if session.turn is running:
+                session.turn = None
+        running.settle()
+
+    def _answer_itself(self, running: RunningTurn) -> None:
+        """Take over the prompt: respond, show it, and report that work is running."""
+        types = self._version.types
+        running.is_own = True
+        message_id = uuid.uuid4().hex
+        running.answered.set_result(types.PromptResponse(message_id=message_id))
+        prompt = list(running.params.prompt)
+        self.send(running.session, types.UserMessage(message_id=message_id, content=prompt))
+        self.send(running.session, types.RunningStateUpdate())
+
+    def last_state(self, running: RunningTurn, idle: Any) -> Any:
+        """Return the last state of a turn with what `Proxy.prompt` returned or raised."""
+        error = running.error or running.failure
+        if error is not None:
+            if idle.error is not None and running.failure is None:
+                return idle  # the error of the agent
+            wire = self._version.types.Error(
+                code=error.code, message=error.message, data=error.data
+            )
+            return replace(idle, stop_reason="error", error=wire)
+        reason = running.stop_reason
+        if reason is None or reason == (idle.stop_reason or "end_turn"):
+            return idle
+        return replace(idle, stop_reason=reason)
+
+    def observe(self, session: ProxiedSession, event: Any) -> RunningTurn | None:
+        """Note an event of version 2; return the turn that it ends."""
+        running: RunningTurn | None = session.turn
+        if isinstance(event, StateChanged):
+            session.state = event
+        if running is None or running.completion is None or running.ended is None:
+            return None
+        if running.ended.done():
+            return None
+        ended = running.completion.on_event(event)
+        if ended is None:
+            return None
+        running.ended.set_result(ended)
+        return running
+
+    async def hold(self, running: RunningTurn, params: Params, note: Any) -> Params:
+        """Return the last state of a turn, when `Proxy.prompt` has returned."""
+        if not running.is_over and running.settled is not None:
+            await running.settled
+        session = running.session
+        if not running.is_over:
+            return params  # the prompt is repeated
+        if session.turn is running:
+            session.turn = None
+        session.end_turn()
+        state = self.last_state(running, note.update)
+        if state is note.update or params is UNSET:
+            return params
+        return edited_json(params, note, replace(note, update=state))

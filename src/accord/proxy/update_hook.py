@@ -1,0 +1,236 @@
+"""Calls `Proxy.update` for each event, and applies what it changes to the update."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+from inspect import isawaitable
+from typing import Any
+
+from msgspec import UNSET, Raw
+
+from accord.client.events import Event, ToolCall, UnknownUpdate
+from accord.client.redaction import redacted_streams
+from accord.errors import DecodeError
+from accord.proxy.ordered import session_id_of
+from accord.proxy.overrides import Overrides, edited_json, raw_of
+from accord.proxy.proxied_sessions import ProxiedSession, ProxiedSessions
+from accord.proxy.proxy import Proxy
+from accord.proxy.proxy_stage import ProxyStage
+from accord.proxy.redacted_updates import KEPT_KEYS
+from accord.proxy.stage import Params
+from accord.proxy.turns import Turns
+from accord.proxy.versions import ProxiedVersion
+from accord.text import lenient_json
+from accord.wire.base import replace
+from accord.wire.codec import decoder
+
+__all__ = ("UpdateHook",)
+
+log: logging.Logger = logging.getLogger("accord.proxy")
+
+_TOOL_CALLS = (b'"tool_call',)
+_COMMANDS = (b'"available_commands_update"',)
+_STATES = (b'"state_update"', b'"user_message')
+
+
+class UpdateHook:
+    """Edits the updates of one chain."""
+
+    def __init__(
+        self,
+        proxy: Proxy,
+        version: ProxiedVersion,
+        sessions: ProxiedSessions,
+        stage: ProxyStage,
+        turns: Turns,
+    ) -> None:
+        self._proxy = proxy
+        self._version = version
+        self._sessions = sessions
+        self._turns = turns
+        self._label = f"{stage.name}.update"
+        self._decode = decoder(version.methods["session_update"].params)
+        self._commands = version.editor.commands_to_wire(tuple(proxy.commands))
+        self._calls_hook = False
+        self._keeps_tool_calls = False
+        self._follows_turns = version.number == 2
+        self._needed: tuple[bytes, ...] = ()  # only updates with one of these are decoded
+
+    def add_to(self, to_client: Overrides, has: dict[str, bool]) -> None:
+        """Edit the updates as far as this is needed."""
+        self._calls_hook = has["update"]
+        self._keeps_tool_calls = has["decide_permission"]
+        self._follows_turns = self._follows_turns and (has["prompt"] or has["update"])
+        needed = (
+            *(_TOOL_CALLS if self._keeps_tool_calls else ()),
+            *(_COMMANDS if self._commands else ()),
+            *(_STATES if self._follows_turns else ()),
+        )
+        if not self._calls_hook and not needed:
+            return
+        self._needed = needed
+        to_client.notifications["session/update"] = self.edit
+
+    def edit(self, method: str, params: Params) -> Params | None | Awaitable[Params | None]:
+        """Return an update as the proxy changes it."""
+        if params is UNSET:
+            return params
+        if not self._calls_hook:
+            text = bytes(params)
+            if not any(part in text for part in self._needed):
+                return params
+        try:
+            note = self._decode(params)
+        except DecodeError:
+            return self._unknown(params)
+        session = self._sessions[note.session_id]
+        update = note.update
+        if isinstance(update, self._version.types.AvailableCommandsUpdate):
+            session.has_commands = True
+        if self._keeps_tool_calls and isinstance(update, self._version.tool_updates):
+            call = self._version.read(update, session.calls)
+            if isinstance(call, ToolCall):
+                session.keep(call)
+        events = self._version.editor.events(update)
+        edited: Any = params
+        if self._calls_hook and events:
+            edited = self._call(session, params, note, events)
+        elif self._commands:
+            edited = self._changed(params, note, update)
+        if not self._follows_turns:
+            return edited
+        running = None
+        for event in events:
+            running = self._turns.observe(session, event) or running
+        turn = session.turn
+        if turn is not None and turn.is_own and _is_prompt(self._version, update):
+            return None  # the proxy has shown it
+        if running is None:
+            return edited
+        return self._end_turn(running, params, edited, note)
+
+    async def _end_turn(self, running: Any, params: Params, edited: Any, note: Any) -> Any:
+        if isawaitable(edited):
+            edited = await edited
+        if running.failure is not None:
+            edited = params if edited is None else edited  # the state is not lost
+            idle = self._version.types.IdleStateUpdate()
+            bare = replace(note, update=idle, meta=None)
+            return await self._turns.hold(running, raw_of(bare), bare)
+        held = await self._turns.hold(running, edited if edited is not None else params, note)
+        return None if edited is None else held
+
+    # The hook.
+
+    def _call(
+        self, session: ProxiedSession, params: Raw, note: Any, events: tuple[Event, ...]
+    ) -> Any:
+        redaction = session.redaction
+        redaction.used = None
+        token = redacted_streams.set(redaction)
+        results: list[Any] = []
+        try:
+            for event in events:
+                result = self._proxy.session_update(session.id, event)
+                if isawaitable(result):
+                    return self._call_later(session, params, note, events, results, result)
+                results.append(result)
+        except Exception as exc:  # noqa: BLE001  # logged
+            return self._failed(session, exc)
+        finally:
+            redacted_streams.reset(token)
+        return self._apply(session, params, note, events, results)
+
+    async def _call_later(
+        self,
+        session: ProxiedSession,
+        params: Raw,
+        note: Any,
+        events: tuple[Event, ...],
+        results: list[Any],
+        pending: Awaitable[Any],
+    ) -> Params | None:
+        redacted_streams.set(session.redaction)
+        try:
+            results.append(await pending)
+            for event in events[len(results) :]:
+                result = self._proxy.session_update(session.id, event)
+                results.append(await result if isawaitable(result) else result)
+        except Exception as exc:  # noqa: BLE001  # logged
+            return self._failed(session, exc)
+        return self._apply(session, params, note, events, results)
+
+    def _failed(self, session: ProxiedSession, error: Exception) -> None:
+        log.error("! %s failed; the update is dropped", self._label, exc_info=error)
+        self._turns.fail(session, self._label)
+
+    def _apply(
+        self,
+        session: ProxiedSession,
+        params: Raw,
+        note: Any,
+        events: tuple[Event, ...],
+        results: list[Any],
+    ) -> Params | None:
+        editor, redaction = self._version.editor, session.redaction
+        for event in redaction.flush(events[0]):
+            self._turns.send(session, editor.chunk(event))
+        try:
+            used = redaction.used
+            if type(events[0]) is UnknownUpdate:
+                return self._with_raw(params, results[0], events[0], used)
+            if used is not None and used.may_occur_in(bytes(params)):
+                params, note = self._redacted(params, note, used)
+                events = editor.events(note.update)
+            return self._changed(params, note, editor.changed(note.update, events, results))
+        except Exception as exc:  # noqa: BLE001  # logged
+            return self._failed(session, exc)
+
+    def _redacted(self, params: Raw, note: Any, used: Any) -> tuple[Raw, Any]:
+        """Return an update without secrets in any of its strings, of unknown fields too."""
+        value = lenient_json.loads(bytes(params))
+        clean = used.value(value, KEPT_KEYS)
+        if clean is value:
+            return params, note
+        params = raw_of(clean)
+        return params, self._decode(params)
+
+    def _changed(self, params: Raw, note: Any, update: Any) -> Params | None:
+        if update is None:
+            return None
+        if self._commands and type(update) is self._version.types.AvailableCommandsUpdate:
+            names = {command.name for command in self._commands}
+            kept = [c for c in update.available_commands if getattr(c, "name", "") not in names]
+            update = replace(update, available_commands=[*kept, *self._commands])
+        if update is note.update:
+            return params
+        return edited_json(params, note, replace(note, update=update))
+
+    # Updates that the types of the version cannot read.
+
+    def _unknown(self, params: Raw) -> Any:
+        session_id = session_id_of(params)
+        try:
+            value = lenient_json.loads(bytes(params))
+        except lenient_json.NotJson:
+            value = None
+        if session_id is None or not lenient_json.is_object(value) or not self._calls_hook:
+            return params
+        session = self._sessions[session_id]
+        event = UnknownUpdate(value.get("update"))
+        return self._call(session, params, None, (event,))
+
+    def _with_raw(self, params: Raw, result: Any, event: Any, used: Any) -> Params | None:
+        if result is None:
+            return None
+        if result is event and used is None:
+            return params
+        value = lenient_json.loads(bytes(params))
+        value["update"] = result.raw
+        return raw_of(value if used is None else used.value(value, KEPT_KEYS))
+
+
+def _is_prompt(version: ProxiedVersion, update: Any) -> bool:
+    types = version.types
+    return isinstance(update, types.UserMessage | types.UserMessageChunk)
