@@ -47,8 +47,10 @@ def _version(name: str) -> Unit:
 
 
 def _version_roles(name: str) -> Unit:
-    parts = (f"accord.{name}.{part}" for part in ("spec", "remote", "roles", "stdio"))
-    return Unit(f"accord/{name}/{{spec,remote,roles,stdio}}.py", (f"=accord.{name}", *parts))
+    parts = (f"accord.{name}.{part}" for part in ("spec", "remote", "roles", "proxy_role", "stdio"))
+    return Unit(
+        f"accord/{name}/{{spec,remote,roles,proxy_role,stdio}}.py", (f"=accord.{name}", *parts)
+    )
 
 
 def _modules(*names: str) -> Iterator[Unit]:
@@ -142,6 +144,7 @@ SEAMS = {
     "accord.jsonrpc.head": "the head of an oversized frame: it needs `json`",
     "accord.mcp": "the public names: those of consumers need `mcp`",
     "accord.mcp.provide": "`mcp`, for sessions with `tools`",
+    "accord.proxy.versions": "the version of the chain",
     "accord.remote.observers": "OpenTelemetry, if it is installed",
     "accord.script_agent.agent": "the commands, which `initialize` does not need",
     "accord.transports.cookies": "the dates of cookies that expire: they are rare",

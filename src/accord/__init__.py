@@ -64,6 +64,9 @@ if TYPE_CHECKING:
     from accord.mcp.tool import tool as tool
     from accord.proxy.chain import Chain as Chain, chain as chain
     from accord.proxy.parts import Component as Component, component as component
+    from accord.proxy.proxy import Proxy as Proxy
+    from accord.proxy.requests import OpeningSession as OpeningSession
+    from accord.proxy.turn import ProxyTurn as ProxyTurn
     from accord.remote.access import Principal as Principal, RemoteRequest as RemoteRequest
     from accord.remote.asgi import asgi as asgi
     from accord.transports.reconnect_settings import (
@@ -132,6 +135,9 @@ else:
             "accord.mcp.tool": "tool",
             "accord.proxy.chain": "Chain chain",
             "accord.proxy.parts": "Component component",
+            "accord.proxy.proxy": "Proxy",
+            "accord.proxy.requests": "OpeningSession",
+            "accord.proxy.turn": "ProxyTurn",
             "accord.remote.access": "Principal RemoteRequest",
             "accord.remote.asgi": "asgi",
             "accord.transports.reconnect_settings": "ConnectionChange Reconnect",

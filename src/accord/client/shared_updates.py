@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -58,6 +58,7 @@ __all__ = (
     "update_reader",
 )
 
+T = TypeVar("T")
 _ContentReader: TypeAlias = Callable[[Any], ContentBlock]
 
 _TEXT_EVENTS: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
@@ -84,12 +85,17 @@ def update_reader(
                 and update.meta is None
             ):
                 return Text(content.text, update.message_id)
-        reader = readers.get(update.__class__)
+        reader = readers.get(update.__class__) or _of_base(readers, update)
         if reader is None:
             return unknown(update)
         return with_meta(reader(update, transcript), update.meta)
 
     return events_from_update
+
+
+def _of_base(values: Mapping[type, T], update: object) -> T | None:
+    """Return the value for the type of an update: one with unknown keys has a type of its own."""
+    return next((values[cls] for cls in type(update).__mro__ if cls in values), None)
 
 
 def shared_readers(
@@ -235,7 +241,8 @@ def state_from_wire(names: Mapping[type, str], state: Any) -> StateChanged:
     """Return the state of a session; a state of an unknown type has only its name."""
     if isinstance(state, Unknown):
         return StateChanged(state=state.tag)
-    name = names[type(state)]
+    name = _of_base(names, state)
+    assert name is not None, f"{type(state).__name__} is not a state"
     if name != "idle":
         return StateChanged(state=name)
     return StateChanged(

@@ -10,9 +10,9 @@ from accord.client.elicitation import UrlElicitationRequest, form_from_schema
 from accord.client.events import PermissionRequest, ToolCall
 from accord.client.permissions import choose
 from accord.errors import RequestError
+from accord.proxy.hooks import ProxyHooks
 from accord.proxy.overrides import Overrides
 from accord.proxy.proxied_sessions import ProxiedSessions
-from accord.proxy.proxy import Proxy
 from accord.proxy.requests import FileRead, FileWrite, TerminalStart
 from accord.proxy.versions import ProxiedVersion
 from accord.types.permission import PermissionOption
@@ -27,7 +27,9 @@ log: logging.Logger = logging.getLogger("accord.proxy")
 class ClientRequests:
     """Handles permission requests, files, terminals and elicitation of one chain."""
 
-    def __init__(self, proxy: Proxy, version: ProxiedVersion, sessions: ProxiedSessions) -> None:
+    def __init__(
+        self, proxy: ProxyHooks, version: ProxiedVersion, sessions: ProxiedSessions
+    ) -> None:
         self._proxy = proxy
         self._version = version
         self._types = version.types
@@ -184,6 +186,7 @@ class ClientRequests:
     async def _elicitation(self, params: Any, forward: Any) -> Any:
         types = self._types
         results: list[tuple[Any, Any]] = []
+        accept: dict[str, Any] | None
         session_id = getattr(params, "session_id", None)
         session_id = session_id if isinstance(session_id, str) else None
 

@@ -1,144 +1,45 @@
-"""The base class of proxies: the methods that it overrides decide what it sees and changes."""
+"""The base class of proxies."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from accord import v1, v2
-    from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
-    from accord.client.events import Decision, Event, PermissionRequest
-    from accord.proxy.requests import FileRead, FileWrite, OpeningSession, TerminalStart
-    from accord.proxy.stage import Stage
-    from accord.proxy.turn import ProxyTurn
-    from accord.types.permission import PermissionOption
-    from accord.types.session import AvailableCommand, StopReason
+from accord.local.run import run_program
+from accord.proxy.hooks import ProxyHooks
+from accord.proxy.multiplexed import serve_stages
+from accord.proxy.proxy_stage import ProxyStage
+from accord.proxy.stage import Stage
+from accord.proxy.staged_proxy import StagedProxyObject
+from accord.transports.base import Transport, TransportFactory, opened
+from accord.transports.stdio import stdio
 
 __all__ = ("Proxy",)
 
-Pass: TypeAlias = Callable[[Any], Awaitable[Any]]
 
-
-class Proxy:
+class Proxy(ProxyHooks):
     """A component between a client and an agent; one class serves both versions.
 
     Whatever is not overridden passes as the bytes that were received. `forward` passes a request
     on and returns its result; it raises `RequestError` if the other side responds with an error.
-    A `RequestError` that a method raises is the response; any other exception is logged, and the
-    response is `Internal error` with the name of the proxy.
+    A `RequestError` that a method raises is the response. Any other exception is logged, and the
+    response is `Internal error` with the name of the proxy and of the method.
     """
 
-    commands: Sequence[AvailableCommand] = ()
-    """Slash commands that the proxy adds to those of the agent; `prompt` handles them."""
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
 
     def stage(self) -> Stage:
-        """Return a stage with this proxy, for one chain."""
-        from accord.proxy.proxy_stage import ProxyStage
-        from accord.proxy.staged_proxy import StagedProxyObject
-
+        """Return a stage with this proxy, for one chain; `accord.chain` calls it."""
         return ProxyStage(StagedProxyObject(self))
 
-    # Turns.
+    def run(self, transport: TransportFactory | Transport | None = None) -> None:
+        """Be a proxy program until the conductor disconnects, on stdin and stdout by default.
 
-    async def prompt(
-        self, turn: ProxyTurn, forward: Callable[[], Awaitable[StopReason]]
-    ) -> StopReason | None:
-        """Handle a prompt; return the stop reason, None for `end_turn`.
-
-        `forward()` passes the prompt on, waits for the end of the turn, and returns its stop
-        reason. Without it, the proxy answers the prompt itself.
+        A program that is not started by a conductor, such as `accord chain`, refuses `initialize`
+        with an error that says so (R-PROXY-03). A function is called on the event loop.
         """
-        return await forward()
+        if transport is None:
+            transport = stdio(restore=False)
 
-    def update(self, event: Event) -> Event | None | Awaitable[Event | None]:
-        """Handle one event of the agent; return it, a changed one, or None to drop it.
+        async def serve() -> None:
+            await serve_stages([self.stage()], await opened(transport))
 
-        If this raises, the update is dropped and its turn fails: nothing passes unchecked.
-        """
-        return event
-
-    def session_update(
-        self, session_id: str, event: Event
-    ) -> Event | None | Awaitable[Event | None]:
-        """Handle one event of a session, like `update`, which this calls."""
-        return self.update(event)
-
-    # Sessions.
-
-    async def open_session(
-        self, session: OpeningSession, forward: Callable[[], Awaitable[str]]
-    ) -> None:
-        """Handle a new, loaded, resumed or forked session; `forward()` returns the session id."""
-        await forward()
-
-    async def close_session(self, session_id: str, forward: Callable[[], Awaitable[None]]) -> None:
-        """Handle the end of a session."""
-        await forward()
-
-    # What the agent asks the client for.
-
-    async def decide_permission(
-        self,
-        request: PermissionRequest,
-        forward: Callable[[], Awaitable[PermissionOption | None]],
-    ) -> Decision | None:
-        """Decide a permission request; `forward()` returns the option that the user chose.
-
-        None cancels the request. If this raises, the request is rejected.
-        """
-        return await forward()
-
-    async def read_file(self, request: FileRead, forward: Callable[..., Awaitable[str]]) -> str:
-        """Return the text of a file; `forward(request)` asks for another one (version 1)."""
-        return await forward()
-
-    async def write_file(self, request: FileWrite, forward: Callable[..., Awaitable[None]]) -> None:
-        """Write a file; `forward(request)` writes another text or file (version 1)."""
-        await forward()
-
-    async def start_terminal(
-        self, request: TerminalStart, forward: Callable[..., Awaitable[str]]
-    ) -> str:
-        """Return the id of a terminal; `forward(request)` starts another command (version 1)."""
-        return await forward()
-
-    async def elicit_form(
-        self, form: ElicitationForm, forward: Callable[[], Awaitable[FormValues | None]]
-    ) -> FormValues | None:
-        """Return the values of a form, None to decline."""
-        return await forward()
-
-    async def elicit_url(
-        self, request: UrlElicitationRequest, forward: Callable[[], Awaitable[bool]]
-    ) -> bool:
-        """Return whether the user opens a URL."""
-        return await forward()
-
-    # Capabilities: what the client and the agent learn about each other in `initialize`.
-
-    def client_capabilities_v1(self, offered: v1.ClientCapabilities) -> v1.ClientCapabilities:
-        """Return what the agent learns about the client in version 1."""
-        return offered
-
-    def client_capabilities_v2(self, offered: v2.ClientCapabilities) -> v2.ClientCapabilities:
-        """Return what the agent learns about the client in version 2."""
-        return offered
-
-    def agent_capabilities_v1(self, offered: v1.AgentCapabilities) -> v1.AgentCapabilities:
-        """Return what the client learns about the agent in version 1."""
-        return offered
-
-    def agent_capabilities_v2(self, offered: v2.AgentCapabilities) -> v2.AgentCapabilities:
-        """Return what the client learns about the agent in version 2."""
-        return offered
-
-    # Extensions.
-
-    async def extension_request(self, method: str, params: Any, forward: Pass) -> Any:
-        """Handle an extension request of either side; `forward(params)` passes it on."""
-        return await forward(params)
-
-    def extension_notification(self, method: str, params: Any) -> Any:
-        """Handle an extension notification of either side; return its params, None to drop it."""
-        return params
+        run_program(serve())

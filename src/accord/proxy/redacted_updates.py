@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from accord.client.events import TerminalOutputChunk, Text, Thought, UserText
 from accord.text.redact import Redactor, StreamRedactor
@@ -79,12 +79,14 @@ class SessionRedaction:
         released: list[Any] = []
         for key, (stream, _) in self._streams.items():
             if key != now and stream.holds:
-                kind, name = key
+                kind, name = cast("tuple[Any, str | None]", key)
                 rest = stream.flush()
                 if not rest:
                     continue
-                is_data = kind is TerminalOutputChunk
-                released.append(kind(name, rest) if is_data else kind(rest, name))
+                if kind is TerminalOutputChunk:
+                    released.append(TerminalOutputChunk(name or "", rest))
+                else:
+                    released.append(kind(rest, name))
         return released
 
     def end_turn(self) -> list[Any]:

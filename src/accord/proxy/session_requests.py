@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from accord.errors import InternalError
+from accord.proxy.hooks import ProxyHooks
 from accord.proxy.overrides import Overrides
 from accord.proxy.proxied_sessions import ProxiedSessions
-from accord.proxy.proxy import Proxy
 from accord.proxy.proxy_stage import ProxyStage
 from accord.proxy.requests import OpeningSession
 from accord.proxy.turns import Turns
@@ -31,7 +31,7 @@ class SessionRequests:
 
     def __init__(
         self,
-        proxy: Proxy,
+        proxy: ProxyHooks,
         version: ProxiedVersion,
         sessions: ProxiedSessions,
         stage: ProxyStage,

@@ -8,10 +8,10 @@ from msgspec import Raw
 
 from accord.errors import InvalidRequest
 from accord.proxy.client_requests import ClientRequests
+from accord.proxy.hooks import ProxyHooks, overrides_hook
 from accord.proxy.ordered import RequestHandler
 from accord.proxy.overrides import Overrides, edited_json
 from accord.proxy.proxied_sessions import ProxiedSessions
-from accord.proxy.proxy import Proxy
 from accord.proxy.proxy_stage import ProxyStage
 from accord.proxy.session_requests import SessionRequests
 from accord.proxy.stage import Direction
@@ -28,7 +28,7 @@ __all__ = ("StagedProxyObject",)
 class StagedProxyObject:
     """Calls the methods that a `Proxy` overrides."""
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: ProxyHooks) -> None:
         self._proxy = proxy
         self.name: str = type(proxy).__name__
 
@@ -40,7 +40,7 @@ class StagedProxyObject:
         """Return the params with the changes of the client's capabilities."""
         number = min(version, 2)
         call = f"client_capabilities_v{number}"
-        if number < 1 or not _overrides(self._proxy, call):
+        if number < 1 or not overrides_hook(self._proxy, call):
             return params
         before = decoder(proxied_version(number).types.InitializeRequest)(params)
         return self._with_capabilities(
@@ -56,7 +56,7 @@ class StagedProxyObject:
                 data={"supported": [1, 2], "requested": version},
             )
         call = f"agent_capabilities_v{version}"
-        if not _overrides(self._proxy, call):
+        if not overrides_hook(self._proxy, call):
             return result
         before = decoder(proxied_version(version).types.InitializeResponse)(result)
         return self._with_capabilities(
@@ -74,7 +74,7 @@ class StagedProxyObject:
         """Return the handlers of both directions."""
         proxy = self._proxy
         to_agent, to_client = Overrides(Direction.TO_AGENT), Overrides(Direction.TO_CLIENT)
-        has = {name: _overrides(proxy, name) for name in vars(Proxy) if not name.startswith("_")}
+        has = {name: overrides_hook(proxy, name) for name in vars(ProxyHooks) if name[0] != "_"}
         has["update"] = has["update"] or has["session_update"]
         known = proxied_version(version)
         sessions = ProxiedSessions()
@@ -86,9 +86,5 @@ class StagedProxyObject:
             updates.add_to(to_client, has)
         SessionRequests(proxy, known, sessions, stage, turns).add_to(to_agent, has)
         ClientRequests(proxy, known, sessions).add_to(to_client, has)
-        add_extensions(proxy, Proxy, to_agent, to_client)
+        add_extensions(proxy, ProxyHooks, to_agent, to_client)
         return to_agent, to_client
-
-
-def _overrides(proxy: Proxy, name: str) -> bool:
-    return getattr(type(proxy), name, None) is not getattr(Proxy, name)

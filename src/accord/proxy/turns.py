@@ -16,10 +16,10 @@ from msgspec import UNSET
 from accord.client.events import StateChanged
 from accord.client.turn import PromptCompletion
 from accord.errors import InternalError, RequestCancelled, RequestError
+from accord.proxy.hooks import ProxyHooks
 from accord.proxy.ordered import session_id_of
 from accord.proxy.overrides import Overrides, edited_json, raw_of
 from accord.proxy.proxied_sessions import ProxiedSession, ProxiedSessions
-from accord.proxy.proxy import Proxy
 from accord.proxy.proxy_stage import ProxyStage
 from accord.proxy.stage import Direction, Params
 from accord.proxy.turn import ProxyTurn
@@ -51,6 +51,7 @@ class RunningTurn:
         self.completion: PromptCompletion | None = None
         self.ended: asyncio.Future[Any] | None = None  # the end of the agent's turn
         self.settled: asyncio.Future[None] | None = None  # set when the last state may pass
+        self.holds: bool = False  # the last state waits for `Proxy.prompt`
         self.is_over: bool = False  # `Proxy.prompt` has returned or raised
         self.stop_reason: str | None = None  # that it returned
         self.error: RequestError | None = None  # that it raised
@@ -65,7 +66,11 @@ class Turns:
     """The turns of one chain."""
 
     def __init__(
-        self, proxy: Proxy, version: ProxiedVersion, sessions: ProxiedSessions, stage: ProxyStage
+        self,
+        proxy: ProxyHooks,
+        version: ProxiedVersion,
+        sessions: ProxiedSessions,
+        stage: ProxyStage,
     ) -> None:
         self._proxy = proxy
         self._version = version
@@ -217,6 +222,7 @@ class Turns:
         running.ended = ended = asyncio.get_running_loop().create_future()
         running.settle()
         running.settled = asyncio.get_running_loop().create_future()
+        running.holds = False
         running.message_id = ""
         if running.answered.done():
             response = await self._repeat(params)
@@ -269,11 +275,14 @@ class Turns:
                     session.turn = None
                 return
             self._answer_itself(running)
+        ended = running.ended
         if running.completion is None:  # not forwarded
             idle = self._version.types.IdleStateUpdate(stop_reason="end_turn")
             self.send(session, self.last_state(running, idle))
-            if session.turn is running:
-                session.turn = None
+        # Otherwise the last state still comes, or waits, and reports how the hook has ended.
+        is_last = ended is None or (ended.done() and not running.holds)
+        if is_last and session.turn is running:
+            session.turn = None
         running.settle()
 
     def _answer_itself(self, running: RunningTurn) -> None:
@@ -314,12 +323,14 @@ class Turns:
         if ended is None:
             return None
         running.ended.set_result(ended)
+        running.holds = True
         return running
 
-    async def hold(self, running: RunningTurn, params: Params, note: Any) -> Params:
-        """Return the last state of a turn, when `Proxy.prompt` has returned."""
-        if not running.is_over and running.settled is not None:
-            await running.settled
+    async def hold(
+        self, running: RunningTurn, settled: asyncio.Future[None], params: Params, note: Any
+    ) -> Params:
+        """Return the last state of a turn, when `Proxy.prompt` has returned or repeats it."""
+        await settled
         session = running.session
         if not running.is_over:
             return params  # the prompt is repeated

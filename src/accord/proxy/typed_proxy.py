@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Raw
 
@@ -70,12 +70,12 @@ class StagedTypedProxy:
         return to_agent, to_client
 
 
-def add_extensions(proxy: Any, base: type[Any], *sides: Overrides) -> None:
+def add_extensions(proxy: object, base: type[object], *sides: Overrides) -> None:
     """Add the handlers of extension methods that a proxy overrides."""
-    cls: Any = type(proxy)
+    cls, own, default = cast("Any", (type(proxy), proxy, base))
     for side in sides:
         side.label = f"{cls.__name__}.extension_request"
-        if cls.extension_request is not base.extension_request:
-            side.extension_request = proxy.extension_request
-        if cls.extension_notification is not base.extension_notification:
-            side.extension_notification = proxy.extension_notification
+        if cls.extension_request is not default.extension_request:
+            side.extension_request = own.extension_request
+        if cls.extension_notification is not default.extension_notification:
+            side.extension_notification = own.extension_notification

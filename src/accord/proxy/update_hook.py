@@ -12,10 +12,10 @@ from msgspec import UNSET, Raw
 from accord.client.events import Event, ToolCall, UnknownUpdate
 from accord.client.redaction import redacted_streams
 from accord.errors import DecodeError
+from accord.proxy.hooks import ProxyHooks
 from accord.proxy.ordered import session_id_of
 from accord.proxy.overrides import Overrides, edited_json, raw_of
 from accord.proxy.proxied_sessions import ProxiedSession, ProxiedSessions
-from accord.proxy.proxy import Proxy
 from accord.proxy.proxy_stage import ProxyStage
 from accord.proxy.redacted_updates import KEPT_KEYS
 from accord.proxy.stage import Params
@@ -39,7 +39,7 @@ class UpdateHook:
 
     def __init__(
         self,
-        proxy: Proxy,
+        proxy: ProxyHooks,
         version: ProxiedVersion,
         sessions: ProxiedSessions,
         stage: ProxyStage,
@@ -108,17 +108,21 @@ class UpdateHook:
             return None  # the proxy has shown it
         if running is None:
             return edited
-        return self._end_turn(running, params, edited, note)
+        return self._end_turn(running, running.settled, params, edited, note)
 
-    async def _end_turn(self, running: Any, params: Params, edited: Any, note: Any) -> Any:
+    async def _end_turn(
+        self, running: Any, settled: Any, params: Params, edited: Any, note: Any
+    ) -> Any:
         if isawaitable(edited):
             edited = await edited
         if running.failure is not None:
             edited = params if edited is None else edited  # the state is not lost
             idle = self._version.types.IdleStateUpdate()
             bare = replace(note, update=idle, meta=None)
-            return await self._turns.hold(running, raw_of(bare), bare)
-        held = await self._turns.hold(running, edited if edited is not None else params, note)
+            return await self._turns.hold(running, settled, raw_of(bare), bare)
+        held = await self._turns.hold(
+            running, settled, edited if edited is not None else params, note
+        )
         return None if edited is None else held
 
     # The hook.

@@ -40,6 +40,7 @@ from accord.client.events import (
     UserText,
 )
 from accord.client.transcript import Transcript
+from accord.text.lenient_json import is_object
 from accord.types.content import TextContent
 from accord.wire.base import UNSET
 
@@ -77,13 +78,14 @@ class UpdateEditor:
 
     def events(self, update: Any) -> tuple[Event, ...]:
         """Return the events of an update; none if it says nothing that an event has."""
-        role = self._replaced.get(type(update))
+        role = self._replaced.get(update.__class__)
         if role is not None:
             if update.content is UNSET:
                 return ()
             content = tuple(map(self._content_from_wire, update.content or ()))
-            meta = update.meta if isinstance(update.meta, dict) else None
-            return (MessageReplaced(role, update.message_id, content, meta),)
+            meta: Any = update.meta
+            known = meta if is_object(meta) else None
+            return (MessageReplaced(role, update.message_id, content, known),)
         found = self._read(update, _EMPTY)
         if found is None:
             return ()
@@ -146,7 +148,7 @@ class UpdateEditor:
         if "meta" in changed:
             changed.discard("meta")
             changes["meta"] = new.meta
-        edit = _EDITS.get(type(old))
+        edit = _EDITS.get(old.__class__)
         if edit is not None:
             changes |= edit(self, update, old, new, changed)
         if changed:
@@ -245,7 +247,7 @@ def _tool_call(editor: UpdateEditor, update: Any, old: Any, new: Any, changed: s
         changed.discard("content")
         return {"content": editor.tool_content(new.content[0])}
     changes = {name: getattr(new, name) for name in _TOOL_CALL_FIELDS if name in changed}
-    changed -= changes.keys()
+    changed.difference_update(changes)
     for name, to_wire in (("content", editor.tool_content), ("locations", _location(types))):
         if name in changed:
             changed.discard(name)
@@ -341,7 +343,7 @@ def _renamed(**fields: str) -> Callable[..., Any]:
 
     def edit(_editor: UpdateEditor, _update: Any, _old: Any, new: Any, changed: set[str]) -> Any:
         changes = {wire: getattr(new, name) for name, wire in fields.items() if name in changed}
-        changed -= fields.keys()
+        changed.difference_update(fields)
         return changes
 
     return edit

@@ -10,6 +10,7 @@ from accord.v1.methods import *
 from accord.v1.types import *
 
 if TYPE_CHECKING:
+    from accord.v1.proxy_role import Proxy
     from accord.v1.remote import RemoteAgent, RemoteClient
     from accord.v1.roles import (
         AgentContext,
@@ -26,6 +27,7 @@ __all__: tuple[str, ...] = (
     "ClientContext",
     "ClientRole",
     "MaybeAwaitable",
+    "Proxy",
     "RemoteAgent",
     "RemoteClient",
     "run",
@@ -35,6 +37,7 @@ __all__ += types.__all__
 
 # The types need no event loop: these modules do, and are imported on first use.
 _LAZY = {
+    "Proxy": "proxy_role",
     **dict.fromkeys(("RemoteAgent", "RemoteClient"), "remote"),
     **dict.fromkeys(
         ("AgentContext", "AgentRole", "ClientContext", "ClientRole", "MaybeAwaitable"),
