@@ -15,6 +15,8 @@ from accord.agent.serve import serve
 from accord.proxy.dialects import DIALECTS, Dialect, DialectName
 from accord.proxy.served import ServedTransport
 from accord.proxy.stage import Stage
+from accord.proxy.typed_proxy import typed_stage
+from accord.roles.proxy import TypedProxy
 from accord.text.excerpt import excerpt
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import argv_of, process
@@ -48,6 +50,7 @@ ComponentLike: TypeAlias = (
     | os.PathLike[str]
     | Sequence[str]
     | HasStage
+    | TypedProxy
     | Agent
     | type[Agent]
     | TransportFactory
@@ -127,6 +130,8 @@ def _component(
         )
     if start != _Start():
         raise _only_for_a_command()
+    if isinstance(command, TypedProxy):
+        return Component(_name_of(command), make_stage=partial(typed_stage, command))
     if _has_stage(command):
         return Component(_name_of(command), make_stage=command.stage)
     if _is_agent(command):

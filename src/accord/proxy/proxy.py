@@ -8,10 +8,12 @@ from accord.proxy.multiplexed import serve_stages
 from accord.proxy.proxy_stage import ProxyStage
 from accord.proxy.stage import Stage
 from accord.proxy.staged_proxy import StagedProxyObject
+from accord.proxy.typed_proxy import typed_stage
+from accord.roles.proxy import TypedProxy
 from accord.transports.base import Transport, TransportFactory, opened
 from accord.transports.stdio import stdio
 
-__all__ = ("Proxy",)
+__all__ = ("Proxy", "run_proxy")
 
 
 class Proxy(ProxyHooks):
@@ -36,10 +38,21 @@ class Proxy(ProxyHooks):
         A program that is not started by a conductor, such as `accord chain`, refuses `initialize`
         with an error that says so (R-PROXY-03). A function is called on the event loop.
         """
-        if transport is None:
-            transport = stdio(restore=False)
+        run_proxy(self, transport)
 
-        async def serve() -> None:
-            await serve_stages([self.stage()], await opened(transport))
 
-        run_program(serve())
+def run_proxy(
+    proxy: Proxy | TypedProxy, transport: TransportFactory | Transport | None = None
+) -> None:
+    """Be a proxy program until the conductor disconnects, like `Proxy.run`.
+
+    It also runs a proxy of one version (`accord.v1.Proxy`, `accord.v2.Proxy`).
+    """
+    if transport is None:
+        transport = stdio(restore=False)
+
+    async def serve() -> None:
+        stage = typed_stage(proxy) if isinstance(proxy, TypedProxy) else proxy.stage()
+        await serve_stages([stage], await opened(transport))
+
+    run_program(serve())

@@ -13,7 +13,7 @@ from accord.proxy.proxy_stage import ProxyStage
 from accord.proxy.stage import Direction
 from accord.roles.proxy import TypedProxy, proxied_methods
 
-__all__ = ("StagedTypedProxy", "add_extensions")
+__all__ = ("StagedTypedProxy", "add_extensions", "typed_stage")
 
 
 class StagedTypedProxy:
@@ -68,6 +68,11 @@ class StagedTypedProxy:
             side.add(method, getattr(self._proxy, call), f"{self.name}.{call}")
         add_extensions(self._proxy, TypedProxy, to_agent, to_client)
         return to_agent, to_client
+
+
+def typed_stage(proxy: TypedProxy) -> ProxyStage:
+    """Return a stage with a typed proxy, for one chain."""
+    return ProxyStage(StagedTypedProxy(proxy))
 
 
 def add_extensions(proxy: object, base: type[object], *sides: Overrides) -> None:
