@@ -7,9 +7,20 @@ from typing import Any
 
 import pytest
 
-from accord import Compaction, Notice, PermissionRequest, Plan, StateChanged, ToolCall
+from accord import (
+    Compaction,
+    Notice,
+    PermissionRequest,
+    Plan,
+    StateChanged,
+    ToolCall,
+    Transcript,
+    v2,
+)
 from accord.client.elicitation import ElicitationForm, FormField, form_error
 from accord.client.permissions import allow
+from accord.client.v2.updates import events_from_update as events_from_update_v2
+from accord.wire.codec import decode
 from client.wire_agents import BOTH, agent_by_hand, opened, update
 from requirement import requirement
 
@@ -274,3 +285,13 @@ async def test_options_are_kept_in_order_without_unknown_ones(version: int) -> N
         version, {"sessionUpdate": "config_option_update", "configOptions": shown}
     )
     assert [option.id for option in transcript.options] == ["z", "a", "m"]
+
+
+def test_idle_state_with_unknown_keys_is_idle() -> None:
+    text = (
+        b'{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle",'
+        b'"stopReason":"refusal","of_tomorrow":1}}'
+    )
+    note = decode(text, v2.UpdateSessionNotification)
+    event = events_from_update_v2(note.update, Transcript())
+    assert event == StateChanged(state="idle", stop_reason="refusal")

@@ -12,6 +12,7 @@ import pytest
 
 import accord
 from accord import Proxy, ProxyTurn, RequestError
+from accord.client.events import Event
 from proxy.conversation import SESSION, Conversation, conversation
 from requirement import requirement
 
@@ -182,7 +183,7 @@ async def test_prompt_can_be_repeated(version: int) -> None:
 
 
 class Filters(Proxy):
-    def update(self, event: accord.client.events.Event) -> Any:
+    def update(self, event: Event) -> Any:
         match event:
             case accord.Text(text="drop"):
                 return None

@@ -19,7 +19,7 @@ VERSIONS: dict[int, Any] = {1: v1, 2: v2}
 def _proxy(version: int) -> Any:
     types = VERSIONS[version]
 
-    class Small(types.Proxy):  # type: ignore[misc, name-defined]
+    class Small(types.Proxy):
         async def prompt(self, params: Any, forward: Any) -> Any:
             block = types.TextContent(text="first")
             changed = msgspec.structs.replace(params, prompt=[block, *params.prompt])
