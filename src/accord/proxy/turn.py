@@ -51,7 +51,7 @@ class ProxyTurn:
 
     @property
     def argument(self) -> str:
-        """The text behind the slash command; empty if there is none."""
+        """The text after the slash command; empty if there is none."""
         name = self.command
         return "" if name is None else self.text[len(name) + 1 :].strip()
 
@@ -64,7 +64,7 @@ class ProxyTurn:
         self.content = (*content, *self.content)
 
     def append(self, *content: ContentBlock) -> None:
-        """Add content behind the prompt."""
+        """Add content after the prompt."""
         require_contents("turn.append(…)", content)
         self.content = (*self.content, *content)
 

@@ -1,4 +1,4 @@
-"""Calls `Proxy.prompt`: one turn from the prompt to its end, in both versions.
+"""Calls `Proxy.prompt`: one turn, in both versions.
 
 In version 1 the response to the prompt is the end of the turn. In version 2 it comes when the
 prompt is inserted, and an idle state ends the turn: that state waits until `Proxy.prompt` returns.

@@ -58,7 +58,7 @@ class UpdateHook:
         self._needed: tuple[bytes, ...] = ()  # only updates with one of these are decoded
 
     def add_to(self, to_client: Overrides, has: dict[str, bool]) -> None:
-        """Edit the updates as far as this is needed."""
+        """Edit the updates that the proxy needs to see."""
         self._calls_hook = has["update"]
         self._keeps_tool_calls = has["decide_permission"]
         self._follows_turns = self._follows_turns and (has["prompt"] or has["update"])

@@ -51,7 +51,7 @@ _OPTION_FIELDS = {
 @cache
 def proxied_version(number: int) -> ProxiedVersion:
     """Return a version; raise `ValueError` for one that is unknown."""
-    nobody = cast("Any", None)  # the adapter calls nobody
+    unused = cast("Any", None)  # the adapter is only used for conversions
     if number == 1:
         from accord import v1
         from accord.agent.v1 import updates as agent_updates_v1
@@ -61,7 +61,7 @@ def proxied_version(number: int) -> ProxiedVersion:
         from accord.v1.spec import SPEC as SPEC_V1
 
         return _version(
-            1, v1, SPEC_V1, AgentAdapterV1(nobody), client_updates_v1, agent_updates_v1, convert_v1
+            1, v1, SPEC_V1, AgentAdapterV1(unused), client_updates_v1, agent_updates_v1, convert_v1
         )
     if number == 2:
         from accord import v2
@@ -72,7 +72,7 @@ def proxied_version(number: int) -> ProxiedVersion:
         from accord.v2.spec import SPEC as SPEC_V2
 
         return _version(
-            2, v2, SPEC_V2, AgentAdapterV2(nobody), client_updates_v2, agent_updates_v2, convert_v2
+            2, v2, SPEC_V2, AgentAdapterV2(unused), client_updates_v2, agent_updates_v2, convert_v2
         )
     raise ValueError(f"Unknown protocol version: {number}")
 
