@@ -9,7 +9,7 @@ endif
 
 .DEFAULT_GOAL := help
 SECONDS := 3600
-.PHONY: help setup demo test unit attack lint format reference docs docs-serve docs-test changelog requirements bench bench-remote simulate clean
+.PHONY: help setup demo test unit attack lint format reference docs docs-serve docs-test changelog requirements bench bench-remote bench-proxy simulate clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -67,6 +67,10 @@ requirements: $(VENV)/.dev  ## Count the rules of the protocol that tests name, 
 bench-remote: $(VENV)/.dev  ## Measure WebSocket and HTTP beside the official SDKs, 6 minutes
 	$(BIN)/python benchmarks/run.py --only remote \
 		--peers accord,accord-api,official,typescript --save benchmarks/RESULTS_REMOTE.md
+
+bench-proxy: $(VENV)/.dev  ## Measure chains of proxies, 8 minutes
+	$(BIN)/python benchmarks/run.py --only proxy \
+		--peers accord,accord-api --save benchmarks/RESULTS_PROXY.md
 
 bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and npm)
 	$(BIN)/python benchmarks/run.py

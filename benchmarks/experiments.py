@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache, partial
 from itertools import cycle
 
+from chains import PROXY_EXPERIMENTS
 from codec.messages import messages
 from experiment import Column, Experiment, Numbers
 from machine import cpu_s, memory_mb, peak_mb, share_mb
@@ -376,6 +377,7 @@ EXPERIMENTS = (
         measure=codec,
     ),
     *NETWORK_EXPERIMENTS,
+    *PROXY_EXPERIMENTS,
 )
 
 

@@ -134,6 +134,11 @@ def accord_api() -> Peer:
         "remote-roundtrip-http",
         "remote-idle",
         "remote-clients",
+        "proxy-stream",
+        "proxy-roundtrip",
+        "proxy-turn",
+        "proxy-inside",
+        "proxy-memory",
     )
     agent = (peer.agent[0], str(HERE / "agents" / "agent_api.py"))
     client = (peer.client[0], str(HERE / "clients" / "client_api.py"))

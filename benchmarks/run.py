@@ -22,6 +22,8 @@ from peers import HERE, PEERS, Peer, Unavailable
 from processes import Driver, Failed
 from report import Measured
 
+# Of the parts that have a page of their own.
+REMARKS = {"remote": "REMARKS_REMOTE.md", "proxy": "REMARKS_PROXY.md"}
 QUICK_PEERS = ["accord", "accord-api", "official", "typescript", "floor"]
 
 
@@ -108,7 +110,7 @@ def main() -> None:
         usual = experiment.quick_rounds if options.quick else experiment.rounds
         measure(measured, experiment, options.rounds or usual)
     text = preface(measured, started) + report.pages(measured)
-    remarks = HERE / ("REMARKS_REMOTE.md" if options.only == ["remote"] else "REMARKS.md")
+    remarks = HERE / REMARKS.get(",".join(options.only), "REMARKS.md")
     if remarks.exists():
         text += "\n" + remarks.read_text()
     print(text)

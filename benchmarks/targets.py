@@ -204,6 +204,39 @@ OWN_TARGETS = (
         itself=at_most(1.5),
     ),
     *(
+        Target(
+            f"streaming through {proxies} to that through none",
+            "proxy-stream",
+            f"ratio_{count}",
+            itself=at_least(bound),
+        )
+        for proxies, count, bound in (("one proxy,", 1, 0.6), ("three proxies,", 3, 0.4))
+    ),
+    Target(
+        "round trip, each connection that three proxies add, to the bare one",
+        "proxy-roundtrip",
+        "hop_3",
+        itself=at_most(1),
+    ),
+    Target(
+        "realistic turns through three proxies, to none",
+        "proxy-turn",
+        "ratio",
+        itself=at_least(0.5),
+    ),
+    Target(
+        "time of a realistic turn with one proxy in the process, to none",
+        "proxy-inside",
+        "cost_1",
+        itself=at_most(1.15),
+    ),
+    Target(
+        "memory of the conductor after 1,000,000 updates, to that after 100,000",
+        "proxy-memory",
+        "grown",
+        itself=at_most(1.05),
+    ),
+    *(
         Target(f"growth of a cost: {item}", f"growth-{item}", "ratio", itself=at_most(2))
         for item in GROWING
     ),

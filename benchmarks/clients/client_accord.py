@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from harness import TERMINAL_TEXT, Bench, is_url, main, uses_http2
+from harness import TERMINAL_TEXT, Bench, is_url, main, through_proxies, uses_http2
 from workload import file_text
 
 from accord import v1
@@ -74,11 +74,10 @@ class AccordBench(Bench):
 
     async def start(self, argv: list[str]) -> None:
         self.stack = contextlib.AsyncExitStack()
-        transport = (
-            transport_for_url(argv[0], RemoteOptions(h2c=uses_http2()))
-            if is_url(argv)
-            else process(*argv)
-        )
+        if is_url(argv):
+            transport = transport_for_url(argv[0], RemoteOptions(h2c=uses_http2()))
+        else:
+            transport = through_proxies(argv) or process(*argv)
         self.agent = await self.stack.enter_async_context(connect(transport, Screen(self)))
 
     async def new_session(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from harness import TERMINAL_TEXT, Bench, is_url, main
+from harness import TERMINAL_TEXT, Bench, is_url, main, through_proxies
 from workload import file_text
 
 from accord import ClientSession, Text, connect
@@ -54,7 +54,7 @@ class ApiBench(Bench):
         self.stack = contextlib.AsyncExitStack()
         self.agent = await self.stack.enter_async_context(
             connect(
-                argv[0] if is_url(argv) else argv,
+                argv[0] if is_url(argv) else through_proxies(argv) or argv,
                 files=PreparedFiles(self),
                 terminals=True,
                 permissions=lambda request: "allow",

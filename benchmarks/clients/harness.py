@@ -78,6 +78,18 @@ def is_url(argv: list[str]) -> bool:
     return "://" in argv[0]
 
 
+def through_proxies(argv: list[str]) -> Any:
+    """Return the agent behind as many proxies in this process as the environment says."""
+    count = int(os.environ.get("BENCH_PROXIES", "0"))
+    if not count:
+        return None
+    from proxies.pass_through import PassThrough
+
+    from accord import chain
+
+    return chain(*(PassThrough() for _ in range(count)), argv)
+
+
 def uses_http2() -> bool:
     """Return whether to use HTTP/2 over `http://`, which no client does by itself."""
     return "BENCH_HTTP2" in os.environ
