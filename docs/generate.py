@@ -39,6 +39,7 @@ COMMANDS = (
     ["accord", "serve"],
     ["accord", "trace"],
     ["accord", "trace", "record"],
+    ["accord", "trace", "tap"],
     ["accord", "trace", "show"],
     ["accord", "trace", "export"],
     ["accord", "trace", "diff"],

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import click
 
+from accord.cli.trace_options import open_recording
 from accord.errors import TransportError
 from accord.local.run import run_program
 from accord.proxy.chain_file import ChainFileError, read_chain_file
+from accord.proxy.chain_recorder import ChainRecorder, with_unique_names
 from accord.proxy.conductor import conduct
+from accord.proxy.hop import HopObserver
 from accord.proxy.parts import Component, component
+from accord.trace.recording import Recording
 from accord.transports.registry import is_url
 from accord.transports.stdio import stdio
 
@@ -26,7 +32,13 @@ __all__ = ("command",)
     metavar="FILE",
     help="Read the components from a TOML file.",
 )
-def command(components: tuple[str, ...], config: Path | None) -> int:
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Record every hop, for `accord trace`.",
+)
+def command(components: tuple[str, ...], config: Path | None, trace: Path | None) -> int:
     """Run proxies and an agent as one agent on stdin and stdout.
 
     Each COMPONENT is a proxy: a Python file, a command in one argument such as "python -m
@@ -39,13 +51,21 @@ def command(components: tuple[str, ...], config: Path | None) -> int:
     """
     parts = _parts(components, config)
 
-    async def run() -> Exception | None:
-        return await conduct(parts, stdio(restore=False))
+    recording: AbstractContextManager[Recording | None] = nullcontext()
+    if trace is not None:
+        parts = with_unique_names(parts)
+        argv = [part.name for part in parts]
+        recording = open_recording(trace, argv, redact=True, max_size=None)
 
-    try:
-        ended = run_program(run())
-    except TransportError as error:
-        ended = error
+    async def run(observers: Sequence[HopObserver]) -> Exception | None:
+        return await conduct(parts, stdio(restore=False), observers)
+
+    with recording as opened:
+        observers = [] if opened is None else [ChainRecorder(opened, parts)]
+        try:
+            ended = run_program(run(observers))
+        except TransportError as error:
+            ended = error
     if ended is None:
         return 0
     print(f"accord chain: {ended}", file=sys.stderr)

@@ -1,22 +1,40 @@
-"""`accord trace`: record, show and compare the messages between clients and agents."""
+"""`accord trace`: records, shows and compares the messages between clients and agents."""
 
 from __future__ import annotations
 
-import click
+import importlib
 
-from accord.cli.trace_diff import diff
-from accord.cli.trace_export import export
-from accord.cli.trace_record import record
-from accord.cli.trace_show import show
-from accord.cli.trace_stats import stats
+import click
 
 __all__ = ("command",)
 
+# Each is `command` in the module `accord.cli.trace_…` of this name.
+_COMMANDS = {
+    "record": "Run an agent and record it.",
+    "tap": "Record as a proxy of a chain.",
+    "show": "Show a recording, one line per message.",
+    "stats": "Show times, tokens and cost.",
+    "diff": "Compare two recordings.",
+    "export": "Write another format.",
+}
 
-@click.group("trace")
+
+class _Commands(click.Group):
+    """Imports a command when it is called: clients wait for `accord trace record` to start."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        return importlib.import_module(f"accord.cli.trace_{cmd_name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_Commands)
 def command() -> None:
     """Record the messages between a client and an agent, and read recordings."""
-
-
-for _command in (diff, export, record, show, stats):
-    command.add_command(_command)

@@ -10,17 +10,17 @@ from accord.trace.diff import differences
 from accord.trace.reading import TraceError
 from accord.trace.trace import open_trace
 
-__all__ = ("diff",)
+__all__ = ("command",)
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _COLOURS = {"-": "red", "+": "green", "~": "yellow"}
 
 
-@click.command()
+@click.command("diff")
 @click.argument("first", type=_FILE)
 @click.argument("second", type=_FILE)
 @click.option("--strict", is_flag=True, help="Compare values too, not only their shape.")
-def diff(first: Path, second: Path, strict: bool) -> int:
+def command(first: Path, second: Path, strict: bool) -> int:
     """Compare two recordings, message by message.
 
     Ids and times may differ, and the number of chunks of a message; without --strict also texts and

@@ -17,10 +17,10 @@ from accord.trace.reading import TraceError
 from accord.trace.trace import Trace, open_trace
 from accord.trace.transcript import transcript
 
-__all__ = ("export",)
+__all__ = ("command",)
 
 
-@click.command()
+@click.command("export")
 @click.argument("recording", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--format",
@@ -38,7 +38,7 @@ __all__ = ("export",)
     help="Write to a file, of mode 0600, instead of stdout.",
 )
 @first_option
-def export(recording: Path, form: str, output: Path | None, first: str) -> int:
+def command(recording: Path, form: str, output: Path | None, first: str) -> int:
     """Write a recording in another format. Secrets that were not replaced are exported, too."""
     trace = open_trace(recording, first=directions[first])
     try:

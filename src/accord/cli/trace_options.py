@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from accord.trace.recording import Recording
 from accord.trace.records import Direction
 from accord.trace.trace import Trace
 
-__all__ = ("directions", "first_option", "output_text", "show_problems")
+__all__ = (
+    "directions",
+    "first_option",
+    "max_size_option",
+    "no_redact_option",
+    "open_recording",
+    "output_text",
+    "path_option",
+    "show_problems",
+)
 
 directions: dict[str, Direction] = {"client": "to_agent", "agent": "to_client"}
 
@@ -21,6 +32,40 @@ first_option = click.option(
     show_default=True,
     help="Sender of the first message, where none is recorded.",
 )
+
+
+path_option = click.option(
+    "-o",
+    "--output",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="The recording, such as r.acp.jsonl; .gz at the end compresses it. `{pid}` is replaced "
+    "by the number of this process.",
+)
+no_redact_option = click.option(
+    "--no-redact", is_flag=True, help="Keep secrets: environment, headers, logins."
+)
+max_size_option = click.option(
+    "--max-size",
+    type=click.FloatRange(0, min_open=True),
+    metavar="MB",
+    help="Continue in a new file after this size.",
+)
+_MEGABYTE = 1_000_000
+
+
+def open_recording(
+    path: Path, argv: Sequence[str], *, redact: bool, max_size: float | None
+) -> Recording:
+    """Create the recording of these options."""
+    path = path.with_name(path.name.replace("{pid}", str(os.getpid())))
+    max_bytes = None if max_size is None else round(max_size * _MEGABYTE)
+    try:
+        return Recording(path, redact=redact, max_bytes=max_bytes, argv=argv)
+    except OSError as error:
+        raise click.ClickException(f"Cannot write {path}: {error.strerror}") from None
 
 
 def show_problems(trace: Trace) -> None:

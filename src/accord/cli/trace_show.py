@@ -16,12 +16,12 @@ from accord.trace.reading import TraceError
 from accord.trace.summary import summary
 from accord.trace.trace import Trace, open_traces
 
-__all__ = ("show",)
+__all__ = ("command",)
 
 _WIDTH = 100
 
 
-@click.command()
+@click.command("show")
 @click.argument("recording", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--method",
@@ -38,7 +38,7 @@ _WIDTH = 100
 @click.option("--text", default="", help="Only messages that contain this text, in any case.")
 @click.option("--full", is_flag=True, help="Show messages in full length.")
 @first_option
-def show(
+def command(
     recording: Path,
     methods: tuple[str, ...],
     sessions: tuple[str, ...],

@@ -15,10 +15,10 @@ from accord.trace.stats_page import stats_page
 from accord.trace.stats_table import stats_table
 from accord.trace.trace import open_trace
 
-__all__ = ("stats",)
+__all__ = ("command",)
 
 
-@click.command()
+@click.command("stats")
 @click.argument("recording", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; times are in seconds.")
 @click.option(
@@ -29,7 +29,7 @@ __all__ = ("stats",)
     help="Write a page with charts; it loads nothing from elsewhere.",
 )
 @first_option
-def stats(recording: Path, as_json: bool, page: Path | None, first: str) -> int:
+def command(recording: Path, as_json: bool, page: Path | None, first: str) -> int:
     """Show turns, latencies, sizes, tool calls, tokens and cost of a recording.
 
     Tokens and cost are those that the agent reports. Of a chain of proxies, only the messages of
