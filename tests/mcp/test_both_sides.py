@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -137,3 +138,30 @@ def test_ask_gives_tools_to_an_agent_in_another_process(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(AGENT)
     answer = ask([sys.executable, str(tmp_path / "agent.py")], "Ada", tools=[greet])
     assert answer.text == "Hello Ada"
+
+
+@BOTH
+@TRANSPORTS
+async def test_a_function_that_blocks_its_thread_does_not_block_the_end(
+    version: int, transport: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("accord.mcp.closing.CLOSE_S", 0.05)
+    monkeypatch.setattr("accord.mcp.http_bridge.DISCONNECT_S", 0.05)
+    started, go = threading.Event(), threading.Event()
+
+    def block() -> str:
+        started.set()
+        go.wait()
+        return "done"
+
+    try:
+        async with connected(version, transport) as agent:
+            session = await agent.new_session("/", tools=[block])
+            async with session.prompt("tools.block") as turn:
+                assert await asyncio.to_thread(started.wait, 20)
+                await session.close()
+                await turn.wait()
+    finally:
+        go.set()
+    # Over ACP the request is cancelled although its thread continues.
+    assert ("did not stop" in caplog.text) == (transport != "acp")

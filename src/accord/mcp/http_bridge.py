@@ -20,6 +20,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from accord.mcp.closing import wait_stopped
 from accord.mcp.provider import MAX_ACTIVE_REQUESTS
 from accord.mcp.servers import NamedServer
 from accord.types.mcp import McpServerHttp
@@ -33,7 +34,7 @@ _Send: TypeAlias = Callable[[_Event], Awaitable[None]]
 
 MAX_BODY_BYTES = 1024 * 1024  # of a request
 MAX_SESSIONS = 64  # of clients with a handshake, for each server
-CLOSE_S = 2.0  # for requests to end after the clients have been disconnected
+DISCONNECT_S = 1.0  # for requests to end after the clients have been disconnected
 
 _INVALID_REQUEST = -32600
 _METHOD_NOT_FOUND = -32601
@@ -95,8 +96,9 @@ class HttpBridge:
         """Stop listening, disconnect all clients, and stop the servers."""
         self._stop.set()
         if self._task is not None:
-            await asyncio.wait([self._task])
-            self._task.result()
+            await wait_stopped([self._task], "the HTTP bridge of a session")
+            if self._task.done():
+                self._task.result()
 
     async def _run(self, listening: asyncio.Future[int]) -> None:
         async with AsyncExitStack() as stack:
@@ -181,11 +183,10 @@ async def _disconnect(state: ServerState) -> None:
     for connection in list(state.connections):
         connection.transport.close()
     if state.tasks:
-        _, running = await asyncio.wait(state.tasks, timeout=CLOSE_S)
+        _, running = await asyncio.wait(state.tasks, timeout=DISCONNECT_S)
         for task in running:
             task.cancel()
-        if running:
-            await asyncio.wait(running)
+        await wait_stopped(running, "a request of the HTTP bridge")
 
 
 async def _refuse(send: _Send, status: int, code: int, message: str) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 from mcp.server import Server
 
+from accord.mcp.closing import wait_stopped
+
 __all__ = ("ServerLifespan",)
 
 
@@ -46,6 +48,8 @@ class ServerLifespan:
             return
         if self._state is not None and not self._state.done():
             self._task.cancel()  # it has not been entered yet
-        await asyncio.wait([self._task])
-        if not self._task.cancelled() and (error := self._task.exception()) is not None:
+        await wait_stopped([self._task], f"the lifespan of the MCP server {self._server.name!r}")
+        if not self._task.done() or self._task.cancelled():
+            return
+        if (error := self._task.exception()) is not None:
             raise error

@@ -21,6 +21,7 @@ from accord.errors import (
     McpServerUnavailable,
     RequestCancelled,
 )
+from accord.mcp.closing import wait_stopped
 from accord.mcp.revision import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
 from accord.text.lenient_json import is_object
 from accord.types.mcp import McpServerAcp
@@ -197,8 +198,7 @@ class Registration:
         active = list(self._active.values())
         for task in active:
             task.cancel()
-        if active:
-            await asyncio.wait(active)
+        await wait_stopped(active, f"a request to the MCP server {self.declaration.name!r}")
         await self._backend.aclose()
 
 

@@ -23,6 +23,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
+from accord.mcp.closing import wait_stopped
 from accord.mcp.lifespan import ServerLifespan
 from accord.mcp.servers import NamedServer
 from accord.mcp.shim import PORT, TOKEN
@@ -78,8 +79,7 @@ class StdioBridge:
             self._listener.close()
         for task in self._connections:
             task.cancel()
-        if self._connections:
-            await asyncio.wait(self._connections)
+        await wait_stopped(list(self._connections), "the connection of an MCP shim")
         for target in self._targets:
             await target.lifespan.aclose()
 
