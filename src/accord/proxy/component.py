@@ -64,7 +64,7 @@ class ProxyComponent(Hop, Stage):
             self.send_request(request, request.method, request.params, Direction.TO_AGENT)
 
     def notification_from_agent(self, method: str, params: Params) -> None:
-        self.send_notification(self.dialect.notification, wrap(method, params), Direction.TO_CLIENT)
+        self.send_wrapped(self.dialect.notification, method, params, Direction.TO_CLIENT)
 
     def request_from_agent(self, request: RawRequest) -> None:
         wrapped = wrap(request.method, request.params)

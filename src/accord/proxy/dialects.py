@@ -66,18 +66,15 @@ class _Envelope(Struct, gc=False):
     params: Raw | UnsetType = UNSET
 
 
+_CONTAINERS = b"{["
+_NULL = ord("n")
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _encode_plain = msgspec.json.Encoder().encode
-_heads: dict[str, bytes] = {}  # of the methods of the protocol
 
 
 def wrap(method: str, params: Params) -> Raw:
     """Return the params of a message to or from a successor, with the given ones unchanged."""
-    head = _heads.get(method)
-    if head is None:
-        head = b'{"method":%b' % _encode_plain(method)
-        if not method.startswith("_") and len(_heads) < 1000:
-            _heads[method] = head
+    head = b'{"method":%b' % _encode_plain(method)
     return Raw(head + b"}" if params is UNSET else b'%b,"params":%b}' % (head, params))
 
 
@@ -90,10 +87,10 @@ def unwrap(params: Params) -> tuple[str, Params]:
     inner = envelope.params
     if inner is UNSET:
         return envelope.method, UNSET
-    first = bytes(memoryview(inner)[:1])
-    if first in (b"{", b"["):
+    first = memoryview(inner)[0]
+    if first in _CONTAINERS:
         return envelope.method, inner
-    if first == b"n":  # null and absent are equal
+    if first == _NULL:  # null and absent are equal
         return envelope.method, UNSET
     raise InvalidParams("The params of a wrapped message are an object or an array")
 

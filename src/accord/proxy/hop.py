@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from accord.errors import FrameTooLarge, InternalError, InvalidRequest, RequestError
@@ -79,6 +80,18 @@ def _encode_into(value: Any, text: bytearray) -> None:
     text += value if type(value) is Raw else lenient_json.dumps(value)
 
 
+_PARAMS = b',"params":'
+_encode_name = msgspec.json.Encoder().encode
+
+
+def _notification_head(envelope: str | None, method: str) -> bytes:
+    """Return the text of a notification before its params."""
+    head = b'{"jsonrpc":"2.0","method":'
+    if envelope is not None:
+        head += _encode_name(envelope) + b',"params":{"method":'
+    return head + lenient_json.dumps(method) + _PARAMS
+
+
 class Hop:
     """A connection; subclasses decide where its messages go, and how they are named on the wire.
 
@@ -95,6 +108,8 @@ class Hop:
         self._hops = hops
         self._peer = Peer(_encode, _encode_into, frame_bytes=transport.frame_bytes)
         self._received: dict[RequestId, RawRequest] = {}  # not answered yet
+        self._heads: dict[str, bytes] = {}
+        self._wrapped_heads: dict[str, dict[str, bytes]] = {}
         self._all_answered: asyncio.Event | None = None
         self._is_dirty = False
         self._is_congested = False
@@ -152,11 +167,40 @@ class Hop:
 
     def send_notification(self, method: str, params: Params, to: Direction) -> None:
         """Send a notification, which is on its way `to` one end of the chain."""
-        try:
-            size = self._peer.notify(method, params)
-        except FrameTooLarge as exc:
-            log.warning("! %s: a notification was not passed on: %s", self.name, exc)
+        self._send_notification(self._heads, None, method, params, to)
+
+    def send_wrapped(self, name: str, method: str, params: Params, to: Direction) -> None:
+        """Send a notification in an envelope, which is a notification `name`."""
+        heads = self._wrapped_heads.get(name)
+        if heads is None:
+            heads = self._wrapped_heads[name] = {}
+        self._send_notification(heads, name, method, params, to)
+
+    def _send_notification(
+        self,
+        heads: dict[str, bytes],
+        envelope: str | None,
+        method: str,
+        params: Params,
+        to: Direction,
+    ) -> None:
+        head = heads.get(method)
+        if head is None:
+            head = _notification_head(envelope, method)
+            if not method.startswith("_"):  # the protocol has few methods; extensions may have many
+                heads[method] = head
+        tail = b"}" if envelope is None else b"}}"
+        if params is UNSET:
+            frame = head.removesuffix(_PARAMS) + tail
+        else:
+            frame = b"".join((head, params, tail))
+        size = len(frame)
+        peer = self._peer
+        if size > peer.frame_bytes:
+            error = FrameTooLarge(method, size, peer.frame_bytes)
+            log.warning("! %s: a notification was not passed on: %s", self.name, error)
             return
+        peer.frames.append(frame)
         if self._is_congested:
             self._count_queued(size, to)
         if not self._is_dirty:
@@ -269,7 +313,7 @@ class Hop:
         for observer in hops.observers:
             for frame in frames:
                 observer(self.name, "received", frame)
-        if not self._has_lines and any(b"\n" in frame for frame in frames):
+        if not self._has_lines and [None for frame in frames if b"\n" in frame]:
             frames = [frame.translate(_ONE_LINE) for frame in frames]
         hops.is_reading = True
         try:

@@ -141,7 +141,7 @@ class _AgentSide:
 
     def send_notification_out(self, method: str, params: Params) -> None:
         hop = self._hop
-        hop.send_notification(hop.dialect.notification, wrap(method, params), Direction.TO_AGENT)
+        hop.send_wrapped(hop.dialect.notification, method, params, Direction.TO_AGENT)
 
     def send_request_out(self, request: RawRequest) -> None:
         hop, params = self._hop, request.params
