@@ -49,8 +49,9 @@ async def test_chain_of_objects_and_programs_is_one_agent(version: int) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["acp", "rust", "thinkwell"])
+@requirement("R-PROXY-25")
 async def test_proxy_written_by_hand_works_in_each_dialect(dialect: str) -> None:
-    # The first two are found in the handshake (R-PROXY-25).
+    # The first two are found in the handshake.
     by_hand = component(
         [sys.executable, BY_HAND, dialect], dialect="thinkwell" if dialect == "thinkwell" else None
     )
@@ -187,7 +188,7 @@ async def test_only_the_conductor_initializes_proxies() -> None:
         assert [answer["error"]["code"] for answer in answers] == [-32600, -32600]
 
 
-@requirement("R-PROXY-09")
+@requirement("R-PROXY-09", "R-PROXY-23")
 async def test_conductor_chooses_a_version_that_it_supports() -> None:
     async with _playing("agent") as (client, agent):
         client.write(id=1, method="session/new", params={})
@@ -200,7 +201,7 @@ async def test_conductor_chooses_a_version_that_it_supports() -> None:
         agent.write(id=0, error={"code": -32000, "message": "no"})
         answers = await client.next(3)
         assert [answer["error"]["code"] for answer in answers] == [-32600, -32022, -32000]
-        # A failed `initialize` is answered again with the same error (R-PROXY-23).
+        # A failed `initialize` is answered again with the same error.
         client.write(id=4, method="initialize", params=PARAMS)
         await agent.next(2)  # another version
         agent.write(id=1, error={"code": -32602, "message": "old"})
@@ -271,6 +272,7 @@ async def test_mark_of_thinkwell_is_removed_and_required(accepts: bool) -> None:
         await conducting
 
 
+@requirement("R-PROXY-24")
 async def test_components_start_together_at_the_first_initialize() -> None:
     async with _playing("one", "two", "agent") as (client, one, two, agent):
         client.write(id=1, method="unknown")
@@ -303,7 +305,7 @@ async def test_conductor_is_a_proxy_after_proxy_initialize() -> None:
         ]
 
 
-@requirement("R-REQCAN-11", "R-REQCAN-14")
+@requirement("R-PROXY-21", "R-REQCAN-11", "R-REQCAN-14")
 async def test_cancel_names_the_id_of_each_hop() -> None:
     async with _playing("proxy", "agent") as (client, proxy, agent):
         await _initialized(client, proxy, agent)
@@ -324,7 +326,7 @@ async def test_cancel_names_the_id_of_each_hop() -> None:
         assert (await agent.next(3))[2]["params"] == {"requestId": 1}
 
 
-@requirement("R-PROXY-17")
+@requirement("R-PROXY-17", "R-PROXY-22")
 async def test_requests_fail_with_the_name_of_the_component_that_ended() -> None:
     async with _playing("proxy", "agent") as (client, proxy, agent):
         await _initialized(client, proxy, agent)
@@ -344,6 +346,7 @@ async def test_requests_fail_with_the_name_of_the_component_that_ended() -> None
 # Ends.
 
 
+@requirement("R-PROXY-22")
 async def test_component_that_dies_is_named_with_its_last_words() -> None:
     dying = component([sys.executable, BY_HAND, "acp", "die-at", "session/prompt"], name="dying")
     with pytest.raises(RequestError) as caught:

@@ -14,7 +14,7 @@ from requirement import requirement
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-@requirement("R-PROXY-04", "R-PROXY-05")
+@requirement("R-PROXY-04", "R-PROXY-05", "R-PROXY-20")
 async def test_params_pass_as_the_bytes_received(count: int) -> None:
     params = rb'{"b" : 1.0,"a":1e400, "\u0041":[ ],"_meta":{"x":12345678901234567890123}}'
     async with joined(*(Stage() for _ in range(count))) as ends:
@@ -57,7 +57,7 @@ async def test_results_and_errors_pass_as_the_bytes_received() -> None:
         ]
 
 
-@requirement("R-REQCAN-11")
+@requirement("R-REQCAN-11", "R-PROXY-21")
 async def test_cancel_names_the_id_of_the_next_hop() -> None:
     async with joined(Stage(), Stage()) as ends:
         ends.client.write([b'{"jsonrpc":"2.0","id":"mine","method":"x"}'])
@@ -122,6 +122,7 @@ async def test_stage_answers_changes_and_drops() -> None:
         assert b'"data":1' in (await ends.client_has(4))[1]
 
 
+@requirement("R-PROXY-19")
 async def test_client_that_does_not_read_stops_the_agent() -> None:
     async with joined(Stage()) as ends:
         ends.client.pause_reading()

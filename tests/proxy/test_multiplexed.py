@@ -89,7 +89,7 @@ async def test_proxy_speaks_the_dialect_of_its_conductor(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["bare", "wrapped"])
-@requirement("R-REQCAN-11")
+@requirement("R-REQCAN-11", "R-PROXY-21")
 async def test_cancel_of_a_wrapped_request_is_understood_in_both_forms(form: str) -> None:
     async with _proxy("acp") as conductor:
         conductor.write(

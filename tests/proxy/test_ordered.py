@@ -69,6 +69,7 @@ class _Slow(OrderedStage):
         raise InvalidParams("not these")
 
 
+@requirement("R-PROXY-18", "R-PROXY-19")
 async def test_waiting_handler_delays_only_its_session_and_direction() -> None:
     slow = _Slow()
     async with joined(slow) as ends:

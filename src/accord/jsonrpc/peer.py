@@ -67,6 +67,8 @@ class Peer:
         frame_bytes: int | None = None,
     ) -> None:
         self.null_ids = True  # v1 allows them, v2 does not (R-GEN-06)
+        # Params, results and errors are the bytes received, also those that msgspec rejects.
+        self.keeps_text = False
         # of responses made by `receive` and `reject`; the caller resets it
         self.rejected_bytes: int = 0
         self.frame_bytes: int = _INT64.stop if frame_bytes is None else frame_bytes
@@ -339,7 +341,7 @@ class Peer:
                 self.reject(InvalidRequest("The id is a number that is too large"))
                 return None
         if "method" not in fields and not fields.keys().isdisjoint(("id", "result", "error")):
-            return self._decode_irregular_response(fields)
+            return self._decode_irregular_response(frame, fields)
         if problem := _invalid(fields):
             self.reject(InvalidRequest(problem))  # R-ERR-03: with a null id
             return None
@@ -348,11 +350,21 @@ class Peer:
             jsonrpc="2.0",
             id=fields.get("id", UNSET),
             method=fields["method"],
-            params=Raw(lenient_json.dumps(fields["params"])) if "params" in fields else UNSET,
+            params=self._member(frame, fields, "params"),
         )
 
+    def _member(
+        self, frame: bytes | bytearray, fields: dict[str, Any], name: str
+    ) -> Raw | msgspec.UnsetType:
+        """Return the text of a member: as received if `keeps_text`, else as msgspec needs it."""
+        if name not in fields:
+            return UNSET
+        if self.keeps_text and (text := lenient_json.member_texts(frame).get(name)) is not None:
+            return Raw(text)
+        return Raw(lenient_json.dumps(fields[name]))
+
     def _decode_irregular_response(
-        self, fields: dict[str, Any]
+        self, frame: bytes | bytearray, fields: dict[str, Any]
     ) -> Response | UnexpectedMessage | Message:
         request_id = fields.get("id")
         if type(request_id) not in (int, str) or request_id not in self._calls:
@@ -363,8 +375,8 @@ class Peer:
         return Message(
             jsonrpc="2.0",
             id=request_id,
-            result=Raw(lenient_json.dumps(fields["result"])) if "result" in fields else UNSET,
-            error=Raw(lenient_json.dumps(fields["error"])) if "error" in fields else UNSET,
+            result=self._member(frame, fields, "result"),
+            error=self._member(frame, fields, "error"),
         )
 
     def _error(self, request_id: RequestId, error: RequestError) -> bytes:

@@ -20,7 +20,7 @@ from accord.proxy.dialects import (
     unwrap,
     wrap,
 )
-from accord.proxy.hop import Hop, Hops, log
+from accord.proxy.hop import Hop, Hops
 from accord.proxy.stage import Direction, Params, RawRequest, RawResponse, Stage
 from accord.transports.base import Transport
 
@@ -79,7 +79,7 @@ class ProxyComponent(Hop, Stage):
         try:
             inner, params = unwrap(params)
         except InvalidParams as exc:
-            log.warning("! %s: a wrapped notification was dropped: %s", self.name, exc)
+            self.warn("a wrapped notification was dropped", exc)
             return
         if inner == CANCEL_REQUEST:
             self.cancel_wrapped(params)

@@ -236,6 +236,9 @@ class _Conductor:
                 stage = component.make_stage()
                 self._stages.append(stage)
                 continue
+            if component.is_http:
+                # Over HTTP, the answer to the first message precedes all other messages.
+                raise _not_started(component.name, "a proxy needs ws:// or wss://")
             transport = await _opened(component)
             hop = ProxyComponent(component.name, transport, self._life.hops, component.dialect)
             self._hops.append(hop)
@@ -273,7 +276,7 @@ async def _start_all(starts: Sequence[tuple[str, Awaitable[None]]]) -> None:
             raise _not_started(name, result) from result
 
 
-def _not_started(name: str, exc: BaseException) -> RequestError:
+def _not_started(name: str, exc: object) -> RequestError:
     return InternalError(f"component {name!r} cannot be started: {exc}", data={"component": name})
 
 

@@ -108,7 +108,8 @@ def _unwrap_leniently(params: Params) -> tuple[str, Params]:
         return value["method"], UNSET
     if not lenient_json.is_object(inner) and not lenient_json.is_array(inner):
         raise InvalidParams("The params of a wrapped message are an object or an array")
-    return value["method"], raw_json(inner)
+    text = b"" if params is UNSET else lenient_json.member_texts(bytes(params)).get("params")
+    return value["method"], Raw(text) if text else raw_json(inner)
 
 
 # Thinkwell marks `initialize`, and the answer of a proxy, instead of naming another method. Also

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
+from accord.connection.flood_log import FloodLog
 from accord.errors import FrameTooLarge, InternalError, InvalidRequest, RequestError
 from accord.jsonrpc.message import CancelRequest, Message, RequestId, Response, UnexpectedMessage
 from accord.jsonrpc.peer import Peer
@@ -47,6 +48,7 @@ class Hops:
         self.observers: Sequence[HopObserver] = observers
         self.is_reading: bool = False
         self._loop = asyncio.get_running_loop()
+        self.log: FloodLog = FloodLog(log, self._loop.time)
         self._unwritten: list[Hop] = []
         self._is_due = False
 
@@ -107,6 +109,7 @@ class Hop:
         self.has_ended: bool = False  # no response will come
         self._hops = hops
         self._peer = Peer(_encode, _encode_into, frame_bytes=transport.frame_bytes)
+        self._peer.keeps_text = True
         self._received: dict[RequestId, RawRequest] = {}  # not answered yet
         self._heads: dict[str, bytes] = {}
         self._wrapped_heads: dict[str, dict[str, bytes]] = {}
@@ -137,6 +140,11 @@ class Hop:
     def refuse_null_ids(self) -> None:
         """Refuse requests whose id is null from now on, as in version 2 (R-GEN-14)."""
         self._peer.null_ids = False
+
+    def warn(self, what: str, why: object) -> None:
+        """Log what the peer of this hop did wrong."""
+        kind = (self.name, what)
+        self._hops.log.log(logging.WARNING, "! %s: %s: %s", self.name, what, why, kind=kind)
 
     def fail_calls(self, error: Callable[[], RequestError]) -> None:
         """Fail all requests that this hop has sent, now and in the future."""
@@ -198,7 +206,7 @@ class Hop:
         peer = self._peer
         if size > peer.frame_bytes:
             error = FrameTooLarge(method, size, peer.frame_bytes)
-            log.warning("! %s: a notification was not passed on: %s", self.name, error)
+            self.warn("a notification was not passed on", error)
             return
         peer.frames.append(frame)
         if self._is_congested:
@@ -337,9 +345,11 @@ class Hop:
                 elif type(event) is CancelRequest:
                     self.cancel_request(event.id)
                 elif type(event) is UnexpectedMessage:
-                    log.log(event.level, "! %s: %s", self.name, event.reason)
-            except Exception:  # a defect must not lose the messages after it
-                log.exception("! %s: could not handle a message", self.name)
+                    self._hops.log.log(
+                        event.level, "! %s: %s", self.name, event.reason, kind=event.reason
+                    )
+            except Exception as exc:  # logged; later messages must not be lost
+                self._hops.log.exception("! %s: could not handle a message", self.name, exc=exc)
                 if type(event) is Message and event.id is not UNSET:
                     self.fail(event.id, InternalError())
 
@@ -367,7 +377,7 @@ class Hop:
 
     def frame_refused(self, limit: int, head: bytes = b"") -> None:
         """Answer a frame that was too large."""
-        log.warning("! %s: refused a frame of more than %d bytes", self.name, limit)
+        self.warn("a frame was refused", f"it exceeds {limit} bytes")
         answer = self._peer.refuse(InvalidRequest(f"The frame exceeds {limit} bytes"), head)
         if answer is not None:
             self._receive_response(answer)

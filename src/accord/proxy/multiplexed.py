@@ -23,7 +23,7 @@ from accord.proxy.dialects import (
     wrap,
 )
 from accord.proxy.ends import wire
-from accord.proxy.hop import Hop, HopObserver, Hops, log
+from accord.proxy.hop import Hop, HopObserver, Hops
 from accord.proxy.life import Life, close_all
 from accord.proxy.stage import Direction, Params, Port, RawRequest, RawResponse, Stage
 from accord.transports.base import Transport
@@ -54,7 +54,7 @@ class ConductorHop(Hop):
         try:
             inner, params = unwrap(params)
         except InvalidParams as exc:
-            log.warning("! %s: a wrapped notification was dropped: %s", self.name, exc)
+            self.warn("a wrapped notification was dropped", exc)
             return
         if inner == CANCEL_REQUEST:
             self.cancel_wrapped(params)

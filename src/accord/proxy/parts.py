@@ -43,6 +43,7 @@ class Component(Struct, frozen=True):
     make_stage: Callable[[], Stage] | None = None
     open: TransportFactory | None = None
     dialect: Dialect | None = None  # of a transport; None: found in the handshake
+    is_http: bool = False  # then it can only be the agent
 
 
 ComponentLike: TypeAlias = (
@@ -96,6 +97,7 @@ def component(
         made.make_stage,
         made.open,
         DIALECTS[dialect] if dialect is not None else made.dialect,
+        made.is_http,
     )
 
 
@@ -114,7 +116,8 @@ def _component(
     if isinstance(command, str) and is_url(command):
         if start != _Start():
             raise _only_for_a_command()
-        return Component(command, open=transport_for_url(command, remote))
+        is_http = command.lower().startswith(("http:", "https:"))
+        return Component(command, open=transport_for_url(command, remote), is_http=is_http)
     if remote != RemoteOptions():
         raise TypeError("component(token=…, insecure=…): only for the address of a component")
     if isinstance(command, str | os.PathLike) or _is_words(command):

@@ -9,7 +9,16 @@ from typing import Any, NoReturn, TypeGuard
 
 import msgspec
 
-__all__ = ("NotJson", "NumberText", "dumps", "is_array", "is_object", "loads", "loads_marking")
+__all__ = (
+    "NotJson",
+    "NumberText",
+    "dumps",
+    "is_array",
+    "is_object",
+    "loads",
+    "loads_marking",
+    "member_texts",
+)
 
 
 class NotJson(ValueError):
@@ -85,6 +94,30 @@ def _loads(text: bytes | bytearray, too_large: Callable[[str], str], reason: str
         raise NotJson(reason) from None
 
 
+def member_texts(text: bytes | bytearray) -> dict[str, bytes]:
+    """Return the members of an object as the bytes of their values.
+
+    The text must be an object that `loads` accepts. It is empty for invalid UTF-8, whose bytes
+    should not be passed on.
+    """
+    try:
+        characters = text.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return {}
+    decode = json.JSONDecoder().raw_decode
+    members: dict[str, bytes] = {}
+    at = _skip(characters, characters.index("{") + 1)
+    while characters[at] != "}":
+        key, at = decode(characters, at)
+        start = _skip(characters, _skip(characters, at) + 1)
+        _, at = decode(characters, start)
+        members[key] = characters[start:at].encode()
+        at = _skip(characters, at)
+        if characters[at] == ",":
+            at = _skip(characters, at + 1)
+    return members
+
+
 def dumps(value: Any) -> bytes:
     """Return the JSON text of builtin values; lone surrogates are written as escapes."""
     try:
@@ -101,6 +134,13 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
 def is_array(value: object) -> TypeGuard[list[Any]]:
     """Return True if a JSON value is an array."""
     return isinstance(value, list)
+
+
+def _skip(characters: str, at: int) -> int:
+    """Return the position after white space."""
+    while characters[at] in " \t\r\n":
+        at += 1
+    return at
 
 
 def _no_constant(name: str) -> NoReturn:
