@@ -81,7 +81,7 @@ class StreamTransport(asyncio.Protocol, Transport):
 
     async def aclose(self) -> None:
         self._receiver = NullReceiver()
-        if self._transport is not None:
+        if self._transport is not None and not self._lost.done():
             # What is unsent is dropped: the component may not read any more.
             self._transport.abort()
             with suppress(asyncio.CancelledError):

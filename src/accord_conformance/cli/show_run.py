@@ -18,6 +18,7 @@ _MAX_SHOWN = 4000  # characters about a version that was not tested; may be seve
 def show_result(result: RunResult, known: Known, mended: Known) -> None:
     """Show the report of each version, the scenarios without a result, and the verdict."""
     console = Console(highlight=False, emoji=False)
+    side = next((report.side for report in result.reports if report.side), "agent")
     for report in result.reports:
         console.rule(f"Version {report.version}", align="left", style="dim")
         if report in result.supported:
@@ -35,13 +36,13 @@ def show_result(result: RunResult, known: Known, mended: Known) -> None:
         console.print(f"[{style}]{escape(one_line(login.message))}[/]", soft_wrap=True)
     if left := result.disconnects:
         names = ", ".join(sorted({one.scenario for one in left}))
-        console.print(f"[red]The agent disconnected in {names}.[/]")
+        console.print(f"[red]The {side} disconnected in {names}.[/]")
     if known:
         console.print(f"Known from the baseline: {_rules(known)}.")
     if mended:
         console.print(f"In the baseline, but no longer failing: {_rules(mended)}.")
     for traceback in result.kit_errors:
-        console.print("[bold red]Error in the kit[/], which is not the agent's fault:")
+        console.print(f"[bold red]Error in the kit[/], which is not the {side}'s fault:")
         console.print(escape(visible(traceback)), soft_wrap=True)
     console.print(f"[dim]{result.seconds:.1f} s[/]")
     found = verdict(result)
