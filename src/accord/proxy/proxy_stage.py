@@ -17,7 +17,7 @@ from accord.proxy.ordered import (
     RequestHandler,
 )
 from accord.proxy.overrides import Edit, Overrides
-from accord.proxy.stage import Direction, Params, RawResponse
+from accord.proxy.stage import Direction, Params, RawRequest, RawResponse
 from accord.wire.codec import decoder
 
 __all__ = ("ProxyStage", "StagedProxy")
@@ -42,8 +42,11 @@ class StagedProxy(Protocol):
         """Return what handles `initialize` between these two, None to pass it on."""
         ...
 
-    def overrides(self, version: int, stage: ProxyStage) -> tuple[Overrides, ...]:
-        """Return what the proxy handles in a chain of this version."""
+    def overrides(self, version: int, stage: ProxyStage, initialized: Raw) -> tuple[Overrides, ...]:
+        """Return what the proxy handles in a chain of this version.
+
+        `initialized` is the result of `initialize` that the client gets.
+        """
         ...
 
 
@@ -64,7 +67,21 @@ class ProxyStage(OrderedStage):
         self._overrides = {direction: Overrides(direction) for direction in Direction}
         # Called when `session/cancel` arrives: it does not wait in the lane of a prompt.
         self.on_session_cancel: Callable[[Params], None] | None = None
+        # Serves an `mcp/message` of the agent, or returns False.
+        self.on_mcp_request: Callable[[RawRequest], bool] | None = None
+        self.on_close: list[Callable[[], Awaitable[None]]] = []
         self._handlers: dict[tuple[Direction, str], NotificationHandler] = {}
+
+    async def aclose(self) -> None:
+        """Cancel the running handlers, and release what they have opened."""
+        await super().aclose()
+        for close in self.on_close:
+            await close()
+
+    def request_from_agent(self, request: RawRequest) -> None:
+        serve = self.on_mcp_request
+        if serve is None or request.method != "mcp/message" or not serve(request):
+            super().request_from_agent(request)
 
     def notification_from_client(self, method: str, params: Params) -> None:
         if method == "session/cancel" and self.on_session_cancel is not None:
@@ -120,7 +137,7 @@ class ProxyStage(OrderedStage):
                 return response
             version = _decode_version(response.result).protocol_version or 0
             result = proxy.edit_initialized(response.result, version)
-            for overrides in proxy.overrides(version, self):
+            for overrides in proxy.overrides(version, self, result):
                 self._overrides[overrides.to] = overrides
             self._handlers.clear()
         except DecodeError as exc:

@@ -9,6 +9,7 @@ from accord.proxy.hooks import ProxyHooks
 from accord.proxy.overrides import Overrides
 from accord.proxy.proxied_sessions import ProxiedSessions
 from accord.proxy.proxy_stage import ProxyStage
+from accord.proxy.proxy_tools import ProxyTools
 from accord.proxy.requests import OpeningSession
 from accord.proxy.turns import Turns
 from accord.proxy.versions import ProxiedVersion
@@ -36,19 +37,21 @@ class SessionRequests:
         sessions: ProxiedSessions,
         stage: ProxyStage,
         turns: Turns,
+        tools: ProxyTools,
     ) -> None:
         self._proxy = proxy
         self._version = version
         self._sessions = sessions
         self._stage = stage
         self._turns = turns
+        self._tools = tools
         self._commands = version.editor.commands_to_wire(tuple(proxy.commands))
 
     def add_to(self, to_agent: Overrides, has: dict[str, bool]) -> None:
         """Handle the requests that the proxy needs to see."""
         label = self._stage.name
         needs = ("open_session", "update", "decide_permission", "prompt")  # they use its `cwd`
-        if self._commands or any(has[hook] for hook in needs):
+        if self._commands or self._tools or any(has[hook] for hook in needs):
             for call, action in _OPENING.items():
                 if (method := self._version.methods.get(call)) is not None:
                     to_agent.add(method, self._opening(action), f"{label}.open_session")
@@ -86,12 +89,24 @@ class SessionRequests:
             results.append((session, result))
             return session_id
 
-        await self._proxy.open_session(opening, forward_opening)
+        served = None
+        try:
+            if self._tools:
+                served = await self._tools.open([server.name for server in opening.mcp_servers])
+                opening.mcp_servers += self._tools.declarations(served)
+            await self._proxy.open_session(opening, forward_opening)
+        except BaseException:
+            if served is not None:
+                await served.aclose()
+            raise
         if not results:
+            if served is not None:
+                await served.aclose()
             raise InternalError(
                 f"{self._stage.name}.open_session has to call forward(), or raise a RequestError"
             )
         session, result = results[-1]
+        await self._tools.keep(session.id, served)
         return self._with_commands(session, result)
 
     def _params(self, params: Any, opening: OpeningSession, servers: dict[int, Any]) -> Any:
@@ -135,6 +150,7 @@ class SessionRequests:
 
         await self._proxy.close_session(params.session_id, forward_close)
         self._sessions.drop(params.session_id)
+        await self._tools.keep(params.session_id, None)
         return results[-1] if results else None
 
 

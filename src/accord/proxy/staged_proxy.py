@@ -13,6 +13,7 @@ from accord.proxy.ordered import RequestHandler
 from accord.proxy.overrides import Overrides, edited_json
 from accord.proxy.proxied_sessions import ProxiedSessions
 from accord.proxy.proxy_stage import ProxyStage
+from accord.proxy.proxy_tools import ProxyTools
 from accord.proxy.session_requests import SessionRequests
 from accord.proxy.stage import Direction
 from accord.proxy.turns import Turns
@@ -70,7 +71,7 @@ class StagedProxyObject:
             return text
         return edited_json(text, before, replace(before, **{name: changed}))
 
-    def overrides(self, version: int, stage: ProxyStage) -> tuple[Overrides, ...]:
+    def overrides(self, version: int, stage: ProxyStage, initialized: Raw) -> tuple[Overrides, ...]:
         """Return the handlers of both directions."""
         proxy = self._proxy
         to_agent, to_client = Overrides(Direction.TO_AGENT), Overrides(Direction.TO_CLIENT)
@@ -84,7 +85,9 @@ class StagedProxyObject:
             turns.add_to(to_agent)
         if has["update"] or has["decide_permission"] or proxy.commands or has["prompt"]:
             updates.add_to(to_client, has)
-        SessionRequests(proxy, known, sessions, stage, turns).add_to(to_agent, has)
+        offered = decoder(known.types.InitializeResponse)(initialized)
+        tools = ProxyTools(proxy, known, stage, offered)
+        SessionRequests(proxy, known, sessions, stage, turns, tools).add_to(to_agent, has)
         ClientRequests(proxy, known, sessions).add_to(to_client, has)
         add_extensions(proxy, ProxyHooks, to_agent, to_client)
         return to_agent, to_client

@@ -60,7 +60,7 @@ class StagedTypedProxy:
         proxy: Any = self._proxy
         return proxy.initialize(params, checked)
 
-    def overrides(self, version: int, stage: ProxyStage) -> tuple[Overrides, ...]:
+    def overrides(self, version: int, stage: ProxyStage, initialized: Raw) -> tuple[Overrides, ...]:
         """Return the overridden methods of both directions."""
         to_agent, to_client = Overrides(Direction.TO_AGENT), Overrides(Direction.TO_CLIENT)
         for call, method in self._methods.items():
