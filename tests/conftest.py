@@ -36,6 +36,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return cores + (cores + 1) // 2
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that take long, so that no worker begins one when all others end."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Leave the collected tests out of garbage collection, which runs less often after that."""

@@ -54,8 +54,18 @@ answer = 3.0
 
 
 @pytest.fixture(autouse=True)
-def quick(pytester: pytest.Pytester) -> None:
+def quick(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> None:
+    """Skip most scenarios; load only the plugins that are needed, unless `all_plugins` is used."""
     (pytester.path / "accord-check.toml").write_text(QUICK)
+    if "all_plugins" not in request.fixturenames:
+        monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        monkeypatch.setenv("PYTEST_PLUGINS", "accord_pytest,pytest_asyncio.plugin")
+
+
+@pytest.fixture
+def all_plugins() -> None:
+    """Let pytest find all plugins that are installed, Accord's among them."""
 
 
 @pytest.fixture
@@ -86,6 +96,7 @@ def test_plugin_imports_nothing_until_it_is_used() -> None:
 # accord_agent
 
 
+@pytest.mark.usefixtures("all_plugins")
 def test_agent_fixture_works_without_an_event_loop(pytester: pytest.Pytester, greeter: str) -> None:
     pytester.makepyfile(
         """
@@ -186,6 +197,7 @@ def test_missing_agent_command_is_an_error(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
+@pytest.mark.usefixtures("all_plugins")
 def test_each_rule_is_a_test(pytester: pytest.Pytester) -> None:
     words = ("--accord-check", shlex.join(SCRIPT), "-k", "INIT or speaks")
     done = run(pytester, *words, "--junitxml", "report.xml", "-rs")
