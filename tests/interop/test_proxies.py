@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 
 from interop.frames import messages
 from interop.test_websocket import TOKEN, listening
-from interop.turns import HERE, PEERS, Peer, after_v1, after_v2, require, run, tapped
+from interop.turns import HERE, LIMIT_S, PEERS, Peer, after_v1, after_v2, require, run, tapped
 from requirement import requirement
 
 pytestmark = pytest.mark.slow
@@ -57,7 +58,7 @@ def require_conductor(dialect: str) -> None:
 # Accord with other conductors and proxies.
 
 
-@pytest.mark.parametrize(("dialect", "version"), [("acp", 2), ("thinkwell", 1)])
+@pytest.mark.parametrize(("dialect", "version"), [("acp", 1), ("thinkwell", 1)])
 def test_conductors_and_proxies_without_accord_work_together(
     dialect: str, version: int, tmp_path: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_proxies_of_accord_work_with_every_conductor(
 
 
 @requirement("R-PROXY-01", "R-PROXY-02", "R-PROXY-07", "R-REQCAN-11")
+@requirement("R-PROXY-21", "R-PROXY-25")
 @pytest.mark.parametrize("version", [1, 2])
 def test_conductor_of_accord_drives_proxies_of_every_dialect(version: int, tmp_path: Path) -> None:
     """The dialect `thinkwell` is a setting; the others are found in the handshake."""
@@ -113,6 +115,7 @@ CHAINS = {
 
 
 @requirement("R-PROXY-05", "R-PROXY-08", "R-PROXY-09", "R-PROXY-14")
+@requirement("R-PROXY-18", "R-PROXY-20")
 @pytest.mark.parametrize(
     ("version", "name"), [(1, "three processes"), (2, "three processes"), (2, "in process")]
 )
@@ -122,6 +125,7 @@ def test_turn_has_the_same_bytes_at_both_ends(version: int, name: str, tmp_path:
     unchanged(peer, tmp_path, [*CHAINS[name], shlex.join(agent)])
 
 
+@requirement("R-PROXY-20", "R-PROXY-26")
 def test_proxy_and_agent_can_be_remote(tmp_path: Path) -> None:
     peer = TYPESCRIPT[1]
     token = tmp_path / "token"
@@ -139,6 +143,30 @@ def test_proxy_and_agent_can_be_remote(tmp_path: Path) -> None:
         file = tmp_path / "chain.toml"
         file.write_text("\n".join(tables), encoding="utf-8")
         unchanged(peer, tmp_path, [*ACCORD, "chain", "--config", str(file)])
+
+
+# The conformance kit.
+
+
+def passes_check(*words: str) -> str:
+    done = subprocess.run(
+        [*ACCORD, "check", *words], capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_proxy_without_accord_passes_the_check() -> None:
+    passes_check("proxy", "--version", "1", "--", *by_hand("acp"))
+
+
+def test_chain_passes_the_check_of_agents_as_its_agent_does() -> None:
+    """A chain answers unusable lines, ids and params itself, and passes on large ones."""
+    scenarios = ("malformed/lines", "malformed/ids", "handshake/future-version")
+    only = [word for name in scenarios for word in ("--only", name)]
+    command = chain([*ACCORD, "chain"], PASS, [*ACCORD, "agent", "script"])
+    text = passes_check("agent", "--strict", "--version", "2", *only, "--", *command)
+    assert "Advice" not in text, text
 
 
 # The official Python SDK.
