@@ -1,13 +1,14 @@
-"""Three proxies of this process that change nothing, and an agent, on stdin and stdout."""
+"""Proxies of this process and an agent, on stdin and stdout: NAME,… COMMAND."""
 
 import asyncio
 import sys
 
+from accord_proxy import PROXIES  # the file next to this one
+
 from accord.proxy.conductor import conduct
-from accord.proxy.parts import Component, component
-from accord.proxy.stage import Stage
+from accord.proxy.parts import component
 from accord.transports.stdio import stdio
 
 if __name__ == "__main__":
-    proxies = [Component(f"proxy {number}", make_stage=Stage) for number in range(3)]
-    asyncio.run(conduct([*proxies, component(sys.argv[1])], stdio(restore=False)))
+    proxies = [component(PROXIES[name]()) for name in sys.argv[1].split(",")]
+    asyncio.run(conduct([*proxies, component(sys.argv[2])], stdio(restore=False)))

@@ -32,7 +32,8 @@ CONDUCTORS = {
     "thinkwell": [NODE, str(HERE / "peers/ts_conductor.mjs")],
 }
 ACCORD = [sys.executable, "-W", "error", "-m", "accord"]
-PASS = [sys.executable, "-W", "error", str(HERE / "accord_proxy.py")]
+PASS = [sys.executable, "-W", "error", str(HERE / "accord_proxy.py"), "pass"]
+READ = [*PASS[:-1], "read"]
 
 
 def by_hand(dialect: str) -> list[str]:
@@ -76,7 +77,9 @@ def test_proxies_of_accord_work_with_every_conductor(
 ) -> None:
     require_conductor(dialect)
     peer = TYPESCRIPT[version]
-    command = chain(CONDUCTORS[dialect], PASS, PASS, peer.start_agent())
+    # Two proxies, where the conductor does not say to the second that it is one.
+    proxies = [PASS, READ] if dialect == "thinkwell" else [READ]
+    command = chain(CONDUCTORS[dialect], *proxies, peer.start_agent())
     complete(peer, peer, tmp_path, command)
 
 
@@ -109,15 +112,17 @@ def unchanged(peer: Peer, cwd: Path, command: Sequence[str]) -> None:
 
 
 CHAINS = {
-    "three processes": chain([*ACCORD, "chain"], PASS, PASS, PASS),
-    "in process": [sys.executable, "-W", "error", str(HERE / "accord_chain.py")],
+    "one process": chain([*ACCORD, "chain"], READ),
+    "three processes": chain([*ACCORD, "chain"], PASS, READ, PASS),
+    "in process": [sys.executable, "-W", "error", str(HERE / "accord_chain.py"), "pass,read,pass"],
 }
 
 
 @requirement("R-PROXY-05", "R-PROXY-08", "R-PROXY-09", "R-PROXY-14")
 @requirement("R-PROXY-18", "R-PROXY-20")
 @pytest.mark.parametrize(
-    ("version", "name"), [(1, "three processes"), (2, "three processes"), (2, "in process")]
+    ("version", "name"),
+    [(1, "one process"), (1, "in process"), (2, "three processes"), (2, "in process")],
 )
 def test_turn_has_the_same_bytes_at_both_ends(version: int, name: str, tmp_path: Path) -> None:
     peer = TYPESCRIPT[version]
@@ -177,4 +182,4 @@ def test_official_python_client_works_through_a_chain(
     version: int, agent: str, tmp_path: Path
 ) -> None:
     client, end = PEERS[version]["python-1.0"], PEERS[version][agent]
-    complete(client, end, tmp_path, chain([*ACCORD, "chain"], PASS, PASS, end.start_agent()))
+    complete(client, end, tmp_path, chain([*ACCORD, "chain"], READ, end.start_agent()))
