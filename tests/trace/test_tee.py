@@ -58,16 +58,20 @@ async def test_client_uses_an_agent_through_the_tee(tmp_path: Path) -> None:
 def test_sigkill_loses_at_most_the_last_message(tmp_path: Path) -> None:
     path = tmp_path / "r.acp.jsonl"
     with subprocess.Popen(
-        tee(path, sys.executable, "-c", ECHO), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        tee(path, sys.executable, "-c", ECHO),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as running:
         assert running.stdin is not None
+        assert running.stderr is not None
         assert running.stdout is not None
         for _ in range(50):
             running.stdin.write(PING + b"\n")
             running.stdin.flush()
             assert running.stdout.readline() == PING + b"\n"
         running.kill()
-        running.wait(10)
+        assert running.stderr.read() == b""  # until the recorder has written the rest
     for direction in ("to_agent", "to_client"):
         assert sum(item.dir == direction for item in open_trace(path)) >= 49
 
@@ -116,3 +120,28 @@ def test_agent_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     )
     assert b"no-such-agent" in done.stderr
     assert done.returncode == 1
+
+
+def test_file_that_cannot_be_written_is_an_error_before_the_agent_starts(tmp_path: Path) -> None:
+    done = subprocess.run(
+        tee(tmp_path / "missing" / "r.acp.jsonl", sys.executable, "-c", "print('started')"),
+        capture_output=True,
+        timeout=30,
+    )
+    assert done.returncode == 1
+    assert done.stdout == b""
+    assert b"Cannot write" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a full disk of Linux")
+def test_full_disk_does_not_stop_the_agent(tmp_path: Path) -> None:
+    done = subprocess.run(
+        tee(Path("/dev/full"), sys.executable, "-c", ECHO),
+        input=PING + b"\n",
+        capture_output=True,
+        timeout=30,
+    )
+    assert done.stdout == PING + b"\n"
+    assert b"No space left on device" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert done.returncode == 0

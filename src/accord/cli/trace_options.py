@@ -13,12 +13,14 @@ from accord.trace.records import Direction
 from accord.trace.trace import Trace
 
 __all__ = (
+    "bytes_of",
     "directions",
     "first_option",
     "max_size_option",
     "no_redact_option",
     "open_recording",
     "output_text",
+    "own_path",
     "path_option",
     "show_problems",
 )
@@ -56,14 +58,23 @@ max_size_option = click.option(
 _MEGABYTE = 1_000_000
 
 
+def own_path(path: Path) -> Path:
+    """Return the path with `{pid}` replaced by the number of this process."""
+    return path.with_name(path.name.replace("{pid}", str(os.getpid())))
+
+
+def bytes_of(max_size: float | None) -> int | None:
+    """Return a size in megabytes as bytes."""
+    return None if max_size is None else round(max_size * _MEGABYTE)
+
+
 def open_recording(
     path: Path, argv: Sequence[str], *, redact: bool, max_size: float | None
 ) -> Recording:
     """Create the recording of these options."""
-    path = path.with_name(path.name.replace("{pid}", str(os.getpid())))
-    max_bytes = None if max_size is None else round(max_size * _MEGABYTE)
+    path = own_path(path)
     try:
-        return Recording(path, redact=redact, max_bytes=max_bytes, argv=argv)
+        return Recording(path, redact=redact, max_bytes=bytes_of(max_size), argv=argv)
     except OSError as error:
         raise click.ClickException(f"Cannot write {path}: {error.strerror}") from None
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from accord.cli.trace_options import max_size_option, no_redact_option, open_recording, path_option
+from accord.cli.trace_options import (
+    bytes_of,
+    max_size_option,
+    no_redact_option,
+    own_path,
+    path_option,
+)
 from accord.errors import StartError
+from accord.trace.recorder_process import RecorderProcess, Settings
 from accord.trace.tee import run_tee
 
 __all__ = ("command",)
@@ -25,14 +31,15 @@ def command(path: Path, no_redact: bool, max_size: float | None, agent: tuple[st
     AGENT is the command of the agent, after `--`. Configure this command in the client instead of
     the agent. The file has mode 0600, and secrets are replaced. The exit status is the agent's.
     """
-    with open_recording(path, agent, redact=not no_redact, max_size=max_size) as recording:
-        try:
-            status = run_tee(agent, recording.hop())
-        except StartError as error:
-            raise click.ClickException(str(error)) from None
-    if recording.error is not None:
-        print(
-            f"accord trace: cannot write {recording.path}: {recording.error.strerror}",
-            file=sys.stderr,
-        )
-    return status
+    path = own_path(path)
+    settings = Settings(str(path), list(agent), not no_redact, bytes_of(max_size))
+    try:
+        recorder = RecorderProcess(settings)
+    except OSError as error:
+        raise click.ClickException(f"Cannot write {path}: {error.strerror}") from None
+    try:
+        return run_tee(agent, recorder)
+    except StartError as error:
+        raise click.ClickException(str(error)) from None
+    finally:
+        recorder.close()

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol
@@ -40,9 +40,10 @@ class Recording:
 
     The file has mode 0600. Secrets are replaced unless `redact` is False (R-TRACE-05): values of
     environment variables, headers and logins. If the path ends in `.gz`, it is compressed; with
-    `max_bytes`, parts `r.2.acp.jsonl`, … follow. Nothing is dropped: recording happens before the
-    caller continues. If the file cannot be written any more, `error` is set and logged, and the
-    connections continue. Raise `OSError` if the file cannot be created.
+    `max_bytes`, parts `r.2.acp.jsonl`, … follow. Second 0 was `age_s` seconds ago. Nothing is
+    dropped: recording happens before the caller continues. If the file cannot be written any more,
+    `error` is set and logged, and the connections continue. Raise `OSError` if the file cannot be
+    created.
 
     A context manager, which closes the file. Its methods may be called in any thread.
     """
@@ -54,14 +55,15 @@ class Recording:
         redact: bool = True,
         max_bytes: int | None = None,
         argv: Sequence[str] = (),
+        age_s: float = 0.0,
     ) -> None:
         self.path: Path = Path(path)
         self.error: OSError | None = None
         self._redact = redact
         self._argv = redacted_argv(argv) if redact else list(argv)
         self._lock = threading.Lock()
-        self._started = datetime.now(UTC)
-        self._zero = time.perf_counter()
+        self._started = datetime.now(UTC) - timedelta(seconds=age_s)
+        self._zero = time.perf_counter() - age_s
         self._waiting: list[tuple[HopRecorder, float, Direction, Frame]] = []
         self._waiting_bytes = 0
         self._is_flush_due = False
@@ -96,9 +98,12 @@ class Recording:
         """Return the seconds since the start."""
         return time.perf_counter() - self._zero
 
-    def add(self, hop: HopRecorder, frames: Iterable[tuple[Direction, Frame]]) -> None:
-        """Write frames now, after those that wait."""
-        ts = self.now()
+    def add(
+        self, hop: HopRecorder, frames: Iterable[tuple[Direction, Frame]], ts: float | None = None
+    ) -> None:
+        """Write frames now, after those that wait; `ts` is their time, if not now."""
+        if ts is None:
+            ts = self.now()
         with self._lock:
             for direction, frame in frames:
                 self._waiting.append((hop, ts, direction, frame))
@@ -116,10 +121,12 @@ class Recording:
                 return
             self._write()
 
-    def add_end(self, hop: HopRecorder, direction: Direction, reason: str) -> None:
-        """Write the end of a side now."""
+    def add_end(
+        self, hop: HopRecorder, direction: Direction, reason: str, ts: float | None = None
+    ) -> None:
+        """Write the end of a side now; `ts` is its time, if not now."""
         with self._lock:
-            self._write(hop.lines.end(self.now(), direction, reason))
+            self._write(hop.lines.end(self.now() if ts is None else ts, direction, reason))
 
     def flush(self) -> None:
         """Write the frames that wait."""
@@ -197,17 +204,19 @@ class HopRecorder:
         """Record a frame; it is written in this iteration of the event loop."""
         self.recording.add_soon(self, direction, frame)
 
-    def frames(self, direction: Direction, frames: Sequence[Frame]) -> None:
-        """Record frames that were read together, and write them now."""
-        self.recording.add(self, [(direction, frame) for frame in frames])
+    def frames(
+        self, direction: Direction, frames: Sequence[Frame], *, ts: float | None = None
+    ) -> None:
+        """Record frames that were read together, now or at second `ts`, and write them now."""
+        self.recording.add(self, [(direction, frame) for frame in frames], ts)
 
     def refused(self, direction: Direction, head: bytes) -> None:
         """Record the beginning of a frame that exceeds the limit of a transport."""
         self.frames(direction, [head[:HEAD_BYTES]])
 
-    def end(self, direction: Direction, reason: str = "") -> None:
-        """Record that the side that sends in this direction has ended."""
-        self.recording.add_end(self, direction, reason)
+    def end(self, direction: Direction, reason: str = "", *, ts: float | None = None) -> None:
+        """Record that the side that sends in this direction has ended, now or at second `ts`."""
+        self.recording.add_end(self, direction, reason, ts)
 
     def observer(
         self, side: Literal["client", "agent"]

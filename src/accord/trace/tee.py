@@ -10,10 +10,9 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from accord.jsonrpc.ndjson import LineReader
-from accord.trace.recording import HopRecorder
+from accord.trace.recorder_process import RecorderProcess
 from accord.trace.records import Direction
-from accord.transports.base import FRAME_BYTES, READ_BYTES, Frame
+from accord.transports.base import READ_BYTES
 from accord.transports.command_line import find_program, why_not_started
 
 __all__ = ("run_tee",)
@@ -22,13 +21,12 @@ _SWITCH_S = 0.0005  # the other direction waits at most this long for the interp
 _STDIN, _STDOUT = 0, 1
 
 
-def run_tee(argv: Sequence[str], hop: HopRecorder) -> int:
+def run_tee(argv: Sequence[str], recorder: RecorderProcess) -> int:
     """Run a command between stdin and stdout; return its exit status.
 
-    Bytes pass as they are, also those that are not protocol; stderr is inherited. A message that
-    comes alone is passed on first and recorded then: it is not delayed. Several that come together
-    are recorded first. So a kill loses the record of one message at most. If one side does not
-    read, the other one stops, as in a pipe. Signals that end this process go to the agent.
+    Bytes pass as they are, also those that are not protocol; stderr is inherited. They are passed
+    on first, and given to the recorder then. If one side does not read, the other one stops, as in
+    a pipe. Signals that end this process go to the agent.
     Raise `StartError` if the agent cannot be started.
     """
     program = find_program(argv[0], None, dict(os.environ))
@@ -42,8 +40,8 @@ def run_tee(argv: Sequence[str], hop: HopRecorder) -> int:
     assert agent.stdout is not None
     sys.setswitchinterval(_SWITCH_S)
     _pass_signals(agent)
-    to_agent = _Pass(_STDIN, agent.stdin.fileno(), hop, "to_agent")
-    to_client = _Pass(agent.stdout.fileno(), _STDOUT, hop, "to_client")
+    to_agent = _Pass(_STDIN, agent.stdin.fileno(), recorder, "to_agent")
+    to_client = _Pass(agent.stdout.fileno(), _STDOUT, recorder, "to_client")
     # A daemon: it may wait for a client that stays connected after the agent has exited.
     reader = threading.Thread(target=_pass_input, args=(to_agent, agent.stdin.close), daemon=True)
     reader.start()
@@ -67,35 +65,31 @@ def _pass_signals(agent: subprocess.Popen[bytes]) -> None:
     for name in ("SIGTERM", "SIGHUP"):
         if sys.platform != "win32":
             signal.signal(getattr(signal, name), stop)
-    if hasattr(signal, "SIGINT"):
+    if sys.platform != "win32":
         # At a terminal the agent receives it, too, and decides what it does.
-        signal.signal(signal.SIGINT, signal.SIG_IGN if sys.platform != "win32" else signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class _Pass:
     """One direction."""
 
-    def __init__(self, source: int, target: int, hop: HopRecorder, direction: Direction) -> None:
+    def __init__(
+        self, source: int, target: int, recorder: RecorderProcess, direction: Direction
+    ) -> None:
         self.target_is_closed: bool = False
         self._source = source
         self._target = target
-        self._hop = hop
+        self._recorder = recorder
         self._direction: Direction = direction
-        self._lines = LineReader(FRAME_BYTES)
 
     def run(self) -> None:
         """Pass everything on, until the end of the source or of the target."""
         while data := self._read():
-            if data.count(b"\n") > 1:
-                self._record(data)
-                if not self._write(data):
-                    return
-            else:
-                if not self._write(data):
-                    return
-                self._record(data)
-        self._record_frames(self._lines.finish())
-        self._hop.end(self._direction)
+            is_open = self._write(data)
+            self._recorder.data(self._direction, data)
+            if not is_open:
+                break
+        self._recorder.end(self._direction)
 
     def _read(self) -> bytes:
         try:
@@ -113,14 +107,3 @@ class _Pass:
             self.target_is_closed = True
             return False
         return True
-
-    def _record(self, data: bytes) -> None:
-        self._record_frames(self._lines.feed(data))
-        if self._lines.refused:
-            refused, self._lines.refused = self._lines.refused, []
-            for head in refused:
-                self._hop.refused(self._direction, head)
-
-    def _record_frames(self, frames: Sequence[Frame]) -> None:
-        if frames:
-            self._hop.frames(self._direction, frames)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -60,7 +61,7 @@ class TraceFile:
     def _open_next(self) -> None:
         self.part += 1
         self._fd = os.open(part_path(self.path, self.part), _FLAGS, 0o600)
-        if hasattr(os, "fchmod"):
+        if hasattr(os, "fchmod") and stat.S_ISREG(os.fstat(self._fd).st_mode):
             os.fchmod(self._fd, 0o600)  # the file may have existed
         self._size = 0
         self._deflate = zlib.compressobj(6, zlib.DEFLATED, 31) if self._compresses else None
