@@ -160,6 +160,37 @@ async def test_progress_reaches_its_request_only_while_it_runs(version: int) -> 
 
 
 @BOTH
+@requirement("R-MOA-15")
+async def test_notification_after_an_error_is_dropped(version: int) -> None:
+    heard: list[float] = []
+
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        heard.append(progress)
+
+    async def work(turn: Turn) -> None:
+        client = (await turn.session.connect_mcp())["tools"].client
+        with pytest.raises(MCPError):
+            await client.call_tool("lookup", {}, progress_callback=progress)
+
+    async with raw_provider(version, work) as provider:
+        await provider.open(SERVER)
+        prompt = provider.prompt()
+        asked = await provider.asked.get()
+        token = asked["params"]["params"]["_meta"]["progressToken"]
+        before, after = (
+            provider.notification_of(
+                asked, "notifications/progress", {"progressToken": token, "progress": done}
+            )
+            for done in (1, 2)
+        )
+        error = {"code": -33002, "message": "broken"}
+        # In one read.
+        provider.send(before, {"jsonrpc": "2.0", "id": asked["id"], "error": error}, after)
+        await ended(provider, prompt)
+        assert heard == [1]
+
+
+@BOTH
 @requirement("R-MOA-11")
 async def test_cancel_cancels_the_outer_request(version: int) -> None:
     async def work(turn: Turn) -> None:
@@ -428,7 +459,7 @@ async def test_notifications_that_the_library_does_not_take_are_bounded(
 ) -> None:
     sent: asyncio.Queue[MessageMcpRequest] = asyncio.Queue()
 
-    async def send(request: MessageMcpRequest, on_outcome: Any) -> Any:
+    async def send(request: MessageMcpRequest, settled: Any) -> Any:
         sent.put_nowait(request)
         await asyncio.Event().wait()
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from accord.agent.background import Background
     from accord.agent.text_stream import TextStream
     from accord.errors import RequestError
+    from accord.mcp.consumer import McpOutcome
     from accord.types.auth import AuthAccount, AuthState
     from accord.wire.shared.mcp_message import MessageMcpRequest
 
@@ -157,11 +158,11 @@ class ClientAdapter(ABC):
         """Send an extension notification."""
 
     async def message_mcp(
-        self, request: MessageMcpRequest, on_outcome: Callable[[Any], None]
-    ) -> Any:
+        self, request: MessageMcpRequest, settled: Callable[[], None]
+    ) -> McpOutcome:
         """Send a request to an MCP server of the client; return its outcome.
 
-        `on_outcome` gets the outcome before any later message is handled.
+        `settled` is called for the response, before any later message is handled.
         """
         raise NotImplementedError
 

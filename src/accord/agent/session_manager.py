@@ -93,7 +93,7 @@ class SessionManager:
     def mcp(self) -> McpConsumer:
         """What calls the MCP servers of the client."""
         return McpConsumer(
-            lambda request, on_outcome: self.client_adapter.message_mcp(request, on_outcome)
+            lambda request, settled: self.client_adapter.message_mcp(request, settled)
         )
 
     def set_client_adapter(self, adapter: ClientAdapter) -> None:

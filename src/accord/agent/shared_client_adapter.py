@@ -14,6 +14,7 @@ from accord.wire.codec import convert
 
 if TYPE_CHECKING:
     from accord.agent.version_types import VersionTypes
+    from accord.mcp.consumer import McpOutcome
     from accord.wire.shared.mcp_message import MessageMcpRequest
 
 __all__ = ("SharedClientAdapter",)
@@ -73,9 +74,9 @@ class SharedClientAdapter(ClientAdapter):
         await self._client.notify_extension(method, params)
 
     async def message_mcp(
-        self, request: MessageMcpRequest, on_outcome: Callable[[Any], None]
-    ) -> Any:
-        return await self._client.message_mcp(request, on_outcome)
+        self, request: MessageMcpRequest, settled: Callable[[], None]
+    ) -> McpOutcome:
+        return await self._client.message_mcp(request, settled)
 
     async def _flush_tool_content_for(self, params: Any) -> None:
         session_id = params.get("sessionId") if lenient_json.is_object(params) else None

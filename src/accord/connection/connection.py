@@ -234,8 +234,11 @@ class Connection:
         decode: Callable[[bytes | Raw], Any],
         *,
         session: Any = None,
+        on_error: Callable[[], None] | None = None,
     ) -> Any:
         """Send a request and return its result, decoded by `decode`.
+
+        `on_error` is called for an error response, before any later message is handled.
 
         Raise `RequestError` for an error response, `RemoteProtocolError` for a result that does
         not decode, `TransportError` if the connection ends first. Cancelling the waiting task
@@ -248,7 +251,9 @@ class Connection:
         try:
             if self.outbox.blocked:
                 await self.outbox.wait_for_room()
-            call = PendingCall(method, self._loop.create_future(), decode, session, caller)
+            call = PendingCall(
+                method, self._loop.create_future(), decode, session, caller, on_error
+            )
             request_id = self.peer.request(method, with_trace(params), call)
             self.outbox.flush_when_idle()
             try:

@@ -24,6 +24,7 @@ class PendingCall(Struct):  # tracked by gc: exceptions refer back to it
     decode: Callable[[bytes | Raw], Any]
     session: Any
     caller: LaneHolder | None  # the handler that waits for it
+    on_error: Callable[[], None] | None = None  # called before any later message is handled
 
 
 def reject(call: PendingCall, error: AccordError) -> None:
@@ -38,6 +39,9 @@ def resolve(answer: Response) -> None:
     call: PendingCall = answer.call
     if call.future.done():
         return
+    is_error = answer.fault is not None or answer.message is not None
+    if is_error and call.on_error is not None:
+        call.on_error()
     if answer.fault is not None:
         call.future.set_exception(RemoteProtocolError(f"{call.method}: {answer.fault}"))
         return

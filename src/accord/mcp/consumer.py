@@ -23,8 +23,8 @@ __all__ = ("McpConsumer", "McpListener", "McpOutcome")
 McpOutcome: TypeAlias = MessageMcpResult | MessageMcpError
 # Gets the method and the params of a notification.
 McpListener: TypeAlias = Callable[[str, dict[str, Any] | None], None]
-# Sends `mcp/message`; calls the function with the outcome before any later message is handled.
-_Send: TypeAlias = Callable[[MessageMcpRequest, Callable[[Any], None]], Awaitable[Any]]
+# Sends `mcp/message`; calls the function for the response, before any later message is handled.
+_Send: TypeAlias = Callable[[MessageMcpRequest, Callable[[], None]], Awaitable[McpOutcome]]
 
 
 class McpConsumer:
@@ -61,7 +61,7 @@ class McpConsumer:
             params=_with_meta(params),
         )
         try:
-            return await self._send(request, lambda _outcome: self._forget(key))
+            return await self._send(request, lambda: self._forget(key))
         except RemoteProtocolError as exc:
             message = "The response of the MCP server is not valid"
             raise McpBackendFailed(message, data={"serverId": server_id}) from exc

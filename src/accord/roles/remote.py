@@ -72,13 +72,24 @@ class Remote:
         return method is not None and self._closed is not None and method.name not in self._closed
 
     def _call(
-        self, call: str, params: Any, on_result: Callable[[Any], None] | None = None
+        self,
+        call: str,
+        params: Any,
+        on_result: Callable[[Any], None] | None = None,
+        on_error: Callable[[], None] | None = None,
     ) -> Coroutine[Any, Any, Any]:
-        """Send a request. `on_result` gets the result before any later message is handled."""
-        return self._call_method(self._methods[call], params, on_result)
+        """Send a request. `on_result` gets the result before any later message is handled.
+
+        `on_error` is called in the same way for an error.
+        """
+        return self._call_method(self._methods[call], params, on_result, on_error)
 
     def _call_method(
-        self, method: Method, params: Any, on_result: Callable[[Any], None] | None = None
+        self,
+        method: Method,
+        params: Any,
+        on_result: Callable[[Any], None] | None = None,
+        on_error: Callable[[], None] | None = None,
     ) -> Coroutine[Any, Any, Any]:
         self._check(method.name, params)
         if (param_gates := self.spec.param_gates.get(method.call)) is not None:
@@ -91,6 +102,7 @@ class Remote:
             params,
             decode if on_result is None else _with_callback(decode, on_result),
             session=getattr(params, "session_id", None),
+            **({} if on_error is None else {"on_error": on_error}),
         )
 
     def _decoder_for(self, method: Method) -> Callable[[bytes | Raw], Any]:

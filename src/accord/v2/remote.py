@@ -36,13 +36,15 @@ class RemoteClient(Remote):
     async def message_mcp(
         self,
         params: t.MessageMcpRequest,
-        on_result: Callable[[t.MessageMcpResponse], None] | None = None,
+        settled: Callable[[], None] | None = None,
     ) -> t.MessageMcpResponse:
         """Pass a request to an MCP server that the client provides.
 
-        `on_result` gets the result before any later message is handled.
+        `settled` is called for its response, before any later message is handled.
         """
-        return await self._call("message_mcp", params, on_result)
+        if settled is None:
+            return await self._call("message_mcp", params)
+        return await self._call("message_mcp", params, lambda _result: settled(), settled)
 
     async def request_permission(
         self, params: t.RequestPermissionRequest
