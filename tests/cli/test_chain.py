@@ -93,3 +93,19 @@ def test_errors_in_a_chain_file_name_the_place(tmp_path: Path, text: str, error:
         read_chain_file(file)
     with pytest.raises(ChainFileError, match="Cannot read"):
         read_chain_file(tmp_path / "missing.toml")
+
+
+def test_explain_shows_what_each_component_changes(capfd: pytest.CaptureFixture[str]) -> None:
+    adding = PROGRAMS / "adding_proxy.py"
+    by_hand = f"{sys.executable} {PROGRAMS / 'hand_proxy.py'} acp"
+    assert main(["chain", "--explain", str(adding), by_hand, AGENT]) == 0
+    shown = capfd.readouterr().out
+    assert "adding_proxy.py    a proxy, a program\n" in shown
+    assert "changes to the agent:\n  │      + _meta.team = 1.0\n" in shown
+    assert 'changes to the client:\n  │      ~ info.title = "Team\'s agent", was ' in shown
+    assert "changes nothing in the handshake" in shown
+    assert 'the agent: "accord-script"' in shown
+    assert "  session.prompt.image\n" in shown
+    dying = f"{sys.executable} {PROGRAMS / 'hand_proxy.py'} acp die-at proxy/initialize"
+    assert main(["chain", "--explain", dying, AGENT]) == 1
+    assert "these are my last words" in capfd.readouterr().err

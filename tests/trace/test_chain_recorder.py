@@ -8,7 +8,8 @@ from pathlib import Path
 
 import accord
 from accord.proxy.chain import chain
-from accord.proxy.chain_recorder import ChainRecorder, with_unique_names
+from accord.proxy.chain_recorder import ChainRecorder
+from accord.proxy.parts import with_unique_names
 from accord.proxy.stage import Stage
 from accord.trace import Record, Recording, open_trace
 from accord.trace.exporting import jsons_lines

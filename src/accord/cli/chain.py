@@ -10,13 +10,14 @@ from pathlib import Path
 import click
 
 from accord.cli.trace_options import open_recording
-from accord.errors import TransportError
+from accord.errors import AccordError, TransportError
 from accord.local.run import run_program
 from accord.proxy.chain_file import ChainFileError, read_chain_file
-from accord.proxy.chain_recorder import ChainRecorder, with_unique_names
+from accord.proxy.chain_recorder import ChainRecorder
 from accord.proxy.conductor import conduct
+from accord.proxy.explain import explain
 from accord.proxy.hop import HopObserver
-from accord.proxy.parts import Component, component
+from accord.proxy.parts import Component, component, with_unique_names
 from accord.trace.recording import Recording
 from accord.transports.registry import is_url
 from accord.transports.stdio import stdio
@@ -38,7 +39,12 @@ __all__ = ("command",)
     metavar="FILE",
     help="Record every hop, for `accord trace`.",
 )
-def command(components: tuple[str, ...], config: Path | None, trace: Path | None) -> int:
+@click.option(
+    "--explain", "explains", is_flag=True, help="Show what each component changes, and exit."
+)
+def command(
+    components: tuple[str, ...], config: Path | None, trace: Path | None, explains: bool
+) -> int:
     """Run proxies and an agent as one agent on stdin and stdout.
 
     Each COMPONENT is a proxy: a Python file, a command in one argument such as "python -m
@@ -50,7 +56,8 @@ def command(components: tuple[str, ...], config: Path | None, trace: Path | None
     ended or could not be started; stderr has its name and its last words.
     """
     parts = _parts(components, config)
-
+    if explains:
+        return _explain(parts)
     recording: AbstractContextManager[Recording | None] = nullcontext()
     if trace is not None:
         parts = with_unique_names(parts)
@@ -70,6 +77,16 @@ def command(components: tuple[str, ...], config: Path | None, trace: Path | None
         return 0
     print(f"accord chain: {ended}", file=sys.stderr)
     return 1
+
+
+def _explain(parts: list[Component]) -> int:
+    try:
+        print(run_program(explain(parts)), end="")
+    except (AccordError, TimeoutError) as error:
+        reason = str(error) or "a component did not respond"
+        print(f"accord chain: {reason}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def _parts(components: tuple[str, ...], config: Path | None) -> list[Component]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -16,7 +15,7 @@ from accord.trace.recording import HopRecorder, Recording
 from accord.trace.records import Direction
 from accord.transports.base import Frame
 
-__all__ = ("ChainRecorder", "ProxyRecorder", "proxy_recorder", "with_unique_names")
+__all__ = ("ChainRecorder", "ProxyRecorder", "proxy_recorder")
 
 CLIENT = "client"  # the name of the hop to the client
 
@@ -124,20 +123,6 @@ def proxy_recorder(recording: Recording) -> ProxyRecorder:
     return ProxyRecorder(
         recording.hop("Client", "Proxy(0)", conn="0"), recording.hop("Proxy(0)", "Agent", conn="1")
     )
-
-
-def with_unique_names(components: Sequence[Component]) -> list[Component]:
-    """Return the components; those with the same name are numbered."""
-    counts = Counter(component.name for component in components)
-    seen: Counter[str] = Counter()
-    found: list[Component] = []
-    for component in components:
-        name = component.name
-        if counts[name] > 1 or name == CLIENT:
-            seen[name] += 1
-            name = f"{name} ({seen[name]})"
-        found.append(msgspec.structs.replace(component, name=name))
-    return found
 
 
 def _inner(message: _Message, frame: Frame) -> Frame:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
 
 from msgspec import UNSET
 
@@ -20,7 +21,7 @@ from accord.proxy.ends import AgentEnd, EndOfChain, wire
 from accord.proxy.hop import Hop, HopObserver, Hops
 from accord.proxy.life import Life, close_all
 from accord.proxy.multiplexed import ConductorHop, ReceivingSide
-from accord.proxy.parts import Component
+from accord.proxy.parts import Component, with_unique_names
 from accord.proxy.stage import Params, Port, RawRequest, RawResponse, Stage, raw_json
 from accord.rules.negotiation import requested_version, select, v2_params_of
 from accord.text import lenient_json
@@ -170,7 +171,7 @@ def _version_of(response: RawResponse) -> int | None:
 
 class _Conductor:
     def __init__(self, components: Sequence[Component], observers: Sequence[HopObserver]) -> None:
-        self._components = components
+        self._components = with_unique_names(components)
         self._life = Life(observers)
         self._stages: list[Stage] = []
         self._hops: list[Hop] = []  # of programs and remote components, the agent included
@@ -207,7 +208,10 @@ class _Conductor:
             agent = await self._open_all(is_proxy)
             stages = [_Handshake(self._settle), *self._stages]
             wire(self._front.client, stages, agent, hops)
-            self._front.neighbours = [hop.pauses for hop in self._hops[:1]]
+            ring = [self._front, *self._hops, *([self._front] if is_proxy else [])]
+            for left, right in pairwise(ring):
+                left.neighbours.append(right.pauses)
+                right.neighbours.append(left.pauses)
             starts = [(stage.name, stage.start()) for stage in self._stages]
             if isinstance(agent, AgentEnd):
                 starts.append((agent.name, agent.start()))

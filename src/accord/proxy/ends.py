@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Protocol
 
 from accord.jsonrpc.message import RequestId
@@ -81,7 +80,3 @@ def wire(client: EndOfChain, stages: Sequence[Stage], agent: EndOfChain, hops: H
         stage.agent = port
         port = Port(stage.notification_from_client, stage.request_from_client, to_agent)
     client.port = port
-    connections = [one for one in (client, *stages, agent) if isinstance(one, Hop)]
-    for left, right in pairwise(connections):
-        left.neighbours.append(right.pauses)
-        right.neighbours.append(left.pauses)

@@ -104,6 +104,7 @@ async def join(
     life = Life(observers)
     ends = ClientEnd("client", client, life.hops), AgentEnd("agent", agent, life.hops)
     wire(ends[0], stages, ends[1], life.hops)
+    ends[0].neighbours, ends[1].neighbours = [ends[1].pauses], [ends[0].pauses]
     try:
         for stage in stages:
             await stage.start()

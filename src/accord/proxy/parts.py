@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeAlias, TypeGuard, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from accord.agent.agent import Agent
 from accord.agent.serve import serve
@@ -22,7 +23,17 @@ from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import argv_of, process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 
-__all__ = ("Component", "ComponentLike", "HasStage", "component", "component_of")
+__all__ = (
+    "Component",
+    "ComponentLike",
+    "HasStage",
+    "component",
+    "component_of",
+    "with_unique_names",
+)
+
+
+_CLIENT = "client"  # the name of the connection to the client
 
 
 class HasStage(Protocol):
@@ -104,6 +115,20 @@ def component(
 def component_of(command: ComponentLike) -> Component:
     """Return a component without settings."""
     return command if isinstance(command, Component) else component(command)
+
+
+def with_unique_names(components: Sequence[Component]) -> list[Component]:
+    """Return the components; those with the same name are numbered."""
+    counts = Counter(component.name for component in components)
+    seen: Counter[str] = Counter()
+    found: list[Component] = []
+    for component in components:
+        name = component.name
+        if counts[name] > 1 or name == _CLIENT:
+            seen[name] += 1
+            name = f"{name} ({seen[name]})"
+        found.append(structs.replace(component, name=name))
+    return found
 
 
 def _component(
