@@ -203,11 +203,19 @@ def test_virtual_time_passes_without_waiting() -> None:
     loop.close()
 
 
+@pytest.fixture
+def closing_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait less for a peer that does not read: the contract runs by the real clock."""
+    monkeypatch.setattr("simulation.network._FLUSH_S", 0.2)
+
+
+@pytest.mark.usefixtures("closing_is_quick")
 class TestSimulatedTransport(TransportContract):
     async def pair(self, frame_bytes: int = FRAME_BYTES) -> tuple[Transport, Transport]:
         return link(Network(frame_bytes=frame_bytes), random.Random(1))
 
 
+@pytest.mark.usefixtures("closing_is_quick")
 class TestSimulatedTransportInSmallPieces(TransportContract):
     async def pair(self, frame_bytes: int = FRAME_BYTES) -> tuple[Transport, Transport]:
         return link(Network(frame_bytes=frame_bytes, piece_bytes=7000), random.Random(2))
