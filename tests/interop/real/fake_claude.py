@@ -1,4 +1,4 @@
-"""A model endpoint with the API of Anthropic; prints its URL.
+"""A model endpoint with the APIs of Anthropic and OpenAI; prints its URL.
 
 It calls the tool whose name ends with `lookup` once, and then repeats what the tool returned.
 """
@@ -17,6 +17,9 @@ USAGE = {"input_tokens": 1, "output_tokens": 1}
 class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path.endswith("/chat/completions"):
+            self.complete_chat(asked)
+            return
         if not self.path.partition("?")[0].endswith("/messages"):
             self.send_json({"input_tokens": 1})  # the count of tokens
             return
@@ -45,6 +48,29 @@ class Handler(BaseHTTPRequestHandler):
         ended = {"stop_reason": stop, "stop_sequence": None}
         self.send_event("message_delta", delta=ended, usage=USAGE)
         self.send_event("message_stop")
+
+    def complete_chat(self, asked: dict[str, Any]) -> None:
+        message, stop = chat_answer_to(asked)
+        answer = {"id": "c-1", "created": 1, "model": asked["model"]}
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        if not asked.get("stream"):
+            choice = {"index": 0, "message": message, "finish_reason": stop}
+            self.send_json(
+                {**answer, "object": "chat.completion", "choices": [choice], "usage": usage}
+            )
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        answer["object"] = "chat.completion.chunk"
+        parts: list[dict[str, Any]] = [
+            {"choices": [{"index": 0, "delta": message, "finish_reason": None}]},
+            {"choices": [{"index": 0, "delta": {}, "finish_reason": stop}]},
+            {"choices": [], "usage": usage},
+        ]
+        for part in parts:
+            self.wfile.write(b"data: " + json.dumps({**answer, **part}).encode() + b"\n\n")
+        self.wfile.write(b"data: [DONE]\n\n")
 
     def do_HEAD(self) -> None:
         self.send_response(200)
@@ -80,6 +106,19 @@ def answer_to(asked: dict[str, Any]) -> tuple[dict[str, Any], str]:
         return call, "tool_use"
     text = json.dumps(results[-1]["content"]) if results else "no tool"
     return {"type": "text", "text": text}, "end_turn"
+
+
+def chat_answer_to(asked: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the message and the reason of its end, in the API of OpenAI."""
+    results = [message for message in asked["messages"] if message["role"] == "tool"]
+    functions = [tool["function"]["name"] for tool in asked.get("tools", [])]
+    names = [name for name in functions if name.endswith(TOOL)]
+    if names and not results:
+        function = {"name": names[0], "arguments": json.dumps(ARGUMENTS)}
+        call = {"index": 0, "id": "t-1", "type": "function", "function": function}
+        return {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"
+    text = json.dumps(results[-1]["content"]) if results else "no tool"
+    return {"role": "assistant", "content": text}, "stop"
 
 
 def in_parts(block: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,7 +1,11 @@
-"""A real agent, claude-agent-acp, calls Python functions of its client."""
+"""Real agents call Python functions of their client.
+
+claude-agent-acp uses MCP of revision 2026-07-28, Qwen Code a handshake of revision 2025-11-25.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -18,17 +22,35 @@ from requirement import requirement
 
 pytest.importorskip("mcp", reason="the library `mcp` is not installed")
 
+from accord.mcp.servers import servers_from
+from accord.mcp.stdio_bridge import StdioBridge
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
-HERE = Path(__file__).parent
-CLAUDE = HERE / "node_modules/@agentclientprotocol/claude-agent-acp/dist/index.js"
+MODULES = Path(__file__).parent / "node_modules"
+PROGRAMS = {
+    "claude": (MODULES / "@agentclientprotocol/claude-agent-acp/dist/index.js",),
+    "qwen": (MODULES / ".bin/qwen", "--acp", "--auth-type", "openai"),
+}
+SETTINGS = {
+    "claude": {
+        "ANTHROPIC_API_KEY": "none",
+        "ANTHROPIC_BASE_URL": "{}",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "ENABLE_TOOL_SEARCH": "false",  # the model gets all tools
+        "IS_SANDBOX": "1",
+    },
+    "qwen": {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": "{}/v1", "OPENAI_MODEL": "fake"},
+}
+QWEN_SETTINGS = {"tools": {"toolSearch": {"enabled": False}}}
+MAX_PROMPTS = 5  # Qwen Code connects to MCP servers while its first turns run
 ANSWER = "lane: an order of messages"
 
 
 @contextmanager
 def model() -> Generator[str, None, None]:
     """Run a model that calls the tool `lookup`; return its URL."""
-    command = [sys.executable, str(HERE / "fake_claude.py")]
+    command = [sys.executable, str(Path(__file__).with_name("fake_claude.py"))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -37,69 +59,61 @@ def model() -> Generator[str, None, None]:
             process.terminate()
 
 
+def command_of(name: str) -> list[str]:
+    node, (program, *options) = shutil.which("node"), PROGRAMS[name]
+    if node is not None and Path(program).exists():
+        return [node, *map(str, (program, *options))]
+    why = f"{program} is missing: run tests/interop/install.sh real"
+    if os.environ.get("ACCORD_REQUIRE_INTEROP") == "1":
+        pytest.fail(why)
+    pytest.skip(why)
+
+
 @asynccontextmanager
-async def claude(tmp_path: Path) -> AsyncGenerator[accord.ConnectedAgent, None]:
-    """Connect to the agent in a new directory, with an empty home directory."""
-    node = shutil.which("node")
-    if node is None or not CLAUDE.exists():
-        why = f"{CLAUDE} is missing: run tests/interop/install.sh real"
-        if os.environ.get("ACCORD_REQUIRE_INTEROP") == "1":
-            pytest.fail(why)
-        pytest.skip(why)
-    for name in ("home", "work"):
-        (tmp_path / name).mkdir()
+async def started(name: str, tmp_path: Path) -> AsyncGenerator[accord.ConnectedAgent, None]:
+    """Start an agent in a new directory, with a home directory of its own."""
+    command = command_of(name)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "home/.qwen").mkdir(parents=True)
+    (tmp_path / "home/.qwen/settings.json").write_text(json.dumps(QWEN_SETTINGS))
     with model() as url:
         env: dict[str, str | None] = dict.fromkeys(os.environ)
-        env |= {
-            "PATH": os.environ["PATH"],
-            "HOME": str(tmp_path / "home"),
-            "ANTHROPIC_API_KEY": "none",
-            "ANTHROPIC_BASE_URL": url,
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "ENABLE_TOOL_SEARCH": "false",  # the model sees all tools at once
-            "IS_SANDBOX": "1",
-        }
-        command = [node, str(CLAUDE)]
+        env |= {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
+        env |= {key: value.format(url) for key, value in SETTINGS[name].items()}
         async with accord.connect(
             command, permissions=allow("*"), cwd=tmp_path / "work", env=env
         ) as agent:
             yield agent
 
 
-async def use(session: accord.ClientSession) -> None:
-    async with session.prompt("What is a lane?") as turn:
-        await turn.wait()
-    (call,) = session.transcript.tool_calls
-    assert (call.name, call.status) == ("mcp__tools__lookup", "completed")
-    assert ANSWER in turn.text
-
-
 @requirement("R-MOA-17")
-async def test_claude_calls_a_function_over_the_http_bridge(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "bridge"), [("claude", "http"), ("claude", "stdio"), ("qwen", "http")]
+)
+async def test_agent_calls_a_function_of_its_client(name: str, bridge: str, tmp_path: Path) -> None:
     called: list[str] = []
 
     def lookup(term: str) -> str:
-        """What the team means by a term."""
+        """Return what the team means by a term."""
         called.append(term)
         return ANSWER
 
-    async with claude(tmp_path) as agent:
-        await use(await agent.new_session(tmp_path / "work", tools=[lookup]))
-    assert called == ["lane"]
-
-
-async def test_claude_calls_a_function_by_the_stdio_command(tmp_path: Path) -> None:
-    from accord.mcp.servers import servers_from
-    from accord.mcp.stdio_bridge import StdioBridge
-
-    def lookup(term: str) -> str:
-        """What the team means by a term."""
-        return ANSWER
-
-    async with claude(tmp_path) as agent:
-        bridge = StdioBridge(servers_from([lookup]))  # although the agent supports HTTP
+    async with started(name, tmp_path) as agent:
+        stdio = StdioBridge(servers_from([lookup]))
         try:
-            servers = await bridge.start()
-            await use(await agent.new_session(tmp_path / "work", mcp_servers=servers))
+            if bridge == "http":
+                session = await agent.new_session(tmp_path / "work", tools=[lookup])
+            else:  # although the agent supports HTTP
+                servers = await stdio.start()
+                session = await agent.new_session(tmp_path / "work", mcp_servers=servers)
+            text = ""
+            for _ in range(MAX_PROMPTS):
+                async with session.prompt("What is a lane?") as turn:
+                    await turn.wait()
+                text = turn.text
+                if called:
+                    break
         finally:
-            await bridge.aclose()
+            await stdio.aclose()
+    assert called == ["lane"]
+    assert ANSWER in text
