@@ -48,7 +48,7 @@ def initialize_result(version: int, *, login: bool = False) -> Json:
         offers: Json = {
             "loadSession": True,
             "promptCapabilities": {"image": True, "embeddedContext": True, **_UNKNOWN_KEYS},
-            "mcpCapabilities": {"http": False, "sse": False},
+            "mcpCapabilities": {"http": False, "sse": False, "acp": True},
             "sessionCapabilities": {**sessions, "systemPrompt": {}, **_UNKNOWN_KEYS},
             "auth": {"status": {}},
             "providers": {},
@@ -63,7 +63,7 @@ def initialize_result(version: int, *, login: bool = False) -> Json:
         }
     sessions = {
         "prompt": {"image": {}, "embeddedContext": {}, **_UNKNOWN_KEYS},
-        "mcp": {"stdio": {}},
+        "mcp": {"stdio": {}, "acp": {}},
         "delete": {},
         "status": {},
         "systemPrompt": {},

@@ -101,7 +101,7 @@ def result(value: Any) -> Callable[[Json, Json], Json]:
     return lambda _, message: {"jsonrpc": "2.0", "id": message["id"], "result": value}
 
 
-def asks(method: str, **params: Any) -> Callable[[Json, Json], bool]:
+def asks(method: str, /, **params: Any) -> Callable[[Json, Json], bool]:
     def when(asked: Json, _: Json) -> bool:
         given = asked.get("params") or {}
         return asked.get("method") == method and all(

@@ -27,7 +27,7 @@ from accord_conformance.client.state_probe import PROBE_METHOD
 from accord_conformance.reports.run_result import RunResult
 from versions import only
 
-__all__ = ("PROMPTS", "Between", "Json", "check", "converse", "log_in", "look_around")
+__all__ = ("PROMPTS", "Between", "Json", "check", "converse", "echo", "log_in", "look_around")
 
 Json = dict[str, Any]
 PROMPTS = ("/accord-check list", "check: all", "check: cancellation/turn")
@@ -45,6 +45,7 @@ async def check(
     login: bool = False,
     offers: bool = True,
     window: bool = False,
+    tools: Sequence[object] = (),
 ) -> RunResult:
     """Return the findings about Accord's client; with `window` it has a state probe."""
     here, there = pair()
@@ -65,7 +66,9 @@ async def check(
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         running = group.create_task(run.run())
         try:
-            await converse(transport, speaks or (version,), cwd, prompts, does, offers, window)
+            await converse(
+                transport, speaks or (version,), cwd, prompts, does, offers, window, tools
+            )
         except (accord.AccordError, ExceptionGroup):
             if between is None and answer is None:
                 raise  # otherwise the double disconnects
@@ -82,6 +85,7 @@ async def converse(
     does: Callable[[ConnectedAgent, Path], Any] | None = None,
     offers: bool = True,
     window: bool = False,
+    tools: Sequence[object] = (),
 ) -> None:
     """Do what a person does who checks a client."""
     cancelling = asyncio.Event()
@@ -115,7 +119,7 @@ async def converse(
         agent = cast("ConnectedAgent", Keeping(connected, kept))
         if does is not None:
             await does(agent, cwd)
-        session = await agent.new_session(cwd)
+        session = await agent.new_session(cwd, tools=tools)
         for prompt in prompts:
             cancelling.clear()
             await _drive(session, prompt, cancelling)
@@ -174,6 +178,11 @@ class Keeping:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._agent, name)
+
+
+def echo(text: str) -> str:
+    """Return the text."""
+    return text
 
 
 async def look_around(agent: ConnectedAgent, cwd: Path) -> None:

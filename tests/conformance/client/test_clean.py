@@ -13,15 +13,12 @@ from accord_conformance.reports.run_result import RunResult
 from accord_conformance.rules.manifest import requirements
 from conformance.client.double_factories import asks, changes
 from conformance.client.double_factories import result as result_of
-from conformance.client.driven_client import PROMPTS, Between, check, look_around
+from conformance.client.driven_client import PROMPTS, Between, check, echo, look_around
 from conformance.client.state_ledger import Ledger
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
-# Accord's client does not keep `_meta` and does not support MCP over ACP.
-UNTOLD = {
-    1: {"malformed/unknown-server", "state/meta-replaced"},
-    2: {"malformed/unknown-server", "state/meta"},
-}
+# Accord's client does not keep `_meta`.
+UNTOLD = {1: {"state/meta-replaced"}, 2: {"state/meta"}}
 
 
 def failures(result: RunResult) -> list[tuple[str, str, str]]:
@@ -31,7 +28,7 @@ def failures(result: RunResult) -> list[tuple[str, str, str]]:
 
 @BOTH
 async def test_accord_client_passes_everything(version: int, tmp_path: Path) -> None:
-    result = await check(tmp_path, version, *PROMPTS, does=look_around, window=True)
+    result = await check(tmp_path, version, *PROMPTS, does=look_around, window=True, tools=[echo])
     assert failures(result) == []
     ended = {played.scenario: played.outcome for played in result.scenario_results}
     missed = {name for name, ending in ended.items() if ending != "finished"}

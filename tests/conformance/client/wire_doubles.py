@@ -22,7 +22,7 @@ from conformance.client.double_factories import (
     titled,
     visit,
 )
-from conformance.client.driven_client import Between, Json
+from conformance.client.driven_client import Between, Json, echo
 
 # Lines and messages.
 
@@ -255,4 +255,68 @@ add(
     spoil=changes(asks("mcp/message"), result({"result": {"tools": []}})),
     name="serves_what_is_not_there",
     plays="check: malformed/unknown-server",
+)
+
+
+# MCP servers of the client.
+
+
+def inner(code: int) -> Json:
+    return {"error": {"code": code, "message": "It is so"}}
+
+
+add(
+    "R-MOA-05",
+    1,
+    2,
+    spoil=changes(asks("mcp/message", params=[1]), result({"result": {"tools": []}})),
+    name="serves_an_array",
+    plays="check: mcp/codes",
+    tools=[echo],
+)
+add(
+    "R-MOA-11",
+    1,
+    2,
+    spoil=changes(asks("mcp/message", requestId="accord-check-cancelled"), error(-32603)),
+    name="fails_when_cancelled",
+    plays="check: mcp/cancel",
+    tools=[echo],
+)
+add(
+    "R-MOA-12",
+    1,
+    2,
+    spoil=changes(asks("mcp/message", method="accord-check/unknown"), error(-32603)),
+    name="inner_error_outside",
+    plays="check: mcp/codes",
+    tools=[echo],
+)
+add(
+    "R-MOA-13",
+    1,
+    2,
+    spoil=changes(
+        asks("mcp/message", method="tools/list", params={}), result({"result": {"tools": []}})
+    ),
+    name="serves_without_a_version",
+    plays="check: mcp/context",
+    tools=[echo],
+)
+add(
+    "R-MOA-13",
+    1,
+    2,
+    spoil=changes(lambda asked, _: "1999-01-01" in str(asked.get("params")), result(inner(-32602))),
+    name="another_code_for_another_version",
+    plays="check: mcp/context",
+    tools=[echo],
+)
+add(
+    "R-MOA-16",
+    1,
+    2,
+    spoil=changes(asks("mcp/connect"), result({"connectionId": "1"})),
+    name="connects",
+    plays="check: mcp/old-dialect",
 )

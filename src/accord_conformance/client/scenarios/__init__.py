@@ -9,6 +9,7 @@ from accord_conformance.client.scenarios import (
     elicitation,
     files,
     malformed,
+    mcp_over_acp,
     permissions,
     state_activity,
     state_messages,
@@ -40,6 +41,7 @@ _scenarios: list[Scenario[ClientContext]] = [
     *files.SCENARIOS,
     *terminals.SCENARIOS,
     *elicitation.SCENARIOS,
+    *mcp_over_acp.SCENARIOS,
     *user_cancel.SCENARIOS,
 ]
 
