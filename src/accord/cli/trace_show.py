@@ -11,6 +11,7 @@ import click
 from accord.cli.trace_options import directions, first_option, show_problems
 from accord.text.excerpt import one_line
 from accord.trace.filtering import Filter, Selected, select
+from accord.trace.index import can_be_indexed, open_index
 from accord.trace.numbers import duration, size
 from accord.trace.reading import TraceError
 from accord.trace.summary import summary
@@ -19,6 +20,7 @@ from accord.trace.trace import Trace, open_traces
 __all__ = ("command",)
 
 _WIDTH = 100
+_INDEXED_BYTES = 32 * 1024 * 1024  # above it, an index is made beside the recording
 
 
 @click.command("show")
@@ -77,8 +79,21 @@ def command(
 
 
 def _lines(trace: Trace, wanted: Filter, width: int | None) -> Iterator[str]:
+    if _needs_index(trace, wanted):
+        with open_index(trace) as index:
+            for selected in index.select(wanted):
+                yield _line(selected, width)
+        return
     for selected in select(trace, wanted):
         yield _line(selected, width)
+
+
+def _needs_index(trace: Trace, wanted: Filter) -> bool:
+    """Return whether a large recording would be read for few messages."""
+    if not (wanted.methods or wanted.sessions or wanted.errors):
+        return False
+    is_large = sum(file.stat().st_size for file in trace.files) > _INDEXED_BYTES
+    return is_large and can_be_indexed(trace)
 
 
 def _line(selected: Selected, width: int | None) -> str:

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 from accord.trace.pairing import Answered, Pairing
 from accord.trace.records import Direction, Record
 
-__all__ = ("Filter", "Selected", "select")
+__all__ = ("Filter", "Selected", "fits", "method_fits", "select")
 
 
 class Filter(Struct, frozen=True, kw_only=True):
@@ -46,20 +46,25 @@ class Selected(Struct, frozen=True, eq=False):
 def select(records: Iterable[Record], wanted: Filter) -> Iterator[Selected]:
     """Yield the selected messages, in order."""
     pairing = Pairing()
-    text = wanted.text.casefold()
     for number, record in enumerate(records, 1):
         selected = Selected(number, record, pairing.add(record))
-        if _fits(selected, wanted, text):
+        if fits(selected, wanted):
             yield selected
 
 
-def _fits(selected: Selected, wanted: Filter, text: str) -> bool:
+def method_fits(method: str, wanted: Filter) -> bool:
+    """Return whether a method is selected."""
+    return not wanted.methods or any(fnmatchcase(method, one) for one in wanted.methods)
+
+
+def fits(selected: Selected, wanted: Filter) -> bool:
+    """Return whether a message meets every condition."""
     record = selected.record
     if wanted.direction is not None and record.dir != wanted.direction:
         return False
     if wanted.errors and not (record.is_error or record.type == "invalid"):
         return False
-    if wanted.methods and not any(fnmatchcase(selected.method, one) for one in wanted.methods):
+    if not method_fits(selected.method, wanted):
         return False
     if wanted.sessions:
         session = record.session
@@ -67,4 +72,5 @@ def _fits(selected: Selected, wanted: Filter, text: str) -> bool:
             session = selected.answered.request.session
         if session not in wanted.sessions:
             return False
+    text = wanted.text.casefold()
     return not text or text in record.frame.decode("utf-8", "replace").casefold()
