@@ -36,6 +36,9 @@ class Direction(Enum):
     TO_AGENT = "to agent"
     TO_CLIENT = "to client"
 
+    # That of `Enum` is a function in Python, and every message that passes looks something up.
+    __hash__ = object.__hash__
+
 
 def raw_json(value: Any) -> Raw:
     """Return builtin values as JSON text."""
