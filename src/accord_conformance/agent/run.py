@@ -43,6 +43,7 @@ from accord_conformance.traffic.strict_types import format_value
 __all__ = ("MAX_CONNECTIONS", "AgentRun", "VersionRun")
 
 _CHARACTERS = 200  # of texts of the agent
+_CONNECTION_ID = "Acp-Connection-Id"
 
 _OVER_BUDGET = "the time budget was exceeded"
 _NOT_HERE: dict[Medium, str] = {
@@ -225,6 +226,7 @@ class VersionRun:
             )
         elif silence is not None:
             why = f"initialize failed: {silence}"
+            self._judge_connection_id(connection)
         elif call is not None and not call.ok:
             why = f"error {_excerpt(mask(_error(call)))}"
         elif negotiated:
@@ -236,6 +238,21 @@ class VersionRun:
             why += _exit_details(connection, exit_error, await connection.exit_error(), mask)
         self._run.result.unsupported[self._version] = why
         return False
+
+    def _judge_connection_id(self, connection: RawConnection) -> None:
+        """Judge a server that answered `initialize` without an id: the transport ends then."""
+        ended = str(connection.close_error or "")
+        if self._run.medium == "http" and _CONNECTION_ID in ended:
+            finding = make_finding(
+                "R-HTTP-05",
+                False,
+                "agent",
+                *connection.observer.state.frames,
+                expected=f"the header {_CONNECTION_ID} in the response to `initialize`",
+                got="a response without it",
+                where="handshake",
+            )
+            self._report.add(finding)
 
     async def _run_shared(self, scenarios: Sequence[Scenario[AgentContext]]) -> None:
         """Run scenarios one after the other on one connection; reconnect if it is lost."""

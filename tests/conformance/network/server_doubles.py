@@ -47,6 +47,7 @@ DOUBLES = (
     fault("R-HTTP-02", "no DELETE"),
     quirk("R-HTTP-03", h2_streams=None),
     fault("R-HTTP-05", "201 for initialize", also="R-HTTP-45"),
+    fault("R-HTTP-05", "no connection id"),
     fault("R-HTTP-06", "empty 200 for a POST"),
     fault("R-HTTP-07", "any content type"),
     fault("R-HTTP-08", "any Accept"),
