@@ -39,7 +39,8 @@ class Anything(Agent):
                 await turn.say(repr([server.name for server in turn.session.mcp_servers]))
             case ["lookup"]:
                 tools = (await turn.session.connect_mcp())["tools"]
-                await turn.say((await tools.call("lookup", {"term": "hop"})).content[0].text)
+                content: Any = (await tools.call("lookup", {"term": "hop"})).content[0]
+                await turn.say(content.text)
             case _:
                 await turn.say(f"I got: {turn.text}")
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
+from accord.connection.tasks import cancel
 from accord.errors import AccordError, DecodeError, InternalError, RequestCancelled, RequestError
 from accord.mcp.provide import provide_tools
 from accord.mcp.provider import McpProvider
@@ -88,7 +89,7 @@ class ProxyTools:
         if message.server_id not in self._provider:
             return False
         task = self._stage.spawn(self._answer(request, message), "accord proxy tool")
-        request.on_cancel(task.cancel)
+        request.on_cancel(lambda: cancel(task))
         return True
 
     async def _answer(self, request: RawRequest, message: MessageMcpRequest) -> None:

@@ -1,0 +1,159 @@
+"""`redacted`: no secret passes, however it is split over the updates of a turn."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord import PermissionRequest, Proxy, Text, ToolCall
+from accord.client.events import Event
+from accord.text.redact import redactor
+from accord.types.permission import PermissionOption
+from proxy.conversation import Conversation, conversation
+
+both_versions = pytest.mark.parametrize("version", [1, 2])
+TEXT = st.text("abcd", max_size=6)
+SECRETS = st.lists(st.text("abc", min_size=1, max_size=5), min_size=1, max_size=3)
+
+
+@given(SECRETS, st.lists(st.tuples(TEXT, st.booleans())))
+def test_no_secret_is_left_in_a_stream(secrets: list[str], parts: list[tuple[str, bool]]) -> None:
+    found = redactor(secrets, "*")
+    texts, data = found.text_stream(), found.data_stream()
+    out, out_data = "", b""
+    for text, flush in parts:
+        out += texts.feed(text) + (texts.flush() if flush else "")
+        out_data += data.feed(text.encode()) + (data.flush() if flush else b"")
+    out += texts.flush()
+    out_data += data.flush()
+    whole = "".join(text for text, _ in parts)
+    assert not any(secret in out for secret in secrets)
+    assert out_data == out.encode()
+    if not any(secret in whole for secret in secrets):
+        assert out == whole  # nothing is lost
+
+
+@given(SECRETS, TEXT)
+def test_redacted_values_have_no_secret(secrets: list[str], text: str) -> None:
+    found = redactor(secrets, "*")
+    assert not any(secret in found.text(text) for secret in secrets)
+    value = {text: [text, 1, None, {"x": text}], "id": text}
+    clean = found.value(value, {"id"})
+    assert clean["id"] == text
+    assert clean[found.text(text)] == [found.text(text), 1, None, {"x": found.text(text)}]
+    if not any(secret in text for secret in secrets):
+        assert clean is value
+
+
+class Redact(Proxy):
+    def update(self, event: Event) -> Event:
+        return event.redacted(["SECRET", 'a"b\n'])
+
+
+async def _received(talk: Conversation, until: str) -> list[dict[str, Any]]:
+    seen: list[dict[str, Any]] = []
+    while True:
+        got = await talk.client_gets()
+        seen.append(got)
+        if until in str(got):
+            return seen
+
+
+def _texts(seen: list[dict[str, Any]]) -> list[str]:
+    updates = [m["params"]["update"] for m in seen if "params" in m]
+    return [u["content"]["text"] for u in updates if u["sessionUpdate"] == "agent_message_chunk"]
+
+
+@both_versions
+async def test_secret_split_over_chunks_does_not_pass(version: int) -> None:
+    async with conversation(Redact().stage(), version=version) as talk:
+        talk.prompt()
+        asked = await talk.agent_gets()
+        for part in ("It is S", "EC", "RET, not SE", "CURE. The last is SECR"):
+            talk.text(part, q=1.0)
+        await talk.end_turn(asked)
+        seen = await _received(talk, "stopReason")
+        assert _texts(seen) == ["It is ", "[redacted], not ", "SECURE. The last is ", "SECR"]
+        assert "SECR" in str(seen[:-1])  # before the end of the turn
+
+
+@both_versions
+async def test_text_is_released_before_another_event_and_the_rest_is_hidden(version: int) -> None:
+    async with conversation(Redact().stage(), version=version) as talk:
+        talk.text("key SEC")
+        new = "tool_call" if version == 1 else "tool_call_update"
+        talk.update({"sessionUpdate": new, "toolCallId": "SECRET-1", "title": "t"})
+        talk.text("RET.")
+        seen = await _received(talk, "[redacted].")
+        assert _texts(seen) == ["key ", "SEC", "[redacted]."]
+        assert seen[2]["params"]["update"]["toolCallId"] == "SECRET-1"  # an id is not changed
+
+
+@both_versions
+async def test_secrets_are_found_in_all_fields_of_an_update(version: int) -> None:
+    async with conversation(Redact().stage(), version=version) as talk:
+        talk.update(
+            {
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": "t",
+                "title": "SECRET",
+                "rawInput": {"SECRET": ['a"b\n']},
+                "content": [{"type": "content", "content": {"type": "text", "text": "xSECRET"}}],
+                "unknown": {"deep": ["SECRET"]},
+                "n": 1.0,
+            },
+            _meta={"k": "SECRET"},
+        )
+        got = (await talk.client_gets())["params"]
+        mask = "[redacted]"
+        assert got["update"] == {
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": "t",
+            "title": mask,
+            "rawInput": {mask: [mask]},
+            "content": [{"type": "content", "content": {"type": "text", "text": "x" + mask}}],
+            "unknown": {"deep": [mask]},
+            "n": 1.0,
+        }
+        assert got["_meta"] == {"k": mask}
+        talk.ends.agent.write(
+            [
+                b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s",'
+                b'"update":{"sessionUpdate":"of_tomorrow","x":"\\u0053ECRET"}}}'
+            ]
+        )
+        assert (await talk.client_gets())["params"]["update"]["x"] == mask
+
+
+async def test_output_of_terminals_is_redacted() -> None:
+    async with conversation(Redact().stage(), version=2) as talk:
+        for part in (b"x SEC", b"RET y"):
+            data = base64.b64encode(part).decode()
+            talk.update({"sessionUpdate": "terminal_output_chunk", "terminalId": "t", "data": data})
+        datas = [(await talk.client_gets())["params"]["update"]["data"] for _ in range(2)]
+        assert b"".join(map(base64.b64decode, datas)) == b"x [redacted] y"
+
+
+def test_events_and_requests_are_redacted_without_a_proxy() -> None:
+    assert Text("my SECRET").redacted("SECRET", mask="…") == Text("my …")
+    call = ToolCall(id="SECRET", title="SECRET", raw_input={"k": ["SECRET"]})
+    request = PermissionRequest(
+        session_id="s",
+        cwd="/",
+        title="SECRET",
+        options=(PermissionOption("SECRET", "SECRET", "allow_once"),),
+        tool_call=call,
+    )
+    clean = request.redacted(["SECRET"])
+    assert clean.title == "[redacted]"
+    assert clean.options == (PermissionOption("SECRET", "[redacted]", "allow_once"),)
+    assert clean.tool_call == ToolCall(
+        id="SECRET", title="[redacted]", raw_input={"k": ["[redacted]"]}
+    )
+    assert Text("x").redacted([]) == Text("x")
+    with pytest.raises(TypeError, match="expected strings, got a int"):
+        Text("x").redacted([1])  # type: ignore[list-item]
