@@ -6,13 +6,23 @@ import ast
 import asyncio
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import assert_type
 
 import accord
-from accord import Agent, ClientSession, ClientTurn, ConnectedAgent, Session, Transcript, Turn
+from accord import (
+    Agent,
+    ClientSession,
+    ClientTurn,
+    ConnectedAgent,
+    Proxy,
+    ProxyTurn,
+    Session,
+    Transcript,
+    Turn,
+)
 from accord.client.events import Event
 from accord.types.session import StopReason
 from accord.types.tool_calls import ToolStatus
@@ -29,6 +39,23 @@ class Greeter(Agent):
         async with turn.tool("Greet", kind="other"):
             pass
         assert_type(await turn.say(f"Hello! You wrote: {turn.text}"), None)
+
+
+class Glossary(Proxy):
+    """The proxy of the README."""
+
+    async def prompt(
+        self, turn: ProxyTurn, forward: Callable[[], Awaitable[StopReason]]
+    ) -> StopReason:
+        assert_type(turn.prepend("In this repository …"), None)
+        return assert_type(await forward(), StopReason)
+
+    def update(self, event: Event) -> Event:
+        return assert_type(event.redacted(["hunter2"]), Event)
+
+
+def start_proxy() -> None:
+    assert_type(Glossary().run(), None)
 
 
 def start() -> None:
