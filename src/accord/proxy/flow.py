@@ -66,11 +66,6 @@ class Flow:
                     self.source.remove(self)
                 self._wake()
 
-    def release(self) -> None:
-        """Wake everything that waits, at the end of the chain."""
-        self._full.clear()
-        self._wake()
-
     async def wait_for_room(self) -> None:
         """Return when no sink is full; let other tasks run in any case."""
         if not self._full:

@@ -83,6 +83,7 @@ def _encode_into(value: Any, text: bytearray) -> None:
 
 
 _PARAMS = b',"params":'
+_MAX_HEADS = 256
 _encode_name = msgspec.json.Encoder().encode
 
 
@@ -195,7 +196,7 @@ class Hop:
         head = heads.get(method)
         if head is None:
             head = _notification_head(envelope, method)
-            if not method.startswith("_"):  # the protocol has few methods; extensions may have many
+            if len(heads) < _MAX_HEADS:  # a peer can name any number of methods
                 heads[method] = head
         tail = b"}" if envelope is None else b"}}"
         if params is UNSET:

@@ -96,7 +96,7 @@ class RawRequest:
         self.is_answered: bool = False
         self.is_cancelled: bool = False  # the side that has sent it does not need it any more
         self._answered = answered
-        self._on_cancel: Callable[[], None] | None = None
+        self._on_cancel: Callable[[], object] | None = None
 
     def answer(self, response: RawResponse) -> None:
         """Respond; only the first response counts."""
@@ -116,7 +116,7 @@ class RawRequest:
             if self._on_cancel is not None:
                 self._on_cancel()
 
-    def on_cancel(self, callback: Callable[[], None]) -> None:
+    def on_cancel(self, callback: Callable[[], object]) -> None:
         """Call this when the request is cancelled; immediately if it was.
 
         It replaces the callback of the previous owner: the one that passed the request on.
