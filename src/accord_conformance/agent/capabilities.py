@@ -37,6 +37,7 @@ _WHERE: dict[str, tuple[str, str]] = {
     "resources": ("promptCapabilities.embeddedContext", "session.prompt.embeddedContext"),
     "MCP over stdio": ("", "session.mcp.stdio"),
     "MCP over HTTP": ("mcpCapabilities.http", "session.mcp.http"),
+    "MCP over ACP": ("mcpCapabilities.acp", "session.mcp.acp"),
     "logout": ("auth.logout", ""),
     "login status": ("auth.status", "auth.status"),
     "providers": ("providers", "providers"),

@@ -125,7 +125,8 @@ class SentPrompt:
 class ScenarioClient:
     """A client of `version`; call `initialize` first.
 
-    `permission_policy` and `elicitation_policy` answer in place of the user; change them as needed.
+    `permission_policy` and `elicitation_policy` answer in place of the user, `mcp_policy` in place
+    of an MCP server of the client; change them as needed.
     """
 
     def __init__(
@@ -147,6 +148,7 @@ class ScenarioClient:
         )
         self.permission_policy: Policy = self.allow
         self.elicitation_policy: Policy = self.accept_elicitation
+        self.mcp_policy: Policy = self.refuse_mcp
         self._services = ClientServices(connection, folder)
         self.obeys_cancel_request = True  # answers requests that the agent cancels
         self._serves = True
@@ -165,6 +167,7 @@ class ScenarioClient:
         self._services.folder = folder
         self.connection.observer.where = where
         self.permission_policy, self.elicitation_policy = self.allow, self.accept_elicitation
+        self.mcp_policy = self.refuse_mcp
         self.obeys_cancel_request = True
 
     # Handshake.
@@ -367,6 +370,10 @@ class ScenarioClient:
         """Select an option by its id."""
         self.connection.respond(call, {"outcome": {"outcome": "selected", "optionId": option}})
 
+    def refuse_mcp(self, call: Request) -> None:
+        """Answer that there is no such MCP server."""
+        self.connection.respond_error(call, -33001, "No such server")
+
     def accept_elicitation(self, call: Request) -> None:
         """Accept an elicitation; fill in the form."""
         params = call.params if is_object(call.params) else {}
@@ -379,6 +386,8 @@ class ScenarioClient:
         match call.method:
             case "session/request_permission":
                 self.permission_policy(call)
+            case "mcp/message":
+                self.mcp_policy(call)
             case "elicitation/create" if self._serves:
                 self.elicitation_policy(call)
             case _:

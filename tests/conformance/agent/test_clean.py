@@ -5,6 +5,7 @@ from __future__ import annotations
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.rules.manifest import requirements
 from conformance.agent.filtered_agent import MessageFilter, broken, check
+from conformance.agent.mcp_doubles import McpConsumer
 
 
 class OnlyVersion1(MessageFilter):
@@ -43,3 +44,13 @@ def test_scenarios_name_rules_for_agents_that_are_judged() -> None:
             assert requirements()[rule].how in ("checked", "observed"), (one.name, rule)
             assert requirements()[rule].who in ("agent", "both"), (one.name, rule)
             assert set(requirements()[rule].versions) & set(one.versions), (one.name, rule)
+
+
+async def test_agent_that_uses_a_server_of_the_client_conforms() -> None:
+    result = await check(McpConsumer, rule="R-MOA-15")
+    assert broken(result) == {}
+    assert {one.outcome for one in result.scenario_results} == {"finished"}
+    for report in result.reports:
+        assert {"R-MOA-07", "R-MOA-10", "R-MOA-13", "R-MOA-15"} <= {
+            rule for rule, found in report.rules.items() if found.passed
+        }

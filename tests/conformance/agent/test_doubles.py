@@ -13,6 +13,7 @@ from conformance.agent.session_doubles import DOUBLES
 
 importlib.import_module("conformance.agent.turn_doubles")
 importlib.import_module("conformance.agent.nes_doubles")
+importlib.import_module("conformance.agent.mcp_doubles")
 
 PAIRS = [(one, version) for one in DOUBLES for version in one.versions]
 
