@@ -83,7 +83,7 @@ async def uvicorn(app: AsgiApp, **options: Any) -> AsyncGenerator[str, None]:
     module = pytest.importorskip("uvicorn")
     started = asyncio.Event()
 
-    class Server(module.Server):  # type: ignore[misc]
+    class Server(module.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             started.set()

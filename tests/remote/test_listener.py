@@ -31,7 +31,7 @@ class Echo(Agent):
 
 
 @asynccontextmanager
-async def serving(**limits: float) -> AsyncGenerator[str, None]:
+async def serving(**limits: Any) -> AsyncGenerator[str, None]:
     app = accord.asgi(Echo, insecure=True, limits=ConnectionLimits(**limits))
     async with listener(app) as address:
         yield address
