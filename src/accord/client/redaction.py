@@ -56,19 +56,20 @@ class Redactable(Struct, frozen=True, gc=False):
         can be the beginning of a secret is held back, until the next part decides.
         """
         found = redactor(secrets, mask)
-        changes = {
-            name: value
-            for name in self.__struct_fields__
-            if name not in _KEPT
-            and (value := _redacted(before := getattr(self, name), found)) is not before
-        }
-        if (streams := redacted_streams.get()) is not None:
-            kind: Any = type(self)
-            part = getattr(kind, "streamed_part", None)
-            if part is not None:
-                changes[part] = streams.redacted_part(self, found)
-            else:
-                streams.redacted_part(self, found)
+        streams = redacted_streams.get()
+        kind: Any = type(self)
+        streamed: str | None = None if streams is None else getattr(kind, "streamed_part", None)
+        changes: dict[str, Any] = {}
+        for name in self.__struct_fields__:
+            before = getattr(self, name)
+            if before is None or name in _KEPT or name == streamed:
+                continue
+            if (value := _redacted(before, found)) is not before:
+                changes[name] = value
+        if streams is not None:
+            part = streams.redacted_part(self, found)
+            if streamed is not None and part != getattr(self, streamed):
+                changes[streamed] = part
         return msgspec.structs.replace(self, **changes) if changes else self
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable
 from inspect import isawaitable
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, Raw
 
-from accord.client.events import Event, ToolCall, UnknownUpdate
+from accord.client.events import Event, Text, Thought, ToolCall, UnknownUpdate, UserText
 from accord.client.redaction import redacted_streams
 from accord.errors import DecodeError
 from accord.proxy.hooks import ProxyHooks
@@ -55,7 +57,7 @@ class UpdateHook:
         self._calls_hook = False
         self._keeps_tool_calls = False
         self._follows_turns = version.number == 2
-        self._needed: tuple[bytes, ...] = ()  # only updates with one of these are decoded
+        self._needed = re.compile(rb"(?!)")  # only updates with a match are decoded
 
     def add_to(self, to_client: Overrides, has: dict[str, bool]) -> None:
         """Edit the updates that the proxy needs to see."""
@@ -69,17 +71,15 @@ class UpdateHook:
         )
         if not self._calls_hook and not needed:
             return
-        self._needed = needed
+        self._needed = re.compile(b"|".join(needed))
         to_client.notifications["session/update"] = self.edit
 
     def edit(self, method: str, params: Params) -> Params | None | Awaitable[Params | None]:
         """Return an update as the proxy changes it."""
         if params is UNSET:
             return params
-        if not self._calls_hook:
-            text = bytes(params)
-            if not any(part in text for part in self._needed):
-                return params
+        if not self._calls_hook and self._needed.search(bytes(params)) is None:
+            return params
         try:
             note = self._decode(params)
         except DecodeError:
@@ -137,7 +137,7 @@ class UpdateHook:
         try:
             for event in events:
                 result = self._proxy.session_update(session.id, event)
-                if isawaitable(result):
+                if type(result) is not type(event) and isawaitable(result):
                     return self._call_later(session, params, note, events, results, result)
                 results.append(result)
         except Exception as exc:  # noqa: BLE001  # logged
@@ -180,6 +180,8 @@ class UpdateHook:
         editor, redaction = self._version.editor, session.redaction
         for event in redaction.flush(events[0]):
             self._turns.send(session, editor.chunk(event))
+        if len(events) == 1 and results[0] is events[0] and redaction.used is None:
+            return self._changed(params, note, note.update) if note is not None else params
         try:
             used = redaction.used
             if type(events[0]) is UnknownUpdate:
@@ -187,6 +189,10 @@ class UpdateHook:
             if used is not None and used.may_occur_in(bytes(params)):
                 params, note = self._redacted(params, note, used)
                 events = editor.events(note.update)
+            if (text := _only_text(events, results)) is not None:
+                value = lenient_json.loads(bytes(params))
+                value["update"]["content"]["text"] = text
+                return raw_of(value)
             return self._changed(params, note, editor.changed(note.update, events, results))
         except Exception as exc:  # noqa: BLE001  # logged
             return self._failed(session, exc)
@@ -233,6 +239,17 @@ class UpdateHook:
         value = lenient_json.loads(bytes(params))
         value["update"] = result.raw
         return raw_of(value if used is None else used.value(value, KEPT_KEYS))
+
+
+def _only_text(events: tuple[Event, ...], results: list[Any]) -> str | None:
+    """Return the new text of a chunk if nothing else has changed, and there is any."""
+    old, new = events[0], results[0]
+    if not isinstance(old, Text | Thought | UserText) or type(new) is not type(old):
+        return None
+    if not new.text or new.text == old.text:
+        return None
+    same: Any = msgspec.structs.replace(old, text=new.text)
+    return new.text if same == new else None
 
 
 def _is_prompt(version: ProxiedVersion, update: Any) -> bool:

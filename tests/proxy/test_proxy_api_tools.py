@@ -1,0 +1,79 @@
+"""Methods of a `Proxy` marked with `accord.tool`, and proxies as programs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import accord
+from accord import Agent, Proxy, Turn
+from requirement import requirement
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "proxies"
+
+
+class Tools(Proxy):
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    @accord.tool
+    async def lookup(self, term: str) -> str:
+        """Return what a word means."""
+        return f"{self.word} {term}"
+
+
+class Caller(Agent):
+    """Calls the tools of all servers."""
+
+    async def prompt(self, turn: Turn) -> None:
+        servers = await turn.session.connect_mcp()
+        for name in ("tools", "tools-2"):
+            content: Any = (await servers[name].call("lookup", {"term": turn.text})).content[0]
+            await turn.say(f"{name}: {content.text}\n")
+
+
+class AcpCaller(Caller):
+    mcp_transports = frozenset({"acp"})
+
+
+class HttpCaller(Caller):
+    mcp_transports = frozenset({"http"})
+
+
+@pytest.mark.parametrize(("version", "agent"), [(1, AcpCaller), (2, AcpCaller), (2, HttpCaller)])
+@requirement("R-PROXY-06", "R-MOA-08")
+async def test_each_proxy_gives_its_tools_to_the_agent(version: Any, agent: type[Agent]) -> None:
+    chain = accord.chain(Tools("first"), Tools("second"), agent())
+    async with asyncio.timeout(40), accord.connect(chain, versions=(version,)) as connected:
+        session = await connected.new_session(cwd="/w")
+        async with session.prompt("x") as turn:
+            await turn.wait()
+        assert turn.text == "tools: first x\ntools-2: second x\n"
+        await session.close()
+
+
+@requirement("R-PROXY-03")
+def test_program_without_a_conductor_says_what_it_needs() -> None:
+    initialize = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": 1},
+    }
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "redact.py"],
+        input=json.dumps(initialize) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=40,
+    )
+    error = json.loads(done.stdout)["error"]
+    assert error["code"] == -32600
+    assert "accord chain" in error["message"]
+    assert done.returncode == 0
