@@ -265,3 +265,31 @@ async def test_update_that_raises_fails_the_turn_and_passes_nothing(
             assert got["stopReason"] == "error"
         assert got["error"]["message"] == "The proxy failed: Filters.update raised an exception"
         assert not any(f'"{text}"'.encode() in bytes(f) for f in talk.ends.at_client.frames)
+
+
+class Follows(Proxy):
+    async def prompt(self, turn: ProxyTurn, forward: Forward) -> str:
+        reason = await forward()
+        await turn.say(f"after {turn.text}")
+        return reason
+
+
+@requirement("R-PROMPT-22")
+async def test_two_prompts_of_a_session_end_with_one_state() -> None:
+    async with conversation(Follows().stage(), version=2) as talk:
+        talk.prompt("one")
+        first = await talk.agent_gets()
+        talk.agent_answers(first, {"messageId": "u1"})
+        talk.prompt("two")
+        talk.agent_answers(await talk.agent_gets(), {"messageId": "u2"})
+        assert [(await talk.client_gets())["result"]["messageId"] for _ in range(2)] == ["u1", "u2"]
+        talk.update({"sessionUpdate": "state_update", "state": "running"})
+        talk.idle(stopReason="end_turn")
+        seen = [await talk.client_gets() for _ in range(4)]
+        assert sorted(_said(seen)) == ["after one", "after two"]
+        assert seen[-1]["params"]["update"]["state"] == "idle"
+
+
+def _said(seen: list[dict[str, Any]]) -> list[str]:
+    updates = [message["params"]["update"] for message in seen]
+    return [u["content"]["text"] for u in updates if u["sessionUpdate"] == "agent_message_chunk"]

@@ -16,14 +16,14 @@ _MAX_SESSIONS = 10_000  # that were not closed
 class ProxiedSession:
     """One session: only what later messages need."""
 
-    __slots__ = ("_tool_calls", "cwd", "has_commands", "id", "redaction", "state", "turn")
+    __slots__ = ("_tool_calls", "cwd", "has_commands", "id", "redaction", "state", "turns")
 
     def __init__(self, session_id: str) -> None:
         self.id: str = session_id
         self.cwd: str = ""
         self.redaction: SessionRedaction = SessionRedaction()
         self.has_commands: bool = False  # the agent has sent its slash commands
-        self.turn: Any = None  # the running one, of `turns`
+        self.turns: list[Any] = []  # the running ones; version 2 allows several
         self.state: StateChanged | None = None  # in version 2
         self._tool_calls: dict[str, ToolCall] = {}
 
@@ -61,7 +61,7 @@ class ProxiedSessions:
         if found is None:
             found = self._sessions[session_id] = ProxiedSession(session_id)
             if len(self._sessions) > _MAX_SESSIONS:
-                idle = (key for key, session in self._sessions.items() if session.turn is None)
+                idle = (key for key, session in self._sessions.items() if not session.turns)
                 self._sessions.pop(next(idle, session_id), None)
         return found
 

@@ -86,17 +86,19 @@ class Turns:
 
     def _cancel(self, params: Params) -> None:
         session_id = session_id_of(params)
-        turn: RunningTurn | None = None if session_id is None else self._sessions[session_id].turn
-        if turn is not None and not turn.forwards and turn.hook is not None:
-            turn.is_cancelled = True
-            turn.hook.cancel()
+        turns: list[RunningTurn] = [] if session_id is None else self._sessions[session_id].turns
+        for turn in turns:
+            if not turn.forwards and turn.hook is not None:
+                turn.is_cancelled = True
+                turn.hook.cancel()
 
     def fail(self, session: ProxiedSession, label: str) -> None:
         """Fail the running turn of a session, because its updates cannot be checked."""
-        turn: RunningTurn | None = session.turn
-        if turn is None or turn.failure is not None:
+        failing: list[RunningTurn] = [turn for turn in session.turns if turn.failure is None]
+        if not failing:
             return
-        turn.failure = InternalError(f"The proxy failed: {label} raised an exception")
+        for turn in failing:
+            turn.failure = InternalError(f"The proxy failed: {label} raised an exception")
         self._stage.agent.notify("session/cancel", raw_of({"sessionId": session.id}))
 
     # Both versions.
@@ -104,7 +106,8 @@ class Turns:
     def _start(self, params: Any) -> tuple[RunningTurn, ProxyTurn]:
         version = self._version
         session = self._sessions[params.session_id]
-        session.turn = running = RunningTurn(session, params)
+        running = RunningTurn(session, params)
+        session.turns.append(running)
         content = version.editor.content_blocks(params.prompt)
 
         async def say(block: ContentBlock) -> None:
@@ -184,8 +187,7 @@ class Turns:
             reason = "cancelled"
         finally:
             running.hook.cancel()
-            if session.turn is running:
-                session.turn = None
+            _forget(running)
             session.end_turn()
         if running.failure is not None:
             raise running.failure
@@ -271,8 +273,7 @@ class Turns:
         if not running.answered.done():
             if running.error is not None:
                 running.answered.set_exception(running.error)
-                if session.turn is running:
-                    session.turn = None
+                _forget(running)
                 return
             self._answer_itself(running)
         ended = running.ended
@@ -281,8 +282,8 @@ class Turns:
             self.send(session, self.last_state(running, idle))
         # Otherwise the last state still comes, or waits, and reports how the hook has ended.
         is_last = ended is None or (ended.done() and not running.holds)
-        if is_last and session.turn is running:
-            session.turn = None
+        if is_last:
+            _forget(running)
         running.settle()
 
     def _answer_itself(self, running: RunningTurn) -> None:
@@ -310,21 +311,11 @@ class Turns:
             return idle
         return replace(idle, stop_reason=reason)
 
-    def observe(self, session: ProxiedSession, event: Any) -> RunningTurn | None:
-        """Note an event of version 2; return the turn that it ends."""
-        running: RunningTurn | None = session.turn
+    def observe(self, session: ProxiedSession, event: Any) -> list[RunningTurn]:
+        """Note an event of version 2; return the turns that it ends."""
         if isinstance(event, StateChanged):
             session.state = event
-        if running is None or running.completion is None or running.ended is None:
-            return None
-        if running.ended.done():
-            return None
-        ended = running.completion.on_event(event)
-        if ended is None:
-            return None
-        running.ended.set_result(ended)
-        running.holds = True
-        return running
+        return [turn for turn in session.turns if _ends(turn, event)]
 
     async def hold(
         self, running: RunningTurn, settled: asyncio.Future[None], params: Params, note: Any
@@ -334,10 +325,25 @@ class Turns:
         session = running.session
         if not running.is_over:
             return params  # the prompt is repeated
-        if session.turn is running:
-            session.turn = None
+        _forget(running)
         session.end_turn()
         state = self.last_state(running, note.update)
         if state is note.update or params is UNSET:
             return params
         return edited_json(params, note, replace(note, update=state))
+
+
+def _ends(running: RunningTurn, event: Any) -> bool:
+    if running.completion is None or running.ended is None or running.ended.done():
+        return False
+    ended = running.completion.on_event(event)
+    if ended is None:
+        return False
+    running.ended.set_result(ended)
+    running.holds = True
+    return True
+
+
+def _forget(running: RunningTurn) -> None:
+    if running in running.session.turns:
+        running.session.turns.remove(running)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable
@@ -21,7 +22,7 @@ from accord.proxy.proxied_sessions import ProxiedSession, ProxiedSessions
 from accord.proxy.proxy_stage import ProxyStage
 from accord.proxy.redacted_updates import KEPT_KEYS
 from accord.proxy.stage import Params
-from accord.proxy.turns import Turns
+from accord.proxy.turns import RunningTurn, Turns
 from accord.proxy.versions import ProxiedVersion
 from accord.text import lenient_json
 from accord.wire.base import replace
@@ -100,29 +101,30 @@ class UpdateHook:
             edited = self._changed(params, note, update)
         if not self._follows_turns:
             return edited
-        running = None
-        for event in events:
-            running = self._turns.observe(session, event) or running
-        turn = session.turn
-        if turn is not None and turn.is_own and _is_prompt(self._version, update):
+        ended = [turn for event in events for turn in self._turns.observe(session, event)]
+        if _is_prompt(self._version, update) and any(turn.is_own for turn in session.turns):
             return None  # the proxy has shown it
-        if running is None:
+        if not ended:
             return edited
-        return self._end_turn(running, running.settled, params, edited, note)
+        waiting = [(turn, turn.settled) for turn in ended if turn.settled is not None]
+        return self._end_turns(waiting, params, edited, note)
 
-    async def _end_turn(
-        self, running: Any, settled: Any, params: Params, edited: Any, note: Any
-    ) -> Any:
+    async def _end_turns(
+        self,
+        ended: list[tuple[RunningTurn, asyncio.Future[None]]],
+        params: Params,
+        edited: Any,
+        note: Any,
+    ) -> Params | None:
         if isawaitable(edited):
             edited = await edited
-        if running.failure is not None:
-            edited = params if edited is None else edited  # the state is not lost
-            idle = self._version.types.IdleStateUpdate()
-            bare = replace(note, update=idle, meta=None)
-            return await self._turns.hold(running, settled, raw_of(bare), bare)
-        held = await self._turns.hold(
-            running, settled, edited if edited is not None else params, note
-        )
+        if any(turn.failure is not None for turn, _ in ended):
+            # Nothing of the agent passes, but the state is not lost.
+            note = replace(note, update=self._version.types.IdleStateUpdate(), meta=None)
+            params = edited = raw_of(note)
+        held = params if edited is None else edited
+        for turn, settled in ended:
+            held = await self._turns.hold(turn, settled, held, note)
         return None if edited is None else held
 
     # The hook.
