@@ -52,5 +52,5 @@ def proxied_methods(proxy: TypedProxy) -> list[Method]:
         method
         for method in proxy.spec.methods
         if method.to in ("agent", "client")
-        and getattr(type(proxy), method.call) is not getattr(base, method.call)
+        and getattr(type(proxy), method.call, None) is not getattr(base, method.call, None)
     ]
