@@ -424,7 +424,7 @@ async def test_unread_output_of_all_connections_is_bounded() -> None:
                 if not agent.transport.congested:
                     agent.update("s", BIG)
         agents = [agent for _, agent in ends]
-        held = sum(agent.transport.unsent_bytes for agent in agents)
+        held = sum(connection_of(server, peer).unsent_bytes for peer, _ in ends)
         assert total < held < 2 * total + len(agents) * 2 * len(BIG)
         assert all(agent.transport.congested for agent in agents)
         peer, reading = await server.connect()
