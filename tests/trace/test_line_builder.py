@@ -72,6 +72,19 @@ def test_strange_frame_is_one_line_and_comes_back_byte_for_byte(frame: bytes) ->
     assert record.bytes == len(frame)
 
 
+@pytest.mark.parametrize("session", ["s", "\\u0073", "\u00e9", "", 'a\\"b'])
+@pytest.mark.parametrize(
+    "more", ["", ',"more":1', ',"id":1', " ", ',"params":{"sessionId":"x"}', ',\r\n"x":1']
+)
+def test_any_update_comes_back(session: str, more: str) -> None:
+    head = '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"'
+    frame = f'{head}{session}","update":{{}}}}{more}}}'.encode()
+    line, record = built(frame, "to_client")
+    assert line.count(b"\n") == 1
+    assert record.frame == frame
+    assert record.session == json.loads(frame)["params"]["sessionId"]
+
+
 def test_frame_that_is_not_a_message_is_invalid() -> None:
     kinds = {frame: built(frame)[1].type for frame in STRANGE}
     assert list(kinds.values()) == [

@@ -20,7 +20,7 @@ from accord.trace.trace import Trace, open_traces
 __all__ = ("command",)
 
 _WIDTH = 100
-_INDEXED_BYTES = 32 * 1024 * 1024  # above it, an index is made beside the recording
+_INDEXED_BYTES = 32 * 1024 * 1024  # above it, an index is made next to the recording
 
 
 @click.command("show")

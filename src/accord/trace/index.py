@@ -1,4 +1,4 @@
-"""An index beside a recording: finds messages by number, method and session without reading it."""
+"""An index next to a recording: finds messages by number, method and session without reading it."""
 
 from __future__ import annotations
 

@@ -15,6 +15,8 @@ __all__ = ("Hop", "LineBuilder")
 
 _MAX_OPEN = 100_000  # requests whose session is remembered for their response
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
+_UPDATE: Final = b'{"jsonrpc":"2.0","method":"session/update","params":'
+_UPDATE_OF_SESSION: Final = _UPDATE + b'{"sessionId":"'
 _SESSION_FIRST: Final = b'{"sessionId":"'
 
 
@@ -64,6 +66,10 @@ class LineBuilder:
             direction: b',"dir":"%b","conn":%b,"bytes":' % (direction.encode(), conn)
             for direction in self._ends
         }
+        self._updates: dict[Direction, bytes] = {
+            direction: b'"protocol":"acp",%b,"method":"session/update","session":' % ends
+            for direction, ends in self._ends.items()
+        }
 
     def line(
         self,
@@ -86,6 +92,14 @@ class LineBuilder:
             message = _lenient(frame)
             if message is None:
                 return self._invalid(ts, direction, frame, size)
+        if (
+            message.id is UNSET
+            and message.params is not UNSET
+            and frame.startswith(_UPDATE_OF_SESSION)
+            and len(_UPDATE) + len(message.params) + 1 == len(frame)
+            and (line := self._update(ts, direction, frame, size, changed is not None))
+        ):
+            return line
         tail = b"%b%d%b" % (
             self._place[direction],
             size,
@@ -105,6 +119,24 @@ class LineBuilder:
             self._ends[direction],
             self._place[direction],
             why,
+        )
+
+    def _update(
+        self, ts: float, direction: Direction, frame: bytes | bytearray, size: int, redacted: bool
+    ) -> bytes:
+        """Return the line of an update, which most messages are; nothing if it needs more work."""
+        start = len(_UPDATE_OF_SESSION)
+        session = frame[start - 1 : frame.find(b'"', start) + 1]
+        if b"\\" in session or b"\n" in frame or b"\r" in frame:
+            return b""
+        return b'{"type":"notification","ts":%.6f,%b%b%b%d%b,"params":%b\n' % (
+            ts,
+            self._updates[direction],
+            session,
+            self._place[direction],
+            size,
+            b',"redacted":true' if redacted else b"",
+            frame[len(_UPDATE) :],  # with the bracket that ends the frame, and now the line
         )
 
     def _call(
