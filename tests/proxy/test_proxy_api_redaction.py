@@ -131,11 +131,11 @@ async def test_secrets_are_found_in_all_fields_of_an_update(version: int) -> Non
 
 async def test_output_of_terminals_is_redacted() -> None:
     async with conversation(Redact().stage(), version=2) as talk:
-        for part in (b"x SEC", b"RET y"):
-            data = base64.b64encode(part).decode()
+        for piece in (b"x SEC", b"RET y"):
+            data = base64.b64encode(piece).decode()
             talk.update({"sessionUpdate": "terminal_output_chunk", "terminalId": "t", "data": data})
-        datas = [(await talk.client_gets())["params"]["update"]["data"] for _ in range(2)]
-        assert b"".join(map(base64.b64decode, datas)) == b"x [redacted] y"
+        parts = [(await talk.client_gets())["params"]["update"]["data"] for _ in range(2)]
+        assert b"".join(map(base64.b64decode, parts)) == b"x [redacted] y"
 
 
 def test_events_and_requests_are_redacted_without_a_proxy() -> None:
