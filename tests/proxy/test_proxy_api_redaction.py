@@ -157,3 +157,57 @@ def test_events_and_requests_are_redacted_without_a_proxy() -> None:
     assert Text("x").redacted([]) == Text("x")
     with pytest.raises(TypeError, match="expected strings, got a int"):
         Text("x").redacted([1])  # type: ignore[list-item]
+
+
+def _shown(content: Any) -> str:
+    return content["content"]["text"] if content["type"] == "content" else content["text"]
+
+
+def _tool_text(text: str, tool: str = "t") -> dict[str, Any]:
+    block = {"type": "content", "content": {"type": "text", "text": text}}
+    return {"sessionUpdate": "tool_call_content_chunk", "toolCallId": tool, "content": block}
+
+
+async def test_chunks_of_the_content_of_a_tool_call_are_one_stream() -> None:
+    async with conversation(Redact().stage(), version=2) as talk:
+        for part in ("out SEC", "RET z", " SE", "CURE S"):
+            talk.update(_tool_text(part))
+        talk.update(_tool_text("ECRET", tool="other"))
+        talk.update(_tool_text("ECRET."))
+        seen = [m["params"]["update"] for m in await _received(talk, "[redacted].")]
+        texts = [(update["toolCallId"], _shown(update["content"])) for update in seen]
+        assert texts == [
+            ("t", "out "),
+            ("t", "[redacted] z"),
+            ("t", " "),
+            ("t", "SECURE "),
+            ("t", "S"),
+            ("other", "ECRET"),
+            ("t", "[redacted]."),
+        ]
+        talk.update(_tool_text("S"))  # nothing passes yet
+        talk.text(".")
+        seen = [m["params"]["update"] for m in await _received(talk, "'.'")]
+        assert [_shown(update["content"]) for update in seen] == ["S", "."]
+
+
+@both_versions
+@pytest.mark.parametrize("interrupted_by", ["agent_thought_chunk", "nothing"])
+async def test_rest_of_a_secret_is_hidden_in_the_next_message(
+    version: int, interrupted_by: str
+) -> None:
+    async with conversation(Redact().stage(), version=version) as talk:
+        talk.text("key SEC", messageId="m1")
+        if interrupted_by != "nothing":
+            talk.update(
+                {
+                    "sessionUpdate": interrupted_by,
+                    "messageId": "m2",
+                    "content": {"type": "text", "text": "…"},
+                }
+            )
+        talk.text("RET tail", messageId="m3")
+        seen = [m["params"]["update"] for m in await _received(talk, "tail")]
+        texts = [(update["messageId"], _shown(update["content"])) for update in seen]
+        thought = [("m2", "…")] if interrupted_by != "nothing" else []
+        assert texts == [("m1", "key "), ("m1", "SEC"), *thought, ("m3", "[redacted] tail")]

@@ -6,7 +6,7 @@ An event contains the new state of an entity, so a transcript can be built from 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from accord.client.redaction import Redactable
 from accord.errors import RequestError
@@ -59,8 +59,6 @@ Meta: TypeAlias = dict[str, Any]
 class Text(Redactable, frozen=True, gc=False):
     """Text that the agent appends to a message; a whole message is Markdown."""
 
-    streamed_part: ClassVar[str] = "text"
-
     text: str
     message_id: str | None = None
     annotations: Annotations | None = None  # of the content block, as is `content_meta`
@@ -71,8 +69,6 @@ class Text(Redactable, frozen=True, gc=False):
 class Thought(Redactable, frozen=True, gc=False):
     """Text that the agent appends to a thought."""
 
-    streamed_part: ClassVar[str] = "text"
-
     text: str
     message_id: str | None = None
     annotations: Annotations | None = None  # of the content block, as is `content_meta`
@@ -82,8 +78,6 @@ class Thought(Redactable, frozen=True, gc=False):
 
 class UserText(Redactable, frozen=True, gc=False):
     """Text of the user: of a prompt from this client or another one, or of a replay."""
-
-    streamed_part: ClassVar[str] = "text"
 
     text: str
     message_id: str | None = None
@@ -229,8 +223,6 @@ class TerminalOutputChunk(Redactable, frozen=True, gc=True):
 
     If `replaces` is true, it replaces all earlier output.
     """
-
-    streamed_part: ClassVar[str] = "data"
 
     id: str
     data: bytes

@@ -37,8 +37,8 @@ _KEPT = frozenset(
 class RedactedStreams(Protocol):
     """What redacts the parts of streamed text and output together."""
 
-    def redacted_part(self, event: Any, found: Redactor) -> str | bytes:
-        """Return the text or the data of an event, without the secrets."""
+    def redacted_part(self, event: Any, found: Redactor) -> tuple[str, Any] | None:
+        """Return the name of the streamed field of an event, if any, and its redacted value."""
         ...
 
 
@@ -53,23 +53,22 @@ class Redactable(Struct, frozen=True, gc=False):
         """Return this with each secret replaced by `mask`, also in `_meta`; ids are not changed.
 
         In `Proxy.update`, secrets that are split over streamed parts are found, too: an end that
-        can be the beginning of a secret is held back, until the next part decides.
+        can be the beginning of a secret is held back, until the next part decides. If something
+        else interrupts, the end is shown, and the rest of the secret is replaced.
         """
         found = redactor(secrets, mask)
         streams = redacted_streams.get()
-        kind: Any = type(self)
-        streamed: str | None = None if streams is None else getattr(kind, "streamed_part", None)
+        part = None if streams is None else streams.redacted_part(self, found)
         changes: dict[str, Any] = {}
         for name in self.__struct_fields__:
             before = getattr(self, name)
-            if before is None or name in _KEPT or name == streamed:
+            if part is not None and name == part[0]:
+                if part[1] != before:
+                    changes[name] = part[1]
+            elif before is None or name in _KEPT:
                 continue
-            if (value := _redacted(before, found)) is not before:
+            elif (value := _redacted(before, found)) is not before:
                 changes[name] = value
-        if streams is not None:
-            part = streams.redacted_part(self, found)
-            if streamed is not None and part != getattr(self, streamed):
-                changes[streamed] = part
         return msgspec.structs.replace(self, **changes) if changes else self
 
 

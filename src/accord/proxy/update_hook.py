@@ -133,7 +133,7 @@ class UpdateHook:
         self, session: ProxiedSession, params: Raw, note: Any, events: tuple[Event, ...]
     ) -> Any:
         redaction = session.redaction
-        redaction.used = None
+        redaction.start(is_tool_content=_is_tool_content(self._version, note))
         token = redacted_streams.set(redaction)
         results: list[Any] = []
         try:
@@ -180,7 +180,7 @@ class UpdateHook:
         results: list[Any],
     ) -> Params | None:
         editor, redaction = self._version.editor, session.redaction
-        for event in redaction.flush(events[0]):
+        for event in redaction.flush():
             self._turns.send(session, editor.chunk(event))
         if len(events) == 1 and results[0] is events[0] and redaction.used is None:
             return self._changed(params, note, note.update) if note is not None else params
@@ -252,6 +252,13 @@ def _only_text(events: tuple[Event, ...], results: list[Any]) -> str | None:
         return None
     same: Any = msgspec.structs.replace(old, text=new.text)
     return new.text if same == new else None
+
+
+def _is_tool_content(version: ProxiedVersion, note: Any) -> bool:
+    """Return whether an update appends to the content of a tool call (version 2)."""
+    return note is not None and type(note.update) is getattr(
+        version.types, "ToolCallContentChunk", None
+    )
 
 
 def _is_prompt(version: ProxiedVersion, update: Any) -> bool:

@@ -143,6 +143,8 @@ class UpdateEditor:
         }
         if isinstance(new, Text | Thought | UserText) and "text" in changed and not new.text:
             return None
+        if isinstance(new, ToolCall) and "content" in changed and self._is_empty_chunk(update, new):
+            return None
         changed.discard("changed")
         changes: dict[str, Any] = {}
         if "meta" in changed:
@@ -158,6 +160,11 @@ class UpdateEditor:
             )
         return replace(update, **changes) if changes else update
 
+    def _is_empty_chunk(self, update: Any, call: ToolCall) -> bool:
+        if type(update) is not getattr(self.types, "ToolCallContentChunk", None):
+            return False
+        return all(isinstance(item, str) and not len(item) for item in call.content)
+
     def content_blocks(self, blocks: Iterable[Any]) -> tuple[Any, ...]:
         """Return content blocks as version-neutral content."""
         return tuple(map(self._content_from_wire, blocks))
@@ -168,6 +175,9 @@ class UpdateEditor:
         if isinstance(event, TerminalOutputChunk):
             data = base64.b64encode(event.data).decode("ascii")
             return types.TerminalOutputChunk(terminal_id=event.id, data=data)
+        if isinstance(event, ToolCall):
+            content = self.tool_content(event.content[0])
+            return types.ToolCallContentChunk(tool_call_id=event.id, content=content)
         kinds = {
             Text: types.AgentMessageChunk,
             Thought: types.AgentThoughtChunk,
