@@ -77,3 +77,52 @@ def test_program_without_a_conductor_says_what_it_needs() -> None:
     assert error["code"] == -32600
     assert "accord chain" in error["message"]
     assert done.returncode == 0
+
+
+class NoTools(Agent):
+    mcp_transports = frozenset()
+
+    async def prompt(self, turn: Turn) -> None:
+        await turn.say(turn.text)
+
+
+@requirement("R-MOA-08")
+async def test_agent_without_mcp_gets_no_tools_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    chain = accord.chain(Tools("first"), NoTools())
+    async with asyncio.timeout(40), accord.connect(chain, versions=(2,)) as connected:
+        for word in ("one", "two"):
+            session = await connected.new_session(cwd="/w")
+            async with session.prompt(word) as turn:
+                await turn.wait()
+            assert turn.text == word
+    logged = [record.getMessage() for record in caplog.records if "Tools" in record.getMessage()]
+    assert len(logged) == 1
+    assert "one of the transports acp, http and stdio" in logged[0]
+
+
+class UnknownType(Proxy):
+    @accord.tool
+    async def lookup(self, x: "Nope") -> str:  # type: ignore[name-defined]  # noqa: F821, UP037
+        """Look something up."""
+        return ""
+
+
+class TypeWithoutSchema(Proxy):
+    @accord.tool
+    async def lookup(self, count: int, x: Agent) -> str:
+        """Look something up."""
+        return ""
+
+
+@pytest.mark.parametrize("proxy", [UnknownType(), TypeWithoutSchema()])
+async def test_error_names_the_tool_and_the_parameter_without_a_schema(proxy: Proxy) -> None:
+    async with (
+        asyncio.timeout(40),
+        accord.connect(accord.chain(proxy, AcpCaller())) as connected,
+    ):
+        with pytest.raises(accord.RequestError) as raised:
+            await connected.new_session(cwd="/w")
+    assert raised.value.message.startswith(f"The tools of the proxy {type(proxy).__name__}: ")
+    assert "the tool 'lookup': the parameter 'x'" in raised.value.message

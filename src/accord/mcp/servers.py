@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+import typing
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from inspect import isroutine
+from types import SimpleNamespace
 from typing import Any, cast
 
 from mcp import Client
 from mcp.server import MCPServer, Server
 from msgspec import Struct
+from pydantic import TypeAdapter
 
 from accord.mcp.forwarding import forwarding_server
 from accord.mcp.tool import marked_tools
@@ -32,8 +36,8 @@ def servers_from(tools: Iterable[object], taken: Iterable[str] = ()) -> list[Nam
 
     All functions, and the marked methods of objects, are tools of one server. A `mcp.Client`
     that is not connected yet represents the server that it connects to. Raises `TypeError` for
-    anything else that is not a server of the library `mcp`, and `ValueError` for two functions of
-    one name.
+    anything else that is not a server of the library `mcp`, and for a function whose annotations
+    have no JSON schema, and `ValueError` for two functions of one name.
     """
     functions: list[Callable[..., Any]] = []
     others: list[tuple[str, Server[Any] | Client]] = []
@@ -73,8 +77,30 @@ def _server_of(name: str, functions: Iterable[Callable[..., Any]]) -> Server[Any
         if function.__name__ in names:
             raise ValueError(f"tools=[…]: two functions have the name {function.__name__!r}")
         names.add(function.__name__)
-        server.add_tool(function)
+        try:
+            server.add_tool(function)
+        except Exception as exc:
+            raise TypeError(_unusable(function, exc)) from exc
     return _inner(server)
+
+
+def _unusable(function: Callable[..., Any], error: Exception) -> str:
+    """Say which annotation of a function cannot be described to the agent."""
+    known: dict[str, Any] = getattr(inspect.unwrap(function), "__globals__", {})
+    for name, annotation in inspect.get_annotations(function).items():
+        alone: Any = SimpleNamespace(__annotations__={name: annotation})
+        try:
+            TypeAdapter(
+                typing.get_type_hints(alone, globalns=known, include_extras=True)[name]
+            ).json_schema()
+        except Exception as exc:  # noqa: BLE001  # reported
+            place = "the return type" if name == "return" else f"the parameter {name!r}"
+            reason = str(exc).partition("\n")[0]
+            return (
+                f"the tool {function.__name__!r}: {place} is annotated with"
+                f" {excerpt(repr(annotation), 80)}: expected a type with a JSON schema ({reason})"
+            )
+    return f"the tool {function.__name__!r}: {error}"
 
 
 def _inner(server: MCPServer[Any]) -> Server[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,7 +11,7 @@ from typing import Any, cast
 from msgspec import UNSET
 
 from accord.connection.tasks import cancel
-from accord.errors import AccordError, DecodeError, InternalError, RequestCancelled, RequestError
+from accord.errors import DecodeError, InternalError, RequestCancelled, RequestError
 from accord.mcp.provide import provide_tools
 from accord.mcp.provider import McpProvider
 from accord.mcp.tool import marked_tools
@@ -24,13 +25,16 @@ from accord.wire.shared.mcp_message import MessageMcpNotification, MessageMcpReq
 
 __all__ = ("ProxyTools",)
 
+log: logging.Logger = logging.getLogger("accord.proxy")
+
 _decode = decoder(MessageMcpRequest)
 
 
 class ProxyTools:
     """Serves the marked methods of a proxy to the sessions of one chain.
 
-    An agent that does not support MCP over ACP gets them over HTTP or stdio.
+    An agent that does not support MCP over ACP gets them over HTTP or stdio; one that supports
+    none of them gets no tools.
     """
 
     def __init__(
@@ -42,6 +46,13 @@ class ProxyTools:
         self._transports = version.adapter.on(agent).mcp_transports
         self._provider = McpProvider()
         self._by_session: dict[str, Any] = {}
+        if self._methods and not self._transports:
+            self._methods = []
+            log.warning(
+                "! %s: the agent does not get the tools of this proxy: expected that it supports"
+                " one of the transports acp, http and stdio of MCP",
+                stage.name,
+            )
         if self._methods:
             stage.on_mcp_request = self._serve
             stage.on_close.append(self.aclose)
@@ -55,7 +66,8 @@ class ProxyTools:
             return await provide_tools(self._methods, self._provider, self._transports, taken)
         except RequestError:
             raise
-        except AccordError as exc:
+        except Exception as exc:
+            log.error("! %s: its tools cannot be served: %s", self._stage.name, exc)
             raise InternalError(f"The tools of the proxy {self._stage.name}: {exc}") from exc
 
     @staticmethod
