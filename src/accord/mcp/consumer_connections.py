@@ -47,7 +47,7 @@ _MAX_LOGGED = 2000  # characters of a log message of a server
 
 
 class _LatestProgress:
-    """Passes on progress, one report at a time: of those that arrive during the call, the latest."""
+    """Passes on progress, one report at a time: of those during the call, the latest."""
 
     def __init__(self, on_progress: OnProgress) -> None:
         self._on_progress = on_progress
