@@ -60,7 +60,7 @@ EXTRAS = {
     "accord.mcp.http_bridge": {"mcp", "uvicorn"},
     "accord.mcp.lifespan": {"mcp"},
     "accord.mcp.server_backend": {"anyio", "mcp", "pydantic"},
-    "accord.mcp.servers": {"mcp"},
+    "accord.mcp.servers": {"mcp", "pydantic"},
     "accord.mcp.stdio_bridge": {"anyio", "mcp", "pydantic"},
     "accord.remote.http2_streams": {"hypercorn", "priority"},
     "accord.remote.listener": {"h2", "hypercorn"},
