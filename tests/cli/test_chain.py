@@ -64,6 +64,8 @@ async def test_component_that_dies_is_reported_on_stderr_and_to_the_client() -> 
 def test_wrong_use_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chain"]) == 2
     assert "Expected components, or --config FILE" in capsys.readouterr().err
+    assert main(["chain", "--bogus", "a", "b"]) == 2
+    assert "--bogus" in capsys.readouterr().err
     assert main(["chain", "nonsense://host", "x"]) == 2
     assert "Unknown URL scheme" in capsys.readouterr().err
     file = tmp_path / "chain.toml"

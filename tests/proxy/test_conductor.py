@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, Text, Turn, chain, component, connect
+from accord import Agent, Proxy, Text, Turn, chain, component, connect, v1
 from accord.errors import RequestError
 from accord.proxy.conductor import conduct
 from accord.proxy.life import ComponentLost
@@ -71,6 +71,23 @@ async def test_agent_of_this_process_is_a_component() -> None:
 
     assert await _streams(chain(_Passes(), Echo)) == ["here"]
     assert await _streams(chain(_Passes(), Echo())) == ["here"]
+
+
+async def test_class_of_a_proxy_is_a_component_with_one_object_for_each_connection() -> None:
+    made: list[object] = []
+
+    class Passes(Proxy):
+        def __init__(self) -> None:
+            made.append(self)
+
+    class Typed(v1.Proxy):
+        pass
+
+    parts = chain(Passes, Typed, AGENT)
+    assert repr(parts).startswith("<Chain Passes → Typed →")
+    for number in (1, 2):
+        assert await _streams(parts, versions=[1]) == ["1 ", "2 ", "3 "]
+        assert len(made) == number
 
 
 # Handshakes, frame by frame.

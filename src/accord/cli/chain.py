@@ -25,7 +25,7 @@ from accord.transports.stdio import stdio
 __all__ = ("command",)
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command()
 @click.argument("components", nargs=-1, metavar="[COMPONENT]... [AGENT]", type=click.UNPROCESSED)
 @click.option(
     "--config",

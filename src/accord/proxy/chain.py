@@ -42,8 +42,8 @@ def chain(*components: ComponentLike | Chain) -> Chain:
     """Return the chain of these components, for `connect`: proxies, and an agent as the last.
 
     A component is a Python file, a command (one string, or its words), an address (`ws://…`), a
-    `Proxy` or an `Agent` of this process, another chain, or what `component` returns. Objects run
-    in this process, commands in their own. The components start when the client connects. The end
+    `Proxy` or an `Agent` of this process or its class, another chain, or what `component` returns.
+    Objects run in this process, commands in their own. The components start when the client connects. The end
     of one ends the chain: pending requests fail with an error that names it.
 
     Raises `ValueError` without components.

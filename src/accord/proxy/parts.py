@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, TypeAlias, TypeGuard, cast
+from typing import Any, Protocol, TypeAlias, TypeGuard, cast
 
 from msgspec import Struct, structs
 
@@ -62,7 +62,9 @@ ComponentLike: TypeAlias = (
     | os.PathLike[str]
     | Sequence[str]
     | HasStage
+    | type[HasStage]
     | TypedProxy
+    | type[TypedProxy]
     | Agent
     | type[Agent]
     | TransportFactory
@@ -92,11 +94,11 @@ def component(
     """Return a component of a chain, with settings.
 
     `command` is a Python file, the words of a command or one string with them, an address
-    (`ws://…`, `https://…`, `unix:PATH`), a `Proxy`, an `Agent`, or a function that returns a
-    transport. `dialect` is what a proxy that is a program expects: "acp" (the schema), "rust" or
-    "thinkwell"; without it, the first two are found in the handshake. `cwd`, `env` and `on_stderr`
-    are for a command, `token` and `insecure` for an address, as for `connect`. Raise `ValueError`
-    or `TypeError` for anything else.
+    (`ws://…`, `https://…`, `unix:PATH`), a `Proxy` or an `Agent` (of a class, each connection gets
+    its own object), or a function that returns a transport. `dialect` is what a proxy that is a
+    program expects: "acp" (the schema), "rust" or "thinkwell"; without it, the first two are found
+    in the handshake. `cwd`, `env` and `on_stderr` are for a command, `token` and `insecure` for an
+    address, as for `connect`. Raise `ValueError` or `TypeError` for anything else.
     """
     if dialect is not None and dialect not in DIALECTS:
         raise ValueError(f"dialect: expected one of {', '.join(DIALECTS)}, got {dialect!r}")
@@ -158,10 +160,8 @@ def _component(
         )
     if start != _Start():
         raise _only_for_a_command()
-    if isinstance(command, TypedProxy):
-        return Component(_name_of(command), make_stage=partial(typed_stage, command))
-    if _has_stage(command):
-        return Component(_name_of(command), make_stage=command.stage)
+    if (make_stage := _stage_maker(command)) is not None:
+        return Component(_name_of(command), make_stage=make_stage)
     if _is_agent(command):
         return Component(
             _name_of(command), open=partial(ServedTransport, partial(_serve_agent, command))
@@ -191,8 +191,18 @@ def _is_agent(command: object) -> TypeGuard[Agent | type[Agent]]:
     return isinstance(command, Agent) or (isinstance(command, type) and issubclass(command, Agent))
 
 
-def _has_stage(command: object) -> TypeGuard[HasStage]:
-    return hasattr(command, "stage") and not isinstance(command, type)
+def _stage_maker(command: object) -> Callable[[], Stage] | None:
+    """Return what makes the stage of a proxy; None if it is none. A class: one object per chain."""
+    if isinstance(command, type):
+        cls = cast("type[Any]", command)
+        if issubclass(cls, TypedProxy):
+            return lambda: typed_stage(cls())
+        return (lambda: cls().stage()) if hasattr(cls, "stage") else None
+    if isinstance(command, TypedProxy):
+        return partial(typed_stage, command)
+    if not hasattr(command, "stage"):
+        return None
+    return cast("HasStage", command).stage
 
 
 def _name_of(value: object) -> str:
