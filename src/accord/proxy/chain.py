@@ -43,8 +43,8 @@ def chain(*components: ComponentLike | Chain) -> Chain:
 
     A component is a Python file, a command (one string, or its words), an address (`ws://…`), a
     `Proxy` or an `Agent` of this process or its class, another chain, or what `component` returns.
-    Objects run in this process, commands in their own. The components start when the client connects. The end
-    of one ends the chain: pending requests fail with an error that names it.
+    Objects run in this process, commands in their own. The components start when the client
+    connects. The end of one ends the chain: pending requests fail with an error that names it.
 
     Raises `ValueError` without components.
     """
