@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -59,6 +61,21 @@ async def test_component_that_dies_is_reported_on_stderr_and_to_the_client() -> 
         await _streams(dying, AGENT, lines=lines)
     assert f"[{dying}] these are my last words" in lines
     assert any(line.startswith("accord chain: component ") for line in lines)
+
+
+def test_requests_before_the_end_of_input_are_answered(tmp_path: Path) -> None:
+    slow = tmp_path / "slow.py"  # it starts only after the end of input
+    slow.write_text(
+        "import time\ntime.sleep(0.8)\n"
+        "from accord.cli.main import main\nmain(['agent', 'script'])\n"
+    )
+    params = '{"protocolVersion":1,"clientCapabilities":{}}'
+    line = '{"jsonrpc":"2.0","id":7,"method":"initialize","params":' + params + "}\n"
+    command = [*CHAIN, str(PROGRAMS / "pass_proxy.py"), str(slow)]
+    ended = subprocess.run(
+        command, input=line, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert json.loads(ended.stdout)["result"]["protocolVersion"] == 1
 
 
 def test_wrong_use_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

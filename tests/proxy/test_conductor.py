@@ -372,6 +372,35 @@ async def test_component_that_dies_is_named_with_its_last_words() -> None:
     assert "exited with status 7: these are my last words" in str(caught.value)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+async def test_proxy_that_exits_in_a_method_is_named_with_its_exit_status(
+    version: int, tmp_path: Path
+) -> None:
+    program = tmp_path / "leaving.py"
+    program.write_text(
+        "import sys, accord\n"
+        "class Leaving(accord.Proxy):\n"
+        "    async def prompt(self, turn, forward):\n"
+        "        sys.exit('these are my last words')\n"
+        "Leaving().run()\n"
+    )
+    with pytest.raises(RequestError) as caught:
+        await _streams(chain(PASSES, program, AGENT), versions=[version])
+    assert caught.value.data == {"component": "leaving.py"}
+    assert "exited with status 1: these are my last words" in str(caught.value)
+
+
+async def test_prompt_is_cancelled_after_the_client_has_disconnected() -> None:
+    async with _playing("proxy", "agent") as (client, proxy, agent):
+        await _initialized(client, proxy, agent)
+        client.write(id="p", method="session/prompt", params={"sessionId": "s"})
+        await proxy.next(3)
+        await client.here.aclose()
+        cancelled = (await proxy.next(4))[3]
+        assert (cancelled["method"], cancelled["params"]) == ("session/cancel", {"sessionId": "s"})
+        proxy.write(id=(await proxy.next(4))[2]["id"], result={"stopReason": "cancelled"})
+
+
 async def test_component_that_cannot_be_started_is_named() -> None:
     with pytest.raises(RequestError) as caught:
         await _streams(chain(PASSES, "does-not-exist-12", AGENT))

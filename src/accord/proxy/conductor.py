@@ -21,6 +21,7 @@ from accord.proxy.ends import AgentEnd, EndOfChain, wire
 from accord.proxy.hop import Hop, HopObserver, Hops
 from accord.proxy.life import Life, close_all
 from accord.proxy.multiplexed import ConductorHop, ReceivingSide
+from accord.proxy.ordered import session_id_of
 from accord.proxy.parts import Component, with_unique_names
 from accord.proxy.stage import Params, Port, RawRequest, RawResponse, Stage, raw_json
 from accord.rules.negotiation import requested_version, select, v2_params_of
@@ -32,6 +33,8 @@ from accord.transports.process import ProcessTransport
 __all__ = ("conduct",)
 
 log: logging.Logger = logging.getLogger("accord.proxy")
+
+_LAST_ANSWER_S = 1.5  # after `ANSWER_S`: components may still be starting
 
 
 async def conduct(
@@ -64,6 +67,17 @@ class _Front(ConductorHop):
         for handle in held or ():
             handle()
         self.pauses.remove(self)
+
+    async def finish(self) -> None:
+        """Wait for responses; cancel the prompts that take longer, as an agent alone would."""
+        await super().finish()
+        if self._is_proxy:
+            return  # its conductor does not wait
+        if self._held is None:
+            prompts = [one for one in self._received.values() if one.method == "session/prompt"]
+            for session_id in {session_id_of(prompt.params) for prompt in prompts} - {None}:
+                self.client.port.notify("session/cancel", raw_json({"sessionId": session_id}))
+        await self.wait_answered(_LAST_ANSWER_S)
 
     def on_notification(self, method: str, params: Params) -> None:
         if self._is_proxy is None:

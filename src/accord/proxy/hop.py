@@ -28,6 +28,7 @@ log: logging.Logger = logging.getLogger("accord.proxy")
 # Called with the name of a hop, and with each frame that it receives or sends.
 HopObserver: TypeAlias = Callable[[str, Literal["received", "sent"], Frame], None]
 
+ANSWER_S = 0.5  # for requests in progress after the peer has disconnected
 MAX_QUEUED_BYTES = 8 * 1024 * 1024  # for one hop; above it, its neighbours are not read
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
@@ -108,6 +109,7 @@ class Hop:
         self.pauses: Pauses = Pauses(transport)
         self.neighbours: list[Pauses] = []  # that send to this hop; see MAX_QUEUED_BYTES
         self.has_ended: bool = False  # no response will come
+        self.is_silent: bool = False  # no more responses are sent
         self._hops = hops
         self._peer = Peer(_encode, _encode_into, frame_bytes=transport.frame_bytes)
         self._peer.keeps_text = True
@@ -157,6 +159,10 @@ class Hop:
         """Fail all requests of the peer that have no response."""
         for request in list(self._received.values()):
             request.fail(error())
+
+    async def finish(self) -> None:
+        """Give the requests of the peer, which has disconnected, some time for their responses."""
+        await self.wait_answered(ANSWER_S)
 
     async def wait_answered(self, timeout_s: float) -> None:
         """Wait until every request of the peer has a response, at most this long."""
@@ -252,7 +258,8 @@ class Hop:
             del self._received[request_id]
             if self._all_answered is not None and not self._received:
                 self._all_answered.set()
-            self._respond(request_id, response, back)
+            if not self.is_silent:
+                self._respond(request_id, response, back)
 
         request = self._received[request_id] = RawRequest(method, params, answered)
         return request

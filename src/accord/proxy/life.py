@@ -17,7 +17,6 @@ __all__ = ("ComponentLost", "Life", "close_all", "error_of", "join")
 
 log: logging.Logger = logging.getLogger("accord.proxy")
 
-ANSWER_S = 0.5  # for requests in progress after the client has disconnected
 EXIT_S = 5.0  # for a component to report how it ended
 
 
@@ -56,7 +55,7 @@ class Life:
         """
         hop, error = await self._ended
         if hop is client:
-            await client.wait_answered(ANSWER_S)
+            await client.finish()
             if error is not None:
                 log.debug("= the client is gone: %s", error)
             return None

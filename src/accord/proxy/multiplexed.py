@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -166,5 +167,8 @@ async def serve_stages(
             await stage.start()
         await hop.start()
         await life.wait(hop, tuple)
+    except asyncio.CancelledError:
+        hop.is_silent = True  # this program ends; its conductor answers, and knows how it ended
+        raise
     finally:
         await close_all([*(stage.aclose() for stage in stages), hop.aclose()])

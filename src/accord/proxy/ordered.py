@@ -328,9 +328,9 @@ class PassingRequest:
                 raise
             self._request.fail(RequestCancelled())
         except BaseException as exc:
-            self._fail(exc)
             if ends_process(exc):
-                raise
+                raise  # the end of this program is the answer
+            self._fail(exc)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():

@@ -192,7 +192,10 @@ def _is_agent(command: object) -> TypeGuard[Agent | type[Agent]]:
 
 
 def _stage_maker(command: object) -> Callable[[], Stage] | None:
-    """Return what makes the stage of a proxy; None if it is none. A class: one object per chain."""
+    """Return what makes the stage of a proxy, None for anything else.
+
+    A class gets a new object for each chain.
+    """
     if isinstance(command, type):
         cls = cast("type[Any]", command)
         if issubclass(cls, TypedProxy):
