@@ -99,10 +99,11 @@ def test_wrong_use_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("component = []", "expected a table"),
         ("nonsense", "is invalid"),
         ("[[component]]\ncommand = ''", r"component\[0\]: The command must not be empty"),
-        ("[[component]]\ncommand = 'x'\ndialect = 'y'", "dialect"),
+        ("[[component]]\ncommand = 'x'\ndialect = 'y'", "dialect: expected one of acp, "),
+        ("[[components]]\ncommand = 'x'", r"write \[\[component\]\]"),
         ("[[component]]\ncommand = 'x'\ninsecure = true", "for an address"),
         ("[[component]]\ncommand = 'ws://h'\ncwd = '.'", "only for a command"),
-        ("[[component]]\ncommand = 'ws://h'\ntoken_file = 'none'", "No such file"),
+        ("[[component]]\ncommand = 'ws://h'\ntoken_file = 'none'", "token_file: .* No such file"),
     ],
 )
 def test_errors_in_a_chain_file_name_the_place(tmp_path: Path, text: str, error: str) -> None:

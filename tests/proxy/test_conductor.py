@@ -405,13 +405,21 @@ async def test_component_that_cannot_be_started_is_named() -> None:
     with pytest.raises(RequestError) as caught:
         await _streams(chain(PASSES, "does-not-exist-12", AGENT))
     assert caught.value.data == {"component": "does-not-exist-12"}
-    with pytest.raises(RequestError, match="the last component is the agent"):
-        await _streams(chain(PASSES, _Passes()))
+
+
+async def test_proxy_in_the_place_of_the_agent_is_named() -> None:
+    for last in (_Passes(), component(PASSES)):
+        with pytest.raises(RequestError, match="is a proxy: the last component is") as caught:
+            await _streams(chain(PASSES, component(last, name="odd")))
+        assert caught.value.data == {"component": "odd"}
 
 
 async def test_agent_in_the_place_of_a_proxy_is_named() -> None:
-    with pytest.raises(RequestError, match="is not a proxy"):
-        await _streams(chain(component(AGENT, name="odd"), AGENT))
+    for dialect in (None, "thinkwell"):
+        odd = component(AGENT, name="odd", dialect=dialect)
+        with pytest.raises(RequestError, match=r"'odd' is not a proxy \(only the") as caught:
+            await _streams(chain(odd, AGENT))
+        assert caught.value.data == {"component": "odd"}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import msgspec
 from msgspec import Struct
@@ -28,7 +29,7 @@ class _Entry(Struct, frozen=True, forbid_unknown_fields=True):
 
     command: str | list[str]
     name: str | None = None
-    dialect: DialectName | None = None
+    dialect: str | None = None  # one of DIALECTS; `component` checks it
     cwd: str | None = None
     env: dict[str, str] | None = None
     token_file: str | None = None
@@ -52,7 +53,8 @@ def read_chain_file(
     except (OSError, UnicodeDecodeError) as exc:
         raise ChainFileError(f"Cannot read {path}: {exc}") from None
     except msgspec.DecodeError as exc:
-        raise ChainFileError(f"{path} is invalid: {exc}") from None
+        hint = "; write [[component]]" if "`components`" in str(exc) else ""
+        raise ChainFileError(f"{path} is invalid: {exc}{hint}") from None
     if not file.component:
         raise ChainFileError(f"{path} is invalid: expected a table [[component]]")
     parts: list[Component] = []
@@ -64,18 +66,25 @@ def read_chain_file(
     return parts
 
 
+def _token(path: Path) -> str:
+    try:
+        return path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ValueError(f"token_file: cannot read it: {exc}") from None
+
+
 def _component(
     entry: _Entry, folder: Path, on_stderr: Callable[[str, str], None] | None
 ) -> Component:
-    command = entry.command
+    command, dialect = entry.command, cast("DialectName | None", entry.dialect)
     if isinstance(command, str) and is_url(command):
         token = None
         if entry.token_file is not None:
-            token = (folder / entry.token_file).read_text("utf-8").strip()
+            token = _token(folder / entry.token_file)
         return component(
             command,
             name=entry.name,
-            dialect=entry.dialect,
+            dialect=dialect,
             cwd=entry.cwd,
             env=entry.env,
             token=token,
@@ -91,7 +100,7 @@ def _component(
     return component(
         words,
         name=name,
-        dialect=entry.dialect,
+        dialect=dialect,
         cwd=None if entry.cwd is None else folder / entry.cwd,
         env=entry.env,
         on_stderr=show,

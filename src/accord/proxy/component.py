@@ -136,8 +136,8 @@ class ProxyComponent(Hop, Stage):
         if response.result is None:
             return response
         if not is_proxy_initialize(response.result):
-            error = f"{self.name} is not a proxy: its answer to initialize lacks _meta.proxy"
-            return RawResponse.of_error(InvalidRequest(error))
+            error = self._not_a_proxy("its answer to initialize lacks _meta.proxy")
+            return RawResponse.of_error(error)
         return RawResponse(result=unmarked(response.result))
 
     def _not_found(self, request: RawRequest, dialect: Dialect, error: RequestError) -> None:
@@ -145,10 +145,11 @@ class ProxyComponent(Hop, Stage):
             self.dialect = RUST
             self._send_initialize(request, RUST)
             return
-        request.fail(
-            InvalidRequest(
-                f"component {self.name!r} is not a proxy: it knows neither {ACP.initialize} nor "
-                f"{RUST.initialize}: {error.text}",
-                data={"component": self.name},
-            )
+        why = f"it knows neither {ACP.initialize} nor {RUST.initialize}: {error.text}"
+        request.fail(self._not_a_proxy(why))
+
+    def _not_a_proxy(self, why: str) -> InvalidRequest:
+        return InvalidRequest(
+            f"component {self.name!r} is not a proxy (only the last component is the agent): {why}",
+            data={"component": self.name},
         )

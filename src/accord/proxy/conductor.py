@@ -20,7 +20,7 @@ from accord.proxy.dialects import PROXY_INITIALIZE, is_proxy_initialize
 from accord.proxy.ends import AgentEnd, EndOfChain, wire
 from accord.proxy.hop import Hop, HopObserver, Hops
 from accord.proxy.life import Life, close_all
-from accord.proxy.multiplexed import ConductorHop, ReceivingSide
+from accord.proxy.multiplexed import NOT_ALONE, ConductorHop, ReceivingSide
 from accord.proxy.ordered import session_id_of
 from accord.proxy.parts import Component, with_unique_names
 from accord.proxy.stage import Params, Port, RawRequest, RawResponse, Stage, raw_json
@@ -124,6 +124,23 @@ class _Front(ConductorHop):
         if not self._is_proxy:
             raise InvalidRequest("This is an agent, not a proxy: it has no successor")
         return super().wrapped(params)
+
+
+class _LastEnd(AgentEnd):
+    """The connection to the last component, which must be the agent."""
+
+    def send_request_out(self, request: RawRequest) -> None:
+        if request.method != "initialize":
+            super().send_request_out(request)
+            return
+
+        def answered(response: RawResponse) -> None:
+            error = response.request_error()
+            if error is not None and error.message == NOT_ALONE:
+                response = RawResponse.of_error(_not_an_agent(self.name))
+            request.answer(response)
+
+        super().send_request_out(request.derive(answered))
 
 
 class _Handshake(Stage):
@@ -264,7 +281,7 @@ class _Conductor:
         if is_proxy:
             return self._front.agent
         last = self._components[-1]
-        end = AgentEnd(last.name, await _opened(last), self._life.hops)
+        end = _LastEnd(last.name, await _opened(last), self._life.hops)
         self._hops.append(end)
         return end
 
@@ -272,10 +289,7 @@ class _Conductor:
 async def _opened(component: Component) -> Transport:
     """Return the transport to a component; a program is started."""
     if component.open is None:
-        raise InternalError(
-            f"component {component.name!r} is a proxy: the last component is the agent",
-            data={"component": component.name},
-        )
+        raise _not_an_agent(component.name)
     transport = await opened(component.open)
     if isinstance(transport, ProcessTransport):
         try:
@@ -292,6 +306,12 @@ async def _start_all(starts: Sequence[tuple[str, Awaitable[None]]]) -> None:
     for (name, _), result in zip(starts, results, strict=True):
         if isinstance(result, BaseException):
             raise _not_started(name, result) from result
+
+
+def _not_an_agent(name: str) -> RequestError:
+    return InternalError(
+        f"component {name!r} is a proxy: the last component is the agent", data={"component": name}
+    )
 
 
 def _not_started(name: str, exc: object) -> RequestError:

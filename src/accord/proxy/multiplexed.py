@@ -29,9 +29,9 @@ from accord.proxy.life import Life, close_all
 from accord.proxy.stage import Direction, Params, Port, RawRequest, RawResponse, Stage
 from accord.transports.base import Transport
 
-__all__ = ("ConductorHop", "ReceivingSide", "serve_stages")
+__all__ = ("NOT_ALONE", "ConductorHop", "ReceivingSide", "serve_stages")
 
-_NOT_ALONE = (
+NOT_ALONE = (
     "This program is a proxy, not an agent: it needs a conductor and a successor, "
     "as in `accord chain PROXY AGENT`"
 )
@@ -105,7 +105,7 @@ class ConductorHop(Hop):
             return "initialize", params
         if method == "initialize":
             if params is UNSET or not is_proxy_initialize(params):
-                raise InvalidRequest(_NOT_ALONE)
+                raise InvalidRequest(NOT_ALONE)
             self.dialect = THINKWELL
             return method, unmarked(params)
         return method, params
