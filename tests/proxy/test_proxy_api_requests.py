@@ -261,3 +261,58 @@ async def test_unknown_version_is_refused() -> None:
         talk.ask_agent("initialize", {"protocolVersion": 1})
         talk.agent_answers(await talk.agent_gets(), {"protocolVersion": 9})
         assert (await talk.client_gets())["error"]["data"] == {"supported": [1, 2], "requested": 9}
+
+
+class WrongResults(Proxy):
+    """Every method returns what it was made with."""
+
+    def __init__(self, wrong: Any) -> None:
+        self.wrong = wrong
+
+    async def read_file(self, request: Any, forward: Any) -> Any:
+        return self.wrong
+
+    async def start_terminal(self, request: Any, forward: Any) -> Any:
+        return self.wrong
+
+
+@pytest.mark.parametrize("wrong", [None, 42])
+async def test_wrong_results_of_requests_name_the_method(
+    wrong: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with conversation(WrongResults(wrong).stage()) as talk:
+        asked = {
+            "fs/read_text_file": ({"path": "/a"}, "read_file"),
+            "terminal/create": ({"command": "ls"}, "start_terminal"),
+        }
+        for method, (params, hook) in asked.items():
+            talk.ask_client(method, {"sessionId": SESSION, **params})
+            message = f"The proxy failed: WrongResults.{hook} raised an exception"
+            assert (await talk.agent_gets())["error"]["message"] == message
+            assert f"the result of WrongResults.{hook}: expected str" in caplog.text
+
+
+class WrongCapabilities(Proxy):
+    def __init__(self, wrong: Any) -> None:
+        self.wrong = wrong
+
+    def agent_capabilities_v1(self, offered: Any) -> Any:
+        if self.wrong == "raises":
+            raise ValueError("no")
+        return self.wrong
+
+    agent_capabilities_v2 = agent_capabilities_v1
+
+
+@both_versions
+@pytest.mark.parametrize("wrong", [None, 42, "raises"])
+async def test_errors_of_capabilities_name_the_method(
+    version: int, wrong: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    proxy = WrongCapabilities(wrong)
+    async with conversation(proxy.stage(), version=version, initialize=False) as talk:
+        _, response = await talk.initialize()
+    hook = f"WrongCapabilities.agent_capabilities_v{version}"
+    assert response["error"]["message"] == f"The proxy failed: {hook} raised an exception"
+    expected = "ValueError: no" if wrong == "raises" else f"the result of {hook}: expected"
+    assert expected in caplog.text

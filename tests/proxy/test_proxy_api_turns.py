@@ -173,10 +173,52 @@ async def test_prompt_can_be_repeated(version: int) -> None:
             talk.update({"sessionUpdate": "state_update", "state": "running"})
         talk.text("better")
         await talk.end_turn(asked)
-        ends = [await talk.turn_ended()]
-        if version == 2:
-            ends.append(await talk.turn_ended())  # the first idle state passes, too
-        assert ends[-1] == "end_turn"
+        assert await talk.turn_ended() == "end_turn"  # and not with the first idle state
+
+
+async def test_repeated_prompt_that_is_refused_ends_the_turn() -> None:
+    async with conversation(Repeats().stage(), version=2) as talk:
+        talk.prompt()
+        await talk.end_turn(await talk.agent_gets(), "max_tokens")
+        talk.agent_fails(await talk.agent_gets(), {"code": 7, "message": "No"})
+        assert "messageId" in (await talk.client_gets())["result"]
+        got = (await talk.client_gets())["params"]["update"]
+        assert got["state"] == "idle"
+        assert got["error"] == {"code": 7, "message": "No"}
+
+
+class ReturnsNumbers(Proxy):
+    async def prompt(self, turn: ProxyTurn, forward: Forward) -> Any:
+        return 42
+
+
+@both_versions
+async def test_wrong_result_of_prompt_names_the_method(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with conversation(ReturnsNumbers().stage(), version=version) as talk:
+        talk.prompt()
+        message = "The proxy failed: ReturnsNumbers.prompt raised an exception"
+        assert (await talk.client_gets())["error"]["message"] == message
+    assert "the result of ReturnsNumbers.prompt: expected" in caplog.text
+    assert "42" in caplog.text
+
+
+class DropsAll(Proxy):
+    def update(self, event: Event) -> Event | None:
+        return None
+
+
+async def test_states_are_not_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    async with conversation(DropsAll().stage(), version=2) as talk:
+        talk.prompt()
+        asked = await talk.agent_gets()
+        talk.update({"sessionUpdate": "state_update", "state": "running"})
+        talk.text("dropped")
+        await talk.end_turn(asked)
+        assert await talk.turn_ended() == "end_turn"
+    warned = [r for r in caplog.records if "DropsAll.update" in r.getMessage()]
+    assert len(warned) == 1
 
 
 # Updates.

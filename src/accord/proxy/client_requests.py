@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
+from types import NoneType
 from typing import Any
 
 from accord.client.elicitation import UrlElicitationRequest, form_from_schema
@@ -16,6 +18,7 @@ from accord.proxy.proxied_sessions import ProxiedSessions
 from accord.proxy.requests import FileRead, FileWrite, TerminalStart
 from accord.proxy.versions import ProxiedVersion
 from accord.types.permission import PermissionOption
+from accord.types.validation import require_type
 from accord.wire.base import replace
 from accord.wire.codec import to_builtins
 
@@ -51,6 +54,10 @@ class ClientRequests:
         if has["elicit_form"] or has["elicit_url"]:
             method = self._version.methods["create_elicitation"]
             to_client.add(method, self._elicitation, f"{name}.elicit_form")
+
+    def _require(self, hook: str, result: object, *kinds: type) -> None:
+        """Raise `TypeError` if a method of the proxy did not return one of these types."""
+        require_type(f"the result of {type(self._proxy).__name__}.{hook}", result, *kinds)
 
     # Permissions.
 
@@ -129,6 +136,7 @@ class ClientRequests:
             return results[-1].content
 
         text = await self._proxy.read_file(request, forward_read)
+        self._require("read_file", text, str)
         if not results:
             return self._types.ReadTextFileResponse(content=text)
         last = results[-1]
@@ -177,6 +185,7 @@ class ClientRequests:
             return results[-1].terminal_id
 
         terminal_id = await self._proxy.start_terminal(request, forward_start)
+        self._require("start_terminal", terminal_id, str)
         if results and results[-1].terminal_id == terminal_id:
             return results[-1]
         return types.CreateTerminalResponse(terminal_id=terminal_id)
@@ -206,6 +215,7 @@ class ClientRequests:
                 schema = to_builtins(params.requested_schema)
                 form = form_from_schema(params.message, schema, session_id, params.tool_call_id)
                 answer = await self._proxy.elicit_form(form, forward_form)
+                self._require("elicit_form", answer, Mapping, NoneType)
                 accept = None if answer is None else {"content": dict(answer)}
             case types.ElicitationUrlMode():
                 request = UrlElicitationRequest(
@@ -217,6 +227,7 @@ class ClientRequests:
                     tool_call_id=params.tool_call_id,
                 )
                 answer = await self._proxy.elicit_url(request, forward_url)
+                self._require("elicit_url", answer, bool)
                 accept = {} if answer else None
             case _:
                 return await forward()

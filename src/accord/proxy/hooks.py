@@ -33,14 +33,16 @@ class ProxyHooks:
         """Handle a prompt; return the stop reason, None for `end_turn`.
 
         `forward()` passes the prompt on, waits for the end of the turn, and returns its stop
-        reason. Without it, the proxy answers the prompt itself.
+        reason. Without it, the proxy answers the prompt itself. Another `forward()` repeats the
+        prompt with its changes; the turn of the client ends when this returns.
         """
         return await forward()
 
     def update(self, event: Event) -> Event | None | Awaitable[Event | None]:
         """Handle one event of the agent; return it, a changed one, or None to drop it.
 
-        If this raises, the update is dropped and its turn fails: nothing passes unchecked.
+        If this raises, the update is dropped and its turn fails: nothing passes unchecked. A
+        `StateChanged` is passed on, and not dropped: it ends turns.
         """
         return event
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from msgspec import Raw
 
-from accord.errors import InvalidRequest
+from accord.errors import InternalError, InvalidRequest, RequestError
 from accord.proxy.client_requests import ClientRequests
 from accord.proxy.hooks import ProxyHooks, overrides_hook
 from accord.proxy.ordered import RequestHandler
@@ -20,10 +21,13 @@ from accord.proxy.turns import Turns
 from accord.proxy.typed_proxy import add_extensions
 from accord.proxy.update_hook import UpdateHook
 from accord.proxy.versions import proxied_version
+from accord.types.validation import require_type
 from accord.wire.base import replace
 from accord.wire.codec import decoder
 
 __all__ = ("StagedProxyObject",)
+
+log: logging.Logger = logging.getLogger("accord.proxy")
 
 
 class StagedProxyObject:
@@ -66,7 +70,15 @@ class StagedProxyObject:
 
     def _with_capabilities(self, text: Raw, before: Any, name: str, call: str) -> Raw:
         offered = getattr(before, name)
-        changed = getattr(self._proxy, call)(offered)
+        hook = f"{self.name}.{call}"
+        try:
+            changed = getattr(self._proxy, call)(offered)
+            require_type(f"the result of {hook}", changed, offered.__class__)
+        except RequestError:
+            raise
+        except Exception as exc:
+            log.exception("! %s failed", hook)
+            raise InternalError(f"The proxy failed: {hook} raised an exception") from exc
         if changed is offered:
             return text
         return edited_json(text, before, replace(before, **{name: changed}))

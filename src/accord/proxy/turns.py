@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from types import NoneType
 from typing import Any
 
 from msgspec import UNSET
@@ -25,6 +26,7 @@ from accord.proxy.stage import Direction, Params
 from accord.proxy.turn import ProxyTurn
 from accord.proxy.versions import ProxiedVersion
 from accord.types.content import ContentBlock
+from accord.types.validation import require_type
 from accord.wire.base import replace
 
 __all__ = ("RunningTurn", "Turns")
@@ -50,16 +52,17 @@ class RunningTurn:
         self.message_id: str = ""  # of what the proxy says
         self.completion: PromptCompletion | None = None
         self.ended: asyncio.Future[Any] | None = None  # the end of the agent's turn
-        self.settled: asyncio.Future[None] | None = None  # set when the last state may pass
+        # Set when it is known whether the last state passes, or the prompt is repeated.
+        self.settled: asyncio.Future[bool] | None = None
         self.holds: bool = False  # the last state waits for `Proxy.prompt`
         self.is_over: bool = False  # `Proxy.prompt` has returned or raised
         self.stop_reason: str | None = None  # that it returned
         self.error: RequestError | None = None  # that it raised
 
-    def settle(self) -> None:
-        """Let the last state pass."""
+    def settle(self, *, passes: bool) -> None:
+        """Let the last state pass, or drop it because the prompt is repeated."""
         if self.settled is not None and not self.settled.done():
-            self.settled.set_result(None)
+            self.settled.set_result(passes)
 
 
 class Turns:
@@ -170,6 +173,7 @@ class Turns:
         async def call() -> None:
             try:
                 reason = await self._proxy.prompt(turn, forward_turn)
+                require_type(f"the result of {self._label}", reason, str, NoneType)
             except asyncio.CancelledError:
                 outcome.cancel()
                 raise
@@ -222,12 +226,16 @@ class Turns:
     async def _forward_v2(self, running: RunningTurn, params: Any, forward: Any) -> Any:
         running.completion = completion = PromptCompletion(running.session.state)
         running.ended = ended = asyncio.get_running_loop().create_future()
-        running.settle()
+        running.settle(passes=False)
         running.settled = asyncio.get_running_loop().create_future()
         running.holds = False
         running.message_id = ""
         if running.answered.done():
-            response = await self._repeat(params)
+            try:
+                response = await self._repeat(params)
+            except RequestError:
+                running.completion = running.ended = None  # no state follows
+                raise
         else:
             response = await forward(params)
             if not running.answered.done():
@@ -251,7 +259,9 @@ class Turns:
 
     async def _call_v2(self, running: RunningTurn, turn: ProxyTurn, forward: Any) -> None:
         try:
-            running.stop_reason = await self._proxy.prompt(turn, forward)
+            reason = await self._proxy.prompt(turn, forward)
+            require_type(f"the result of {self._label}", reason, str, NoneType)
+            running.stop_reason = reason
             running.error = running.failure
         except asyncio.CancelledError:
             running.stop_reason = "cancelled"
@@ -284,7 +294,7 @@ class Turns:
         is_last = ended is None or (ended.done() and not running.holds)
         if is_last:
             _forget(running)
-        running.settle()
+        running.settle(passes=True)
 
     def _answer_itself(self, running: RunningTurn) -> None:
         """Take over the prompt: respond, show it, and report that work is running."""
@@ -317,16 +327,10 @@ class Turns:
             session.state = event
         return [turn for turn in session.turns if _ends(turn, event)]
 
-    async def hold(
-        self, running: RunningTurn, settled: asyncio.Future[None], params: Params, note: Any
-    ) -> Params:
-        """Return the last state of a turn, when `Proxy.prompt` has returned or repeats it."""
-        await settled
-        session = running.session
-        if not running.is_over:
-            return params  # the prompt is repeated
+    def last_of(self, running: RunningTurn, params: Params, note: Any) -> Params:
+        """Return the last state of a turn whose `Proxy.prompt` has returned."""
         _forget(running)
-        session.end_turn()
+        running.session.end_turn()
         state = self.last_state(running, note.update)
         if state is note.update or params is UNSET:
             return params

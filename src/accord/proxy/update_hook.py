@@ -12,7 +12,15 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from accord.client.events import Event, Text, Thought, ToolCall, UnknownUpdate, UserText
+from accord.client.events import (
+    Event,
+    StateChanged,
+    Text,
+    Thought,
+    ToolCall,
+    UnknownUpdate,
+    UserText,
+)
 from accord.client.redaction import redacted_streams
 from accord.errors import DecodeError
 from accord.proxy.hooks import ProxyHooks
@@ -55,6 +63,7 @@ class UpdateHook:
         self._label = f"{stage.name}.update"
         self._decode = decoder(version.methods["session_update"].params)
         self._commands = version.editor.commands_to_wire(tuple(proxy.commands))
+        self._has_warned = False
         self._calls_hook = False
         self._keeps_tool_calls = False
         self._follows_turns = version.number == 2
@@ -111,7 +120,7 @@ class UpdateHook:
 
     async def _end_turns(
         self,
-        ended: list[tuple[RunningTurn, asyncio.Future[None]]],
+        ended: list[tuple[RunningTurn, asyncio.Future[bool]]],
         params: Params,
         edited: Any,
         note: Any,
@@ -122,10 +131,14 @@ class UpdateHook:
             # Nothing of the agent passes, but the state is not lost.
             note = replace(note, update=self._version.types.IdleStateUpdate(), meta=None)
             params = edited = raw_of(note)
+        passes = False
         held = params if edited is None else edited
         for turn, settled in ended:
-            held = await self._turns.hold(turn, settled, held, note)
-        return None if edited is None else held
+            if await settled:
+                passes = True
+                held = self._turns.last_of(turn, held, note)
+        # A state that ends only turns whose prompts are repeated would end those of the client.
+        return held if passes and edited is not None else None
 
     # The hook.
 
@@ -182,6 +195,10 @@ class UpdateHook:
         editor, redaction = self._version.editor, session.redaction
         for event in redaction.flush():
             self._turns.send(session, editor.chunk(event))
+        is_dropped_state = results[0] is None and type(events[0]) is StateChanged
+        if is_dropped_state:
+            results = list(events)
+            self._warn_of_dropped_state()
         if len(events) == 1 and results[0] is events[0] and redaction.used is None:
             return self._changed(params, note, note.update) if note is not None else params
         try:
@@ -191,6 +208,7 @@ class UpdateHook:
             if used is not None and used.may_occur_in(bytes(params)):
                 params, note = self._redacted(params, note, used)
                 events = editor.events(note.update)
+                results = list(events) if is_dropped_state else results
             if (text := _only_text(events, results)) is not None:
                 value = lenient_json.loads(bytes(params))
                 value["update"]["content"]["text"] = text
@@ -198,6 +216,15 @@ class UpdateHook:
             return self._changed(params, note, editor.changed(note.update, events, results))
         except Exception as exc:  # noqa: BLE001  # logged
             return self._failed(session, exc)
+
+    def _warn_of_dropped_state(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "! %s returned None for a StateChanged, which passes: without it, a turn would not"
+                " end",
+                self._label,
+            )
 
     def _redacted(self, params: Raw, note: Any, used: Any) -> tuple[Raw, Any]:
         """Return an update without secrets in any of its strings, of unknown fields too."""
