@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import click
 
@@ -25,9 +26,11 @@ __all__ = (
     "show_problems",
 )
 
+Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
 directions: dict[str, Direction] = {"client": "to_agent", "agent": "to_client"}
 
-first_option = click.option(
+first_option: Option = click.option(
     "--first",
     type=click.Choice(["client", "agent"]),
     default="client",
@@ -36,7 +39,7 @@ first_option = click.option(
 )
 
 
-path_option = click.option(
+path_option: Option = click.option(
     "-o",
     "--output",
     "path",
@@ -46,10 +49,10 @@ path_option = click.option(
     help="The recording, such as r.acp.jsonl; .gz at the end compresses it. `{pid}` is replaced "
     "by the number of this process.",
 )
-no_redact_option = click.option(
+no_redact_option: Option = click.option(
     "--no-redact", is_flag=True, help="Keep secrets: environment, headers, logins."
 )
-max_size_option = click.option(
+max_size_option: Option = click.option(
     "--max-size",
     type=click.FloatRange(0, min_open=True),
     metavar="MB",

@@ -62,7 +62,7 @@ class ProxyStage(OrderedStage):
 
     def __init__(self, proxy: StagedProxy) -> None:
         super().__init__()
-        self.name = proxy.name
+        self.name: str = proxy.name
         self._proxy = proxy
         self._overrides = {direction: Overrides(direction) for direction in Direction}
         # Called when `session/cancel` arrives: it does not wait in the lane of a prompt.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Raw, Struct, UnsetType
 
@@ -37,7 +37,8 @@ class Direction(Enum):
     TO_CLIENT = "to client"
 
     # That of `Enum` is a function in Python, and every message that passes looks something up.
-    __hash__ = object.__hash__
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__
 
 
 def raw_json(value: Any) -> Raw:

@@ -26,7 +26,7 @@ class ProxyTurn:
         """The session of the turn."""
         self.cwd = cwd
         """The working directory of the session; empty if the proxy has not seen its start."""
-        self.content = content
+        self.content: tuple[ContentBlock, ...] = content
         """The prompt, with the changes of this proxy."""
         self.meta = meta
         """The `_meta` of the prompt."""

@@ -42,9 +42,9 @@ class _Searched(Generic[TextT]):
     def __init__(
         self, secrets: list[TextT], pattern: re.Pattern[TextT], mask: TextT, empty: TextT
     ) -> None:
-        self.pattern = pattern
-        self.mask = mask
-        self.empty = empty
+        self.pattern: re.Pattern[TextT] = pattern
+        self.mask: TextT = mask
+        self.empty: TextT = empty
         # The proper prefixes of the secrets by their last character, the longest first.
         self.prefixes: dict[TextT, list[TextT]] = {}
         for prefix in {secret[:end] for secret in secrets for end in range(1, len(secret))}:
@@ -66,7 +66,7 @@ class Redactor:
     __slots__ = ("_bytes", "_bytes_mask", "_json", "_secrets", "_text", "mask")
 
     def __init__(self, secrets: tuple[str, ...], mask: str) -> None:
-        self.mask = mask
+        self.mask: str = mask
         self._secrets = sorted(secrets, key=len, reverse=True)  # the longest of several wins
         self._text = re.compile("|".join(map(re.escape, self._secrets)) or r"(?!)")
         encoded = self._encoded()

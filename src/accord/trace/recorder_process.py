@@ -154,8 +154,12 @@ def _main(pipe: IO[bytes]) -> int:
     return 0 if recording.error is None else 1
 
 
-if __name__ == "__main__":
+def _run() -> int | str:
     try:
-        sys.exit(_main(sys.stdin.buffer))
+        return _main(sys.stdin.buffer)
     except OSError as error:
-        sys.exit(f"accord trace: cannot write the recording: {error.strerror}")
+        return f"accord trace: cannot write the recording: {error.strerror}"
+
+
+if __name__ == "__main__":
+    sys.exit(_run())

@@ -163,8 +163,10 @@ async def test_status_tells_that_a_session_is_open_on_another_server(
             # The server ends without releasing the session.
             c.postgres._database._dsn = "postgresql://postgres@/postgres?host=/nowhere"
             c.postgres._database._pool.terminate()
-            c.postgres._ownership._server._keeping.cancel()
-            await asyncio.wait([c.postgres._ownership._server._keeping])
+            keeping = c.postgres._ownership._server._keeping
+            assert keeping is not None
+            keeping.cancel()
+            await asyncio.wait([keeping])
             assert (await status_of(second, third.session_id)).status == "saved"
 
 

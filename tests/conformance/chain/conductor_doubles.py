@@ -58,7 +58,7 @@ class DoubleLaunch:
         self.conductor = make(len(NAMES), self._send, self._spawn, self._close, dialect)
 
     async def open(
-        self, on_component: Callable[[str, Transport], None], _: Callable[[str], None]
+        self, on_component: Callable[[str, Transport], None], noise: Callable[[str], None]
     ) -> Transport:
         self._on_component = on_component
         ends = [pair() for _ in range(len(NAMES) + 1)]

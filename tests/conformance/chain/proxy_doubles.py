@@ -10,7 +10,7 @@ from accord.transports.base import Frame, Transport
 from accord.transports.memory import pair
 from conformance.chain.base_proxy import BaseProxy, Fields, fields_of, joined
 
-__all__ = ("DOUBLES", "Double", "connect_to")
+__all__ = ("DOUBLES", "ConnectTo", "Double")
 
 Write = Callable[[str], None]
 
@@ -30,24 +30,24 @@ class DoubleEnd:
         raise AssertionError("the kit sends no large frames")
 
     def eof_received(self, error: Exception | None) -> None:
-        self.proxy.is_over = True
+        return
 
     def writable(self) -> None:
         return
 
 
-def connect_to(make: Callable[[Write], BaseProxy]) -> Callable[[object], object]:
-    """Return what starts a proxy in this process, for a run of the kit."""
-    opened: list[Transport] = []
+class ConnectTo:
+    """Starts a proxy in this process, for a run of the kit. The test closes what is `opened`."""
 
-    async def connect(_: object) -> Transport:
+    def __init__(self, make: Callable[[Write], BaseProxy]) -> None:
+        self._make = make
+        self.opened: list[Transport] = []
+
+    async def __call__(self, _: Callable[[str], None]) -> Transport:
         mine, theirs = pair()
-        opened.append(theirs)
-        await theirs.start(DoubleEnd(theirs, make))
+        self.opened.append(theirs)
+        await theirs.start(DoubleEnd(theirs, self._make))
         return mine
-
-    connect.opened = opened  # type: ignore[attr-defined]  # closed by the test
-    return connect
 
 
 @dataclass(frozen=True)

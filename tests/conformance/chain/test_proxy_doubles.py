@@ -14,7 +14,7 @@ from accord_conformance.chain.run import ChainRun
 from accord_conformance.reports.run_result import RunResult
 from accord_conformance.rules.manifest import requirements
 from conformance.chain.base_proxy import BaseProxy
-from conformance.chain.proxy_doubles import DOUBLES, Double, Write, connect_to
+from conformance.chain.proxy_doubles import DOUBLES, ConnectTo, Double, Write
 
 SCENARIOS = proxy_scenarios()
 
@@ -33,7 +33,7 @@ async def check(
     def proxy(write: Write) -> BaseProxy:
         return make(write, dialect)
 
-    connect = connect_to(proxy)
+    connect = ConnectTo(proxy)
     settings = ProxySettings(answer_s=answer_s, changes=changes)
     probe = ProxyProbe(connect, settings, None, lambda *_: None)
     chosen = [one for one in SCENARIOS if rule is None or rule in one.rules or rule in LINE_RULES]

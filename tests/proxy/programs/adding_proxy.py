@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+from msgspec import Raw
+
 from accord.proxy.multiplexed import serve_stages
 from accord.proxy.stage import RawRequest, RawResponse, Stage, raw_json
 from accord.transports.stdio import stdio
@@ -15,6 +17,7 @@ class Adding(Stage):
         if request.method != "initialize":
             self.agent.request(request)
             return
+        assert isinstance(request.params, Raw)
         params = {**json.loads(bytes(request.params)), "_meta": {"team": 1.0}}
 
         def answered(response: RawResponse) -> None:
