@@ -23,6 +23,8 @@ class Proxy(ProxyHooks):
     on and returns its result; it raises `RequestError` if the other side responds with an error.
     A `RequestError` that a method raises is the response. Any other exception is logged, and the
     response is `Internal error` with the name of the proxy and of the method.
+
+    `v1.Proxy` and `v2.Proxy` have every method of one version, with its own types.
     """
 
     def __repr__(self) -> str:
