@@ -15,9 +15,13 @@ _MAX_ROWS = 30
 
 def stats_table(stats: Stats) -> Iterator[str]:
     """Yield the lines of the tables."""
+    counts = (
+        _counted(stats.messages, "message") + f" in {duration(stats.seconds)}",
+        _counted(len(stats.sessions), "session"),
+        _counted(len(stats.turns), "turn"),
+    )
     yield (
-        f"{stats.messages} messages in {duration(stats.seconds)}, {len(stats.sessions)} sessions, "
-        f"{len(stats.turns)} turns; {size(stats.bytes_to_agent)} to the agent, "
+        f"{', '.join(counts)}; {size(stats.bytes_to_agent)} to the agent, "
         f"{size(stats.bytes_to_client)} to the client"
     )
     if stats.invalid:
@@ -34,6 +38,10 @@ def stats_table(stats: Stats) -> Iterator[str]:
         last = stats.context[-1]
         share = f" ({100 * last.used / last.size:.0f} %)" if last.size else ""
         yield f"Context: {last.used} of {last.size} tokens{share}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _methods(stats: Stats) -> Iterator[str]:
