@@ -80,8 +80,9 @@ class Server:
             stderr=asyncio.subprocess.PIPE,
         )
         assert self.process.stderr is not None
-        first = await self.process.stderr.readline()
-        assert first.startswith(b"Serving on"), first
+        # A client that tries again may connect before the address is printed.
+        while not (line := await self.process.stderr.readline()).startswith(b"Serving on"):
+            assert b" open connection=" in line, line
 
     async def kill(self) -> None:
         assert self.process is not None
