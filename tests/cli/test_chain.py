@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -63,18 +64,31 @@ async def test_component_that_dies_is_reported_on_stderr_and_to_the_client() -> 
     assert any(line.startswith("accord chain: component ") for line in lines)
 
 
-def test_requests_before_the_end_of_input_are_answered(tmp_path: Path) -> None:
-    slow = tmp_path / "slow.py"  # it starts only after the end of input
-    slow.write_text(
-        "import time\ntime.sleep(0.8)\n"
-        "from accord.cli.main import main\nmain(['agent', 'script'])\n"
-    )
+def test_requests_before_the_end_of_input_are_answered() -> None:
     params = '{"protocolVersion":1,"clientCapabilities":{}}'
     line = '{"jsonrpc":"2.0","id":7,"method":"initialize","params":' + params + "}\n"
-    command = [*CHAIN, str(PROGRAMS / "pass_proxy.py"), str(slow)]
-    ended = subprocess.run(
-        command, input=line, capture_output=True, text=True, timeout=30, check=True
+    # The pipe has ended before the chain starts: no component can answer before the end of input,
+    # and none before the first time limit. The second is long enough for a busy machine.
+    limits = (
+        "from accord.cli.main import main\n"
+        "from accord.proxy import conductor, hop\n"
+        "hop.ANSWER_S, conductor._LAST_ANSWER_S = 0.0, 30.0\n"
+        f"main(['chain', {str(PROGRAMS / 'pass_proxy.py')!r}, {AGENT!r}])\n"
     )
+    reading, writing = os.pipe()
+    os.write(writing, line.encode())
+    os.close(writing)
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-c", limits],
+            stdin=reading,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+    finally:
+        os.close(reading)
     assert json.loads(ended.stdout)["result"]["protocolVersion"] == 1
 
 

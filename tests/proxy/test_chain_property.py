@@ -87,6 +87,8 @@ class _End:
         self.received = Recorder()
         self.sent: list[_Sent] = []
         self.requests: dict[int, str | None] = {}  # sent and unanswered: their sessions
+        self.cancelled: set[int] = set()  # of them
+        self.cancelling: set[int] = set()  # in this step, so the other end does not answer them
         self.ids: dict[int, Any] = {}  # of the received requests, by number
         self._ids_by_text: dict[bytes, Any] = {}
 
@@ -106,8 +108,18 @@ class _End:
             number = len(self.sent)
             self.requests[number] = session
             frame = b'"id":"%d","method":"_r","params":%b' % (number, params)
+        elif verb == "cancel":
+            # What the other end has not received yet would never arrive there.
+            open_numbers = sorted((self.requests.keys() & other.ids.keys()) - self.cancelled)
+            if not open_numbers:
+                return None
+            number = open_numbers[what % len(open_numbers)]
+            self.cancelled.add(number)
+            self.cancelling.add(number)
+            frame = b'"method":"$/cancel_request","params":{"requestId":"%d"}' % number
+            session, params = None, b"%d" % number
         else:
-            open_numbers = sorted(number for number in other.requests if number in self.ids)
+            open_numbers = sorted((other.requests.keys() & self.ids.keys()) - other.cancelling)
             if not open_numbers:
                 return None
             number = open_numbers[what % len(open_numbers)]
@@ -129,21 +141,27 @@ class _End:
             members = member_texts(frame)
             method = json.loads(members.get("method", b'""'))
             raw = next(members[name] for name in ("params", "result", "error") if name in members)
+            if method == "$/cancel_request":
+                cancelled = json.loads(raw)["requestId"]
+                raw = b"%d" % next(n for n, ident in self.ids.items() if ident == cancelled)
             got.append((method, raw))
             if method == "_r":
                 self._ids_by_text[raw] = json.loads(members["id"])
-        names = {"notify": "n/x", "request": "_r"}
+        names = {"notify": "n/x", "request": "_r", "cancel": "$/cancel_request"}
         expected = [(names.get(one.verb, ""), one.text) for one in other.sent]
         if in_total_order:
             assert got == expected
         assert sorted(got) == sorted(expected)
-        for session in {one.session for one in other.sent}:
+        # A cancellation may overtake messages that wait.
+        in_lanes = [one for one in other.sent if one.verb != "cancel"]
+        for session in {one.session for one in in_lanes}:
             # Texts are unique, so each can be found.
-            own = [one.text for one in other.sent if one.session == session]
+            own = [one.text for one in in_lanes if one.session == session]
             assert [text for _, text in got if text in set(own)] == own
         for one in other.sent:
             if one.verb == "request":
                 self.ids[one.number] = self._ids_by_text[one.text]
+        other.cancelling.clear()
 
 
 async def _converse(kinds: Sequence[_Kind], steps: Sequence[Sequence[Sequence[_Action]]]) -> None:
@@ -187,7 +205,7 @@ async def _initialize(client: _End, agent: _End) -> None:
 _ODD = ["1.0", "1e400", '"\\ud800"', ' { "b":1,"a" :2}', "[ ]", "null", "0.10", '"\\u0041é"']
 _actions = st.builds(
     _Action,
-    st.sampled_from(["notify", "notify", "request", "answer", "fail"]),
+    st.sampled_from(["notify", "notify", "request", "answer", "fail", "cancel"]),
     st.sampled_from(["a", "b", None]),
     st.sampled_from(_ODD),
     st.integers(0, 9),
@@ -213,7 +231,7 @@ def _unique(steps: Sequence[Sequence[Sequence[_Action]]]) -> list[list[list[_Act
 
 @settings(max_examples=40)
 @given(kinds=st.lists(_kinds, min_size=1, max_size=5), steps=_steps)
-@requirement("R-PROXY-18", "R-PROXY-20")
+@requirement("R-PROXY-18", "R-PROXY-20", "R-PROXY-21")
 def test_both_ends_see_the_same_bytes_in_the_same_order(
     kinds: Sequence[_Kind], steps: Sequence[Sequence[Sequence[_Action]]]
 ) -> None:

@@ -195,8 +195,17 @@ class ConductorContext:
         return sent
 
     async def wait_until(self, holds: Callable[[], bool], what: str) -> None:
-        """Wait for a condition, which only a message can make true; raise `NoResponse`."""
-        await self.client.hop.wait_until(holds, what, self.answer_s)
+        """Wait for a condition, which only a message can make true; raise `NoResponse`.
+
+        A conductor that exits closes one connection after the other: each may carry a last message.
+        """
+        lines = [self.client, *(one.line for one in self.components.values())]
+        await self.tape.wait_until(
+            lambda: holds() or all(line.hop.is_closed for line in lines), self.answer_s
+        )
+        if not holds():
+            ended = ": the conductor disconnected" if self.client.hop.is_closed else ""
+            raise NoResponse(f"no {what}{ended}")
 
     async def holds(self, condition: Callable[[], bool]) -> bool:
         """Wait for a condition until the time limit; return whether it is true."""

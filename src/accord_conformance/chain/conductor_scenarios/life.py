@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from accord.text.lenient_json import is_object
 from accord_conformance.chain.conductor_context import ConductorContext, member
 from accord_conformance.chain.line import Sent
-from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.raw_hop import decoded
 from accord_conformance.harness.scenario import scenario
 from accord_conformance.traffic.strict_types import format_value
@@ -31,11 +28,9 @@ def _judge_error(context: ConductorContext, sent: Sent) -> None:
 
 
 async def _judge_end(context: ConductorContext) -> None:
-    ended = await context.holds(lambda: context.client.hop.is_closed)
-    # A connection that is closed ends the wait, too.
     context.add(
         "R-PROXY-22",
-        ended or context.client.hop.is_closed,
+        await context.holds(lambda: context.client.hop.is_closed),
         context.tape.frames[-1],
         expected="the end of the connection of the client",
         got="an open connection",
@@ -56,9 +51,7 @@ async def _agent_exit(context: ConductorContext) -> None:
     agent = context.agent.line.plain
     await context.wait_until(lambda: bool(agent.since(sent.frame, _SLOW)), _SLOW)
     await context.stop(context.agent)
-    # The connection of the client may end earlier than that of the proxy.
-    with suppress(NoResponse):
-        await sent.wait(context.answer_s)
+    await context.holds(lambda: sent.response is not None)
     context.add(
         "R-PROXY-17",
         sent.response is not None and not sent.ok,
