@@ -124,6 +124,7 @@ LAYERS = (
         ),
         "`accord check`; fixtures for pytest",
     ),
+    Layer((_folder("accord_inspector"),), "`accord inspect`: messages on a web page"),
     Layer((_folder("accord_pytest"),), "the entry point of the pytest plugin"),
 )
 # The only modules that import inside functions, and what each imports only when it is used.

@@ -19,7 +19,13 @@ from modules import SOURCE, Module, arrows, bound, cycles, read
 
 MODULES = {
     name: module
-    for package in ("accord", "accord_coder", "accord_conformance", "accord_pytest")
+    for package in (
+        "accord",
+        "accord_coder",
+        "accord_conformance",
+        "accord_inspector",
+        "accord_pytest",
+    )
     for name, module in read(SOURCE, package).items()
 }
 
@@ -77,6 +83,7 @@ EXTRAS = {
     "accord_conformance.cli": {"click", "rich"},
     "accord_conformance.network.raw_socket": {"websockets"},
     "accord_conformance.pytest_plugin": {"pytest"},
+    "accord_inspector": {"click", "jsonpath", "markdown_it", "starlette"},
     "accord_pytest": {"pytest"},
     "accord_coder": {
         "filelock",

@@ -22,6 +22,7 @@ COMMANDS = {
     "bridge": "Connect an editor to a remote agent.",
     "chain": "Run proxies and an agent as one agent.",
     "check": "Test agents and clients against the protocol.",
+    "inspect": "Show messages on a web page, live or recorded.",
     "serve": "Serve an agent to clients on the network.",
     "trace": "Record messages, and read recordings.",
 }
@@ -39,8 +40,12 @@ _COMPLETION = "_ACCORD_COMPLETE"  # click's name; a shell sets it when it comple
 # What the extras install that the commands need.
 _EXTRAS = {
     **dict.fromkeys(("click", "markdown_it", "platformdirs", "rich"), "cli"),
+    **dict.fromkeys(("jsonpath", "starlette"), "inspector"),
     **dict.fromkeys(("h11", "h2", "httpx2", "hypercorn", "websockets"), "remote"),
 }
+
+
+_EXTRA_OF_COMMAND = {"inspect": "inspector"}  # if it needs more than a module tells
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,9 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return click_group.main(words, COMMANDS, load_command)
     except ModuleNotFoundError as error:
-        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        package = (error.name or "").partition(".")[0]
+        extra = _EXTRAS.get(package)
         if extra is None:
             raise
+        extra = _EXTRA_OF_COMMAND.get(words[0], extra)
         if completes:
             return 0  # no candidates, and no error in the middle of the user's line
         print(

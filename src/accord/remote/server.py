@@ -9,23 +9,36 @@ import ssl
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from hypercorn.config import Config
 from msgspec import Struct, field
 
 from accord.remote.accept_gate import AcceptGate, SocketLimits
-from accord.remote.app import RemoteApp
 from accord.remote.asgi_types import UNIX_PEER, Receive, Scope, Send
 from accord.remote.http2_streams import HTTP2_STREAMS
 from accord.remote.listener import listen
 from accord.remote.sockets import is_unix, open_tcp, open_unix, remove_unix
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
 
-__all__ = ("ServerOptions", "Stop", "run_server")
+__all__ = ("ServedApp", "ServerOptions", "Stop", "run_server")
 
 RESPONSES_S = 3.0  # for responses to end after the agents
 CLOSE_S = 0.5  # for the connections themselves
+
+
+class ServedApp(Protocol):
+    """An ASGI application that ends its connections when the server stops."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    async def drain(self, timeout_s: float) -> None:
+        """Let running work end for at most `timeout_s` seconds, then end all connections."""
+        ...
+
+    async def disconnect(self, timeout_s: float) -> None:
+        """End all connections now."""
+        ...
 
 
 class ServerOptions(Struct, frozen=True, kw_only=True):
@@ -59,7 +72,7 @@ class Stop(Struct, frozen=True, eq=False):
 
 
 async def run_server(
-    app: RemoteApp,
+    app: ServedApp,
     options: ServerOptions,
     listening: Callable[[Sequence[socket.socket]], None],
     stop: Stop,

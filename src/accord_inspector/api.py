@@ -1,0 +1,135 @@
+"""The JSON API of the page. It is private: it may change with every version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from accord.remote.access import Refusal
+from accord.text import lenient_json
+from accord_inspector.agent_inspection import AgentInspection
+from accord_inspector.errors import ApiError
+from accord_inspector.inspection import Inspection
+from accord_inspector.queries import query_of
+
+__all__ = ("NOT_FOUND", "NO_LOGIN", "body_of", "json_response", "routes")
+
+NO_LOGIN = Refusal(401, "Open the address that `accord inspect` printed in the terminal")
+NOT_FOUND = Refusal(404, "Unknown address")
+
+_ROWS = 500  # in one window
+_FILTER_S = 0.3  # for a filter, before the rows that are known are returned
+_BODY_BYTES = 64 * 1024 * 1024
+
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    """Return a response with a JSON value; structs are objects."""
+    return Response(_encode(value), status, media_type="application/json")
+
+
+async def body_of(request: Request) -> dict[str, Any]:
+    """Return the JSON object of a request; raise `ApiError` for another body."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        parts.append(part)
+        size += len(part)
+        if size > _BODY_BYTES:
+            raise ApiError(413, f"The request exceeds {_BODY_BYTES} bytes")
+    try:
+        value = lenient_json.loads(b"".join(parts) or b"{}")
+    except lenient_json.NotJson as error:
+        raise ApiError(400, f"Expected a JSON object: {error}") from None
+    if not lenient_json.is_object(value):
+        raise ApiError(400, "Expected a JSON object")
+    return value
+
+
+def routes(inspection: Inspection) -> Sequence[BaseRoute]:
+    """Return the routes about messages, recordings and the agent."""
+    api = _Api(inspection)
+    return (
+        Route("/api/inspection", api.inspection),
+        Route("/api/messages", api.messages),
+        Route("/api/messages/{n:int}", api.message),
+        Route("/api/position/{n:int}", api.position),
+        Route("/api/agent/restart", api.restart, methods=["POST"]),
+    )
+
+
+class _Api:
+    def __init__(self, inspection: Inspection) -> None:
+        self._inspection = inspection
+
+    async def inspection(self, _request: Request) -> Response:
+        return json_response(self._inspection.describe())
+
+    async def messages(self, request: Request) -> Response:
+        """Return a window of the list: the rows from a position on, and the counts."""
+        params = request.query_params
+        messages = self._inspection.messages(params.get("recording", ""))
+        view = messages.view(query_of(params))
+        is_complete = await view.complete(_FILTER_S)
+        first = _number(params.get("from", "0"), "from")
+        if first < 0:  # from the end
+            first = max(len(view) + first, 0)
+        count = min(_number(params.get("count", "100"), "count"), _ROWS)
+        return json_response(
+            {
+                "total": len(messages),
+                "matched": len(view),
+                "complete": messages.is_read and is_complete,
+                "from": first,
+                "rows": list(view.rows(first, count)),
+            }
+        )
+
+    async def message(self, request: Request) -> Response:
+        """Return one message: its row, the frame as text, and as a JSON value if it is one."""
+        messages = self._inspection.messages(request.query_params.get("recording", ""))
+        n = cast("int", request.path_params["n"])
+        row, record = messages.row(n), messages.record(n)
+        frame = record.frame
+        try:
+            value: Any = lenient_json.loads(frame) if frame else None
+        except lenient_json.NotJson:
+            value = None
+        raw = frame.decode("utf-8", "replace")
+        answer = {"row": row, "raw": raw, "value": value, "reason": record.reason}
+        return Response(
+            lenient_json.dumps(msgspec.to_builtins(answer)), media_type="application/json"
+        )
+
+    async def position(self, request: Request) -> Response:
+        """Return the position of a message in the list; null if it is not selected."""
+        params = request.query_params
+        messages = self._inspection.messages(params.get("recording", ""))
+        view = messages.view(query_of(params))
+        is_complete = await view.complete(_FILTER_S)
+        position = view.position(cast("int", request.path_params["n"]))
+        return json_response({"position": position, "complete": is_complete})
+
+    async def restart(self, request: Request) -> Response:
+        """Start the agent again; `versions` are those of the protocol that it is offered."""
+        inspection = self._inspection
+        if not isinstance(inspection, AgentInspection):
+            raise ApiError(409, "Only an agent that the page runs can be started again")
+        versions = (await body_of(request)).get("versions")
+        if versions is not None and not isinstance(versions, list):
+            raise ApiError(400, "versions: expected a list")
+        inspection.restart(cast("Any", versions))
+        return json_response(inspection.process())
+
+
+def _number(text: str, name: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ApiError(400, f"{name}: expected a whole number, got {text!r}") from None

@@ -1,0 +1,105 @@
+"""What the page shows: recordings, or an agent that is running."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+from accord.version import __version__
+from accord_inspector.errors import ApiError
+from accord_inspector.live import Hub
+from accord_inspector.message_watcher import MessageWatcher
+from accord_inspector.messages import Messages
+
+__all__ = ("Inspection",)
+
+
+class Inspection(ABC):
+    """What is inspected; `hub` passes what changes to the pages.
+
+    An asynchronous context manager: what is inspected runs inside the block.
+    """
+
+    kind: str = ""  # recording, folder, agent or tap
+
+    def __init__(self) -> None:
+        self.hub: Hub = Hub(lambda: MessageWatcher(self.messages))
+        self._opened: dict[Path, Messages] = {}
+        self._tasks = asyncio.TaskGroup()
+        self._running: list[asyncio.Task[None]] = []
+        self.hub.provide("inspection", self.describe)
+
+    async def __aenter__(self) -> Inspection:
+        await self._tasks.__aenter__()
+        await self.start()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        try:
+            await self.stop()
+        finally:
+            for task in self._running:
+                task.cancel()
+            await self._tasks.__aexit__(*error)
+            for messages in self._opened.values():
+                messages.close()
+
+    async def start(self) -> None:  # noqa: B027  # recordings need none
+        """Start what is inspected."""
+
+    async def stop(self) -> None:  # noqa: B027
+        """Stop what is inspected."""
+
+    @abstractmethod
+    def path_of(self, recording: str) -> Path:
+        """Return the file of a recording; the empty name is that of the only one.
+
+        Raise `ApiError` for an unknown name.
+        """
+
+    @property
+    def title(self) -> str:
+        """What is inspected, for a person."""
+        return ""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether messages can be sent."""
+        return False
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the page shows of the inspection."""
+        return {
+            "kind": self.kind,
+            "title": self.title,
+            "live": self.is_live,
+            "version": __version__,
+        }
+
+    def messages(self, recording: str = "") -> Messages:
+        """Return the messages of a recording, which is read from now on.
+
+        Raise `ApiError` if it is unknown or cannot be read.
+        """
+        path = self.path_of(recording)
+        found = self._opened.get(path)
+        if found is None:
+            found = self._opened[path] = Messages(path, grows=self.is_live)
+            found.observe(lambda _count: self.hub.messages_changed())
+            self.spawn(self._follow(found))
+        return found
+
+    def spawn(self, work: Any) -> asyncio.Task[None]:
+        """Run a coroutine until the inspection ends."""
+        task = self._tasks.create_task(work)
+        self._running.append(task)
+        task.add_done_callback(self._running.remove)
+        return task
+
+    async def _follow(self, messages: Messages) -> None:
+        try:
+            await messages.follow()
+        except (OSError, ApiError) as error:
+            self.hub.push("problem", f"Cannot read {messages.path}: {error}")

@@ -1,0 +1,90 @@
+"""What one page sees of the messages: those that its filter selects, as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from accord.text.lenient_json import is_object
+from accord_inspector.errors import ApiError
+from accord_inspector.messages import Messages, View
+from accord_inspector.queries import MappedParams, Query, query_of
+
+__all__ = ("MessageWatcher",)
+
+_ROWS = 50  # the newest of those that came, in one message to the page
+_RATE_S = 1.0
+
+
+class MessageWatcher:
+    """Counts the messages for one page, and passes the newest rows of its list.
+
+    The page says by `{"watch": {…filter…}, "recording": "…", "rows": true}` what it shows.
+    """
+
+    def __init__(self, messages: Callable[[str], Messages]) -> None:
+        self._messages_of = messages
+        self._messages: Messages | None = None
+        self._view: View | None = None
+        self._with_rows = False
+        self._last: tuple[int, int, bool] | None = None
+        self._sent = 0
+        self._counted = (0.0, 0)  # a time, and the messages at it
+        self._rate = 0.0
+        self._problem = ""
+
+    def watch(self, request: dict[str, Any]) -> None:
+        """Show the messages that a request of the page describes."""
+        given = request.get("watch")
+        recording = request.get("recording")
+        self._last = None
+        try:
+            query = query_of(MappedParams(given)) if is_object(given) else Query()
+            self._messages = self._messages_of(recording if isinstance(recording, str) else "")
+        except ApiError as error:
+            self._messages = self._view = None
+            self._problem = error.text
+            return
+        self._problem = ""
+        self._view = self._messages.view(query)
+        self._with_rows = request.get("rows") is True
+        self._sent = len(self._view)
+        self._counted = (perf_counter(), len(self._messages))
+
+    def tick(self) -> dict[str, Any] | None:
+        """Return the counts, the rate, and the newest rows; None if nothing has changed."""
+        messages, view = self._messages, self._view
+        if messages is None or view is None:
+            problem, self._problem = self._problem, ""
+            return {"problem": problem} if problem else None
+        view.advance()
+        state = (len(messages), len(view), messages.is_read and view.is_complete)
+        if state == self._last:
+            return None
+        self._last = state
+        total, matched, is_complete = state
+        message: dict[str, Any] = {
+            "total": total,
+            "matched": matched,
+            "complete": is_complete,
+            "rate": self._rate_at(total),
+        }
+        if self._with_rows and matched > self._sent:
+            first = max(self._sent, matched - _ROWS)
+            message["from"] = first
+            message["rows"] = [msgspec.to_builtins(row) for row in view.rows(first, _ROWS)]
+            message["skipped"] = first - self._sent
+        self._sent = matched
+        return message
+
+    def _rate_at(self, total: int) -> float:
+        """Return the messages per second, of about the last second."""
+        since, count = self._counted
+        now = perf_counter()
+        if now - since >= _RATE_S:
+            self._rate = round((total - count) / (now - since), 1)
+            self._counted = (now, total)
+        return self._rate

@@ -1,0 +1,116 @@
+// The frame of the page: header, navigation, and the view that the address names.
+
+import { get, live, post } from "./api.js";
+import { count, fill, h, safe } from "./dom.js";
+import { address, go, params, pathParts, router } from "./router.js";
+import { RECORDINGS, VIEWS } from "./views.js";
+
+/** @type {any} what is inspected */
+let inspection = { kind: "", live: false, title: "" };
+
+const title = h("span", { class: "title" });
+const state = h("span", { class: "state", role: "status" });
+const counts = h("span", { class: "counts" });
+const restart = h("button", { type: "button", hidden: true, onclick: startAgain }, "Start again");
+const nav = h("nav", { "aria-label": "Views" });
+const main = h("main", { id: "main", tabindex: "-1" });
+const problem = h("p", { class: "problem", role: "alert", hidden: true });
+
+/** Return the views that make sense for what is inspected. */
+function views() {
+  const some = VIEWS.filter((view) => inspection.live || !view.live);
+  return inspection.kind === "folder" ? [RECORDINGS, ...some] : some;
+}
+
+/** Show the view that the address names. */
+function show() {
+  const all = views();
+  const name = pathParts()[0];
+  const view = all.find((item) => item.path === name);
+  if (!view) {
+    go(address([all[0].path]), { replace: true });
+    return;
+  }
+  fill(nav, all.map((item) => link(item, item === view)));
+  document.title = `${view.title} · ${safe(inspection.title)} · Accord Inspector`;
+  if (main.firstElementChild?.localName !== view.tag) fill(main, h(view.tag));
+}
+
+/** @param {import("./views.js").View} view @param {boolean} isCurrent */
+function link(view, isCurrent) {
+  const isOfRecording = inspection.kind === "folder" && view !== RECORDINGS;
+  if (isOfRecording && !params().get("recording")) return null;
+  const href = view === RECORDINGS ? "/recordings" : address([view.path]);
+  return h("a", { href, "aria-current": isCurrent ? "page" : null, "aria-keyshortcuts": view.key }, view.title);
+}
+
+/** Show the state of the agent and of the connection. */
+function showState() {
+  const agent = live.state.process;
+  const lost = !live.connected && live.state.inspection;
+  let text = "";
+  let kind = "";
+  if (lost) [text, kind] = ["The inspector has ended or does not respond", "bad"];
+  else if (agent) {
+    const words = { starting: "starting", running: "running", ended: "ended", failed: "failed" };
+    text = `Agent ${words[agent.state] ?? agent.state}`;
+    if (agent.problem) text += `: ${safe(agent.problem)}`;
+    kind = { running: "good", starting: "" }[agent.state] ?? "bad";
+  }
+  fill(state, text);
+  state.className = `state ${kind}`;
+  restart.hidden = !agent || lost || agent.restartable === false;
+  restart.textContent = agent?.state === "running" ? "Restart" : "Start again";
+}
+
+async function startAgain() {
+  try {
+    await post("/api/agent/restart");
+  } catch (error) {
+    showProblem(error.message);
+  }
+}
+
+/** @param {string} text */
+function showProblem(text) {
+  problem.hidden = !text;
+  fill(problem, text && [safe(text), h("button", { type: "button", onclick: () => showProblem("") }, "Dismiss")]);
+}
+
+/** @param {KeyboardEvent} event */
+function key(event) {
+  const target = /** @type {HTMLElement} */ (event.composedPath()[0]);
+  const isTyping = target.isContentEditable || /^(input|textarea|select)$/.test(target.localName);
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  const view = views().find((item) => item.key === event.key);
+  if (view) go(view === RECORDINGS ? "/recordings" : address([view.path]));
+}
+
+async function begin() {
+  inspection = await get("/api/inspection");
+  fill(title, safe(inspection.title));
+  document.body.append(
+    h("a", { class: "skip", href: "#main" }, "Skip to the content"),
+    h("header", { class: "top" }, h("h1", null, "Accord Inspector"), title, state, counts, restart),
+    nav,
+    problem,
+    main,
+  );
+  document.body.classList.add("app");
+  router.addEventListener("change", show);
+  addEventListener("keydown", key);
+  live.on("state:process", showState);
+  live.on("connection", showState);
+  live.on("event:problem", showProblem);
+  live.on("messages", (now) => {
+    if (now.problem) showProblem(now.problem);
+    else fill(counts, `${count(now.total)} messages`, now.rate >= 1 && ` · ${count(Math.round(now.rate))}/s`);
+  });
+  live.start();
+  show();
+}
+
+begin().catch((error) => {
+  document.body.className = "notice";
+  fill(document.body, h("main", null, h("h1", null, "The inspector does not respond"), h("p", null, error.message)));
+});

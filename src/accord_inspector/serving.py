@@ -1,0 +1,65 @@
+"""Runs an inspection and its server until a signal ends both."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+from accord.remote.server import ServerOptions, Stop, run_server
+from accord.remote.sockets import address_of, open_tcp
+from accord_inspector.access import PageAccess
+from accord_inspector.app import InspectorApp
+from accord_inspector.inspection import Inspection
+
+__all__ = ("PORT", "listening_socket", "serve_inspection", "stop_on_signals")
+
+PORT = 8766
+
+
+def listening_socket(host: str, port: int | None) -> socket.socket:
+    """Return a socket for the page; None is port 8766, or a free one if that is in use.
+
+    Raise `OSError` if the address cannot be used.
+    """
+    if port is not None:
+        return open_tcp(host, port)
+    try:
+        return open_tcp(host, PORT)
+    except OSError:
+        return open_tcp(host, 0)
+
+
+async def serve_inspection(
+    make: Callable[[], Inspection],
+    opened: socket.socket,
+    started: Callable[[str], None],
+    stop: Stop,
+) -> None:
+    """Run an inspection and serve its page until `stop` is requested.
+
+    `started` is called with the address of the page, which has the token in it.
+    """
+    host, port = address_of(opened)
+    access = PageAccess(hosts=[host])
+    shown = f"[{host}]" if ":" in host else host
+    async with make() as inspection:
+        app = InspectorApp(inspection, inspection.hub, access)
+        address = f"http://{shown}:{port}{access.start_path}"
+        options = ServerOptions(passed=[opened], drain_s=0.0)
+        await run_server(app, options, lambda _: started(address), stop)
+
+
+def stop_on_signals(stop: Stop) -> None:
+    """Request the stop on Ctrl-C, SIGTERM and SIGHUP."""
+    loop = asyncio.get_running_loop()
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is None:
+            continue
+        if sys.platform == "win32":
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.request))
+        else:
+            loop.add_signal_handler(number, stop.request)
