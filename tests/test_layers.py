@@ -73,6 +73,7 @@ EXTRAS = {
     "accord.remote.listener_socket": {"websockets"},
     "accord.remote.telemetry": {"opentelemetry"},
     "accord.remote.server": {"hypercorn"},
+    "accord.trace.json_path": {"jsonpath"},
     "accord.transports.http1": {"h11"},
     "accord.transports.http2": {"h2"},
     "accord.transports.http_proxied": {"httpx2"},

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import click
 
+from accord.trace.message_index import MessageIndex
 from accord.trace.recording import Recording
 from accord.trace.records import Direction
 from accord.trace.trace import Trace
@@ -82,12 +83,13 @@ def open_recording(
         raise click.ClickException(f"Cannot write {path}: {error.strerror}") from None
 
 
-def show_problems(trace: Trace) -> None:
+def show_problems(trace: Trace | MessageIndex) -> None:
     """Report the lines of a recording that were skipped on stderr."""
-    for problem in trace.problems[:5]:
+    problems = trace.problems
+    for problem in problems[:5]:
         click.echo(f"accord trace: skipped {problem}", err=True)
-    if len(trace.problems) > 5:
-        click.echo(f"accord trace: {len(trace.problems) - 5} more lines skipped", err=True)
+    if len(problems) > 5:
+        click.echo(f"accord trace: {len(problems) - 5} more lines skipped", err=True)
 
 
 def output_text(path: Path, text: str) -> None:

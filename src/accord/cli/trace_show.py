@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,17 +11,19 @@ import click
 
 from accord.cli.trace_options import directions, first_option, show_problems
 from accord.text.excerpt import one_line
-from accord.trace.filtering import Filter, Selected, select
-from accord.trace.index import can_be_indexed, open_index
+from accord.trace.filtering import Filter
+from accord.trace.message_index import MessageIndex, MessageRow
 from accord.trace.numbers import duration, size
 from accord.trace.reading import TraceError
+from accord.trace.records import Record
 from accord.trace.summary import summary
-from accord.trace.trace import Trace, open_traces
+from accord.trace.trace import open_traces
 
 __all__ = ("command",)
 
 _WIDTH = 100
-_INDEXED_BYTES = 32 * 1024 * 1024  # above it, an index is made next to the recording
+_FOLLOW_S = 0.1  # between two looks at the file
+_COLOURS = {"to_agent": "cyan", "to_client": "green"}
 
 
 @click.command("show")
@@ -38,6 +41,7 @@ _INDEXED_BYTES = 32 * 1024 * 1024  # above it, an index is made next to the reco
 @click.option("--from", "sender", type=click.Choice(["client", "agent"]), help="Only this side.")
 @click.option("--errors", is_flag=True, help="Only error responses and invalid frames.")
 @click.option("--text", default="", help="Only messages that contain this text, in any case.")
+@click.option("--follow", is_flag=True, help="Wait for more messages, until Ctrl+C.")
 @click.option("--full", is_flag=True, help="Show messages in full length.")
 @first_option
 def command(
@@ -47,6 +51,7 @@ def command(
     sender: str | None,
     errors: bool,
     text: str,
+    follow: bool,
     full: bool,
     first: str,
 ) -> int:
@@ -65,62 +70,64 @@ def command(
     )
     try:
         traces = open_traces(recording, first=directions[first])
+        if follow and len(traces) > 1:
+            raise click.UsageError("--follow expects one recording, not a folder of them")
         for trace in traces:
             if len(traces) > 1:
                 click.secho(one_line(trace.name), bold=True)
-            for line in _lines(trace, wanted, None if full else _WIDTH):
-                click.echo(line)
-            show_problems(trace)
+            with MessageIndex(trace.files, first=directions[first]) as index:
+                for line in _lines(index, wanted, None if full else _WIDTH, follow):
+                    click.echo(line)
+                if not len(index) and not index.size:
+                    raise TraceError(_nothing(index))
+                show_problems(index)
     except TraceError as error:
         raise click.ClickException(str(error)) from None
     except BrokenPipeError:
         return 0  # `| head`
+    except KeyboardInterrupt:
+        if not follow:
+            raise
     return 0
 
 
-def _lines(trace: Trace, wanted: Filter, width: int | None) -> Iterator[str]:
-    if _needs_index(trace, wanted):
-        with open_index(trace) as index:
-            for selected in index.select(wanted):
-                yield _line(selected, width)
-        return
-    for selected in select(trace, wanted):
-        yield _line(selected, width)
+def _lines(index: MessageIndex, wanted: Filter, width: int | None, follow: bool) -> Iterator[str]:
+    selection = index.selection(wanted)
+    shown, is_complete = 0, False
+    while not is_complete:
+        is_complete = index.advance()
+        while not selection.advance():
+            pass
+        for number in selection.rows[shown:]:
+            yield _line(index.row(number), index.record(number), width)
+        shown = len(selection.rows)
+        if follow and is_complete:
+            time.sleep(_FOLLOW_S)
+            is_complete = False
 
 
-def _needs_index(trace: Trace, wanted: Filter) -> bool:
-    """Return whether a large recording would be read for few messages."""
-    if not (wanted.methods or wanted.sessions or wanted.errors):
-        return False
-    is_large = sum(file.stat().st_size for file in trace.files) > _INDEXED_BYTES
-    return is_large and can_be_indexed(trace)
-
-
-def _line(selected: Selected, width: int | None) -> str:
-    record = selected.record
-    is_to_agent = record.dir == "to_agent"
-    ends = f"{record.sender or '?'} → {record.receiver or '?'}"
-    method = one_line(selected.method or ("?" if record.type == "response" else ""), 60)
-    name = {"invalid": "not a message", "end": "end"}.get(record.type, method)
+def _line(row: MessageRow, record: Record, width: int | None) -> str:
+    ends = f"{row.sender or '?'} → {row.receiver or '?'}"
+    method = one_line(row.method or ("?" if row.kind == "response" else ""), 60)
+    name = {"invalid": "not a message", "end": "end"}.get(row.kind, method)
     parts = [
-        click.style(f"{record.ts:>9.3f}", dim=True),
-        click.style(f"{one_line(ends, 40):<16}", fg="cyan" if is_to_agent else "green"),
-        click.style(
-            f"{name:<26}", bold=record.type == "request", fg="red" if _failed(selected) else None
-        ),
+        click.style(f"{row.ts:>9.3f}", dim=True),
+        click.style(f"{one_line(ends, 40):<16}", fg=_COLOURS[row.direction]),
+        click.style(f"{name:<26}", bold=row.kind == "request", fg="red" if row.is_error else None),
     ]
     number = one_line(record.id_text, 40)
     parts.append(f"{'#' + number if number else '':<5}")
-    if record.type == "response":
-        took = "" if selected.answered is None else f" {duration(selected.answered.seconds)}"
-        mark = "✗" if record.is_error else "✓"
-        parts.append(click.style(f"{mark}{took:<9}", fg="red" if record.is_error else "green"))
+    if row.kind == "response":
+        took = "" if row.latency_s is None else f" {duration(row.latency_s)}"
+        mark = "✗" if row.is_error else "✓"
+        parts.append(click.style(f"{mark}{took:<9}", fg="red" if row.is_error else "green"))
     else:
         parts.append(" " * 10)
-    parts.append(click.style(f"{size(record.bytes):>8}", dim=True))
+    parts.append(click.style(f"{size(row.bytes):>8}", dim=True))
     content = summary(record, width if width is not None else sys.maxsize)
     return " ".join((*parts, content)).rstrip()
 
 
-def _failed(selected: Selected) -> bool:
-    return selected.record.is_error or selected.record.type == "invalid"
+def _nothing(index: MessageIndex) -> str:
+    why = f": {index.problems[0]}" if index.problems else ": it is empty"
+    return f"Expected a recording in {index.files[0]}{why}"

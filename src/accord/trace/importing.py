@@ -13,10 +13,17 @@ from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
 from accord.trace.line_builder import Hop, LineBuilder
-from accord.trace.records import Direction, Header, Record, decode_header, decode_record
+from accord.trace.records import (
+    Direction,
+    Header,
+    Record,
+    component_place,
+    decode_header,
+    decode_record,
+)
 from accord.trace.sides import DirectionGuess
 
-__all__ = ("import_records",)
+__all__ = ("Importer", "import_records")
 
 _ACPX_MARK = "acpx.session.journal.v1"
 _SIDES: dict[str, Direction] = {
@@ -36,7 +43,6 @@ _SIDES: dict[str, Direction] = {
 # What logs have before a frame, from the view of the client.
 _SENT = re.compile(r"(?i)(->|→|>>|=>|\b(?:sent|send|sending|outgoing|client|request to)\b)")
 _RECEIVED = re.compile(r"(?i)(<-|←|<<|<=|\b(?:received|recv|receive|incoming|agent)\b)")
-_PROXY = re.compile(r"Proxy\((\d+)\)")
 
 
 def import_records(
@@ -49,28 +55,34 @@ def import_records(
     the direction is not recorded, it is guessed by method and id; `first` is that of the first
     message whose method says nothing. Lines that have no message are described in `problems`.
     """
-    return _Import(problems, first).records(lines)
+    importer = Importer(problems, first)
+    for line in lines:
+        yield from importer.items(line)
 
 
-class _Import:
+class Importer:
+    """Imports line by line; see `import_records`."""
+
     def __init__(self, problems: list[str] | None, first: Direction) -> None:
         self._problems = problems
         self._guess = DirectionGuess(first)
         self._builders: dict[Hop, LineBuilder] = {}
         self._sessions: dict[tuple[str, bytes], str] = {}  # of requests in Rust's format
         self._started: float | None = None
+        self._lines = 0
 
-    def records(self, lines: Iterable[bytes]) -> Iterator[Header | Record]:
-        for number, line in enumerate(lines, 1):
-            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            if not text.strip():
-                continue
-            try:
-                yield from self._line(text)
-            except ValueError as exc:
-                if self._problems is not None:
-                    shown = one_line(text.decode("utf-8", "replace"), 60)
-                    self._problems.append(f"line {number}: {exc}: {shown}")
+    def items(self, line: bytes) -> Iterator[Header | Record]:
+        """Yield the headers and records of the next line."""
+        self._lines += 1
+        text = line.removeprefix(b"\xef\xbb\xbf") if self._lines == 1 else line
+        if not text.strip():
+            return
+        try:
+            yield from self._line(text)
+        except ValueError as exc:
+            if self._problems is not None:
+                shown = one_line(text.decode("utf-8", "replace"), 60)
+                self._problems.append(f"line {self._lines}: {exc}: {shown}")
 
     def _line(self, line: bytes) -> Iterator[Header | Record]:
         if line.startswith(b'{"type":'):
@@ -111,7 +123,11 @@ class _Import:
 
     def _complete(self, record: Record) -> None:
         """Fill in what Rust's format does not have."""
-        record.dir = "to_agent" if _place(record.sender) < _place(record.receiver) else "to_client"
+        record.dir = (
+            "to_agent"
+            if component_place(record.sender) < component_place(record.receiver)
+            else "to_client"
+        )
         number = b"" if record.id is msgspec.UNSET else bytes(record.id)
         if record.type == "response":
             session = self._sessions.pop((f"{record.receiver}>{record.sender}", number), None)
@@ -201,14 +217,6 @@ class _Import:
         if record is None:
             raise ValueError("blank frame")
         return record
-
-
-def _place(component: str) -> float:
-    """Return the place of a component in its chain, from the client to the agent."""
-    proxy = _PROXY.fullmatch(component)
-    if proxy is not None:
-        return float(proxy[1])
-    return -1.0 if component.lower() == "client" else float("inf")
 
 
 def _seconds(value: object) -> float:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Iterable, Iterator
-from io import RawIOBase
 from pathlib import Path
 
-from accord.errors import AccordError
 from accord.text.excerpt import one_line
+from accord.trace.packing import TraceError, Unpacker, unpacker_of
 from accord.trace.records import Header, Record, decode_header, decode_record
 from accord.trace.trace_file import part_path
 
 __all__ = ("TraceError", "lines_of", "read_records", "trace_files")
 
 _CHUNK = 1024 * 1024
-_GZIP = b"\x1f\x8b"
-_ZSTD = b"\x28\xb5\x2f\xfd"
-
-
-class TraceError(AccordError):
-    """A recording cannot be read, or is not one."""
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
@@ -87,28 +79,10 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
 def _data_of(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb", buffering=0) as file:
-            head = file.read(4)
-            file.seek(0)
-            if head.startswith(_GZIP):
-                yield from _unzipped(file)
-            elif head == _ZSTD:
-                raise TraceError(f"{path} is compressed with zstd: decompress it first")
-            else:
-                while data := file.read(_CHUNK):
-                    yield data
+            unpacker: Unpacker | None = None
+            while data := file.read(_CHUNK):
+                if unpacker is None:
+                    unpacker = unpacker_of(data, path)
+                yield from unpacker.pieces(data)
     except OSError as exc:
         raise TraceError(f"Cannot read {path}: {exc.strerror or exc}") from None
-
-
-def _unzipped(file: RawIOBase) -> Iterator[bytes]:
-    """Yield what can be decompressed, in bounded pieces: a file that was cut ends early."""
-    inflate = zlib.decompressobj(31)
-    while data := file.read(_CHUNK):
-        try:
-            while data:
-                yield inflate.decompress(data, _CHUNK)
-                data = inflate.unconsumed_tail
-                if inflate.eof:
-                    data, inflate = inflate.unused_data, zlib.decompressobj(31)
-        except zlib.error:
-            return

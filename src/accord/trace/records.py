@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -9,13 +10,23 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.text import lenient_json
 
-__all__ = ("VERSION", "Direction", "Header", "Kind", "Record", "decode_header", "decode_record")
+__all__ = (
+    "VERSION",
+    "Direction",
+    "Header",
+    "Kind",
+    "Record",
+    "component_place",
+    "decode_header",
+    "decode_record",
+)
 
 VERSION = 1  # of the format; readers skip unknown types and fields
 
 Kind: TypeAlias = Literal["request", "response", "notification", "invalid", "end"]
 Direction: TypeAlias = Literal["to_agent", "to_client"]
 
+_PROXY = re.compile(r"Proxy\((\d+)\)")
 _KINDS = frozenset(("request", "response", "notification", "invalid", "end"))
 
 
@@ -129,6 +140,14 @@ def decode_header(line: bytes) -> Header | None:
         return _decode_header(line) if line.startswith(b'{"type":"header"') else None
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Header()
+
+
+def component_place(name: str) -> float:
+    """Return the place of a component in its chain, from the client to the agent."""
+    proxy = _PROXY.fullmatch(name)
+    if proxy is not None:
+        return float(proxy[1])
+    return -1.0 if name.lower() == "client" else float("inf")
 
 
 def _is_complete(record: Record) -> bool:

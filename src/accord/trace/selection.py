@@ -1,0 +1,187 @@
+"""Selects messages by the columns of an index, and only then by what they contain."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
+from typing import Generic, Protocol, TypeVar
+
+from accord.trace.columns import KINDS, NONE, Columns, kind_and_flags
+from accord.trace.filtering import Filter, name_fits
+from accord.trace.json_path import JsonPath
+from accord.trace.records import Record
+from accord.trace.text_search import TextSearch
+
+__all__ = ("Selection",)
+
+_ROWS = 262_144  # of which only columns are looked at in one step
+_BYTES = 8 * 1024 * 1024  # that are searched in one step
+_RANGE_BYTES = 512 * 1024  # that are searched at once
+_RESPONSE = 1
+_SPARSE = 16  # one in so many lines: they are read one by one
+
+_Name = TypeVar("_Name")
+
+
+class _Index(Protocol):
+    columns: Columns
+
+    def __len__(self) -> int: ...
+    def record(self, number: int) -> Record: ...
+    def line(self, number: int) -> bytes: ...
+    def lines(self, first: int, end: int) -> bytes: ...
+    def part_end(self, number: int) -> int: ...
+
+
+class Selection:
+    """The selected messages among those that `advance` has looked at.
+
+    `rows` has their numbers, in order, `looked_at` the number of messages. Raise `TraceError` if
+    the JSONPath is not one.
+    """
+
+    def __init__(self, index: _Index, wanted: Filter) -> None:
+        self.wanted: Filter = wanted
+        self.rows: array[int] = array("I")
+        self.looked_at: int = 0
+        self._index = index
+        self._columns = index.columns
+        self._flags = _flag_table(wanted)
+        self._methods: _Names[str] = _Names(lambda name: name_fits(name, wanted.methods))
+        self._sessions: _Names[str | None] = _Names(lambda name: name in wanted.sessions)
+        hops = {frozenset(hop) for hop in wanted.hops}
+        self._routes: _Names[int] = _Names(lambda at: _ends(index.columns, at) in hops)
+        self._numbers = None if wanted.rows is None else sorted(wanted.rows)
+        self._text = TextSearch(wanted.text) if wanted.text else None
+        self._texted: _Names[str] = _Names(lambda name: wanted.text.casefold() in name.casefold())
+        self._path = JsonPath(wanted.json_path) if wanted.json_path else None
+
+    def advance(self, limit_bytes: int = _BYTES) -> bool:
+        """Look at more messages; return whether these were all that the index has now.
+
+        Only if their contents matter, `limit_bytes` are the most that are searched, unless one
+        message is larger.
+        """
+        first, end = self.looked_at, len(self._index)
+        if self._text is None and self._path is None:
+            end = min(end, first + _ROWS)
+        elif first < end:
+            offsets = self._columns.offsets
+            limit = offsets[first] + limit_bytes
+            end = max(bisect_left(offsets, limit, first, min(end, first + _ROWS)), first + 1)
+        found: Iterable[int] = self._by_columns(first, end)
+        if self._text is not None:
+            found = self._by_text(self._text, first, end, found)
+        if self._path is not None:
+            path = self._path
+            found = [row for row in found if path.finds(self._index.line(row))]
+        self.rows.extend(found)
+        self.looked_at = end
+        return end >= len(self._index)
+
+    def _by_columns(self, first: int, end: int) -> list[int]:
+        columns, wanted = self._columns, self.wanted
+        masks: list[bytes] = []
+        if self._flags is not None:
+            masks.append(columns.flags[first:end].tobytes().translate(self._flags))
+        if wanted.methods:
+            masks.append(self._methods.mask(columns.methods[first:end], columns.method_names))
+        if wanted.sessions:
+            masks.append(self._sessions.mask(columns.sessions[first:end], columns.session_names))
+        if wanted.hops:
+            names = range(len(columns.route_names))
+            masks.append(self._routes.mask(columns.routes[first:end], names))
+        if wanted.since is not None or wanted.until is not None:
+            since = float("-inf") if wanted.since is None else wanted.since
+            until = float("inf") if wanted.until is None else wanted.until
+            masks.append(bytes([since <= ts <= until for ts in columns.times[first:end]]))
+        rows = range(first, end)
+        if not masks:
+            found = list(rows)
+        else:
+            both = int.from_bytes(masks[0], "little")
+            for mask in masks[1:]:
+                both &= int.from_bytes(mask, "little")
+            found = list(compress(rows, both.to_bytes(end - first, "little")))
+        if self._numbers is not None:
+            chosen = self._numbers
+            some = chosen[bisect_left(chosen, first) : bisect_left(chosen, end)]
+            found = sorted(set(some).intersection(found))
+        if wanted.min_latency_s is not None:
+            least, pairs, times = wanted.min_latency_s, columns.pairs, columns.times
+            found = [
+                row
+                for row in found
+                if columns.flags[row] & 7 == _RESPONSE
+                and pairs[row] != NONE
+                and times[row] - times[pairs[row]] >= least
+            ]
+        return found
+
+    def _by_text(
+        self, text: TextSearch, first: int, end: int, found: Iterable[int]
+    ) -> Iterable[int]:
+        columns = self._columns
+        names = columns.method_names
+        named = self._texted.mask(columns.methods[first:end], names)
+        rows = list(found)
+        if len(rows) * _SPARSE < end - first:
+            return [
+                row
+                for row in rows
+                if named[row - first] or text.rows_in(self._index.line(row), [0])
+            ]
+        has = bytearray(named)
+        at = first
+        while at < end:
+            stop = self._stop_of(at, end)
+            start = columns.offsets[at]
+            starts = [offset - start for offset in columns.offsets[at:stop]]
+            for number in text.rows_in(self._index.lines(at, stop), starts):
+                has[at + number - first] = 1
+            at = stop
+        return [row for row in rows if has[row - first]]
+
+    def _stop_of(self, first: int, end: int) -> int:
+        """Return the end of the next messages that are searched at once: they are in one part."""
+        offsets = self._columns.offsets
+        limit = min(offsets[first] + _RANGE_BYTES, self._index.part_end(first))
+        return max(bisect_left(offsets, limit, first, end), first + 1)
+
+
+class _Names(Generic[_Name]):
+    """Which numbers of names are selected; names may be added."""
+
+    def __init__(self, is_wanted: Callable[[_Name], bool]) -> None:
+        self._is_wanted = is_wanted
+        self._table = bytearray()
+
+    def mask(self, numbers: Sequence[int], names: Sequence[_Name]) -> bytes:
+        """Return 1 for each number that is selected, and 0 for others."""
+        for name in names[len(self._table) :]:
+            self._table.append(self._is_wanted(name))
+        return bytes(map(self._table.__getitem__, numbers))
+
+
+def _ends(columns: Columns, route: int) -> frozenset[str]:
+    found = columns.route_names[route]
+    return frozenset((found.sender, found.receiver))
+
+
+def _flag_table(wanted: Filter) -> bytes | None:
+    """Return 1 for each value of the flags that is selected; None if all are."""
+    if not (wanted.kinds or wanted.direction or wanted.errors):
+        return None
+    table = bytearray(256)
+    for flags in range(256):
+        if flags & 7 >= len(KINDS):
+            continue
+        kind, direction, is_error = kind_and_flags(flags)
+        table[flags] = (
+            (not wanted.kinds or kind in wanted.kinds)
+            and wanted.direction in (None, direction)
+            and (is_error or not wanted.errors)
+        )
+    return bytes(table)

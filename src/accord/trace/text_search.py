@@ -1,0 +1,87 @@
+"""Searches text in the lines of a recording, in any case."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+
+from accord.text import lenient_json
+
+__all__ = ("TextSearch",)
+
+_BODY = b',"bytes":'  # before it are the fields that Accord adds to a message
+
+
+class TextSearch:
+    """A text that is searched in the params, results, errors and invalid frames of lines.
+
+    It is found as it is written in JSON, and as it reads: `say "hi"` finds `say \\"hi\\"`.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text: str = text.casefold()
+        written = lenient_json.dumps(text)[1:-1].decode("utf-8", "surrogatepass")
+        forms = list(dict.fromkeys((text, written)))
+        # The lines get small letters of ASCII; other letters are alternatives in a pattern.
+        self._plain = [form.lower().encode("utf-8", "surrogatepass") for form in forms]
+        self._pattern: re.Pattern[bytes] | None = None
+        if not text.isascii():
+            self._pattern = re.compile(b"|".join(map(_alternatives, forms)))
+
+    def rows_in(self, block: bytes, starts: list[int]) -> list[int]:
+        """Return which of the lines that begin at `starts` have the text, from 0 on, in order."""
+        lower = block.lower()
+        if self._pattern is not None:
+            pattern = self._pattern
+
+            def search(start: int, end: int) -> int:
+                found = pattern.search(lower, start, end)
+                return found.start() if found else -1
+
+            return _rows(lower, starts, search)
+        rows: set[int] = set()
+        for needle in self._plain:
+
+            def find(start: int, end: int, needle: bytes = needle) -> int:
+                return lower.find(needle, start, end)
+
+            rows.update(_rows(lower, starts, find))
+        return sorted(rows)
+
+
+def _rows(lower: bytes, starts: list[int], find: Callable[[int, int], int]) -> list[int]:
+    rows: list[int] = []
+    row, last, end = 0, len(starts) - 1, len(lower)
+    at = find(0, end)
+    while at >= 0:
+        row = bisect_right(starts, at, row) - 1
+        start = starts[row]
+        stop = starts[row + 1] if row < last else end
+        body = lower.find(_BODY, start, stop) + len(_BODY)
+        if at < body:
+            at = find(body, stop)
+        # A line that is not a record may follow: it is skipped.
+        if at >= 0 and lower.find(b"\n", start, at) < 0:
+            rows.append(row)
+        at = find(stop, end)
+    return rows
+
+
+def _alternatives(form: str) -> bytes:
+    """Return a pattern for a text in JSON, of which letters may be escaped."""
+    parts: list[bytes] = []
+    for letter in form:
+        if letter.isascii():
+            parts.append(re.escape(letter.lower().encode()))
+            continue
+        cases = dict.fromkeys((letter, letter.lower(), letter.upper()))
+        texts = [case.encode("utf-8", "surrogatepass") for case in cases]
+        texts += [_escaped(case).encode() for case in cases]
+        parts.append(b"(?:" + b"|".join(map(re.escape, texts)) + b")")
+    return b"".join(parts)
+
+
+def _escaped(text: str) -> str:
+    units = text.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
