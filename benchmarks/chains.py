@@ -9,6 +9,7 @@ from peers import HERE, Peer, python_with_cli
 from processes import run_client
 
 PASS_THROUGH = str(HERE / "proxies" / "pass_through.py")
+RELAYS = str(HERE / "proxies" / "relays.py")
 CHUNKS, WARM_CHUNKS = 100_000, 3_000
 ROUNDTRIPS = 1_000
 TURNS, WARM_TURNS = 150, 30
@@ -22,6 +23,14 @@ def chain(peer: Peer, proxies: int) -> tuple[str, ...]:
     conductor = (python_with_cli(), "-m", "accord", "chain")
     proxy = shlex.join((peer.agent[0], PASS_THROUGH))
     return (*conductor, *(proxy for _ in range(proxies)), shlex.join(peer.agent))
+
+
+def relays(peer: Peer, proxies: int) -> tuple[str, ...]:
+    """Return the command of the peer's agent behind as many processes as messages would pass.
+
+    They copy bytes and do nothing else.
+    """
+    return (peer.agent[0], "-S", RELAYS, str(1 + 2 * proxies), *peer.agent)
 
 
 def _stream(peer: Peer, agent: tuple[str, ...], chunks: int) -> Numbers:
@@ -52,15 +61,22 @@ def roundtrip(peer: Peer, count: int = ROUNDTRIPS) -> Numbers:
         connections = 2 + 2 * proxies
         numbers[f"us_{proxies}"] = through
         numbers[f"hop_{proxies}"] = (through - alone) / (connections - 1) / alone
-    return numbers
+    return {**numbers, "relays_us": p50_us(relays(peer, 3))}
 
 
 def turn(peer: Peer, turns: int = TURNS) -> Numbers:
     """Run realistic turns without and with three proxy processes."""
     params = {"n": turns, "warm": WARM_TURNS}
     alone = run_client(peer, "turn", params)["per_s"]
+    copied = run_client(peer, "turn", params, agent=relays(peer, 3))["per_s"]
     through = run_client(peer, "turn", params, agent=chain(peer, 3))["per_s"]
-    return {"ratio": through / alone, "per_s": through, "alone_per_s": alone}
+    return {
+        "ratio": through / alone,
+        "per_s": through,
+        "alone_per_s": alone,
+        "relays_per_s": copied,
+        "relays_ratio": copied / alone,
+    }
 
 
 def turn_inside(peer: Peer, turns: int = TURNS) -> Numbers:
@@ -120,6 +136,7 @@ PROXY_EXPERIMENTS = (
         conductor_us="`accord chain` without a proxy, p50 µs",
         us_1="one proxy, p50 µs",
         us_3="three, p50 µs",
+        relays_us="7 processes that copy bytes, p50 µs",
     ),
     _experiment(
         "proxy-turn",
@@ -127,7 +144,9 @@ PROXY_EXPERIMENTS = (
         turn,
         3,
         ratio="to none",
+        relays_ratio="7 processes that copy bytes, to none",
         per_s="three proxies, turns/s",
+        relays_per_s="7 processes that copy bytes, turns/s",
         alone_per_s="none, turns/s",
     ),
     _experiment(

@@ -21,6 +21,7 @@ from accord.proxy.dialects import (
     wrap,
 )
 from accord.proxy.hop import Hop, Hops
+from accord.proxy.runs import Run
 from accord.proxy.stage import Direction, Params, RawRequest, RawResponse, Stage
 from accord.transports.base import Transport
 
@@ -36,6 +37,8 @@ class ProxyComponent(Hop, Stage):
     Without a `dialect`, it is found in the handshake: a proxy that does not know
     `proxy/initialize` is asked again in the names of the Rust SDK (R-PROXY-25).
     """
+
+    unwraps = True
 
     def __init__(
         self, name: str, transport: Transport, hops: Hops, dialect: Dialect | None = None
@@ -57,6 +60,9 @@ class ProxyComponent(Hop, Stage):
     def notification_from_client(self, method: str, params: Params) -> None:
         self.send_notification(method, params, Direction.TO_AGENT)
 
+    def run_from_client(self, run: Run) -> None:
+        self.send_run(run, Direction.TO_AGENT)
+
     def request_from_client(self, request: RawRequest) -> None:
         if request.method == "initialize":
             self._initialize(request)
@@ -65,6 +71,9 @@ class ProxyComponent(Hop, Stage):
 
     def notification_from_agent(self, method: str, params: Params) -> None:
         self.send_wrapped(self.dialect.notification, method, params, Direction.TO_CLIENT)
+
+    def run_from_agent(self, run: Run) -> None:
+        self.send_run(run, Direction.TO_CLIENT, envelope=self.dialect.notification)
 
     def request_from_agent(self, request: RawRequest) -> None:
         wrapped = wrap(request.method, request.params)
@@ -85,6 +94,9 @@ class ProxyComponent(Hop, Stage):
             self.cancel_wrapped(params)
         else:
             self.agent.notify(inner, params)
+
+    def on_run(self, run: Run, *, wrapped: bool) -> None:
+        (self.agent if wrapped else self.client).notify_run(run)
 
     def on_request(self, request_id: RequestId, method: str, params: Params) -> None:
         port, back = self.client, Direction.TO_AGENT

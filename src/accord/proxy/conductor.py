@@ -23,6 +23,7 @@ from accord.proxy.life import Life, close_all
 from accord.proxy.multiplexed import NOT_ALONE, ConductorHop, ReceivingSide
 from accord.proxy.ordered import session_id_of
 from accord.proxy.parts import Component, with_unique_names
+from accord.proxy.runs import Run
 from accord.proxy.stage import Params, Port, RawRequest, RawResponse, Stage, raw_json
 from accord.rules.negotiation import requested_version, select, v2_params_of
 from accord.text import lenient_json
@@ -86,6 +87,15 @@ class _Front(ConductorHop):
             self._held.append(lambda: self._notification(method, params))
         else:
             self._notification(method, params)
+
+    def on_run(self, run: Run, *, wrapped: bool) -> None:
+        if self._is_proxy is None or self._held is not None or wrapped > self._is_proxy:
+            for frame in run.frames:
+                self._handle([frame])
+        elif self._is_proxy:
+            super().on_run(run, wrapped=wrapped)
+        else:
+            self.client.port.notify_run(run)
 
     def _notification(self, method: str, params: Params) -> None:
         if self._is_proxy:
@@ -258,7 +268,7 @@ class _Conductor:
             log.error("! a chain could not be started", exc_info=exc)
         error = exc if isinstance(exc, RequestError) else InternalError(str(exc))
         failure = RawResponse.of_error(error)
-        refuse = Port(_drop, lambda request: request.answer(failure), _ready)
+        refuse = Port(_drop, lambda request: request.answer(failure), _ready, _drop_run)
         self._front.client.port = self._front.agent.port = refuse
         closing = self._close_components()
         self._hops, self._stages = [], []
@@ -320,6 +330,10 @@ def _not_started(name: str, exc: object) -> RequestError:
 
 def _drop(method: str, _params: Params) -> None:
     log.debug("! the chain could not be started: %r was dropped", method)
+
+
+def _drop_run(run: Run) -> None:
+    _drop(run.method, UNSET)
 
 
 async def _ready() -> None:

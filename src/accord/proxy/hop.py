@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
-import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from accord.connection.flood_log import FloodLog
@@ -16,6 +15,8 @@ from accord.errors import FrameTooLarge, InternalError, InvalidRequest, RequestE
 from accord.jsonrpc.message import CancelRequest, Message, RequestId, Response, UnexpectedMessage
 from accord.jsonrpc.peer import Peer
 from accord.proxy.flow import Flow, Pauses
+from accord.proxy.run_reader import MIN_RUN, PARAMS, RunReader, notification_head
+from accord.proxy.runs import Run
 from accord.proxy.stage import Direction, Params, RawRequest, RawResponse
 from accord.text import lenient_json
 from accord.transports.base import Frame, Transport
@@ -83,25 +84,17 @@ def _encode_into(value: Any, text: bytearray) -> None:
     text += value if type(value) is Raw else lenient_json.dumps(value)
 
 
-_PARAMS = b',"params":'
 _MAX_HEADS = 256
-_encode_name = msgspec.json.Encoder().encode
-
-
-def _notification_head(envelope: str | None, method: str) -> bytes:
-    """Return the text of a notification before its params."""
-    head = b'{"jsonrpc":"2.0","method":'
-    if envelope is not None:
-        head += _encode_name(envelope) + b',"params":{"method":'
-    return head + lenient_json.dumps(method) + _PARAMS
 
 
 class Hop:
     """A connection; subclasses decide where its messages go, and how they are named on the wire.
 
-    `on_notification` and `on_request` receive what the peer sends. Malformed and oversized
-    frames are answered here, and nothing of them is passed on (A-123).
+    `on_notification`, `on_run` and `on_request` receive what the peer sends. Malformed and
+    oversized frames are answered here, and nothing of them is passed on (A-123).
     """
+
+    unwraps: bool = False  # whether the messages of one neighbour are wrapped
 
     def __init__(self, name: str, transport: Transport, hops: Hops) -> None:
         self.name: str = name
@@ -117,6 +110,7 @@ class Hop:
         self._heads: dict[str, bytes] = {}
         self._wrapped_heads: dict[str, dict[str, bytes]] = {}
         self._all_answered: asyncio.Event | None = None
+        self._runs = RunReader(unwraps=self.unwraps)
         self._is_dirty = False
         self._is_congested = False
         self._queued_bytes = 0  # while the transport is congested
@@ -128,6 +122,10 @@ class Hop:
 
     def on_notification(self, method: str, params: Params) -> None:
         """Handle a notification of the peer."""
+        raise NotImplementedError
+
+    def on_run(self, run: Run, *, wrapped: bool) -> None:
+        """Handle notifications of the peer that were read together."""
         raise NotImplementedError
 
     def on_request(self, request_id: RequestId, method: str, params: Params) -> None:
@@ -199,14 +197,10 @@ class Hop:
         params: Params,
         to: Direction,
     ) -> None:
-        head = heads.get(method)
-        if head is None:
-            head = _notification_head(envelope, method)
-            if len(heads) < _MAX_HEADS:  # a peer can name any number of methods
-                heads[method] = head
+        head = heads.get(method) or self._head(heads, envelope, method)
         tail = b"}" if envelope is None else b"}}"
         if params is UNSET:
-            frame = head.removesuffix(_PARAMS) + tail
+            frame = head.removesuffix(PARAMS) + tail
         else:
             frame = b"".join((head, params, tail))
         size = len(frame)
@@ -216,11 +210,35 @@ class Hop:
             self.warn("a notification was not passed on", error)
             return
         peer.frames.append(frame)
-        if self._is_congested:
-            self._count_queued(size, to)
-        if not self._is_dirty:
-            self._is_dirty = True
-            self._hops.write_soon(self)
+        self._frames_added(size, to)
+
+    def _head(self, heads: dict[str, bytes], envelope: str | None, method: str) -> bytes:
+        head = notification_head(envelope, method)
+        if len(heads) < _MAX_HEADS:  # a peer can name any number of methods
+            heads[method] = head
+        return head
+
+    def send_run(self, run: Run, to: Direction, *, envelope: str | None = None) -> None:
+        """Send notifications that were read together, each in an envelope if one is named."""
+        if envelope is None:
+            head, tail = self._heads.get(run.method), b"}"
+            head = head or self._head(self._heads, None, run.method)
+        else:
+            heads = self._wrapped_heads.setdefault(envelope, {})
+            head, tail = heads.get(run.method), b"}}"
+            head = head or self._head(heads, envelope, run.method)
+        if run.size + len(head) + len(tail) > self._peer.frame_bytes:  # some may be too large
+            for text in run.texts:
+                if envelope is None:
+                    self.send_notification(run.method, Raw(text), to)
+                else:
+                    self.send_wrapped(envelope, run.method, Raw(text), to)
+            return
+        if head == run.head:
+            self._peer.frames += run.frames
+        else:
+            self._peer.frames += [b"%b%b%b" % (head, text, tail) for text in run.texts]
+        self._frames_added(run.size, to)
 
     def send_request(self, request: RawRequest, method: str, params: Params, to: Direction) -> None:
         """Send a request; its response answers `request`, whose method and params are not used."""
@@ -333,12 +351,33 @@ class Hop:
             frames = [frame.translate(_ONE_LINE) for frame in frames]
         hops.is_reading = True
         try:
-            self._handle(frames)
+            if len(frames) < MIN_RUN:
+                self._handle(frames)
+            else:
+                self._handle_runs(frames)
         finally:
             hops.is_reading = False
         if self._peer.rejected_bytes:
             self._rejected()
         hops.write()
+
+    def _handle_runs(self, frames: Sequence[Frame]) -> None:
+        """Handle what was read; notifications that follow each other and are alike at once."""
+        at, count = 0, len(frames)
+        while count - at >= MIN_RUN:
+            found = self._runs.read(frames, at)
+            if found is None:
+                self._handle(frames[at : at + MIN_RUN])
+                at += MIN_RUN
+                continue
+            run, wrapped = found
+            try:
+                self.on_run(run, wrapped=wrapped)
+            except Exception as exc:  # logged; later messages must not be lost
+                self._hops.log.exception("! %s: could not handle messages", self.name, exc=exc)
+            at += len(run.texts)
+        if at < count:
+            self._handle(frames[at:])
 
     def _handle(self, frames: Sequence[Frame]) -> None:
         for event in self._peer.receive(frames):

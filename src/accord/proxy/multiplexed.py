@@ -26,6 +26,7 @@ from accord.proxy.dialects import (
 from accord.proxy.ends import wire
 from accord.proxy.hop import Hop, HopObserver, Hops
 from accord.proxy.life import Life, close_all
+from accord.proxy.runs import Run
 from accord.proxy.stage import Direction, Params, Port, RawRequest, RawResponse, Stage
 from accord.transports.base import Transport
 
@@ -39,6 +40,8 @@ NOT_ALONE = (
 
 class ConductorHop(Hop):
     """The connection to the conductor: plain messages are the client's, wrapped the successor's."""
+
+    unwraps = True
 
     def __init__(self, transport: Transport, hops: Hops) -> None:
         super().__init__("conductor", transport, hops)
@@ -61,6 +64,9 @@ class ConductorHop(Hop):
             self.cancel_wrapped(params)
         else:
             self.agent.port.notify(inner, params)
+
+    def on_run(self, run: Run, *, wrapped: bool) -> None:
+        (self.agent if wrapped else self.client).port.notify_run(run)
 
     def on_request(self, request_id: RequestId, method: str, params: Params) -> None:
         side: ReceivingSide = self.client
@@ -128,6 +134,9 @@ class _ClientSide:
     def send_notification_out(self, method: str, params: Params) -> None:
         self._hop.send_notification(method, params, Direction.TO_CLIENT)
 
+    def send_run_out(self, run: Run) -> None:
+        self._hop.send_run(run, Direction.TO_CLIENT)
+
     def send_request_out(self, request: RawRequest) -> None:
         self._hop.send_request(request, request.method, request.params, Direction.TO_CLIENT)
 
@@ -143,6 +152,9 @@ class _AgentSide:
     def send_notification_out(self, method: str, params: Params) -> None:
         hop = self._hop
         hop.send_wrapped(hop.dialect.notification, method, params, Direction.TO_AGENT)
+
+    def send_run_out(self, run: Run) -> None:
+        self._hop.send_run(run, Direction.TO_AGENT, envelope=self._hop.dialect.notification)
 
     def send_request_out(self, request: RawRequest) -> None:
         hop, params = self._hop, request.params

@@ -20,6 +20,7 @@ from msgspec import UNSET, Struct
 from accord.connection.tasks import Tasks, ends_process, is_being_cancelled
 from accord.errors import ConnectionClosed, InternalError, RequestCancelled, RequestError
 from accord.proxy.lanes import PassingLanes, Release
+from accord.proxy.runs import Run
 from accord.proxy.stage import Direction, Params, Port, RawRequest, RawResponse, Stage
 from accord.text import lenient_json
 
@@ -133,6 +134,13 @@ class OrderedStage(Stage):
 
     def notification_from_agent(self, method: str, params: Params) -> None:
         self._notification(Direction.TO_CLIENT, method, params)
+
+    def run_from_agent(self, run: Run) -> None:
+        to = Direction.TO_CLIENT
+        if self._lanes[to].are_free and self.notification_handler(to, run.method) is None:
+            self.client.notify_run(run)
+        else:
+            super().run_from_agent(run)
 
     def _notification(self, to: Direction, method: str, params: Params) -> None:
         handler = self.notification_handler(to, method)

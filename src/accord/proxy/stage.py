@@ -15,6 +15,7 @@ from msgspec import Raw, Struct, UnsetType
 
 from accord.errors import RequestError
 from accord.proxy.flow import Flow
+from accord.proxy.runs import Run
 from accord.text import lenient_json
 
 __all__ = (
@@ -149,16 +150,17 @@ class RawRequest:
 class Port:
     """One side of a stage: messages that are sent here go to the neighbour on that side.
 
-    Both functions return immediately; the messages are written in this order.
+    The functions return immediately; the messages are written in this order.
     """
 
-    __slots__ = ("notify", "request", "wait_for_room")
+    __slots__ = ("notify", "notify_run", "request", "wait_for_room")
 
     def __init__(
         self,
         notify: Callable[[str, Params], None],
         request: Callable[[RawRequest], None],
         wait_for_room: Callable[[], Awaitable[None]],
+        notify_run: Callable[[Run], None],
     ) -> None:
         #: `notify(method, params)` sends a notification.
         self.notify: Callable[[str, Params], None] = notify
@@ -167,6 +169,8 @@ class Port:
         #: Awaitable: returns when the connection that messages of this direction go to is not
         #: congested. For stages that send many messages of their own.
         self.wait_for_room: Callable[[], Awaitable[None]] = wait_for_room
+        #: `notify_run(run)` sends notifications that were received together.
+        self.notify_run: Callable[[Run], None] = notify_run
 
 
 class Stage:
@@ -191,6 +195,14 @@ class Stage:
         """Handle a notification on its way to the agent."""
         self.agent.notify(method, params)
 
+    def run_from_client(self, run: Run) -> None:
+        """Handle notifications that were received together; without an override, one by one."""
+        if type(self).notification_from_client is Stage.notification_from_client:
+            self.agent.notify_run(run)
+            return
+        for text in run.texts:
+            self.notification_from_client(run.method, Raw(text))
+
     def request_from_client(self, request: RawRequest) -> None:
         """Handle a request on its way to the agent: pass it on, or answer it."""
         self.agent.request(request)
@@ -198,6 +210,14 @@ class Stage:
     def notification_from_agent(self, method: str, params: Params) -> None:
         """Handle a notification on its way to the client."""
         self.client.notify(method, params)
+
+    def run_from_agent(self, run: Run) -> None:
+        """Handle notifications that were received together; without an override, one by one."""
+        if type(self).notification_from_agent is Stage.notification_from_agent:
+            self.client.notify_run(run)
+            return
+        for text in run.texts:
+            self.notification_from_agent(run.method, Raw(text))
 
     def request_from_agent(self, request: RawRequest) -> None:
         """Handle a request on its way to the client: pass it on, or answer it."""
