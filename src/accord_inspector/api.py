@@ -15,7 +15,8 @@ from accord.text import lenient_json
 from accord_inspector.agent_inspection import AgentInspection
 from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
-from accord_inspector.queries import query_of
+from accord_inspector.queries import filter_of
+from accord_inspector.rows import row_json
 
 __all__ = ("NOT_FOUND", "NO_LOGIN", "body_of", "json_response", "routes")
 
@@ -75,7 +76,7 @@ class _Api:
         """Return a window of the list: the rows from a position on, and the counts."""
         params = request.query_params
         messages = self._inspection.messages(params.get("recording", ""))
-        view = messages.view(query_of(params))
+        view = messages.view(filter_of(params))
         is_complete = await view.complete(_FILTER_S)
         first = _number(params.get("from", "0"), "from")
         if first < 0:  # from the end
@@ -87,7 +88,7 @@ class _Api:
                 "matched": len(view),
                 "complete": messages.is_read and is_complete,
                 "from": first,
-                "rows": list(view.rows(first, count)),
+                "rows": list(map(row_json, view.rows(first, count))),
             }
         )
 
@@ -102,16 +103,14 @@ class _Api:
         except lenient_json.NotJson:
             value = None
         raw = frame.decode("utf-8", "replace")
-        answer = {"row": row, "raw": raw, "value": value, "reason": record.reason}
-        return Response(
-            lenient_json.dumps(msgspec.to_builtins(answer)), media_type="application/json"
-        )
+        answer = {"row": row_json(row), "raw": raw, "value": value, "reason": record.reason}
+        return Response(lenient_json.dumps(answer), media_type="application/json")
 
     async def position(self, request: Request) -> Response:
         """Return the position of a message in the list; null if it is not selected."""
         params = request.query_params
         messages = self._inspection.messages(params.get("recording", ""))
-        view = messages.view(query_of(params))
+        view = messages.view(filter_of(params))
         is_complete = await view.complete(_FILTER_S)
         position = view.position(cast("int", request.path_params["n"]))
         return json_response({"position": position, "complete": is_complete})

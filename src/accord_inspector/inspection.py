@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
+from accord.trace.reading import TraceError
 from accord.version import __version__
 from accord_inspector.errors import ApiError
 from accord_inspector.live import Hub
@@ -29,7 +30,9 @@ class Inspection(ABC):
         self._opened: dict[Path, Messages] = {}
         self._tasks = asyncio.TaskGroup()
         self._running: list[asyncio.Task[None]] = []
+        self.problems: list[str] = []  # shown on the page
         self.hub.provide("inspection", self.describe)
+        self.hub.provide("problems", lambda: self.problems)
 
     async def __aenter__(self) -> Inspection:
         await self._tasks.__aenter__()
@@ -86,7 +89,11 @@ class Inspection(ABC):
         path = self.path_of(recording)
         found = self._opened.get(path)
         if found is None:
-            found = self._opened[path] = Messages(path, grows=self.is_live)
+            try:
+                found = Messages(path, grows=self.is_live)
+            except TraceError as error:
+                raise ApiError(422, str(error)) from None
+            self._opened[path] = found
             found.observe(lambda _count: self.hub.messages_changed())
             self.spawn(self._follow(found))
         return found
@@ -101,5 +108,6 @@ class Inspection(ABC):
     async def _follow(self, messages: Messages) -> None:
         try:
             await messages.follow()
-        except (OSError, ApiError) as error:
-            self.hub.push("problem", f"Cannot read {messages.path}: {error}")
+        except TraceError as error:
+            self.problems.append(str(error))
+            self.hub.changed("problems")

@@ -30,6 +30,10 @@ class Watcher(Protocol):
         """Show the messages that a request of the page describes."""
         ...
 
+    async def work(self) -> bool:
+        """Do a part of what takes long; return whether there is more to do."""
+        ...
+
     def tick(self) -> dict[str, Any] | None:
         """Return what has changed since the last call; None if nothing has."""
         ...
@@ -138,6 +142,8 @@ class _Tab:
             if self._ended.is_set():
                 return
             self.wake.clear()
+            if await self._watcher.work():
+                self.wake.set()
             message = self._message()
             if message:
                 self._room.clear()

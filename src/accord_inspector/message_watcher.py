@@ -6,17 +6,17 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-import msgspec
-
 from accord.text.lenient_json import is_object
 from accord_inspector.errors import ApiError
 from accord_inspector.messages import Messages, View
-from accord_inspector.queries import MappedParams, Query, query_of
+from accord_inspector.queries import MappedParams, filter_of
+from accord_inspector.rows import row_json
 
 __all__ = ("MessageWatcher",)
 
 _ROWS = 50  # the newest of those that came, in one message to the page
 _RATE_S = 1.0
+_FILTER_S = 0.05  # for a filter, before the page is told how far it is
 
 
 class MessageWatcher:
@@ -42,17 +42,21 @@ class MessageWatcher:
         recording = request.get("recording")
         self._last = None
         try:
-            query = query_of(MappedParams(given)) if is_object(given) else Query()
+            wanted = filter_of(MappedParams(given if is_object(given) else {}))
             self._messages = self._messages_of(recording if isinstance(recording, str) else "")
         except ApiError as error:
             self._messages = self._view = None
             self._problem = error.text
             return
         self._problem = ""
-        self._view = self._messages.view(query)
+        self._view = self._messages.view(wanted)
         self._with_rows = request.get("rows") is True
         self._sent = len(self._view)
         self._counted = (perf_counter(), len(self._messages))
+
+    async def work(self) -> bool:
+        """Apply the filter to more messages; return whether there are more."""
+        return self._view is not None and not await self._view.complete(_FILTER_S)
 
     def tick(self) -> dict[str, Any] | None:
         """Return the counts, the rate, and the newest rows; None if nothing has changed."""
@@ -60,7 +64,6 @@ class MessageWatcher:
         if messages is None or view is None:
             problem, self._problem = self._problem, ""
             return {"problem": problem} if problem else None
-        view.advance()
         state = (len(messages), len(view), messages.is_read and view.is_complete)
         if state == self._last:
             return None
@@ -75,7 +78,7 @@ class MessageWatcher:
         if self._with_rows and matched > self._sent:
             first = max(self._sent, matched - _ROWS)
             message["from"] = first
-            message["rows"] = [msgspec.to_builtins(row) for row in view.rows(first, _ROWS)]
+            message["rows"] = list(map(row_json, view.rows(first, _ROWS)))
             message["skipped"] = first - self._sent
         self._sent = matched
         return message

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
-import jsonpath
-from msgspec import Struct
-
-from accord.text import lenient_json
-from accord.trace.records import Record
+from accord.trace.filtering import Filter
+from accord.trace.json_path import JsonPath
+from accord.trace.reading import TraceError
+from accord.trace.records import Direction, Kind
 from accord_inspector.errors import ApiError
-from accord_inspector.rows import Row
 
-__all__ = ("MappedParams", "Params", "Query", "query_of")
+__all__ = ("MappedParams", "Params", "filter_of")
+
+_DIRECTIONS: dict[str, Direction | None] = {
+    "": None,
+    "to_agent": "to_agent",
+    "to_client": "to_client",
+}
+_KINDS: dict[str, Kind] = {
+    "request": "request",
+    "response": "response",
+    "notification": "notification",
+    "invalid": "invalid",
+    "end": "end",
+}
+
+T = TypeVar("T")
 
 
 class Params(Protocol):
@@ -23,81 +35,31 @@ class Params(Protocol):
     def getlist(self, key: str, /) -> Sequence[str]: ...
 
 
-class Query(Struct, frozen=True, kw_only=True):
-    """What to list; a message must meet every condition that is set.
+def filter_of(params: Params) -> Filter:
+    """Return the filter of an address; raise `ApiError` if it is invalid.
 
-    `methods` are patterns such as `session/*`; `direction` is `to_agent` or `to_client`; `path` is
-    a JSONPath expression that must select something in the message.
+    `method`, `session`, `kind` and `hop` (two components with a comma) may be repeated;
+    `direction`, `text`, `path` (JSONPath), `errors`, `since`, `until` and `latency` (seconds).
     """
-
-    methods: tuple[str, ...] = ()
-    sessions: tuple[str, ...] = ()
-    direction: str = ""
-    text: str = ""
-    path: str = ""
-    errors: bool = False
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether every message is listed."""
-        return self == Query()
-
-    def fits_row(self, row: Row) -> bool:
-        """Return whether a message meets the conditions on its row."""
-        if self.direction and row.dir != self.direction:
-            return False
-        if self.errors and not row.is_error:
-            return False
-        if self.methods and not any(fnmatchcase(row.method, one) for one in self.methods):
-            return False
-        return not self.sessions or row.session in self.sessions
-
-    @property
-    def reads_records(self) -> bool:
-        """Whether there are conditions on the contents of messages."""
-        return bool(self.text or self.path)
-
-    def fits_record(self, record: Record) -> bool:
-        """Return whether a message meets the conditions on its contents."""
-        frame = record.frame
-        if self.text and self.text.casefold() not in frame.decode("utf-8", "replace").casefold():
-            return False
-        if not self.path:
-            return True
-        try:
-            value = lenient_json.loads(frame)
-        except lenient_json.NotJson:
-            return False
-        return jsonpath.match(self.path, value) is not None
-
-
-def query_of(params: Params) -> Query:
-    """Return the filter of an address: `method`, `session`, `direction`, `text`, `path`, `errors`.
-
-    Raise `ApiError` if it is invalid.
-    """
-    direction = _last(params, "direction")
-    if direction not in ("", "to_agent", "to_client"):
-        raise ApiError(400, f"direction: expected to_agent or to_client, got {direction!r}")
     path = _last(params, "path")
     if path:
         try:
-            jsonpath.compile(path)
-        except jsonpath.JSONPathError as error:
-            raise ApiError(400, f"path: expected a JSONPath expression: {error}") from None
-    return Query(
+            JsonPath(path)
+        except TraceError as error:
+            raise ApiError(400, str(error)) from None
+    return Filter(
         methods=tuple(filter(None, params.getlist("method"))),
         sessions=tuple(filter(None, params.getlist("session"))),
-        direction=direction,
-        text=_last(params, "text"),
-        path=path,
+        direction=_one_of("direction", _last(params, "direction"), _DIRECTIONS),
+        kinds=tuple(_one_of("kind", kind, _KINDS) for kind in params.getlist("kind") if kind),
+        hops=tuple(map(_hop, filter(None, params.getlist("hop")))),
         errors=_last(params, "errors") in ("1", "true"),
+        since=_seconds(params, "since"),
+        until=_seconds(params, "until"),
+        min_latency_s=_seconds(params, "latency"),
+        text=_last(params, "text"),
+        json_path=path,
     )
-
-
-def _last(params: Params, key: str) -> str:
-    found = params.getlist(key)
-    return found[-1] if found else ""
 
 
 class MappedParams:
@@ -110,3 +72,32 @@ class MappedParams:
         value = self._values.get(key, [])
         items = cast("list[object]", value) if isinstance(value, list) else [value]
         return [item for item in items if isinstance(item, str)]
+
+
+def _last(params: Params, key: str) -> str:
+    found = params.getlist(key)
+    return found[-1] if found else ""
+
+
+def _one_of(name: str, given: str, known: Mapping[str, T]) -> T:
+    if given not in known:
+        expected = ", ".join(filter(None, known))
+        raise ApiError(400, f"{name}: expected one of: {expected}, got {given!r}")
+    return known[given]
+
+
+def _hop(text: str) -> tuple[str, str]:
+    sender, comma, receiver = text.partition(",")
+    if not comma:
+        raise ApiError(400, f"hop: expected two components such as Client,Agent, got {text!r}")
+    return sender, receiver
+
+
+def _seconds(params: Params, key: str) -> float | None:
+    text = _last(params, key)
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ApiError(400, f"{key}: expected seconds, got {text!r}") from None

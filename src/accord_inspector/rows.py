@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from typing import Any
 
-__all__ = ("Row",)
+from accord.trace.message_index import MessageRow
+
+__all__ = ("row_json",)
 
 
-class Row(Struct, kw_only=True, omit_defaults=True, eq=False):
-    """One message of the list: `pair` is the number of the request or the response to it.
+def row_json(row: MessageRow) -> dict[str, Any]:
+    """Return a row for the page: `n` counts from 0, `pair` is the response or the request.
 
     `ts` is in seconds since the start of the recording, `seconds` the latency of a response.
     """
-
-    n: int
-    ts: float
-    sender: str = field(name="from")
-    receiver: str = field(name="to")
-    dir: str
-    kind: str  # request, response, notification, invalid, end
-    method: str = ""
-    session: str | None = None
-    id: str = ""
-    bytes: int = 0
-    pair: int | None = None
-    is_error: bool = field(name="error", default=False)
-    conn: str = ""
-    seconds: float | None = None
+    found: dict[str, Any] = {
+        "n": row.number,
+        "ts": row.ts,
+        "kind": row.kind,
+        "dir": row.direction,
+        "from": row.sender,
+        "to": row.receiver,
+        "method": row.method,
+        "bytes": row.bytes,
+        "conn": row.conn,
+    }
+    if row.id:
+        found["id"] = row.id
+    if row.session is not None:
+        found["session"] = row.session
+    if row.is_error:
+        found["error"] = True
+    if row.pair is not None:
+        found["pair"] = row.pair
+    if row.latency_s is not None:
+        found["seconds"] = row.latency_s
+    return found

@@ -101,7 +101,7 @@ async function begin() {
   addEventListener("keydown", key);
   live.on("state:process", showState);
   live.on("connection", showState);
-  live.on("event:problem", showProblem);
+  live.on("state:problems", (problems) => problems.length && showProblem(problems.at(-1)));
   live.on("messages", (now) => {
     if (now.problem) showProblem(now.problem);
     else fill(counts, `${count(now.total)} messages`, now.rate >= 1 && ` · ${count(Math.round(now.rate))}/s`);
