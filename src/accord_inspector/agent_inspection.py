@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from accord.client.connect import ConnectedAgent, ConnectOptions, connect
-from accord.errors import AccordError, ConnectionLost
-from accord.trace.recording import Recording
+from accord.errors import AccordError
 from accord.trace.records import Direction
 from accord.transports.base import Transport
 from accord.transports.process import ProcessTransport
 from accord.version import ProtocolVersion
 from accord_inspector.errors import ApiError
-from accord_inspector.inspected_transport import InspectedTransport, Passages
-from accord_inspector.inspection import Inspection
+from accord_inspector.inspected_transport import InspectedTransport
+from accord_inspector.live_inspection import LiveInspection
 
 __all__ = ("AgentInspection", "AgentOutput", "AgentStarter", "ClientSide")
-
-_STDERR_LINES = 2000  # that are kept
-_LINE_CHARACTERS = 4000
 
 
 class AgentOutput(NamedTuple):
@@ -53,68 +47,41 @@ class ClientSide(Protocol):
         ...
 
 
-class AgentInspection(Inspection):
-    """Runs an agent and is its client; both are recorded.
+class AgentInspection(LiveInspection):
+    """Runs an agent and is its client.
 
-    `state` is `starting`, `running`, `ended` or `failed`; `problem` says why it is one of the last
-    two. `passages` change what passes in each direction; `inject` sends by hand. The agent can be
-    started again, also with other versions of the protocol.
+    The agent can be started again, also with other versions of the protocol. `client` is what the
+    page does with the connection, `agent` the connection while it is open.
     """
 
     kind = "agent"
+    can_restart = True
 
     def __init__(
-        self, start: AgentStarter, recording: Recording, *, command: list[str], title: str
+        self,
+        start: AgentStarter,
+        *,
+        command: Sequence[str],
+        title: str,
+        output: Path | None = None,
+        redact: bool = True,
     ) -> None:
-        self.state: str = "starting"
-        self.problem: str = ""
         self.agent: ConnectedAgent | None = None
         self.client: ClientSide | None = None
-        self.passages: Passages = {}
         self.versions: tuple[ProtocolVersion, ...] = (1, 2)
-        self.stderr: deque[dict[str, Any]] = deque(maxlen=_STDERR_LINES)
-        self.pid: int | None = None
-        self.command: list[str] = command
         self._start = start
-        self._recording = recording
-        self._title = title
         self._transport: InspectedTransport | None = None
         self._restart = asyncio.Event()
-        self._started_at = 0.0
-        self._exit_status: int | None = None
         self._starts = 0
-        super().__init__()
-        self.hub.provide("process", self.process)
-        self.hub.provide("stderr", lambda: list(self.stderr))
-
-    @property
-    def title(self) -> str:
-        return self._title
-
-    @property
-    def is_live(self) -> bool:
-        return True
-
-    def path_of(self, recording: str) -> Path:
-        if recording not in ("", self._recording.path.name):
-            raise ApiError(404, f"Unknown recording {recording!r}")
-        return self._recording.path
+        super().__init__(command=command, title=title, output=output, redact=redact)
 
     def process(self) -> dict[str, Any]:
-        """Return the state of the agent, for the page."""
         return {
-            "state": self.state,
-            "problem": self.problem,
-            "pid": self.pid,
-            "exitStatus": self._exit_status,
-            "startedAt": self._started_at,
+            **super().process(),
             "starts": self._starts,
             "versions": list(self.versions),
             "version": None if self.agent is None else self.agent.version,
         }
-
-    def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "command": self.command, "file": str(self._recording.path)}
 
     async def start(self) -> None:
         """Start the agent, and start it again whenever this is requested."""
@@ -134,7 +101,6 @@ class AgentInspection(Inspection):
         self._restart.set()
 
     def inject(self, direction: Direction, frame: bytes) -> None:
-        """Send bytes by hand; raise `ApiError` if the agent is not connected."""
         if self._transport is None:
             raise ApiError(409, "The agent is not running: start it again")
         self._transport.inject(direction, frame)
@@ -142,16 +108,15 @@ class AgentInspection(Inspection):
     async def _run(self) -> None:
         while True:
             self._restart.clear()
-            self._set("starting")
             self._starts += 1
-            self._started_at = time.time()
-            self._exit_status = None
+            self.begin()
             try:
                 await self._connect()
             except (AccordError, TimeoutError, OSError) as error:
-                self._failed(error)
+                self.set_ended(error, "failed")
             finally:
                 self.agent = self._transport = None
+                self.hub.changed("capabilities")
             if not self._restart.is_set():
                 await self._restart.wait()
 
@@ -160,7 +125,7 @@ class AgentInspection(Inspection):
         options["versions"] = self.versions
         async with connect(self._open, **options) as agent:
             self.agent = agent
-            self._set("running")
+            self.set_state("running")
             self.hub.changed("capabilities")
             if self.client is not None:
                 self.client.connected(agent)
@@ -178,15 +143,15 @@ class AgentInspection(Inspection):
         try:
             await asyncio.wait((ended, restart), return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
-                self._failed(ended.result(), state="ended")
+                self.set_ended(ended.result(), "ended")
         finally:
             for waiting in (ended, restart):
                 waiting.cancel()
             await asyncio.wait((ended, restart))
 
     async def _open(self) -> Transport:
-        hop = self._recording.hop()
-        inner = await self._start(AgentOutput(self._add_stderr, self._add_noise))
+        hop = self.recording.hop()
+        inner = await self._start(AgentOutput(self.add_stderr, self._add_noise))
         self._transport = InspectedTransport(
             inner, hop, self.passages, written=self.messages().written
         )
@@ -195,22 +160,6 @@ class AgentInspection(Inspection):
             self.pid = inner.pid
         self.hub.changed("process")
         return self._transport
-
-    def _failed(self, error: BaseException | None, state: str = "failed") -> None:
-        if isinstance(error, ConnectionLost):
-            self._exit_status = error.exit_status
-        self._set(state, "" if error is None else str(error) or type(error).__name__)
-
-    def _set(self, state: str, problem: str = "") -> None:
-        self.state, self.problem = state, problem
-        if state != "running":
-            self.hub.changed("capabilities")
-        self.hub.changed("process")
-
-    def _add_stderr(self, line: str) -> None:
-        item = {"at": round(self._recording.now(), 3), "text": line[:_LINE_CHARACTERS]}
-        self.stderr.append(item)
-        self.hub.push("stderr", item)
 
     def _add_noise(self, line: str) -> None:
         if self._transport is not None:

@@ -9,16 +9,14 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
-from socket import socket
 
 import click
 
 from accord.cli.remote_token import TOKEN_VARIABLE, read_token, token_file_option
 from accord.errors import AccordError
-from accord.remote.server import Stop
 from accord.transports.remote_address import is_loopback
 from accord_inspector.inspection import Inspection
-from accord_inspector.serving import PORT, listening_socket, serve_inspection, stop_on_signals
+from accord_inspector.serving import PORT, listening_socket, serve_inspection
 from accord_inspector.targets import (
     AgentTarget,
     LiveOptions,
@@ -111,7 +109,7 @@ def command(
             _open_browser(address)
 
     try:
-        return asyncio.run(_run(make, opened, started))
+        return asyncio.run(serve_inspection(make, opened, started))
     except (AccordError, OSError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -133,17 +131,6 @@ def _inspection(
     if options.tap or options.output is not None:
         raise click.UsageError("--tap and -o are for agents: put the command after --")
     return shown_target(target)
-
-
-async def _run(
-    make: Callable[[], Inspection], opened: socket, started: Callable[[str], None]
-) -> int:
-    stop = Stop()
-    stop_on_signals(stop)
-    await serve_inspection(make, opened, started, stop)
-    if stop.at_once.is_set():
-        os._exit(1)
-    return 0
 
 
 def _open_browser(address: str) -> None:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 from accord.trace.recording import HopRecorder
 from accord.trace.records import Direction
 from accord.transports.base import Frame, NullReceiver, Receiver, Transport
+from accord_inspector.passages import Deliver, Passages, is_of_injected
 
-__all__ = ("INJECTED", "Deliver", "InspectedTransport", "Passage", "Passages")
-
-# Passes frames on: to the next side, from the event loop, now or later.
-Deliver: TypeAlias = Callable[[Sequence[Frame]], None]
-# Gets the frames of one direction and what passes them on: it may drop, delay or change them.
-Passage: TypeAlias = Callable[[Sequence[Frame], Deliver], None]
-Passages: TypeAlias = dict[Direction, Passage]
-
-INJECTED = "inspect-"  # the ids of requests that are sent by hand begin with it
-_INJECTED_ID = re.compile(rb'"id"\s*:\s*"inspect-')
+__all__ = ("InspectedTransport",)
 
 
 class InspectedTransport(Transport):
@@ -104,7 +94,7 @@ class InspectedTransport(Transport):
             self._hop.frame(direction, frame)
         self._written()
         if self._has_injected:
-            frames = [frame for frame in frames if not _INJECTED_ID.search(frame)]
+            frames = [frame for frame in frames if not is_of_injected(frame)]
             if not frames:
                 return
         passage = self._passages.get(direction)

@@ -24,9 +24,11 @@ class Inspection(ABC):
     """
 
     kind: str = ""  # recording, folder, agent or tap
+    exit_status: int = 0  # of the program
 
     def __init__(self) -> None:
         self.hub: Hub = Hub(lambda: MessageWatcher(self.messages))
+        self.finished: asyncio.Event = asyncio.Event()  # ends the program
         self._opened: dict[Path, Messages] = {}
         self._tasks = asyncio.TaskGroup()
         self._running: list[asyncio.Task[None]] = []
@@ -36,7 +38,11 @@ class Inspection(ABC):
 
     async def __aenter__(self) -> Inspection:
         await self._tasks.__aenter__()
-        await self.start()
+        try:
+            await self.start()
+        except BaseException as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     async def __aexit__(self, *error: Any) -> None:
@@ -54,6 +60,10 @@ class Inspection(ABC):
 
     async def stop(self) -> None:  # noqa: B027
         """Stop what is inspected."""
+
+    def pass_signal(self, number: int) -> bool:
+        """Handle a signal that ends programs; return False to end this one."""
+        return False
 
     @abstractmethod
     def path_of(self, recording: str) -> Path:

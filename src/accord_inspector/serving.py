@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import sys
@@ -14,7 +15,7 @@ from accord_inspector.access import PageAccess
 from accord_inspector.app import InspectorApp
 from accord_inspector.inspection import Inspection
 
-__all__ = ("PORT", "listening_socket", "serve_inspection", "stop_on_signals")
+__all__ = ("PORT", "listening_socket", "serve_inspection")
 
 PORT = 8766
 
@@ -33,33 +34,43 @@ def listening_socket(host: str, port: int | None) -> socket.socket:
 
 
 async def serve_inspection(
-    make: Callable[[], Inspection],
-    opened: socket.socket,
-    started: Callable[[str], None],
-    stop: Stop,
-) -> None:
-    """Run an inspection and serve its page until `stop` is requested.
+    make: Callable[[], Inspection], opened: socket.socket, started: Callable[[str], None]
+) -> int:
+    """Run an inspection and serve its page until a signal or the inspection ends it.
 
-    `started` is called with the address of the page, which has the token in it.
+    `started` is called with the address of the page, which has the token in it. Return the exit
+    status.
     """
+    stop = Stop()
+    inspection = make()
+    _on_signals(lambda number: inspection.pass_signal(number) or stop.request())
     host, port = address_of(opened)
     access = PageAccess(hosts=[host])
     shown = f"[{host}]" if ":" in host else host
-    async with make() as inspection:
+    async with inspection:
         app = InspectorApp(inspection, inspection.hub, access)
         address = f"http://{shown}:{port}{access.start_path}"
         options = ServerOptions(passed=[opened], drain_s=0.0)
+        inspection.spawn(_stop_when_finished(inspection, stop))
         await run_server(app, options, lambda _: started(address), stop)
+        if stop.at_once.is_set():
+            os._exit(1)  # the agents of this process are ended by their guardian
+    return inspection.exit_status
 
 
-def stop_on_signals(stop: Stop) -> None:
-    """Request the stop on Ctrl-C, SIGTERM and SIGHUP."""
+async def _stop_when_finished(inspection: Inspection, stop: Stop) -> None:
+    await inspection.finished.wait()
+    stop.requested.set()
+
+
+def _on_signals(handle: Callable[[int], object]) -> None:
+    """Call this for Ctrl-C, SIGTERM and SIGHUP."""
     loop = asyncio.get_running_loop()
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is None:
             continue
         if sys.platform == "win32":
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.request))
+            signal.signal(number, lambda got, _: loop.call_soon_threadsafe(handle, got))
         else:
-            loop.add_signal_handler(number, stop.request)
+            loop.add_signal_handler(number, handle, number)

@@ -6,17 +6,14 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 from msgspec import Struct
 
 from accord.cli import settings
 from accord.cli.agent_names import named_agents
 from accord.cli.trace_options import own_path
-from accord.trace.recording import Recording
 from accord.transports.base import Transport, opened
 from accord.transports.command_line import find_program
 from accord.transports.process import process
@@ -24,6 +21,7 @@ from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord_inspector.agent_inspection import AgentInspection, AgentOutput, AgentStarter
 from accord_inspector.inspection import Inspection
 from accord_inspector.recording_inspection import FolderInspection, RecordingInspection
+from accord_inspector.tap_inspection import TapInspection
 
 __all__ = ("AgentTarget", "LiveOptions", "agent_target", "live_inspection", "shown_target")
 
@@ -87,31 +85,16 @@ def live_inspection(agent: AgentTarget, options: LiveOptions) -> Callable[[], In
         find_program(words[0], None, dict(os.environ))
     start = _command_starter(agent) if url is None else _url_starter(url, options)
     title = url or agent.title or shlex.join(words)
-    return lambda: _LiveAgent(start, words, title, options)
-
-
-class _LiveAgent(AgentInspection):
-    """Owns the recording, which is removed at the end unless the user has named a file."""
-
-    def __init__(
-        self, start: AgentStarter, words: Sequence[str], title: str, options: LiveOptions
-    ) -> None:
-        self._folder: TemporaryDirectory[str] | None = None
-        if options.output is None:
-            self._folder = TemporaryDirectory(prefix="accord-inspect-")  # of mode 0700
-            path = Path(self._folder.name, "live.acp.jsonl")
-        else:
-            path = own_path(options.output)
-        self._owned = Recording(path, redact=options.redact, argv=words)
-        super().__init__(start, self._owned, command=list(words), title=title)
-
-    async def __aexit__(self, *error: Any) -> None:
-        try:
-            await super().__aexit__(*error)
-        finally:
-            self._owned.close()
-            if self._folder is not None:
-                self._folder.cleanup()
+    output = None if options.output is None else own_path(options.output)
+    if options.tap:
+        if url is not None:
+            raise ValueError("--tap is for commands: for a remote agent, use `accord bridge` in it")
+        return lambda: TapInspection(
+            words, env=agent.env, title=title, output=output, redact=options.redact
+        )
+    return lambda: AgentInspection(
+        start, command=words, title=title, output=output, redact=options.redact
+    )
 
 
 def _command_starter(agent: AgentTarget) -> AgentStarter:

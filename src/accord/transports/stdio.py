@@ -15,7 +15,7 @@ from accord.transports.pipes import PipeTransport
 if sys.platform == "win32":
     import msvcrt
 
-__all__ = ("stdio",)
+__all__ = ("stdio", "take_stdio")
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
@@ -33,6 +33,15 @@ def stdio(*, frame_bytes: int = FRAME_BYTES, restore: bool = True) -> Transport:
     if _StandardStreams.taken:
         raise TransportError("stdin and stdout are used by another transport")
     return _StdioTransport(frame_bytes, restore=restore)
+
+
+def take_stdio() -> tuple[int, int]:
+    """Take stdin and stdout as `stdio(restore=False)` does; return file descriptors for them."""
+    if _StandardStreams.taken:
+        raise TransportError("stdin and stdout are used by another transport")
+    taken = _StandardStreams()
+    taken.close()
+    return taken.wire_in, taken.wire_out
 
 
 class _StdioTransport(PipeTransport):

@@ -1,0 +1,126 @@
+"""What inspections of a running agent share: the recording, stderr, the state of the process."""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from accord.errors import ConnectionLost
+from accord.trace.recording import Recording
+from accord.trace.records import Direction
+from accord_inspector.errors import ApiError
+from accord_inspector.inspection import Inspection
+from accord_inspector.passages import Passages
+
+__all__ = ("LiveInspection",)
+
+_STDERR_LINES = 2000  # that are kept
+_LINE_CHARACTERS = 4000
+
+
+class LiveInspection(Inspection):
+    """An agent that runs, and its client; both are recorded.
+
+    `state` is `starting`, `running`, `ended` or `failed`; `problem` says why it is one of the last
+    two. `passages` change what passes in each direction; `inject` sends by hand. Without `output`,
+    the recording is in a folder of mode 0700, which is removed at the end. Raise `OSError` if it
+    cannot be written.
+    """
+
+    can_restart: bool = False
+
+    def __init__(
+        self, *, command: Sequence[str], title: str, output: Path | None, redact: bool
+    ) -> None:
+        self.state: str = "starting"
+        self.problem: str = ""
+        self.passages: Passages = {}
+        self.stderr: deque[dict[str, Any]] = deque(maxlen=_STDERR_LINES)
+        self.pid: int | None = None
+        self.command: list[str] = list(command)
+        self.exit_status_of_agent: int | None = None
+        self.started_at: float = 0.0  # seconds since 1970
+        self._title = title
+        self._folder: TemporaryDirectory[str] | None = None
+        if output is None:
+            self._folder = TemporaryDirectory(prefix="accord-inspect-")
+            output = Path(self._folder.name, "live.acp.jsonl")
+        self.recording: Recording = Recording(output, redact=redact, argv=command)
+        self.is_redacted: bool = redact
+        super().__init__()
+        self.hub.provide("process", self.process)
+        self.hub.provide("stderr", lambda: list(self.stderr))
+
+    async def __aexit__(self, *error: Any) -> None:
+        try:
+            await super().__aexit__(*error)
+        finally:
+            self.recording.close()
+            if self._folder is not None:
+                self._folder.cleanup()
+
+    @property
+    def title(self) -> str:
+        return self._title
+
+    @property
+    def is_live(self) -> bool:
+        return True
+
+    def path_of(self, recording: str) -> Path:
+        if recording not in ("", self.recording.path.name):
+            raise ApiError(404, f"Unknown recording {recording!r}")
+        return self.recording.path
+
+    def process(self) -> dict[str, Any]:
+        """Return the state of the agent, for the page."""
+        return {
+            "state": self.state,
+            "problem": self.problem,
+            "pid": self.pid,
+            "exitStatus": self.exit_status_of_agent,
+            "startedAt": self.started_at,
+            "restartable": self.can_restart,
+        }
+
+    def describe(self) -> dict[str, Any]:
+        file = None if self._folder is not None else os.fspath(self.recording.path.absolute())
+        return {
+            **super().describe(),
+            "command": self.command,
+            "file": file,
+            "redacted": self.is_redacted,
+        }
+
+    @abstractmethod
+    def inject(self, direction: Direction, frame: bytes) -> None:
+        """Send bytes by hand, in this direction; raise `ApiError` if the agent does not run."""
+
+    def begin(self) -> None:
+        """Note that the agent is being started."""
+        self.started_at = time.time()
+        self.exit_status_of_agent = None
+        self.set_state("starting")
+
+    def set_state(self, state: str, problem: str = "") -> None:
+        """Show another state on the page."""
+        self.state, self.problem = state, problem
+        self.hub.changed("process")
+
+    def set_ended(self, error: BaseException | None, state: str) -> None:
+        """Show why the agent has ended or could not be used."""
+        if isinstance(error, ConnectionLost):
+            self.exit_status_of_agent = error.exit_status
+        self.set_state(state, "" if error is None else str(error) or type(error).__name__)
+
+    def add_stderr(self, line: str) -> None:
+        """Show a line that the agent wrote to stderr."""
+        item = {"at": round(self.recording.now(), 3), "text": line[:_LINE_CHARACTERS]}
+        self.stderr.append(item)
+        self.hub.push("stderr", item)

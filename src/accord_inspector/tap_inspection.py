@@ -1,0 +1,142 @@
+"""Stands between an editor and an agent: passes everything through, and shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from accord.errors import ConnectionLost
+from accord.trace.records import Direction
+from accord.transports.base import NullReceiver
+from accord.transports.fd_threaded import ThreadedWriter
+from accord.transports.stdio import take_stdio
+from accord_inspector.byte_direction import ByteDirection
+from accord_inspector.byte_pipes import BytePipe, ByteProcess
+from accord_inspector.errors import ApiError
+from accord_inspector.live_inspection import LiveInspection
+from accord_inspector.passages import is_request_by_hand
+
+__all__ = ("TapInspection",)
+
+_STDERR = 2
+_FLUSH_S = 1.0
+_OTHER: dict[Direction, Direction] = {"to_agent": "to_client", "to_client": "to_agent"}
+
+
+class TapInspection(LiveInspection):
+    """Runs an agent between this program's stdin and stdout; the editor is the client.
+
+    The program ends with the agent, and with its exit status.
+    """
+
+    kind = "tap"
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        title: str,
+        output: Path | None,
+        redact: bool,
+    ) -> None:
+        super().__init__(command=command, title=title, output=output, redact=redact)
+        self._directions: dict[Direction, ByteDirection] = {}
+        self._got_signal = False
+        self._editor: BytePipe | None = None
+        self._stderr: ThreadedWriter | None = None
+        self._agent = ByteProcess(command, self._from_agent, self._add_stderr, env=env)
+        self._agent_ended = asyncio.Event()
+
+    async def start(self) -> None:
+        """Start the agent, and pass bytes between it and the editor."""
+        self.begin()
+        loop = asyncio.get_running_loop()
+        stderr = os.dup(_STDERR)
+        self._stderr = ThreadedWriter(loop, stderr, lambda: None, lambda _: None)
+        self._editor = editor = BytePipe(*take_stdio(), self._from_editor)
+        hop, written = self.recording.hop(), self.messages().written
+        agent, passages = self._agent, self.passages
+        self._directions = {
+            "to_agent": ByteDirection("to_agent", editor, agent, hop, passages, written),
+            "to_client": ByteDirection("to_client", agent, editor, hop, passages, written),
+        }
+        await self._agent.start(_End(self._end_of_agent, editor.resume_reading))
+        self.pid = self._agent.pid
+        await editor.start(_End(self._end_of_editor, self._agent.resume_reading))
+        self.set_state("running")
+        self.spawn(self._wait())
+
+    async def stop(self) -> None:
+        """Stop the agent."""
+        await self._agent.aclose()
+        if self._editor is not None:
+            await self._editor.aclose()
+        if self._stderr is not None:
+            await self._stderr.aclose(_FLUSH_S)
+
+    def pass_signal(self, number: int) -> bool:
+        """Pass the first signal to the agent, which decides what it does."""
+        if self._agent.pid is None or self._agent_ended.is_set() or self._got_signal:
+            return False
+        self._got_signal = True
+        with suppress(OSError):
+            os.kill(self._agent.pid, number)
+        return True
+
+    def inject(self, direction: Direction, frame: bytes) -> None:
+        if self.state != "running":
+            raise ApiError(409, "The agent is not running")
+        if is_request_by_hand(frame):
+            self._directions[_OTHER[direction]].expected += 1
+        self._directions[direction].inject(frame)
+
+    async def _wait(self) -> None:
+        """End the program when the agent has ended."""
+        await self._agent_ended.wait()
+        error = await self._agent.exit_error()
+        self._directions["to_client"].end("" if error is None else str(error))
+        status = error.exit_status if isinstance(error, ConnectionLost) else None
+        self.exit_status = 1 if status is None else status if status >= 0 else 128 - status
+        self.set_ended(error, "ended")
+        if self._editor is not None:
+            await self._editor.end_output()
+        self.finished.set()
+
+    def _from_editor(self, data: bytes) -> None:
+        self._directions["to_agent"].data(data)
+
+    def _from_agent(self, data: bytes) -> None:
+        self._directions["to_client"].data(data)
+
+    def _end_of_agent(self, _error: Exception | None) -> None:
+        self._agent_ended.set()
+
+    def _end_of_editor(self, error: Exception | None) -> None:
+        self._directions["to_agent"].end("" if error is None else str(error))
+        # An editor that does not read is gone: the agent gets no signal for it, as in a pipe.
+        self.spawn(self._agent.end_output() if error is None else self._agent.aclose())
+
+    def _add_stderr(self, line: str) -> None:
+        if self._stderr is not None:
+            self._stderr.write(f"{line}\n".encode())
+        self.add_stderr(line)
+
+
+class _End(NullReceiver):
+    """Receives the end of one side, and that it can be written to again."""
+
+    def __init__(
+        self, ended: Callable[[Exception | None], None], writable: Callable[[], None]
+    ) -> None:
+        self._ended = ended
+        self._writable = writable
+
+    def eof_received(self, error: Exception | None) -> None:
+        self._ended(error)
+
+    def writable(self) -> None:
+        self._writable()

@@ -1,0 +1,80 @@
+"""`accord inspect --tap`: bytes pass unchanged, and the program behaves as the agent does."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import accord
+from accord.trace import open_trace
+
+ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"
+PING = b'{"jsonrpc":"2.0","id":1,"method":"x"}'
+NOISE = b"npm warn \xff\r\n\n  " + PING + b" \n[1,\n" + b'{"id":"inspect-1","result":1}\r\n'
+
+
+def tap(path: Path, *agent: str) -> list[str]:
+    options = ("--tap", "--no-open", "--port", "0", "-o", str(path))
+    return [sys.executable, "-m", "accord", "inspect", *options, "--", *agent]
+
+
+def test_bytes_pass_unchanged_and_the_exit_status_too(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    program = f"{ECHO}\nsys.stderr.write('bye\\n'); sys.exit(7)"
+    done = subprocess.run(
+        tap(path, sys.executable, "-c", program),
+        input=NOISE + PING,
+        capture_output=True,
+        timeout=30,
+    )
+    assert done.stdout == NOISE + PING
+    lines = done.stderr.decode().splitlines()
+    assert [line for line in lines if not line.startswith("Inspect at ")] == ["bye"]
+    assert done.returncode == 7
+    for direction in ("to_agent", "to_client"):
+        kinds = [item.type for item in open_trace(path) if item.dir == direction]
+        assert kinds == ["invalid", "request", "invalid", "response", "request", "end"]
+
+
+def test_large_output_passes_a_slow_reader(tmp_path: Path) -> None:
+    flood = "import os\nfor n in range(40): os.write(1, bytes([65 + n % 26]) * 99_999 + b'\\n')"
+    path = tmp_path / "r.acp.jsonl"
+    done = subprocess.run(
+        tap(path, sys.executable, "-c", flood), capture_output=True, timeout=30, input=b""
+    )
+    expected = b"".join(bytes([65 + n % 26]) * 99_999 + b"\n" for n in range(40))
+    assert done.stdout == expected
+
+
+async def test_client_uses_an_agent_through_the_tap(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    said: list[str] = []
+    command = tap(path, sys.executable, "-m", "accord", "agent", "script")
+    async with accord.connect(command, on_stderr=said.append) as agent:
+        session = await agent.new_session(cwd=str(tmp_path))
+        async with session.prompt("echo Hello") as turn:
+            assert [event async for event in turn]
+    assert [item.type for item in open_trace(path)][-1] == "end"
+    # The address is printed once, and not on stdout, which belongs to the protocol.
+    assert len(re.findall(r"http://\S+token=\S+", "\n".join(said))) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_sigterm_ends_the_agent_and_the_tap(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    with subprocess.Popen(
+        tap(path, sys.executable, "-c", f"print(1, flush=True)\n{ECHO}"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(20) == 128 + signal.SIGTERM
+    assert [item.type for item in open_trace(path)][-1] == "end"
