@@ -41,6 +41,7 @@ COMMANDS = (
     ["accord", "trace", "record"],
     ["accord", "trace", "tap"],
     ["accord", "trace", "show"],
+    ["accord", "trace", "replay"],
     ["accord", "trace", "export"],
     ["accord", "trace", "diff"],
     ["accord", "trace", "stats"],

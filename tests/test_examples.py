@@ -28,6 +28,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
         "survive_a_restart.py",
         "ask_over_http.py",
         "give_tools.py",
+        "replay_a_recording.py",
     ],
 )
 def test_example_exits_0(name: str, tmp_path: Path) -> None:

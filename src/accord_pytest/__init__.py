@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from accord_conformance.pytest_plugin import AgentUnderTest, ClientUnderTest
+    from accord_conformance.pytest_plugin import (
+        AgentUnderTest,
+        ClientUnderTest,
+        ReplayedAgents,
+    )
 
-__all__ = ("accord_agent", "accord_client")
+__all__ = ("accord_agent", "accord_client", "replayed_agent")
 
 _MARKERS = (
     "accord_agent(*command, judge=True): the command that starts the agent of the fixture "
@@ -105,3 +109,17 @@ def accord_agent(
 def accord_client(tmp_path: Path) -> ClientUnderTest:
     """The agent that a client under test starts, and the rules that it found broken."""
     return _plugin().ClientUnderTest(tmp_path / "accord-client.json")
+
+
+@pytest.fixture
+def replayed_agent(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Generator[ReplayedAgents, None, None]:
+    """Agents that replay recordings: `agent = replayed_agent("r.acp.jsonl")`.
+
+    Pass the agent to `accord.connect`, or start `agent.command` from any client. At the end,
+    `agent.assert_matched()` raises an error that shows where the client has departed.
+    """
+    agents: ReplayedAgents = _plugin().ReplayedAgents(request.path.parent, tmp_path)
+    yield agents
+    agents.finish(request.node)

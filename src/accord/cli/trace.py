@@ -14,6 +14,7 @@ _COMMANDS = {
     "tap": "Record as a proxy of a chain.",
     "show": "Show a recording, one line per message.",
     "stats": "Show times, tokens and cost.",
+    "replay": "Act as the recorded agent, or client.",
     "diff": "Compare two recordings.",
     "export": "Write another format.",
 }

@@ -1,0 +1,217 @@
+"""`accord trace replay`: acts as the recorded agent, or as the recorded client."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from accord.cli.remote_token import read_token, token_file_option
+from accord.cli.trace_options import directions, first_option, output_text, own_path, show_problems
+from accord.errors import TransportError
+from accord.local.run import run_program
+from accord.trace.reading import TraceError
+from accord.trace.replay.agent import AgentReplay
+from accord.trace.replay.client import ClientReplay
+from accord.trace.replay.comparison import Difference
+from accord.trace.replay.report import Departure
+from accord.trace.replay.script import Script, read_scripts
+from accord.trace.replay.serving import ReplayServer
+from accord.trace.trace import open_trace
+from accord.transports.base import TransportFactory, opened
+from accord.transports.process import process
+from accord.transports.registry import RemoteOptions, is_url, transport_for_url
+from accord.transports.stdio import stdio
+
+__all__ = ("command",)
+
+_SAME, _DIFFERENT, _CANNOT_RUN = 0, 1, 2
+_COLOURS = {"-": "red", "+": "green", "~": "yellow", "!": "red"}
+
+
+@click.command("replay")
+@click.argument("recording", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("agent", metavar="[URL | -- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--as",
+    "side",
+    type=click.Choice(["agent", "client"]),
+    default="agent",
+    show_default=True,
+    help="The recorded side to be.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0),
+    default=0.0,
+    metavar="X",
+    help="0: as fast as possible (the default); 1: as recorded; 2: twice as fast.",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="As agent: answer requests that depart from the recording with an error. As client: "
+    "compare all values except ids and times.",
+)
+@click.option(
+    "--cwd",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=".",
+    metavar="DIRECTORY",
+    help="As client: the directory of the sessions [default: .].",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="As client: time limit of each response.",
+)
+@click.option("--json", "as_json", is_flag=True, help="As client: print the result as JSON.")
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="As agent: write the departures as JSON at the end. `{pid}` is replaced by the number of "
+    "this process.",
+)
+@token_file_option
+@click.option(
+    "--ca-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Certificates to trust instead of the system's.",
+)
+@click.option("--insecure", is_flag=True, help="Send the token unencrypted to another machine.")
+@first_option
+def command(
+    recording: Path,
+    agent: tuple[str, ...],
+    side: str,
+    speed: float,
+    strict: bool,
+    cwd: Path,
+    timeout: float,
+    as_json: bool,
+    report: Path | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+    insecure: bool,
+    first: str,
+) -> int:
+    """Act as the agent of a recording, for a client that starts this command.
+
+    Requests are matched by method and params; ids and directories are replaced by those of the
+    client. Where the client departs from the recording, stderr says so, and the best match is used.
+
+    With `--as client`, send what the recorded client sent to an agent, and compare what it sends.
+    COMMAND starts the agent; URL is the address of an agent on the network, such as
+    wss://host/acp. Exit status: 0 same, 1 different, 2 cannot run.
+    """
+    trace = open_trace(recording, first=directions[first])
+    try:
+        script, *others = read_scripts(trace)
+    except TraceError as error:
+        raise click.UsageError(str(error)) from None
+    show_problems(trace)
+    if others:
+        _say(f"replaying the first of {len(others) + 1} connections")
+    if script.redacted:
+        count = f"{script.redacted} message{'' if script.redacted == 1 else 's'}"
+        _say(f"secrets were replaced in {count}: `[redacted]` is sent instead")
+    if side == "agent":
+        if agent:
+            raise click.UsageError("Expected no command: to test an agent, add `--as client`")
+        return _run_agent(script, speed, strict, report)
+    if not agent:
+        raise click.UsageError("Missing the agent: accord trace replay FILE --as client -- COMMAND")
+    options = RemoteOptions(token=read_token(token_file), insecure=insecure, ca_file=ca_file)
+    transport = _transport(agent, options, cwd)
+    return _run_client(script, transport, speed, strict, cwd, timeout, as_json)
+
+
+def _run_agent(script: Script, speed: float, strict: bool, report: Path | None) -> int:
+    def show(departure: Departure) -> None:
+        _say(f"departure {len(replay.departures)}: {departure}")
+
+    replay = AgentReplay(script, speed=speed, strict=strict, on_departure=show)
+    try:
+        run_program(ReplayServer(replay, stdio(restore=False), noise=True).run())
+    except TransportError as error:
+        _say(str(error))
+        return _CANNOT_RUN
+    finally:
+        result = replay.report()
+        if result.unused:
+            _say(f"not used: {', '.join(map(str, result.unused[:5]))}" + _more(result.unused))
+        if report is not None:
+            output_text(own_path(report), json.dumps(result.to_json(), indent=2) + "\n")
+    return _SAME
+
+
+def _run_client(
+    script: Script,
+    transport: TransportFactory,
+    speed: float,
+    strict: bool,
+    cwd: Path,
+    timeout: float,
+    as_json: bool,
+) -> int:
+    directory = str(cwd.absolute())
+
+    async def run() -> tuple[list[Difference], int]:
+        replay = ClientReplay(
+            script,
+            await opened(transport),
+            cwd=directory,
+            timeout_s=timeout,
+            speed=speed,
+        )
+        return await replay.run(strict=strict), replay.compared
+
+    try:
+        differences, compared = run_program(run())
+    except TransportError as error:
+        _say(str(error))
+        return _CANNOT_RUN
+    if as_json:
+        result = {
+            "same": not differences,
+            "messages": compared,
+            "differences": [one.to_json() for one in differences],
+        }
+        click.echo(json.dumps(result, indent=2))
+    else:
+        for one in differences:
+            text = str(one)
+            click.secho(text, fg=_COLOURS[text[0]])
+        count = f"{len(differences)} difference{'' if len(differences) == 1 else 's'}"
+        click.echo(f"{count if differences else 'same'}: {compared} messages of the agent compared")
+    return _DIFFERENT if differences else _SAME
+
+
+def _transport(agent: tuple[str, ...], options: RemoteOptions, cwd: Path) -> TransportFactory:
+    given, *words = agent
+    if words or not is_url(given):
+        return process(given, *words, cwd=cwd, on_stderr=_show_stderr)
+    try:
+        return transport_for_url(given, options)
+    except (ValueError, ModuleNotFoundError) as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _show_stderr(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _more(items: Sequence[object]) -> str:
+    return f", and {len(items) - 5} more" if len(items) > 5 else ""
+
+
+def _say(text: str) -> None:
+    print(f"accord trace replay: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,142 @@
+"""Compares the values of two messages: canonical params, and what is different where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from accord.text import lenient_json
+from accord.text.excerpt import one_line
+from accord.text.lenient_json import is_array, is_object
+from accord.trace.redaction import REDACTED
+from accord.trace.replay.mapping import id_kind
+
+__all__ = ("ValueDifference", "canonical", "shape_differences", "value_differences")
+
+_SHOWN = 60
+# What describes a client, in either version, or differs each time.
+_LEFT_OUT = frozenset(
+    ("_meta", "clientInfo", "clientCapabilities", "info", "capabilities", "messageId")
+)
+# Times and ids, which differ between two runs of the same conversation.
+_RUN = frozenset(("requestId", "updatedAt", "createdAt", "timestamp", "modifiedAt"))
+# Their contents are a program's own: by shape, only their type is compared.
+_OPAQUE = frozenset(("_meta", "rawInput", "rawOutput", "data"))
+
+
+class ValueDifference(Struct, frozen=True):
+    """What is different at a path, such as `prompt[0].text`; texts for people."""
+
+    path: str
+    expected: str
+    got: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: expected {self.expected}, got {self.got}"
+
+
+def canonical(value: Any) -> Any:
+    """Return params without what does not matter: nulls, empty lists, and the client's name."""
+    if is_object(value):
+        items = ((key, canonical(item)) for key, item in value.items() if key not in _LEFT_OUT)
+        return {key: item for key, item in items if item is not None and item not in ([], {})}
+    if is_array(value):
+        return [canonical(item) for item in value]
+    return value
+
+
+def value_differences(expected: Any, got: Any, path: str = "") -> Iterator[ValueDifference]:
+    """Yield where values are different; what was redacted equals every value."""
+    if expected == REDACTED:
+        return
+    if is_object(expected) and is_object(got):
+        for key in (*expected, *(key for key in got if key not in expected)):
+            inner = f"{path}.{one_line(key, _SHOWN)}" if path else one_line(key, _SHOWN)
+            if key not in got:
+                yield ValueDifference(inner, _shown(expected[key]), "nothing")
+            elif key not in expected:
+                yield ValueDifference(inner, "nothing", _shown(got[key]))
+            else:
+                yield from value_differences(expected[key], got[key], inner)
+    elif is_array(expected) and is_array(got):
+        for number, (old, new) in enumerate(zip(expected, got, strict=False)):
+            yield from value_differences(old, new, f"{path}[{number}]")
+        if len(expected) != len(got):
+            yield ValueDifference(path or "value", _items(expected), _items(got))
+    elif isinstance(expected, str) and REDACTED in expected:
+        return  # such as NAME=[redacted]
+    elif expected != got or isinstance(expected, bool) is not isinstance(got, bool):
+        yield ValueDifference(path or "value", _shown(expected), _shown(got))
+
+
+def shape_differences(
+    expected: Any, got: Any, *, strict: bool, path: str = ""
+) -> Iterator[ValueDifference]:
+    """Yield where two messages of an agent are different.
+
+    By shape, they have the same keys, and values of the same types; a stop reason, the kind of an
+    update, the status of a tool call and the code of an error are the same. With `strict` every
+    value is the same, except ids and times.
+    """
+    if expected == REDACTED:
+        return
+    if is_object(expected) and is_object(got):
+        for key in (*expected, *(key for key in got if key not in expected)):
+            if key in _RUN or (id_kind(key) is not None and key in expected and key in got):
+                continue
+            if not strict and key == "_meta":
+                continue
+            inner = f"{path}.{one_line(key, _SHOWN)}" if path else one_line(key, _SHOWN)
+            if key not in got:
+                yield ValueDifference(inner, _shown(expected[key]), "nothing")
+            elif key not in expected:
+                yield ValueDifference(inner, "nothing", _shown(got[key]))
+            elif not strict and key in _OPAQUE:
+                yield from _types(expected[key], got[key], inner)
+            elif not strict and key in _SAME:
+                yield from value_differences(expected[key], got[key], inner)
+            else:
+                yield from shape_differences(expected[key], got[key], strict=strict, path=inner)
+    elif is_array(expected) and is_array(got):
+        for number, (old, new) in enumerate(zip(expected, got, strict=False)):
+            inner = f"{path}[{number}]"
+            yield from shape_differences(old, new, strict=strict, path=inner)
+        if strict and len(expected) != len(got):
+            yield ValueDifference(path or "value", _items(expected), _items(got))
+    elif strict:
+        yield from value_differences(expected, got, path)
+    else:
+        yield from _types(expected, got, path)
+
+
+_SAME = frozenset(
+    ("stopReason", "sessionUpdate", "status", "state", "protocolVersion", "kind", "type", "code")
+)
+
+
+def _types(expected: Any, got: Any, path: str) -> Iterator[ValueDifference]:
+    if _type(expected) != _type(got):
+        yield ValueDifference(path or "value", _shown(expected), _shown(got))
+
+
+def _type(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    return "number" if isinstance(value, int | float) else type(value).__name__
+
+
+def _items(value: list[Any]) -> str:
+    return f"{len(value)} item{'' if len(value) == 1 else 's'}"
+
+
+def _shown(value: Any) -> str:
+    return one_line(json_text(value), _SHOWN)
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON for people."""
+    return lenient_json.dumps(value).decode("utf-8", "replace")

@@ -1,0 +1,217 @@
+"""Replays of recordings as client, and the command `accord trace replay`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import accord
+from accord.client.permissions import allow
+from accord.trace import Recording
+from accord.trace.replay import ReplayedAgent
+from accord.trace.replay.client import ClientReplay
+from accord.trace.replay.comparison import AgentMessage, Difference, compare
+from accord.trace.replay.script import read_scripts
+from accord.trace.trace import open_trace
+from accord.version import ProtocolVersion
+from requirement import requirement
+from sample_recordings import one_turn
+
+SCRIPT = [sys.executable, "-m", "accord", "agent", "script"]
+REPLAY = [sys.executable, "-m", "accord", "trace", "replay"]
+PROMPTS = ("echo Hello", "plan", "permission 2", "tools")
+
+
+async def record_script(path: Path, version: ProtocolVersion = 1) -> None:
+    """Record some turns, a cancelled one, and two sessions at the same time."""
+    with Recording(path) as recording:
+        async with accord.connect(
+            SCRIPT,
+            permissions=allow("*"),
+            versions=[version],
+            observers=[recording.hop().observer("client")],
+        ) as agent:
+            session = await agent.new_session(path.parent)
+            for prompt in PROMPTS:
+                async with session.prompt(prompt) as turn:
+                    await turn.wait()
+            async with session.prompt("wait forever") as turn:
+                async for event in turn:
+                    if isinstance(event, accord.ToolCall):
+                        await turn.cancel()
+            await asyncio.gather(*(one_session(agent, path.parent) for _ in range(2)))
+
+
+async def one_session(agent: accord.ConnectedAgent, cwd: Path) -> None:
+    session = await agent.new_session(cwd)
+    async with session.prompt("stream 20") as turn:
+        await turn.wait()
+
+
+async def replay_as_client(
+    path: Path, agent: ReplayedAgent, *, strict: bool = False
+) -> list[Difference]:
+    script = read_scripts(open_trace(path))[0]
+    replay = ClientReplay(script, agent(), cwd=str(path.parent), timeout_s=10)
+    return await replay.run(strict=strict)
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [*REPLAY, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=40)
+
+
+@requirement("R-TRACE-04")
+@pytest.mark.parametrize("version", [1, 2])
+async def test_agent_and_client_of_the_same_recording_have_no_differences(
+    tmp_path: Path, version: ProtocolVersion
+) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    await record_script(path, version)
+    agent = ReplayedAgent(path)
+    assert await replay_as_client(path, agent, strict=True) == []
+    agent.assert_matched(completely=True)
+
+
+@requirement("R-TRACE-04")
+async def test_the_recorded_agent_still_answers_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    await record_script(path)
+    done = run(path, "--as", "client", "--strict", "--cwd", tmp_path, "--", *SCRIPT)
+    assert done.stdout.startswith("same: "), done.stdout + done.stderr
+    assert done.returncode == 0
+
+
+@requirement("R-TRACE-04")
+def test_differences_are_shown_with_message_path_and_values(tmp_path: Path) -> None:
+    path = one_turn().save(tmp_path / "r.acp.jsonl")
+    other = tmp_path / "other.acp.jsonl"
+    text = path.read_text().replace('"stopReason":"end_turn"', '"stopReason":"refusal"')
+    other.write_text(text.replace('"sessionUpdate":"tool_call"', '"sessionUpdate":"plan"'))
+    done = run(path, "--as", "client", "--", *REPLAY, str(other))
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "- session/update tool_call (message 8): did not come",
+        "+ session/update plan: is not recorded",
+        '~ response to session/prompt (message 12): stopReason: expected "end_turn", got "refusal"',
+        "3 differences: 10 messages of the agent compared",
+    ]
+    done = run(path, "--as", "client", "--json", "--", *REPLAY, str(other))
+    found = json.loads(done.stdout)
+    assert found["same"] is False
+    assert [one["kind"] for one in found["differences"]] == ["missing", "extra", "changed"]
+    assert found["differences"][2]["path"] == "stopReason"
+
+
+@requirement("R-TRACE-04")
+@pytest.mark.parametrize(
+    ("program", "status", "text"),
+    [
+        ("import sys; sys.exit('broken')", 1, "expected a response to initialize"),
+        ("import sys; sys.stdin.read()", 1, "got nothing within 0.5 s"),
+        (None, 2, "Cannot start"),
+    ],
+)
+def test_agent_that_does_not_answer(
+    tmp_path: Path, program: str | None, status: int, text: str
+) -> None:
+    path = one_turn().save(tmp_path / "r.acp.jsonl")
+    agent = ["./missing"] if program is None else [sys.executable, "-c", program]
+    done = run(path, "--as", "client", "--timeout", "0.5", "--", *agent)
+    assert done.returncode == status
+    assert text in done.stdout + done.stderr
+
+
+@requirement("R-TRACE-04")
+def test_command_replays_on_stdio_and_reports_departures(tmp_path: Path) -> None:
+    path = one_turn().save(tmp_path / "r.acp.jsonl")
+    lines = [
+        {"id": 0, "method": "initialize", "params": {"protocolVersion": 1}},
+        {"id": 1, "method": "session/new", "params": {"cwd": "/y"}},
+        {"id": 2, "method": "session/prompt", "params": {"sessionId": "s", "prompt": []}},
+    ]
+    report = tmp_path / "report.json"
+    done = subprocess.run(
+        [*REPLAY, str(path), "--report", str(report)],
+        input="".join(json.dumps({"jsonrpc": "2.0", **line}) + "\n" for line in lines),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=30,
+    )
+    assert "npm warn\n" in done.stdout  # as the agent wrote it
+    assert '"stopReason":"end_turn"' in done.stdout
+    assert done.stderr.splitlines() == [
+        "accord trace replay: departure 1: session/prompt (message 5, client message 3): "
+        'prompt: expected [{"type":"text","text":"Fix it"}], got nothing',
+        "accord trace replay: not used: session/load (message 13)",
+    ]
+    assert [one["message"] for one in json.loads(report.read_bytes())["departures"]] == [5]
+
+
+def test_command_says_what_was_redacted(tmp_path: Path) -> None:
+    with Recording(tmp_path / "r.acp.jsonl") as recording:
+        call = {"id": 1, "method": "authenticate", "params": {"methodId": "m", "key": "x"}}
+        frame = json.dumps({"jsonrpc": "2.0", **call}).encode()
+        recording.hop().frames("to_agent", [frame])
+    done = subprocess.run(
+        [*REPLAY, str(tmp_path / "r.acp.jsonl")], input="", capture_output=True, text=True
+    )
+    assert "secrets were replaced in 1 message: `[redacted]` is sent instead" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--as", "client"], ["--", "my-agent"]])
+def test_wrong_use_of_the_command(tmp_path: Path, words: list[str]) -> None:
+    path = one_turn().save(tmp_path / "r.acp.jsonl")
+    assert run(path, *words).returncode == 2
+
+
+def test_recording_without_a_client_cannot_be_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"jsonrpc":"2.0","method":"session/update","params":{}}\n')
+    done = run(path)
+    assert done.returncode == 2
+    assert "Expected a recording with requests of a client" in done.stderr
+
+
+def update(kind: str, **fields: Any) -> AgentMessage:
+    value = {"update": {"sessionUpdate": kind, **fields}}
+    return AgentMessage(number=1, session="s", label=f"session/update {kind}", value=value)
+
+
+def chunks(*texts: str) -> list[AgentMessage]:
+    content = [{"type": "text", "text": text} for text in texts]
+    return [update("agent_message_chunk", content=item) for item in content]
+
+
+@requirement("R-TRACE-04")
+def test_number_of_chunks_may_differ_and_strict_compares_their_text() -> None:
+    assert list(compare(chunks("a", "b", "c"), chunks("ab", "c"), strict=True)) == []
+    assert list(compare(chunks("a", "b"), chunks("x"), strict=False)) == []
+    [found] = compare(chunks("a", "b"), chunks("ax"), strict=True)
+    assert str(found).endswith('update.content.text: expected "ab", got "ax"')
+
+
+@requirement("R-TRACE-04")
+def test_shape_has_keys_types_and_final_states() -> None:
+    old = update("tool_call_update", toolCallId="a", status="completed", title="x", n=1)
+    new = update("tool_call_update", toolCallId="b", status="failed", title=2, m=1)
+    assert [item.path for item in compare([old], [new], strict=False)] == [
+        "update.status",
+        "update.title",
+        "update.n",
+        "update.m",
+    ]
+
+
+def test_state_of_the_session_may_come_at_any_place() -> None:
+    commands = update("available_commands_update", availableCommands=[])
+    assert list(compare([commands, *chunks("a")], [*chunks("a"), commands], strict=True)) == []
+    [found] = compare([commands], [], strict=False)
+    assert found.kind == "missing"

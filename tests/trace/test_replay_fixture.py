@@ -1,0 +1,83 @@
+"""The fixture `replayed_agent` of the pytest plugin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import accord
+from accord_conformance.pytest_plugin import ReplayedAgents
+from requirement import requirement
+from sample_recordings import one_turn
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    return one_turn().save(tmp_path / "r.acp.jsonl")
+
+
+@requirement("R-TRACE-04")
+async def test_client_in_this_process(replayed_agent: ReplayedAgents, recording: Path) -> None:
+    agent = replayed_agent(recording)
+    async with accord.connect(agent) as connected:
+        session = await connected.new_session(".")
+        async with session.prompt("Fix it") as turn:
+            await turn.wait()
+    assert turn.text.startswith("Hello world")
+    assert turn.stop_reason == "end_turn"
+    agent.assert_matched()
+    with pytest.raises(AssertionError, match="not used: session/load"):
+        agent.assert_matched(completely=True)
+
+
+@requirement("R-TRACE-04")
+def test_client_that_starts_the_command(replayed_agent: ReplayedAgents, recording: Path) -> None:
+    agent = replayed_agent(recording)
+    answer = accord.ask(agent.command, "Break it", cwd=recording.parent)
+    assert answer.text.startswith("Hello world")
+    [departure] = agent.departures
+    assert str(departure).endswith('expected "Fix it", got "Break it"')
+    with pytest.raises(AssertionError, match="The client departed from"):
+        agent.assert_matched()
+
+
+TEST = """
+import accord
+
+def test_client(replayed_agent):
+    agent = replayed_agent("r.acp.jsonl", strict={strict})
+    answer = accord.ask(agent, "{prompt}", cwd=".")
+    assert {strict} or answer.stop_reason == "end_turn"
+    assert {passes}
+"""
+
+
+@requirement("R-TRACE-04")
+@pytest.mark.parametrize(
+    ("prompt", "strict", "outcome"),
+    [
+        ("Fix it", True, {"passed": 1}),
+        ("Break it", False, {"passed": 1}),
+        ("Break it", True, {"failed": 1, "errors": 1}),
+    ],
+)
+def test_recording_is_next_to_the_test_and_strict_fails_it(
+    pytester: pytest.Pytester, prompt: str, strict: bool, outcome: dict[str, int]
+) -> None:
+    one_turn().save(pytester.path / "r.acp.jsonl")
+    pytester.makepyfile(TEST.format(prompt=prompt, strict=strict, passes=True))
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(**outcome)
+
+
+def test_departures_are_in_the_report_of_a_failed_test(pytester: pytest.Pytester) -> None:
+    one_turn().save(pytester.path / "r.acp.jsonl")
+    pytester.makepyfile(TEST.format(prompt="Break it", strict=False, passes=False))
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*replay of r.acp.jsonl*", "departure 1: session/prompt*", "not used: session/load*"]
+    )
