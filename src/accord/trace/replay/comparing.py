@@ -13,7 +13,7 @@ from accord.text.lenient_json import is_array, is_object
 from accord.trace.redaction import REDACTED
 from accord.trace.replay.mapping import id_kind
 
-__all__ = ("ValueDifference", "canonical", "shape_differences", "value_differences")
+__all__ = ("ValueDifference", "canonical", "json_text", "shape_differences", "value_differences")
 
 _SHOWN = 60
 # What describes a client, in either version, or differs each time.
