@@ -78,7 +78,7 @@ def test_folder_is_read_as_its_recordings(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
 def test_reading_takes_little_memory(tmp_path: Path, ending: str) -> None:
     path = recorded(tmp_path / f"r.acp.jsonl{ending}", 30_000)
     tracemalloc.start()

@@ -14,7 +14,7 @@ import pytest
 import accord
 from accord import v1
 from accord.roles import connect
-from accord.trace import Recording, open_trace, record
+from accord.trace import Recording, TraceError, open_trace, packing, record
 from accord.trace.trace_file import TraceFile
 from accord.transports.process import process
 from requirement import requirement
@@ -96,8 +96,9 @@ def test_recording_is_split_by_size_and_read_as_one(tmp_path: Path) -> None:
     assert times == sorted(times)
 
 
-def test_every_write_of_a_compressed_recording_can_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "r.acp.jsonl.gz"
+@pytest.mark.parametrize("ending", ["gz", "zst"])
+def test_every_write_of_a_compressed_recording_can_be_read(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"r.acp.jsonl.{ending}"
     with Recording(path) as recording:
         hop = recording.hop()
         hop.frames("to_client", [UPDATE] * 100)
@@ -105,8 +106,35 @@ def test_every_write_of_a_compressed_recording_can_be_read(tmp_path: Path) -> No
         hop.frames("to_client", [UPDATE] * 100)
     assert len(list(open_trace(path))) == 200
     assert path.stat().st_size < 5000
-    path.write_bytes(path.read_bytes()[:-30])
-    assert len(list(open_trace(path))) > 100
+    path.write_bytes(path.read_bytes()[:-10])
+    assert len(list(open_trace(path))) >= 100
+
+
+def test_parts_of_a_recording_in_zstd_are_one(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl.zst"
+    with Recording(path, max_bytes=100) as recording:
+        hop = recording.hop()
+        for _ in range(5):
+            hop.frames("to_client", [UPDATE])
+    assert (tmp_path / "r.2.acp.jsonl.zst").exists()
+    assert len(list(open_trace(path))) == 5
+
+
+def test_zstd_that_is_not_installed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "r.acp.jsonl.zst"
+    with Recording(path):
+        pass
+
+    def missing() -> None:
+        raise ImportError
+
+    monkeypatch.setattr(packing, "_zstd", missing)
+    with pytest.raises(OSError, match="extra `zstd`"):
+        Recording(path)
+    with pytest.raises(TraceError, match="extra `zstd`"):
+        list(open_trace(path))
 
 
 def test_full_disk_is_reported_and_the_connection_continues(

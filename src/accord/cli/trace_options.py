@@ -47,8 +47,8 @@ path_option: Option = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
     metavar="FILE",
-    help="The recording, such as r.acp.jsonl; .gz at the end compresses it. `{pid}` is replaced "
-    "by the number of this process.",
+    help="The recording, such as r.acp.jsonl; .gz or .zst at the end compresses it. `{pid}` is "
+    "replaced by the number of this process.",
 )
 no_redact_option: Option = click.option(
     "--no-redact", is_flag=True, help="Keep secrets: environment, headers, logins."

@@ -20,7 +20,7 @@ from accord.trace.tee import run_tee
 __all__ = ("command",)
 
 
-@click.command("record", context_settings={"ignore_unknown_options": True})
+@click.command("record")
 @path_option
 @no_redact_option
 @max_size_option

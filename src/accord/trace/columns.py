@@ -17,6 +17,7 @@ KINDS: Final[tuple[Kind, ...]] = ("request", "response", "notification", "invali
 NONE: Final = 0xFFFFFFFF  # no row
 _KIND_NUMBERS = {name: number for number, name in enumerate(KINDS)}
 _REQUEST, _RESPONSE, _INVALID = 0, 1, 3
+_BRACE, _OPENING = ord("}"), (b"{", b"[")
 _TO_AGENT, _ERROR = 8, 16
 _MAX_HEADS = 20_000  # that are remembered
 _MAX_OPEN = 100_000  # requests that wait for their response
@@ -74,6 +75,8 @@ class Columns:
         self._session_numbers: dict[str | None, int] = {None: 0}
         self._route_numbers: dict[Route, int] = {}
         self._heads: dict[bytes, _Head] = {}
+        # What is before the time and after it in the last line without an id.
+        self._repeated: tuple[bytes, bytes, _Head] = (b"no line", b"", (0, 0, 0, 0))
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -104,40 +107,71 @@ class Columns:
 
     def add_lines(self, lines: list[bytes], position: int) -> int:
         """Add lines that begin at a position in the files; return where they end."""
+        begin, middle, (flags, route, method, session) = self._repeated
+        time_at, middle_size = len(begin), len(middle)
+        add_offset, add_time, add_size = self.offsets.append, self.times.append, self.sizes.append
+        add_flags, add_route, add_pair = self.flags.append, self.routes.append, self.pairs.append
+        add_method, add_session = self.methods.append, self.sessions.append
         for line in lines:
-            if line and not self._add_known(line, position):
-                self._add_other(line, position)
+            # Most lines differ from an earlier one only in the time, the size and the body.
+            if line.startswith(begin) and line.startswith(
+                middle, rest_at := line.find(b",", time_at)
+            ):
+                size_at = rest_at + middle_size
+                try:
+                    ts = float(line[time_at:rest_at])
+                    size = int(line[size_at : line.find(b",", size_at)])
+                except ValueError:
+                    ts, size = 0.0, -1
+                if line[-1] == _BRACE and 0 <= size <= _MAX_SIZE:
+                    add_offset(position)
+                    add_time(ts)
+                    add_flags(flags)
+                    add_route(route)
+                    add_method(method)
+                    add_session(session)
+                    add_size(size)
+                    add_pair(NONE)
+                else:
+                    self._add_other(line, position)
+            elif line:
+                if not self._add_known(line, position):
+                    self._add_other(line, position)
+                begin, middle, (flags, route, method, session) = self._repeated
+                time_at, middle_size = len(begin), len(middle)
             position += len(line) + 1
         return position
 
     def _add_known(self, line: bytes, position: int) -> bool:
         """Add a line of Accord's writer by its head; return False if it is something else."""
-        find = line.find
-        size_at = find(b',"bytes":')
-        time_at = find(b',"ts":', 0, 40)
-        if size_at < 0 or time_at < 0 or line[-1] != 125:  # }
+        # {"type":…,"ts":…,HEAD,"bytes":…,BODY}
+        size_at = line.find(b',"bytes":')
+        time_at = line.find(b',"ts":', 0, 40)
+        rest_at = line.find(b",", time_at + 6, size_at)
+        if rest_at < 0 or time_at < 0 or line[-1] != _BRACE:
             return False
-        rest_at = find(b",", time_at + 6)
-        id_at = find(b',"id":', rest_at, size_at)
+        id_at = line.find(b',"id":', rest_at, size_at)
         number = b""
         if id_at < 0:
             key = line[:time_at] + line[rest_at:size_at]
         else:
-            id_end = find(b',"method":', id_at, size_at)
+            id_end = line.find(b',"method":', id_at, size_at)
             if id_end < 0:
-                id_end = find(b',"is_error":', id_at, size_at)
+                id_end = line.find(b',"is_error":', id_at, size_at)
             number = line[id_at + 6 : id_end]
-            if id_end < 0 or number[:1] in b"{[" or b',"' in number:
+            if id_end < 0 or number[:1] in _OPENING or b',"' in number:
                 return False
             key = line[:time_at] + line[rest_at:id_at] + line[id_end:size_at]
         try:
             ts = float(line[time_at + 6 : rest_at])
-            size = int(line[size_at + 9 : find(b",", size_at + 9)])
+            size = int(line[size_at + 9 : line.find(b",", size_at + 9)])
             head = self._heads.get(key) or self._learn(key, line)
         except ValueError:
             return False
         if head is None:
             return False
+        if id_at < 0:
+            self._repeated = line[: time_at + 6], line[rest_at : size_at + 9], head
         self._add(position, ts, size, head, number)
         return True
 

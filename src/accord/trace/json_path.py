@@ -7,7 +7,8 @@ from typing import Any
 
 from accord.text import lenient_json
 from accord.trace.packing import TraceError
-from accord.trace.records import decode_record
+from accord.trace.records import Direction, Kind, decode_record
+from accord.trace.text_search import rows_where
 
 __all__ = ("JsonPath",)
 
@@ -31,15 +32,33 @@ class JsonPath:
                 f"Expected a JSONPath such as $.params.update, got {text!r}: {exc}"
             ) from None
         self._errors: type[Exception] = JSONPathError
-        self._needed = _names(text)
+        names = _names(text)
+        self._of_envelope = _OF_ENVELOPE.intersection(names)
+        needed = [name.encode() for name in names if name not in _OF_ENVELOPE]
+        self._needed = sorted(needed, key=len, reverse=True)
 
-    def finds(self, line: bytes) -> bool:
-        """Return whether it finds something in the message of a line."""
-        for name in self._needed:
-            if name not in line:
-                return False
+    def may_fit(self, kind: Kind, direction: Direction, is_error: bool) -> bool:
+        """Return whether it can find something in such a message."""
+        if kind == "invalid":
+            return True
+        own = {"jsonrpc", "id"}
+        own |= {"error" if is_error else "result"} if kind == "response" else {"method", "params"}
+        return kind != "end" and self._of_envelope <= own
+
+    def rows_in(self, block: bytes, starts: list[int], rows: set[int]) -> set[int]:
+        """Return in which of these rows of the lines that begin at `starts` it finds something."""
+        if self._needed:
+            longest = self._needed[0]
+            found = rows_where(block, starts, lambda start, end: block.find(longest, start, end))
+            rows = rows.intersection(found)
+        ends = [*starts[1:], len(block)]
+        return {row for row in rows if self._finds(block[starts[row] : ends[row]])}
+
+    def _finds(self, line: bytes) -> bool:
+        if not all(name in line for name in self._needed):
+            return False
         try:
-            record = decode_record(line)
+            record = decode_record(line.partition(b"\n")[0])
             message: Any = None if record is None else lenient_json.loads(record.frame)
         except ValueError:
             return False
@@ -49,10 +68,11 @@ class JsonPath:
             return False
 
 
-def _names(path: str) -> list[bytes]:
+def _names(path: str) -> list[str]:
+    """Return names that a message must contain."""
     before = None
     while before != path:
         before, path = path, _BRACKETS.sub("", path)
     if "[" in path or "]" in path or '"' in path or "'" in path:
         return []
-    return [name.encode() for name in _NAME.findall(path) if name not in _OF_ENVELOPE]
+    return _NAME.findall(path)

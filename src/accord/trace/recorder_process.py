@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from accord.jsonrpc.ndjson import LineReader
+from accord.trace.packing import packer_of
 from accord.trace.recording import HopRecorder, Recording
 from accord.trace.records import Direction
 from accord.transports.base import FRAME_BYTES
@@ -53,6 +54,7 @@ class RecorderProcess:
     def __init__(self, settings: Settings) -> None:
         """Create the file and start the process; raise `OSError` if that is not possible."""
         os.close(os.open(settings.path, os.O_WRONLY | os.O_CREAT, 0o600))
+        packer_of(Path(settings.path))  # whether it is installed
         self._lock = threading.Lock()
         self._is_lost = False
         # Signals to the group of this process do not end it: it ends when the pipe does.

@@ -39,11 +39,11 @@ class Recording:
     """A file to which the messages of one or more connections are recorded.
 
     The file has mode 0600. Secrets are replaced unless `redact` is False (R-TRACE-05): values of
-    environment variables, headers and logins. If the path ends in `.gz`, it is compressed; with
-    `max_bytes`, parts `r.2.acp.jsonl`, … follow. Second 0 was `age_s` seconds ago. Nothing is
-    dropped: recording happens before the caller continues. If the file cannot be written any more,
-    `error` is set and logged, and the connections continue. Raise `OSError` if the file cannot be
-    created.
+    environment variables, headers and logins. If the path ends in `.gz`, or in `.zst` with the
+    extra `zstd`, it is compressed; with `max_bytes`, parts `r.2.acp.jsonl`, … follow. Second 0 was
+    `age_s` seconds ago. Nothing is dropped: recording happens before the caller continues. If the
+    file cannot be written any more, `error` is set and logged, and the connections continue. Raise
+    `OSError` if the file cannot be created.
 
     A context manager, which closes the file. Its methods may be called in any thread.
     """

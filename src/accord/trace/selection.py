@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Generic, Protocol, TypeVar
 
 from accord.trace.columns import KINDS, NONE, Columns, kind_and_flags
 from accord.trace.filtering import Filter, name_fits
 from accord.trace.json_path import JsonPath
-from accord.trace.records import Record
+from accord.trace.records import Direction, Kind
 from accord.trace.text_search import TextSearch
 
 __all__ = ("Selection",)
@@ -29,8 +29,6 @@ class _Index(Protocol):
     columns: Columns
 
     def __len__(self) -> int: ...
-    def record(self, number: int) -> Record: ...
-    def line(self, number: int) -> bytes: ...
     def lines(self, first: int, end: int) -> bytes: ...
     def part_end(self, number: int) -> int: ...
 
@@ -57,6 +55,7 @@ class Selection:
         self._text = TextSearch(wanted.text) if wanted.text else None
         self._texted: _Names[str] = _Names(lambda name: wanted.text.casefold() in name.casefold())
         self._path = JsonPath(wanted.json_path) if wanted.json_path else None
+        self._path_flags = bytes(256) if self._path is None else _table(self._path.may_fit)
 
     def advance(self, limit_bytes: int = _BYTES) -> bool:
         """Look at more messages; return whether these were all that the index has now.
@@ -71,12 +70,9 @@ class Selection:
             offsets = self._columns.offsets
             limit = offsets[first] + limit_bytes
             end = max(bisect_left(offsets, limit, first, min(end, first + _ROWS)), first + 1)
-        found: Iterable[int] = self._by_columns(first, end)
-        if self._text is not None:
-            found = self._by_text(self._text, first, end, found)
-        if self._path is not None:
-            path = self._path
-            found = [row for row in found if path.finds(self._index.line(row))]
+        found = self._by_columns(first, end)
+        if self._text is not None or self._path is not None:
+            found = self._by_contents(first, end, found)
         self.rows.extend(found)
         self.looked_at = end
         return end >= len(self._index)
@@ -120,29 +116,33 @@ class Selection:
             ]
         return found
 
-    def _by_text(
-        self, text: TextSearch, first: int, end: int, found: Iterable[int]
-    ) -> Iterable[int]:
-        columns = self._columns
-        names = columns.method_names
-        named = self._texted.mask(columns.methods[first:end], names)
-        rows = list(found)
-        if len(rows) * _SPARSE < end - first:
-            return [
-                row
-                for row in rows
-                if named[row - first] or text.rows_in(self._index.line(row), [0])
-            ]
-        has = bytearray(named)
+    def _by_contents(self, first: int, end: int, found: list[int]) -> list[int]:
+        """Return which of the rows that were found have the text, and fit the JSONPath."""
+        if len(found) * _SPARSE < end - first:
+            return [row for row in found if self._fitting(row, row + 1)]
+        fitting: list[int] = []
         at = first
         while at < end:
             stop = self._stop_of(at, end)
-            start = columns.offsets[at]
-            starts = [offset - start for offset in columns.offsets[at:stop]]
-            for number in text.rows_in(self._index.lines(at, stop), starts):
-                has[at + number - first] = 1
+            fitting += self._fitting(at, stop)
             at = stop
-        return [row for row in rows if has[row - first]]
+        return sorted(set(fitting).intersection(found))
+
+    def _fitting(self, first: int, end: int) -> list[int]:
+        """Return which of rows that follow each other in one part fit by what they contain."""
+        columns = self._columns
+        block, start = self._index.lines(first, end), columns.offsets[first]
+        starts = [offset - start for offset in columns.offsets[first:end]]
+        rows = set(range(end - first))
+        if self._text is not None:
+            named = self._texted.mask(columns.methods[first:end], columns.method_names)
+            rows = set(compress(rows, named)).union(self._text.rows_in(block, starts))
+        if self._path is not None:
+            wanted = columns.flags[first:end].tobytes().translate(self._path_flags)
+            rows.intersection_update(compress(range(end - first), wanted))
+            if rows:
+                rows = self._path.rows_in(block, starts, rows)
+        return [first + row for row in sorted(rows)]
 
     def _stop_of(self, first: int, end: int) -> int:
         """Return the end of the next messages that are searched at once: they are in one part."""
@@ -174,14 +174,20 @@ def _flag_table(wanted: Filter) -> bytes | None:
     """Return 1 for each value of the flags that is selected; None if all are."""
     if not (wanted.kinds or wanted.direction or wanted.errors):
         return None
-    table = bytearray(256)
-    for flags in range(256):
-        if flags & 7 >= len(KINDS):
-            continue
-        kind, direction, is_error = kind_and_flags(flags)
-        table[flags] = (
+
+    def fits(kind: Kind, direction: Direction, is_error: bool) -> bool:
+        return (
             (not wanted.kinds or kind in wanted.kinds)
             and wanted.direction in (None, direction)
             and (is_error or not wanted.errors)
         )
+
+    return _table(fits)
+
+
+def _table(fits: Callable[[Kind, Direction, bool], bool]) -> bytes:
+    table = bytearray(256)
+    for flags in range(256):
+        if flags & 7 < len(KINDS):
+            table[flags] = fits(*kind_and_flags(flags))
     return bytes(table)

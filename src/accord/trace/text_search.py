@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from accord.text import lenient_json
 
-__all__ = ("TextSearch",)
+__all__ = ("TextSearch", "rows_where")
 
 _BODY = b',"bytes":'  # before it are the fields that Accord adds to a message
 
@@ -25,13 +25,14 @@ class TextSearch:
         forms = list(dict.fromkeys((text, written)))
         # The lines get small letters of ASCII; other letters are alternatives in a pattern.
         self._plain = [form.lower().encode("utf-8", "surrogatepass") for form in forms]
+        self._is_caseless = not re.search("[A-Za-z]", text)
         self._pattern: re.Pattern[bytes] | None = None
         if not text.isascii():
             self._pattern = re.compile(b"|".join(map(_alternatives, forms)))
 
     def rows_in(self, block: bytes, starts: list[int]) -> list[int]:
         """Return which of the lines that begin at `starts` have the text, from 0 on, in order."""
-        lower = block.lower()
+        lower = block if self._is_caseless else block.lower()
         if self._pattern is not None:
             pattern = self._pattern
 
@@ -39,30 +40,31 @@ class TextSearch:
                 found = pattern.search(lower, start, end)
                 return found.start() if found else -1
 
-            return _rows(lower, starts, search)
+            return rows_where(lower, starts, search)
         rows: set[int] = set()
         for needle in self._plain:
 
             def find(start: int, end: int, needle: bytes = needle) -> int:
                 return lower.find(needle, start, end)
 
-            rows.update(_rows(lower, starts, find))
+            rows.update(rows_where(lower, starts, find))
         return sorted(rows)
 
 
-def _rows(lower: bytes, starts: list[int], find: Callable[[int, int], int]) -> list[int]:
+def rows_where(block: bytes, starts: list[int], find: Callable[[int, int], int]) -> list[int]:
+    """Return which of the lines that begin at `starts` have in their body what `find` finds."""
     rows: list[int] = []
-    row, last, end = 0, len(starts) - 1, len(lower)
+    row, last, end = 0, len(starts) - 1, len(block)
     at = find(0, end)
     while at >= 0:
         row = bisect_right(starts, at, row) - 1
         start = starts[row]
         stop = starts[row + 1] if row < last else end
-        body = lower.find(_BODY, start, stop) + len(_BODY)
+        body = block.find(_BODY, start, stop) + len(_BODY)
         if at < body:
             at = find(body, stop)
         # A line that is not a record may follow: it is skipped.
-        if at >= 0 and lower.find(b"\n", start, at) < 0:
+        if at >= 0 and block.find(b"\n", start, at) < 0:
             rows.append(row)
         at = find(stop, end)
     return rows

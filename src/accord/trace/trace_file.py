@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-import zlib
 from collections.abc import Callable
 from pathlib import Path
+
+from accord.trace.packing import Packer, packer_of
 
 __all__ = ("TraceFile", "part_path")
 
@@ -19,7 +20,14 @@ def part_path(path: Path, part: int) -> Path:
     """Return the path of a part; the second one of `r.acp.jsonl` is `r.2.acp.jsonl`."""
     if part == 1:
         return path
-    for ending in (".acp.jsonl.gz", ".acp.jsonl.zst", ".acp.jsonl", ".jsonl.gz", ".jsonl"):
+    for ending in (
+        ".acp.jsonl.gz",
+        ".acp.jsonl.zst",
+        ".acp.jsonl",
+        ".jsonl.gz",
+        ".jsonl.zst",
+        ".jsonl",
+    ):
         if path.name.endswith(ending):
             return path.with_name(f"{path.name.removesuffix(ending)}.{part}{ending}")
     return path.with_name(f"{path.stem}.{part}{path.suffix}")
@@ -30,7 +38,7 @@ class TraceFile:
 
     What was written survives the death of this process. With `max_bytes`, the next part begins
     when a part has reached this size; `header` makes the first line of each part. A path that ends
-    in `.gz` is compressed, and every write is decompressible. Raise `OSError` if it cannot be
+    in `.gz` or `.zst` is compressed, and every write can be read. Raise `OSError` if it cannot be
     written.
     """
 
@@ -41,10 +49,9 @@ class TraceFile:
         self.part: int = 0
         self._header = header
         self._max_bytes = max_bytes
-        self._compresses = path.suffix == ".gz"
+        self._packer: Packer | None = None
         self._fd = -1
         self._size = 0
-        self._deflate = None
         self._open_next()
 
     def write(self, lines: bytes) -> None:
@@ -60,17 +67,15 @@ class TraceFile:
 
     def _open_next(self) -> None:
         self.part += 1
+        self._packer = packer_of(self.path)
         self._fd = os.open(part_path(self.path, self.part), _FLAGS, 0o600)
         if hasattr(os, "fchmod") and stat.S_ISREG(os.fstat(self._fd).st_mode):
             os.fchmod(self._fd, 0o600)  # the file may have existed
         self._size = 0
-        self._deflate = zlib.compressobj(6, zlib.DEFLATED, 31) if self._compresses else None
         self._write(self._header(self.part))
 
     def _write(self, data: bytes) -> None:
-        if self._deflate is not None:
-            data = self._deflate.compress(data) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
-        self._write_all(data)
+        self._write_all(data if self._packer is None else self._packer.pack(data))
 
     def _write_all(self, data: bytes) -> None:
         self._size += len(data)
@@ -84,9 +89,9 @@ class TraceFile:
         if fd < 0:
             return
         try:
-            if self._deflate is not None:
+            if self._packer is not None:
                 self._fd = fd
-                self._write_all(self._deflate.flush())
+                self._write_all(self._packer.finish())
         finally:
             self._fd = -1
             os.close(fd)
