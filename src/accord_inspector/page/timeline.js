@@ -1,53 +1,401 @@
-// The view "Timeline": a plain list of the newest messages.
+// The view "Timeline": every message, as a list or as a sequence diagram, and the chosen one.
 
 import { get, live } from "./api.js";
-import { duration, fill, h, safe, size } from "./dom.js";
-import { address, params, pathParts, router } from "./router.js";
+import { count, fill, h } from "./dom.js";
+import "./message.js";
+import { address, go, params, pathParts, router } from "./router.js";
+import { Sequence } from "./sequence.js";
+import { FilterBar, filterOf } from "./timeline-filter.js";
+import { createHelp } from "./timeline-help.js";
+import { VirtualList } from "./timeline-list.js";
+import { createHeader, createRow, fillRow } from "./timeline-row.js";
+import { RowStore } from "./timeline-rows.js";
+
+const LIST_ROW = 28; // pixels
+const SEQUENCE_ROW = 40;
+const NAMES_MS = 2000; // between two looks at the names of sessions and methods, and at the rules
 
 class TimelineView extends HTMLElement {
   connectedCallback() {
-    this.list = h("ol", { class: "rows" });
-    this.detail = h("pre", { class: "raw", hidden: true });
-    this.replaceChildren(h("h2", null, "Timeline"), this.list, this.detail);
-    this.ends = [live.on("messages", () => this.load())];
-    this.changed = () => this.show();
-    router.addEventListener("change", this.changed);
-    live.watch(Object.fromEntries(params()), { recording: params().get("recording") ?? "" });
-    this.load();
-    this.show();
+    this.store = new RowStore();
+    this.sequence = new Sequence();
+    this.filterBar = new FilterBar((filter) => this.setFilter(filter));
+    this.list = new VirtualList({
+      rowHeight: LIST_ROW,
+      create: () => (this.isSequence ? this.sequence.createRow() : createRow()),
+      render: (element, position) => this.render(element, position),
+      label: "Messages",
+    });
+    this.isSequence = false;
+    this.isPaused = false;
+    this.isFollowing = false;
+    this.waiting = { total: 0, matched: 0, complete: false }; // the counts while paused
+    this.filterText = "?";
+    this.chosen = -1; // the number of the open message
+    this.build();
+    this.store.onrows = () => this.rowsCame();
+    this.store.onproblem = (text) => this.say(text, true);
+    this.list.onrendered = () => this.rendered();
+    this.list.onscrolled = (isUsers) => this.scrolled(isUsers);
+    const changed = () => this.apply();
+    const key = (/** @type {KeyboardEvent} */ event) => this.key(event);
+    router.addEventListener("change", changed);
+    document.addEventListener("keydown", key);
+    const timer = setInterval(() => this.loadNames(), NAMES_MS);
+    this.ends = [
+      live.on("messages", (counts) => this.counted(counts)),
+      () => router.removeEventListener("change", changed),
+      () => document.removeEventListener("keydown", key),
+      () => clearInterval(timer),
+      () => this.list.resized.disconnect(),
+      () => this.store.reset({}),
+    ];
+    this.apply();
+    this.loadNames();
   }
 
   disconnectedCallback() {
     for (const end of this.ends ?? []) end();
-    router.removeEventListener("change", this.changed);
   }
 
-  async load() {
-    const found = await get("/api/messages", { ...Object.fromEntries(params()), from: -200, count: 200 });
-    fill(this.list, found.rows.map((row) => this.row(row)));
-  }
-
-  /** @param {any} row */
-  row(row) {
-    const what = row.kind === "response" ? `↩ ${row.method ?? ""}` : (row.method ?? row.kind);
-    return h(
-      "li",
-      { class: [row.kind, row.error && "error"] },
-      h("a", { href: address(["timeline", row.n]) }, row.ts.toFixed(3)),
-      ` ${safe(row.from)} → ${safe(row.to)} `,
-      h("code", null, safe(what)),
-      ` ${size(row.bytes ?? 0)} `,
-      row.seconds !== undefined && row.seconds !== null && duration(row.seconds),
+  build() {
+    this.pauseButton = button("Pause", "Space", () => this.pause(!this.isPaused));
+    this.followButton = button("Follow", "f", () => this.follow(!this.isFollowing));
+    this.viewButton = button("Sequence", "v", () => this.switchView());
+    this.helpButton = button("Keys", "?", () => this.help.showModal());
+    this.followButton.setAttribute("aria-pressed", "false");
+    this.status = h("p", { class: "list-status", role: "status" });
+    this.help = createHelp();
+    this.header = createHeader();
+    this.message = /** @type {any} */ (h("message-view", { hidden: true }));
+    this.list.setHeader(this.header);
+    this.list.element.addEventListener("click", (event) => this.clicked(event));
+    this.list.element.addEventListener("pointerover", (event) => this.hovered(event));
+    this.list.element.addEventListener("pointerleave", () => this.hovered(null));
+    this.list.element.addEventListener("focus", () => this.list.active < 0 && this.activate(this.list.range[0]));
+    this.replaceChildren(
+      h("h2", { class: "visually-hidden" }, "Timeline"),
+      h("div", { class: "bar" }, this.filterBar.element,
+        h("div", { class: "tools" }, this.pauseButton, this.followButton, this.viewButton, this.helpButton)),
+      this.status,
+      h("div", { class: "split" }, this.list.element, this.message),
+      this.help,
     );
   }
 
-  async show() {
+  // The address, and the counts of the server.
+
+  /** Show what the address says. */
+  apply() {
+    if (pathParts()[0] !== "timeline") return;
+    const query = params();
+    const filter = filterOf(query);
+    this.filterBar.show(filter);
+    const recording = query.get("recording") ?? "";
+    const text = JSON.stringify([filter, recording]);
+    if (text !== this.filterText) {
+      this.filterText = text;
+      this.isPaused = false;
+      this.list.active = -1;
+      this.list.setTotal(0);
+      this.store.reset({ ...filter, recording });
+      live.watch(filter, { recording });
+      this.list.refresh();
+      this.say("");
+    }
+    this.showAs(query.get("view") === "sequence");
     const n = pathParts()[1];
-    this.detail.hidden = n === undefined;
-    if (n === undefined) return;
-    const found = await get(`/api/messages/${n}`, { recording: params().get("recording") });
-    fill(this.detail, safe(found.value === null ? found.raw : JSON.stringify(found.value, null, 2)));
+    this.open(n === undefined ? -1 : Number(n));
+    this.showState();
   }
+
+  /** @param {Record<string, any>} filter */
+  setFilter(filter) {
+    const view = params().get("view");
+    go(address(pathParts(), { ...filter, ...(view ? { view } : {}) }), { replace: true });
+  }
+
+  /** @param {any} counts */
+  counted(counts) {
+    if (counts.problem) return this.say(counts.problem, true);
+    this.waiting = counts;
+    if (!this.isPaused) this.take();
+    this.showState();
+  }
+
+  /** Show the newest counts. */
+  take() {
+    this.store.counted(this.waiting);
+    this.rowsCame();
+  }
+
+  rowsCame() {
+    const shown = this.isPaused ? this.list.total : this.store.matched;
+    if (shown !== this.list.total) this.list.setTotal(shown);
+    if (this.isFollowing && !this.isPaused) this.list.scrollTo(this.list.maxTop);
+    this.list.refresh();
+    this.showState();
+    if (this.pending !== undefined) this.locate(this.pending);
+  }
+
+  async loadNames() {
+    const recording = params().get("recording") ?? "";
+    try {
+      const [names, judged] = await Promise.all([get("/api/names", { recording }), get("/api/rules", { recording })]);
+      this.filterBar.setNames(names);
+      if (this.sequence.set(names.components, names.sessions)) {
+        this.sequence.style(this.list.spacer);
+        if (this.isSequence) this.list.refresh();
+      }
+      this.filterBar.setRules(judged.rules);
+      if (judged.found !== this.found) {
+        if (this.found !== undefined) this.store.invalidate();
+        this.found = judged.found;
+      }
+      this.judged = judged;
+      this.showState();
+    } catch (error) {
+      this.say(/** @type {Error} */ (error).message, true);
+    }
+  }
+
+  showState() {
+    const more = this.isPaused ? this.waiting.matched - this.list.total : 0;
+    this.pauseButton.firstChild.textContent = this.isPaused ? (more > 0 ? `Continue: ${count(more)} new` : "Continue") : "Pause";
+    this.pauseButton.setAttribute("aria-pressed", String(this.isPaused));
+    this.followButton.setAttribute("aria-pressed", String(this.isFollowing));
+    if (this.problem) return;
+    const { total, matched, isComplete } = this.store;
+    const hasFilter = this.filterText !== "?" && JSON.parse(this.filterText)[0] && Object.keys(JSON.parse(this.filterText)[0]).length > 0;
+    let text = hasFilter ? `${count(matched)} of ${count(total)} messages` : `${count(total)} messages`;
+    if (!isComplete) text += " so far";
+    const judged = this.judged;
+    if (judged && judged.judged < judged.total) text += ` · rules: ${Math.floor((100 * judged.judged) / judged.total)} % judged`;
+    else if (judged) text += judged.found ? ` · ${count(judged.found)} broken rules` : " · no broken rules";
+    fill(this.status, text);
+  }
+
+  /** @param {string} text @param {boolean} [isProblem] */
+  say(text, isProblem = false) {
+    this.problem = isProblem;
+    this.status.classList.toggle("bad", isProblem);
+    fill(this.status, text);
+    if (!isProblem) this.showState();
+  }
+
+  // The list.
+
+  /** @param {HTMLElement} element @param {number} position */
+  render(element, position) {
+    const row = this.store.at(position);
+    if (this.isSequence) this.sequence.fillRow(element, row);
+    else fillRow(element, row);
+    element.id = `row-${position}`;
+    element.classList.toggle("active", position === this.list.active);
+    element.setAttribute("aria-selected", String(position === this.list.active));
+    this.markPair(element, row);
+  }
+
+  rendered() {
+    this.store.want(...this.list.range);
+    const isVisible = this.list.elementAt(this.list.active);
+    if (isVisible) this.list.element.setAttribute("aria-activedescendant", isVisible.id);
+    else this.list.element.removeAttribute("aria-activedescendant");
+  }
+
+  /** @param {boolean} isUsers */
+  scrolled(isUsers) {
+    if (isUsers && this.isFollowing && !this.list.isAtEnd) this.follow(false);
+  }
+
+  /** Highlight a row if its pair is the active one, or the one under the pointer. @param {any} element @param {any} row */
+  markPair(element, row) {
+    const active = this.store.at(this.list.active);
+    const isPair = row && [active, this.under].some((one) => one && typeof one.pair === "number" && one.pair === row.n);
+    element.classList.toggle("pair", Boolean(isPair));
+    element.classList.toggle("chosen", Boolean(row) && row.n === this.chosen);
+  }
+
+  /** @param {Event | null} event */
+  hovered(event) {
+    const position = event ? positionOf(event) : -1;
+    this.under = position < 0 ? undefined : this.store.at(position);
+    this.markAll();
+  }
+
+  markAll() {
+    for (const element of this.list.pool) {
+      const position = Number(element.dataset.position ?? -1);
+      this.markPair(element, position < 0 ? undefined : this.store.at(position));
+      element.classList.toggle("active", position === this.list.active);
+      element.setAttribute("aria-selected", String(position === this.list.active));
+    }
+  }
+
+  /** @param {Event} event */
+  clicked(event) {
+    const position = positionOf(event);
+    if (position < 0) return;
+    this.activate(position);
+    this.openActive();
+  }
+
+  /** Make a row the active one, and show it. @param {number} position */
+  activate(position) {
+    if (!this.list.total) return;
+    this.list.active = Math.min(Math.max(0, position), this.list.total - 1);
+    if (this.isFollowing && this.list.active < this.list.total - 1) this.follow(false);
+    this.list.show(this.list.active);
+    this.markAll();
+    this.rendered();
+    if (this.chosen >= 0) this.openActive();
+  }
+
+  async openActive() {
+    const position = this.list.active;
+    const row = await this.store.fetchRow(position);
+    if (row && position === this.list.active) this.goTo(row.n);
+  }
+
+  /** @param {number | null} n the message to open, null to close it */
+  goTo(n) {
+    const target = address(n === null ? ["timeline"] : ["timeline", n], params());
+    if (n !== this.chosen) go(target, { replace: n !== null && this.chosen >= 0 });
+  }
+
+  /** Show a message beside the list. @param {number} n */
+  open(n) {
+    if (n === this.chosen) return;
+    this.chosen = n;
+    this.classList.toggle("with-message", n >= 0);
+    this.message.hidden = n < 0;
+    if (n < 0) {
+      this.message.clear();
+      this.list.element.focus();
+    } else {
+      this.message.show(n);
+      if (this.store.at(this.list.active)?.n !== n) this.locate(n);
+    }
+    this.markAll();
+  }
+
+  /** Make a message the active row; the list may not have it yet. @param {number} n */
+  async locate(n) {
+    this.pending = undefined;
+    const filterText = this.filterText;
+    const found = await get(`/api/position/${n}`, this.store.filter).catch(() => null);
+    if (!found || filterText !== this.filterText) return;
+    if (found.position === null || found.position >= this.list.total) {
+      if (!this.store.isComplete || found.position !== null) this.pending = n;
+      return;
+    }
+    this.list.active = found.position;
+    this.list.show(found.position, true);
+    this.list.refresh();
+  }
+
+  // What the user does.
+
+  /** @param {boolean} isPaused */
+  pause(isPaused) {
+    this.isPaused = isPaused;
+    if (!isPaused) this.take();
+    this.showState();
+  }
+
+  /** @param {boolean} isFollowing */
+  follow(isFollowing) {
+    this.isFollowing = isFollowing;
+    if (isFollowing) this.rowsCame();
+    this.showState();
+  }
+
+  switchView() {
+    const query = params();
+    if (this.isSequence) query.delete("view");
+    else query.set("view", "sequence");
+    go(address(pathParts(), query), { replace: true });
+  }
+
+  /** @param {boolean} isSequence */
+  showAs(isSequence) {
+    if (isSequence === this.isSequence) return;
+    this.isSequence = isSequence;
+    this.viewButton.firstChild.textContent = isSequence ? "List" : "Sequence";
+    this.classList.toggle("as-sequence", isSequence);
+    this.list.setHeader(isSequence ? this.sequence.heads : this.header);
+    this.sequence.style(this.list.spacer);
+    this.list.reset();
+    this.list.setRowHeight(isSequence ? SEQUENCE_ROW : LIST_ROW);
+  }
+
+  /** Jump to the response of the active request, or back. */
+  async jumpToPair() {
+    const row = await this.store.fetchRow(this.list.active);
+    if (!row || typeof row.pair !== "number") return;
+    if (this.chosen >= 0) return this.goTo(row.pair);
+    await this.locate(row.pair);
+  }
+
+  /** Go to the next message that another filter selects, too. @param {Record<string, any>} more */
+  async next(more) {
+    const row = this.list.active < 0 ? undefined : await this.store.fetchRow(this.list.active);
+    const found = await get(`/api/next/${row ? row.n + 1 : 0}`, { ...this.store.filter, ...more });
+    if (found.n === null) return;
+    if (this.chosen >= 0) this.goTo(found.n);
+    else await this.locate(found.n);
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    const target = /** @type {HTMLElement} */ (event.composedPath()[0]);
+    if (event.ctrlKey || event.metaKey || event.altKey || this.help.hasAttribute("open")) return;
+    const isField = /^(input|textarea|select)$/.test(target.localName);
+    if (event.key === "Escape" && isField) return this.list.element.focus();
+    if (isField || (event.defaultPrevented)) return;
+    const isElsewhere = this.message.contains(target) || /^(button|a|summary)$/.test(target.localName);
+    const page = Math.max(1, Math.floor(this.list.height / this.list.rowHeight) - 1);
+    const { active } = this.list;
+    /** @type {Record<string, () => void>} */
+    const anywhere = {
+      "/": () => this.filterBar.focus(),
+      "?": () => this.help.showModal(),
+      Escape: () => this.goTo(null),
+      j: () => this.activate(active + 1),
+      k: () => this.activate(active - 1),
+      p: () => this.jumpToPair(),
+      e: () => this.next({ errors: "1" }),
+      r: () => this.next({ rule: "any" }),
+      f: () => this.follow(!this.isFollowing),
+      v: () => this.switchView(),
+    };
+    /** @type {Record<string, () => void>} */
+    const inList = {
+      ArrowDown: anywhere.j,
+      ArrowUp: anywhere.k,
+      PageDown: () => this.activate(active + page),
+      PageUp: () => this.activate(active - page),
+      Home: () => this.activate(0),
+      End: () => this.activate(this.list.total - 1),
+      Enter: () => this.openActive(),
+      " ": () => this.pause(!this.isPaused),
+    };
+    const action = anywhere[event.key] ?? (isElsewhere ? undefined : inList[event.key]);
+    if (!action) return;
+    event.preventDefault();
+    action();
+  }
+}
+
+/** @param {Event} event */
+function positionOf(event) {
+  const row = /** @type {HTMLElement} */ (event.target).closest("[data-position]");
+  return row instanceof HTMLElement ? Number(row.dataset.position) : -1;
+}
+
+/** @param {string} text @param {string} key @param {() => void} onclick */
+function button(text, key, onclick) {
+  return /** @type {any} */ (h("button", { type: "button", onclick, "aria-keyshortcuts": key, title: `${text}: ${key}` }, text));
 }
 
 customElements.define("view-timeline", TimelineView);

@@ -1,0 +1,143 @@
+"""Judges the messages of a recording by the rules of the protocol, one connection at a time."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from accord.text.excerpt import one_line
+from accord.trace.records import Record
+from accord_conformance.judges.observer import Observer
+from accord_conformance.reports.finding import Finding
+from accord_conformance.rules.manifest import requirements
+from accord_conformance.traffic.frame import Frame, Side
+from accord_conformance.traffic.message import Request
+
+__all__ = ("BrokenRule", "JudgedConnections")
+
+_MAX_CONNECTIONS = 1000
+_MAX_REQUESTS = 50_000  # of one connection; then judging starts again without knowledge
+
+
+class BrokenRule(Struct, frozen=True, kw_only=True):
+    """A rule that message `n` breaks; `others` are the numbers of the other messages involved."""
+
+    n: int
+    rule: str
+    severity: str  # error: a MUST of the protocol; warning: a SHOULD; advice: any other
+    by: str
+    expected: str
+    got: str
+    others: list[int] = []
+
+
+class JudgedConnections:
+    """Judges what passes between a client and its agent; between proxies nothing is judged.
+
+    Frames are not kept, so a million messages need little memory.
+    """
+
+    def __init__(self) -> None:
+        self._connections: dict[str, _Connection] = {}
+
+    def add(self, n: int, record: Record) -> list[BrokenRule]:
+        """Judge message `n`; return the rules that are known to be broken from now on."""
+        if "Client" not in (record.sender, record.receiver):
+            return []
+        connection = self._connections.get(record.conn)
+        if connection is None:
+            if len(self._connections) >= _MAX_CONNECTIONS:
+                return []
+            connection = self._connections[record.conn] = _Connection()
+        return connection.add(n, record)
+
+    def finish(self) -> list[BrokenRule]:
+        """Judge what only the end of a recording shows."""
+        return [broken for one in self._connections.values() for broken in one.finish()]
+
+    def version(self, conn: str) -> int | None:
+        """Return the version that a connection has agreed on so far."""
+        found = self._connections.get(conn)
+        return None if found is None else found.version
+
+
+class _First(list[Frame]):
+    """A list that keeps its first frame, and counts the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def append(self, item: Frame) -> None:
+        if not self.count:
+            super().append(item)
+        self.count += 1
+
+
+class _FirstRequest(list[Request]):
+    """A list that keeps its first request only."""
+
+    def append(self, item: Request) -> None:
+        if not self:
+            super().append(item)
+
+
+class _Connection:
+    def __init__(self) -> None:
+        self._observer = Observer()
+        self._observer.state.frames = _First()
+        self._observer.state.requests = _FirstRequest()
+        self._numbers = array("I")  # by the number of the frame - 1
+        self._is_finished = False
+
+    @property
+    def version(self) -> int | None:
+        return self._observer.state.version
+
+    def add(self, n: int, record: Record) -> list[BrokenRule]:
+        sender: Side = "client" if record.dir == "to_agent" else "agent"
+        if record.type == "end":
+            self._observer.end(sender)
+            return []
+        self._numbers.append(n)
+        return list(self._broken(self._observer.receive(sender, record.frame, record.ts), n))
+
+    def finish(self) -> list[BrokenRule]:
+        if self._is_finished or not self._numbers:
+            return []
+        self._is_finished = True
+        before = {id(finding) for finding in self._observer.report.failures()}
+        found = self._observer.finish().failures()
+        new = (finding for finding in found if id(finding) not in before)
+        return list(self._broken(new, self._numbers[-1]))
+
+    def _broken(self, findings: Iterable[Finding], last: int) -> Iterator[BrokenRule]:
+        for finding in findings:
+            if finding.passed:
+                continue
+            frames = finding.frames
+            own = [frame for frame in frames if frame.sender == finding.by] or list(frames)
+            n = self._numbers[own[-1].number - 1] if own else last
+            others = (self._numbers[frame.number - 1] for frame in frames)
+            yield BrokenRule(
+                n=n,
+                rule=finding.rule,
+                severity=_severity(finding, self.version),
+                by=finding.by,
+                expected=one_line(finding.expected),
+                got=one_line(finding.got),
+                others=[other for other in others if other != n],
+            )
+
+
+def _severity(finding: Finding, version: int | None) -> str:
+    rule = requirements()[finding.rule]
+    authority = finding.authority or rule.authority_in(version)
+    if authority not in ("schema", "text"):
+        return "advice"
+    return "error" if rule.is_must else "warning" if rule.is_should else "advice"

@@ -1,0 +1,177 @@
+// One message: pretty, raw, explained, with the rules that it breaks.
+
+import { get } from "./api.js";
+import { duration, fill, h, safe, size } from "./dom.js";
+import { explanationView, fieldDoc, ruleItems } from "./message-explanation.js";
+import { countHidden, textNodes } from "./message-text.js";
+import { JsonTree } from "./message-tree.js";
+import { address, go, params, pathParts } from "./router.js";
+import { KINDS, laneOf, wayOf } from "./timeline-row.js";
+
+const TABS = [
+  ["pretty", "Pretty"],
+  ["raw", "Raw"],
+  ["explained", "Explained"],
+];
+const MAX_RAW = 500_000; // characters that are shown; the copy has all
+
+class MessageView extends HTMLElement {
+  /** Show a message. @param {number} n */
+  async show(n) {
+    this.n = n;
+    const recording = params().get("recording") ?? "";
+    try {
+      const [found, explained] = await Promise.all([
+        get(`/api/messages/${n}`, { recording }),
+        get(`/api/explanation/${n}`, { recording }),
+      ]);
+      if (this.n === n) this.draw(found, explained);
+    } catch (error) {
+      if (this.n === n) fill(this, h("p", { class: "bad", role: "alert" }, /** @type {Error} */ (error).message), this.closeButton());
+    }
+  }
+
+  clear() {
+    this.n = -1;
+    fill(this);
+  }
+
+  /** @param {any} found @param {any} explained */
+  draw(found, explained) {
+    this.found = found;
+    this.explained = explained;
+    const { row } = found;
+    const hadFocus = this.contains(document.activeElement) ? document.activeElement?.id : "";
+    const name = safe(row.method || KINDS[row.kind] || row.kind);
+    this.panel = h("div", { class: "panel", role: "tabpanel", id: "message-panel", "aria-labelledby": "tab-pretty" });
+    this.tabs = TABS.map(([id, title]) =>
+      h("button", { type: "button", role: "tab", id: `tab-${id}`, "aria-controls": "message-panel", onclick: () => this.choose(id) }, title),
+    );
+    this.setAttribute("role", "region");
+    this.setAttribute("aria-label", `Message ${row.n}`);
+    fill(
+      this,
+      h("div", { class: "message-head" },
+        h("h3", null, h("span", { class: "n" }, `#${row.n}`), " ", name, " ", h("span", { class: "kind" }, KINDS[row.kind] ?? row.kind)),
+        this.closeButton()),
+      this.facts(row),
+      this.actions(row),
+      explained.broken.length > 0 && h("section", { class: "broken", "aria-label": "Broken rules" }, ruleItems(explained.broken)),
+      h("div", { class: "tabs", role: "tablist", "aria-label": "How to show it", onkeydown: (event) => this.tabKey(event) }, this.tabs),
+      this.panel,
+    );
+    this.choose(params().get("show") ?? "pretty", false);
+    if (hadFocus) /** @type {any} */ (this.querySelector(`#${CSS.escape(hadFocus)}`))?.focus();
+  }
+
+  closeButton() {
+    return h("button", { type: "button", class: "close", "aria-keyshortcuts": "Escape", onclick: () => go(address(["timeline"], withoutShow())) }, "Close");
+  }
+
+  /** @param {any} row */
+  facts(row) {
+    const items = [
+      ["Way", wayOf(row)],
+      ["Time", `${row.ts.toFixed(6)} s`],
+      ["Size", size(row.bytes ?? 0)],
+      row.id && ["Id", safe(row.id)],
+      typeof row.seconds === "number" && ["Latency", duration(row.seconds)],
+      row.session && ["Session", h("span", { class: `session lane-${laneOf(row.session)}` }, safe(row.session))],
+      row.conn && ["Connection", safe(row.conn)],
+      this.found.reason && ["Reason", safe(this.found.reason)],
+      this.explained.version && ["Version", String(this.explained.version)],
+    ].filter(Boolean);
+    return h("dl", { class: "facts" }, items.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+  }
+
+  /** @param {any} row */
+  actions(row) {
+    const link = (/** @type {number} */ n, /** @type {string} */ text, id) => h("a", { id, class: "button", href: address(["timeline", n], params()) }, text);
+    const copy = h("button", { type: "button", id: "copy-message", onclick: () => this.copy(copy) }, "Copy");
+    return h("p", { class: "actions" },
+      row.n > 0 && link(row.n - 1, "‹ Previous", "previous-message"),
+      row.n + 1 < this.explained.total && link(row.n + 1, "Next ›", "next-message"),
+      typeof row.pair === "number" && link(row.pair, row.kind === "request" ? "Its response" : "Its request", "pair-message"),
+      row.kind === "request" && typeof row.pair !== "number" && h("span", { class: "soft" }, "No response so far"),
+      copy,
+      this.explained.canSend && h("a", { id: "resend-message", class: "button", href: address(["send"], { message: row.n }) }, "Send again"));
+  }
+
+  /** @param {HTMLElement} button */
+  async copy(button) {
+    try {
+      await navigator.clipboard.writeText(this.found.raw);
+      button.textContent = "Copied";
+    } catch {
+      this.choose("raw");
+      getSelection()?.selectAllChildren(/** @type {Node} */ (this.panel));
+      button.textContent = "Selected: press Ctrl-C";
+    }
+  }
+
+  /** @param {string} id @param {boolean} [isUsers] */
+  choose(id, isUsers = true) {
+    const known = TABS.some(([one]) => one === id) ? id : "pretty";
+    if (isUsers) {
+      const query = withoutShow();
+      if (known !== "pretty") query.set("show", known);
+      go(address(pathParts(), query), { replace: true });
+    }
+    for (const tab of this.tabs ?? []) {
+      const isCurrent = tab.id === `tab-${known}`;
+      tab.setAttribute("aria-selected", String(isCurrent));
+      tab.setAttribute("tabindex", isCurrent ? "0" : "-1");
+    }
+    this.panel?.setAttribute("aria-labelledby", `tab-${known}`);
+    fill(this.panel, known === "raw" ? this.raw() : known === "explained" ? explanationView(this.explained) : this.pretty());
+  }
+
+  /** @param {KeyboardEvent} event */
+  tabKey(event) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const at = (this.tabs ?? []).indexOf(/** @type {any} */ (event.target));
+    const next = (at + step + TABS.length) % TABS.length;
+    this.choose(TABS[next][0]);
+    this.tabs?.[next].focus();
+    event.preventDefault();
+  }
+
+  pretty() {
+    const { value } = this.found;
+    if (value === null || value === undefined) {
+      return [h("p", { class: "bad" }, "This frame is not JSON."), this.raw()];
+    }
+    const doc = h("aside", { class: "field-doc", "aria-live": "polite", "aria-label": "Field" });
+    const tree = new JsonTree(value, {
+      problems: this.explained.problems,
+      onfocus: (path) => fieldDoc(doc, path, this.explained),
+    });
+    fieldDoc(doc, "", this.explained);
+    const wrong = this.explained.problems;
+    const list = wrong.length > 0 && h("p", { class: "wrong-list" }, `${wrong.length} ${wrong.length === 1 ? "difference" : "differences"} from ${this.explained.title}: `,
+      wrong.slice(0, 10).map((one, at) => [at > 0 && ", ", h("button", { type: "button", onclick: () => tree.focusPath(one.path) }, safe(one.path))]));
+    return [list, tree.element, doc];
+  }
+
+  raw() {
+    const { raw } = this.found;
+    const hidden = countHidden(raw);
+    const notes = [
+      hidden > 0 && `${hidden} control characters are marked.`,
+      raw.length > MAX_RAW && `Only the first ${MAX_RAW} of ${raw.length} characters are shown.`,
+    ].filter(Boolean);
+    return [
+      notes.length > 0 && h("p", { class: "soft" }, notes.join(" ")),
+      h("pre", { class: "raw", tabindex: "0", dir: "ltr" }, textNodes(raw.slice(0, MAX_RAW))),
+    ];
+  }
+}
+
+function withoutShow() {
+  const query = params();
+  query.delete("show");
+  return query;
+}
+
+customElements.define("message-view", MessageView);

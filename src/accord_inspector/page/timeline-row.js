@@ -1,0 +1,98 @@
+// The cells of one message in the list.
+
+import { duration, h, safe, size } from "./dom.js";
+
+/** @typedef {import("./timeline-rows.js").Row} Row */
+
+/** What a kind of message is called in a narrow column. */
+export const KINDS = {
+  request: "request",
+  response: "response",
+  notification: "notification",
+  invalid: "not a message",
+  end: "end",
+};
+const SHORT = { request: "req", response: "res", notification: "note", invalid: "raw", end: "end" };
+
+/** The columns: class, heading. */
+export const COLUMNS = [
+  ["n", "#"],
+  ["ts", "Time"],
+  ["way", "From, to"],
+  ["session", "Session"],
+  ["method", "Method"],
+  ["summary", "Content"],
+  ["bytes", "Size"],
+  ["latency", "Latency"],
+  ["marks", "Marks"],
+];
+
+/** Return the row of headings. */
+export function createHeader() {
+  const cells = COLUMNS.map(([name, title]) => h("span", { class: name, role: "columnheader" }, title));
+  return h("div", { class: "message-row heading", role: "row", "aria-rowindex": "1" }, cells);
+}
+
+/** Return an empty row. */
+export function createRow() {
+  const cells = COLUMNS.map(([name]) => h("span", { class: name, role: "gridcell" }));
+  return h("div", { class: "message-row", role: "row" }, cells);
+}
+
+/** Fill a row. @param {HTMLElement} element @param {Row | undefined} row */
+export function fillRow(element, row) {
+  const [n, ts, way, session, method, summary, bytes, latency, marks] = /** @type {any} */ (element.children);
+  element.className = row ? `message-row ${row.kind} ${row.dir}` : "message-row loading";
+  element.classList.toggle("error", Boolean(row?.error));
+  n.textContent = row ? String(row.n) : "…";
+  ts.textContent = row ? row.ts.toFixed(3) : "";
+  way.textContent = row ? wayOf(row) : "";
+  session.className = row?.session ? `session lane-${laneOf(row.session)}` : "session";
+  session.textContent = row?.session ? shortSession(row.session) : "";
+  session.title = row?.session ? safe(row.session) : "";
+  method.replaceChildren(
+    h("span", { class: "kind", title: KINDS[row?.kind ?? ""] ?? null }, row ? (SHORT[row.kind] ?? "") : ""),
+    row ? ` ${safe(row.method ?? "")}` : "",
+  );
+  summary.textContent = row ? safe(row.summary ?? "") : "";
+  bytes.textContent = row?.bytes ? size(row.bytes) : "";
+  latency.textContent = row ? latencyOf(row) : "";
+  marks.replaceChildren(...(row ? marksOf(row) : []));
+}
+
+/** Return who sent a message to whom. @param {Row} row */
+export function wayOf(row) {
+  return row.dir === "to_agent" ? `${safe(row.from)} → ${safe(row.to)}` : `${safe(row.to)} ← ${safe(row.from)}`;
+}
+
+/** @param {Row} row */
+function latencyOf(row) {
+  if (typeof row.seconds === "number") return duration(row.seconds);
+  return row.kind === "request" && typeof row.pair !== "number" ? "no response" : "";
+}
+
+/** Return the marks of a message: errors, and broken rules. @param {Row} row */
+export function marksOf(row) {
+  const found = [];
+  if (row.error) found.push(h("span", { class: "mark bad" }, row.kind === "invalid" ? "✖ invalid" : "✖ error"));
+  const rules = row.rules ?? [];
+  if (rules.length) {
+    const more = rules.length > 1 ? ` +${rules.length - 1}` : "";
+    const level = row.severity === "error" ? "bad" : "warn";
+    found.push(h("span", { class: `mark ${level}`, title: `Broken: ${rules.join(", ")}` }, `⚠ ${rules[0]}${more}`));
+  }
+  return found;
+}
+
+/** Return the number of the colour of a session, from 0 to 7. @param {string} session */
+export function laneOf(session) {
+  let sum = 0;
+  for (let at = 0; at < session.length; at++) sum = (sum * 31 + session.charCodeAt(at)) >>> 0;
+  return sum % 8;
+}
+
+/** Return the end of a session's id, which differs most. @param {string} session */
+export function shortSession(session) {
+  const shown = [...safe(session)];
+  return shown.length > 10 ? `…${shown.slice(-8).join("")}` : shown.join("");
+}
