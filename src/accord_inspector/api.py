@@ -15,7 +15,7 @@ from accord.text import lenient_json
 from accord_inspector.agent_inspection import AgentInspection
 from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
-from accord_inspector.queries import filter_of
+from accord_inspector.listed import listed
 from accord_inspector.rows import row_json
 
 __all__ = ("NOT_FOUND", "NO_LOGIN", "body_of", "json_response", "routes")
@@ -75,20 +75,22 @@ class _Api:
     async def messages(self, request: Request) -> Response:
         """Return a window of the list: the rows from a position on, and the counts."""
         params = request.query_params
-        messages = self._inspection.messages(params.get("recording", ""))
-        view = messages.view(filter_of(params))
+        recording = params.get("recording", "")
+        messages = self._inspection.messages(recording)
+        view = messages.view(self._inspection.wanted(params, recording))
         is_complete = await view.complete(_FILTER_S)
         first = _number(params.get("from", "0"), "from")
         if first < 0:  # from the end
             first = max(len(view) + first, 0)
         count = min(_number(params.get("count", "100"), "count"), _ROWS)
+        judged = self._inspection.judges.known(recording)
         return json_response(
             {
                 "total": len(messages),
                 "matched": len(view),
                 "complete": messages.is_read and is_complete,
                 "from": first,
-                "rows": list(map(row_json, view.rows(first, count))),
+                "rows": listed(messages, view.rows(first, count), judged),
             }
         )
 
@@ -109,8 +111,9 @@ class _Api:
     async def position(self, request: Request) -> Response:
         """Return the position of a message in the list; null if it is not selected."""
         params = request.query_params
-        messages = self._inspection.messages(params.get("recording", ""))
-        view = messages.view(filter_of(params))
+        recording = params.get("recording", "")
+        messages = self._inspection.messages(recording)
+        view = messages.view(self._inspection.wanted(params, recording))
         is_complete = await view.complete(_FILTER_S)
         position = view.position(cast("int", request.path_params["n"]))
         return json_response({"position": position, "complete": is_complete})

@@ -19,6 +19,7 @@ from accord_inspector.access import HEADERS, PageAccess
 from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
 from accord_inspector.live import Hub
+from accord_inspector.timeline_api import timeline_routes
 
 __all__ = ("InspectorApp",)
 
@@ -88,6 +89,7 @@ def _routes(inspection: Inspection) -> list[BaseRoute]:
     """Return all routes: those of the API first, then every view of the page."""
     return [
         *api.routes(inspection),
+        *timeline_routes(inspection),
         Route("/api/{rest:path}", _unknown),
         Mount("/page", StaticFiles(directory=PAGE)),
         Route("/{rest:path}", _page, methods=["GET"]),

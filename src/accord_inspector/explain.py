@@ -7,7 +7,6 @@ from functools import cache
 from itertools import islice
 from typing import Any, Final
 
-import msgspec
 from msgspec import Struct
 
 from accord.text.excerpt import one_line
@@ -85,7 +84,7 @@ class Explanation(Struct, kw_only=True):
 
 
 def explain(
-    kind: str, method: str, value: Any, *, version: int | None, dir: str = ""
+    kind: str, method: str, value: Any, *, version: int | None, direction: str = ""
 ) -> Explanation:
     """Return the explanation of a message.
 
@@ -101,9 +100,9 @@ def explain(
     if method == "initialize":
         version = _version_of_initialize(content)
     if version is None:
-        found = [_of_value(kind, method, content, one, dir) for one in (1, 2)]
+        found = [_of_value(kind, method, content, one, direction) for one in (1, 2)]
         return min(found, key=lambda one: (not one.title, len(one.problems)))
-    return _of_value(kind, method, content, version, dir)
+    return _of_value(kind, method, content, version, direction)
 
 
 def rule_text(ident: str, version: int | None = None) -> RuleText | None:
@@ -115,7 +114,7 @@ def rule_text(ident: str, version: int | None = None) -> RuleText | None:
     return RuleText(id=ident, level=rule.level, rule=rule.rule, url=url, hint=rule.hint)
 
 
-def _of_value(kind: str, method: str, content: Any, version: int, dir: str) -> Explanation:
+def _of_value(kind: str, method: str, content: Any, version: int, direction: str) -> Explanation:
     found = _method(method, kind, version)
     if found is None:
         notes = [_unknown_method(method, kind, version)]
@@ -127,7 +126,7 @@ def _of_value(kind: str, method: str, content: Any, version: int, dir: str) -> E
         version=version,
         title=str(getattr(tp, "__name__", method)),
         doc=doc_of(tp if isinstance(tp, type) and issubclass(tp, Struct) else None),
-        notes=list(_notes(found, kind, version, dir)),
+        notes=list(_notes(found, kind, version, direction)),
     )
     _add_places(result, tp, content, base, version)
     for problem in islice(_problems(tp, content, version, result.title), _MAX_PROBLEMS):
@@ -207,13 +206,13 @@ def _of_error(error: Any, version: int | None) -> Explanation:
     return result
 
 
-def _notes(method: Method, kind: str, version: int, dir: str) -> Iterator[str]:
+def _notes(method: Method, kind: str, version: int, direction: str) -> Iterator[str]:
     if method.to in ("agent", "client"):
         other = "client" if method.to == "agent" else "agent"
         verb = "request" if method.is_request else "notification"
         yield f"{method.name}: a {verb} of the {other} to the {method.to} (version {version})."
         sent = "to_agent" if (method.to == "agent") != (kind == "response") else "to_client"
-        if dir and dir != sent:
+        if direction and direction != sent:
             yield "This message was sent in the other direction."
     if method.gate:
         yield f"Needs the capability `{method.gate}`."

@@ -7,12 +7,17 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
+from accord.trace.filtering import Filter
 from accord.trace.reading import TraceError
 from accord.version import __version__
 from accord_inspector.errors import ApiError
+from accord_inspector.judged_recordings import JudgedRecordings
 from accord_inspector.live import Hub
 from accord_inspector.message_watcher import MessageWatcher
 from accord_inspector.messages import Messages
+from accord_inspector.queries import Params, filter_of, rule_of
 
 __all__ = ("Inspection",)
 
@@ -27,12 +32,15 @@ class Inspection(ABC):
     exit_status: int = 0  # of the program
 
     def __init__(self) -> None:
-        self.hub: Hub = Hub(lambda: MessageWatcher(self.messages))
+        self.hub: Hub = Hub(lambda: MessageWatcher(self.messages, self.wanted))
         self.finished: asyncio.Event = asyncio.Event()  # ends the program
         self._opened: dict[Path, Messages] = {}
         self._tasks = asyncio.TaskGroup()
         self._running: list[asyncio.Task[None]] = []
         self.problems: list[str] = []  # shown on the page
+        self.judges: JudgedRecordings = JudgedRecordings(
+            self.messages, self.spawn, self.hub.messages_changed
+        )
         self.hub.provide("inspection", self.describe)
         self.hub.provide("problems", lambda: self.problems)
 
@@ -107,6 +115,13 @@ class Inspection(ABC):
             found.observe(lambda _count: self.hub.messages_changed())
             self.spawn(self._follow(found))
         return found
+
+    def wanted(self, params: Params, recording: str = "") -> Filter:
+        """Return the filter of an address; raise `ApiError` if it is invalid."""
+        wanted, rule = filter_of(params), rule_of(params)
+        if not rule:
+            return wanted
+        return replace(wanted, rows=self.judges.of(recording).numbers(rule))
 
     def spawn(self, work: Any) -> asyncio.Task[None]:
         """Run a coroutine until the inspection ends."""

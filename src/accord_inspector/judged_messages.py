@@ -68,15 +68,15 @@ class _First(list[Frame]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.count = 0
+        self.total = 0
 
     def __len__(self) -> int:
-        return self.count
+        return self.total
 
     def append(self, item: Frame) -> None:
-        if not self.count:
+        if not self.total:
             super().append(item)
-        self.count += 1
+        self.total += 1
 
 
 class _FirstRequest(list[Request]):

@@ -35,6 +35,10 @@ class JudgedRecordings:
             self._spawn(self._judge(messages, judged))
         return judged
 
+    def known(self, recording: str) -> Judged | None:
+        """Return what is known of a recording if it is judged; raise `ApiError` as `of`."""
+        return self._judged.get(self._messages_of(recording))
+
     async def _judge(self, messages: Messages, judged: Judged) -> None:
         grown = asyncio.Event()
         messages.observe(lambda _count: grown.set())

@@ -7,9 +7,10 @@ from time import perf_counter
 from typing import Any
 
 from accord.text.lenient_json import is_object
+from accord.trace.filtering import Filter
 from accord_inspector.errors import ApiError
 from accord_inspector.messages import Messages, View
-from accord_inspector.queries import MappedParams, filter_of
+from accord_inspector.queries import MappedParams, Params, rule_of
 from accord_inspector.rows import row_json
 
 __all__ = ("MessageWatcher",)
@@ -25,8 +26,14 @@ class MessageWatcher:
     The page says by `{"watch": {…filter…}, "recording": "…", "rows": true}` what it shows.
     """
 
-    def __init__(self, messages: Callable[[str], Messages]) -> None:
+    def __init__(
+        self,
+        messages: Callable[[str], Messages],
+        wanted: Callable[[Params, str], Filter],
+    ) -> None:
         self._messages_of = messages
+        self._wanted_of = wanted
+        self._wanted: Callable[[], Filter] | None = None  # if it changes with what is found
         self._messages: Messages | None = None
         self._view: View | None = None
         self._with_rows = False
@@ -41,14 +48,19 @@ class MessageWatcher:
         given = request.get("watch")
         recording = request.get("recording")
         self._last = None
+        self._wanted = None
+        params = MappedParams(given if is_object(given) else {})
+        name = recording if isinstance(recording, str) else ""
         try:
-            wanted = filter_of(MappedParams(given if is_object(given) else {}))
-            self._messages = self._messages_of(recording if isinstance(recording, str) else "")
+            self._messages = self._messages_of(name)
+            wanted = self._wanted_of(params, name)
         except ApiError as error:
             self._messages = self._view = None
             self._problem = error.text
             return
         self._problem = ""
+        if rule_of(params):
+            self._wanted = lambda: self._wanted_of(params, name)
         self._view = self._messages.view(wanted)
         self._with_rows = request.get("rows") is True
         self._sent = len(self._view)
@@ -56,6 +68,8 @@ class MessageWatcher:
 
     async def work(self) -> bool:
         """Apply the filter to more messages; return whether there are more."""
+        if self._messages is not None and self._wanted is not None:
+            self._view = self._messages.view(self._wanted())
         return self._view is not None and not await self._view.complete(_FILTER_S)
 
     def tick(self) -> dict[str, Any] | None:

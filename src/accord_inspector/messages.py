@@ -142,6 +142,11 @@ class View:
         position = bisect_left(rows, n)
         return position if position < len(rows) and rows[position] == n else None
 
+    def position_from(self, n: int) -> int | None:
+        """Return the position of the first message from number `n` on; None without one."""
+        position = n if self._selection is None else bisect_left(self._selection.rows, n)
+        return position if position < len(self) else None
+
     def rows(self, first: int, count: int) -> Iterator[MessageRow]:
         """Yield a window of the list."""
         for position in range(max(first, 0), min(first + count, len(self))):

@@ -11,7 +11,7 @@ from accord.trace.reading import TraceError
 from accord.trace.records import Direction, Kind
 from accord_inspector.errors import ApiError
 
-__all__ = ("MappedParams", "Params", "filter_of")
+__all__ = ("MappedParams", "Params", "filter_of", "rule_of")
 
 _DIRECTIONS: dict[str, Direction | None] = {
     "": None,
@@ -60,6 +60,11 @@ def filter_of(params: Params) -> Filter:
         text=_last(params, "text"),
         json_path=path,
     )
+
+
+def rule_of(params: Params) -> str:
+    """Return the id of the rule that the messages break; `any` for any one, or an empty text."""
+    return _last(params, "rule")
 
 
 class MappedParams:

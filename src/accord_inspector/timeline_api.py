@@ -86,7 +86,7 @@ class _Api:
         row, record = messages.row(n), messages.record(n)
         version = await _version_at(messages, n)
         found = explain(
-            row.kind, row.method, _value(record), version=version, dir=row.direction
+            row.kind, row.method, _value(record), version=version, direction=row.direction
         )
         broken = self._inspection.judges.of(_recording(request)).broken(n)
         return _json(

@@ -15,4 +15,4 @@ async def test_address_opens_the_page_without_the_token(page: Page) -> None:
         await page.goto(inspector.address)
         await expect(page.get_by_role("status")).to_have_text("Agent running")
         assert page.url == f"{inspector.origin}/timeline"
-        await expect(page.locator("view-timeline li").first).to_contain_text("initialize")
+        await expect(page.locator(".message-row.request").first).to_contain_text("initialize")

@@ -64,7 +64,7 @@ class TimelineView extends HTMLElement {
     this.viewButton = button("Sequence", "v", () => this.switchView());
     this.helpButton = button("Keys", "?", () => this.help.showModal());
     this.followButton.setAttribute("aria-pressed", "false");
-    this.status = h("p", { class: "list-status", role: "status" });
+    this.status = h("p", { class: "list-status" });
     this.help = createHelp();
     this.header = createHeader();
     this.message = /** @type {any} */ (h("message-view", { hidden: true }));
