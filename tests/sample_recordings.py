@@ -38,6 +38,9 @@ class Writer:
     def noise(self, ts: float, frame: bytes) -> None:
         self.text += self._lines.line(ts, "to_client", frame)
 
+    def end(self, ts: float, direction: Direction, reason: str) -> None:
+        self.text += self._lines.end(ts, direction, reason)
+
     def save(self, path: Path) -> Path:
         path.write_bytes(self.text)
         return path

@@ -11,7 +11,7 @@ from accord.errors import AccordError
 from accord.text import lenient_json
 from accord.types.mcp import McpServer, McpServerHttp, McpServerSse, McpServerStdio
 
-__all__ = ("McpFileError", "read_mcp_file")
+__all__ = ("McpFileError", "mcp_servers", "read_mcp_file")
 
 MAX_BYTES = 1024 * 1024
 _KINDS = ("stdio", "http", "streamable-http", "sse")
@@ -30,19 +30,25 @@ def read_mcp_file(file: Path) -> tuple[McpServer, ...]:
     try:
         with file.open("rb") as opened:
             data = opened.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise McpFileError(f"{file}: expected at most {MAX_BYTES} bytes")
-        document: Any = json.loads(data)
     except OSError as exc:
         raise McpFileError(f"Cannot read {file}: {exc.strerror}") from None
+    return mcp_servers(data, str(file))
+
+
+def mcp_servers(data: str | bytes, source: str) -> tuple[McpServer, ...]:
+    """Return the servers in the text of such a file; errors name the source."""
+    if len(data) > MAX_BYTES:
+        raise McpFileError(f"{source}: expected at most {MAX_BYTES} bytes")
+    try:
+        document: Any = json.loads(data)
     except (ValueError, RecursionError) as exc:
-        raise McpFileError(f"{file}: expected JSON: {exc}") from None
+        raise McpFileError(f"{source}: expected JSON: {exc}") from None
     servers: Any = document.get("mcpServers") if lenient_json.is_object(document) else None
     if not lenient_json.is_object(servers):
-        raise McpFileError(f'{file}: expected an object with the key "mcpServers"')
+        raise McpFileError(f'{source}: expected an object with the key "mcpServers"')
     enabled: list[McpServer] = []
     for name, entry in servers.items():
-        where = f"{file}: mcpServers.{name}"
+        where = f"{source}: mcpServers.{name}"
         if not lenient_json.is_object(entry):
             raise McpFileError(f"{where}: expected an object, got {type(entry).__name__}")
         if entry.get("disabled") is not True:

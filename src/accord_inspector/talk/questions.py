@@ -1,0 +1,191 @@
+"""What the agent asks the user: permissions and elicitations that wait for an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from accord.client.elicitation import (
+    ElicitationForm,
+    FormField,
+    FormValues,
+    UrlElicitationRequest,
+    form_error,
+)
+from accord.client.events import Decision, PermissionRequest
+from accord.client.permissions import is_distinct
+from accord.text.excerpt import one_line, visible
+from accord.text.lenient_json import is_object
+from accord_inspector.errors import ApiError
+from accord_inspector.talk.shown import bounded, tool_call_json
+
+__all__ = ("Question", "Questions")
+
+MAX_ENDED = 20  # that are still shown
+
+
+class Question:
+    """One question. `read` returns the answer in the JSON of the page; it raises `ApiError`."""
+
+    def __init__(
+        self, number: int, session_id: str | None, shown: dict[str, Any], read: Callable[[Any], Any]
+    ) -> None:
+        self.number: int = number
+        self.session_id: str | None = session_id
+        self.shown: dict[str, Any] = shown
+        self.read: Callable[[Any], Any] = read
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.ended: str | None = None  # why no answer is possible any more
+
+    def json(self) -> dict[str, Any]:
+        """Return the question for the page."""
+        return {
+            "number": self.number,
+            "session": self.session_id,
+            "ended": self.ended,
+            **self.shown,
+        }
+
+
+class Questions:
+    """The questions of a connection, for all pages: the first answer counts.
+
+    The three methods that ask are policies and callbacks of `accord.connect`.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._numbers = itertools.count(1)
+        self._open: dict[int, Question] = {}
+        self._ended: deque[Question] = deque(maxlen=MAX_ENDED)
+        self.end_reason: Callable[[], str | None] = lambda: None
+
+    def json(self) -> list[dict[str, Any]]:
+        """Return the questions that wait, and those that ended without an answer."""
+        return [question.json() for question in (*self._ended, *self._open.values())]
+
+    def waiting(self, session_id: str) -> int:
+        """Return how many questions of a session wait."""
+        return sum(question.session_id == session_id for question in self._open.values())
+
+    def answer(self, number: int, answer: Any) -> None:
+        """Answer a question; raise `ApiError` if it does not wait, or for an invalid answer."""
+        question = self._open.get(number)
+        if question is None or question.answer.done():
+            raise ApiError(409, "This question does not wait for an answer any more")
+        question.answer.set_result(question.read(answer))
+
+    def dismiss(self, number: int) -> None:
+        """Stop showing a question that has ended."""
+        for question in list(self._ended):
+            if question.number == number:
+                self._ended.remove(question)
+        self._changed()
+
+    async def ask_permission(self, request: PermissionRequest) -> Decision:
+        """Wait until the user chooses an option."""
+        offered = request.options
+
+        def read(answer: Any) -> Decision:
+            option = answer.get("option") if is_object(answer) else None
+            if option is None:
+                return "cancel"
+            if not isinstance(option, int) or not 0 <= option < len(offered):
+                raise ApiError(400, f"option: expected a number from 0 to {len(offered) - 1}")
+            return offered[option]
+
+        call = request.tool_call
+        shown: dict[str, Any] = {
+            "kind": "permission",
+            "title": one_line(request.title, 500),
+            "description": bounded(request.description or "")["text"],
+            "command": None if request.command is None else bounded(request.command),
+            "cwd": one_line(request.cwd),
+            "call": None if call is None else tool_call_json(call),
+            "options": [
+                {
+                    "name": one_line(option.name, 200),
+                    "kind": one_line(option.kind, 60),
+                    "ambiguous": not is_distinct(option, offered),
+                }
+                for option in offered
+            ],
+        }
+        return await self._ask(request.session_id, shown, read)
+
+    async def ask_form(self, form: ElicitationForm) -> FormValues | None:
+        """Wait until the user fills in a form, or declines."""
+
+        def read(answer: Any) -> FormValues | None:
+            values = answer.get("values") if is_object(answer) else None
+            if values is None:
+                return None
+            if not is_object(values) or (wrong := form_error(form, values)) is not None:
+                reason = "expected an object" if not is_object(values) else wrong
+                raise ApiError(400, f"values: {reason}")
+            return values
+
+        shown = {
+            "kind": "form",
+            "title": one_line(form.title or "The agent asks for input", 500),
+            "message": bounded(form.message)["text"],
+            "description": bounded(form.description or "")["text"],
+            "fields": [_field(field) for field in form.fields],
+        }
+        return await self._ask(form.session_id, shown, read)
+
+    async def ask_url(self, page: UrlElicitationRequest) -> bool:
+        """Wait until the user agrees to open a URL, or declines."""
+
+        def read(answer: Any) -> bool:
+            return is_object(answer) and answer.get("open") is True
+
+        shown = {
+            "kind": "url",
+            "title": "The agent asks you to open an address",
+            "message": bounded(page.message)["text"],
+            "url": visible(page.url),
+            "opens": page.url if page.url.lower().startswith(("http://", "https://")) else None,
+        }
+        return await self._ask(page.session_id, shown, read)
+
+    async def _ask(
+        self, session_id: str | None, shown: dict[str, Any], read: Callable[[Any], Any]
+    ) -> Any:
+        question = Question(next(self._numbers), session_id, shown, read)
+        self._open[question.number] = question
+        self._changed()
+        try:
+            return await question.answer
+        except asyncio.CancelledError:
+            question.ended = self.end_reason() or "The agent does not wait for the answer any more"
+            self._ended.append(question)
+            raise
+        finally:
+            del self._open[question.number]
+            self._changed()
+
+
+def _field(field: FormField) -> dict[str, Any]:
+    return {
+        "name": field.name,
+        "kind": field.kind,
+        "title": one_line(field.title, 200),
+        "description": bounded(field.description or "")["text"],
+        "required": field.required,
+        "default": field.default,
+        "choices": [
+            {
+                "value": choice.value,
+                "name": one_line(choice.name, 200),
+                "description": one_line(choice.description or ""),
+            }
+            for choice in field.choices
+        ],
+        "minimum": field.minimum,
+        "maximum": field.maximum,
+        "format": field.format,
+    }
