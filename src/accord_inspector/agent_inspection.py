@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from accord.client.connect import ConnectedAgent, ConnectOptions, connect
+from accord.client.permissions import Policy
 from accord.errors import AccordError
 from accord.trace.records import Direction
 from accord.transports.base import Transport
@@ -33,6 +34,11 @@ AgentStarter: TypeAlias = Callable[[AgentOutput], Awaitable[Transport]]
 
 class ClientSide(Protocol):
     """What the page does as a client of the agent."""
+
+    @property
+    def permissions(self) -> Policy:
+        """What decides permission requests."""
+        ...
 
     def options(self) -> ConnectOptions:
         """Return the options of the next connection."""
@@ -85,7 +91,7 @@ class AgentInspection(LiveInspection):
 
     async def start(self) -> None:
         """Start the agent, and start it again whenever this is requested."""
-        self.messages()
+        self.client = self.conversations.live_client(Path.cwd())
         self.spawn(self._run())
 
     def restart(self, versions: Iterable[ProtocolVersion] | None = None) -> None:
@@ -121,9 +127,11 @@ class AgentInspection(LiveInspection):
                 await self._restart.wait()
 
     async def _connect(self) -> None:
-        options = ConnectOptions() if self.client is None else self.client.options()
+        client = self.client
+        options = ConnectOptions() if client is None else client.options()
         options["versions"] = self.versions
-        async with connect(self._open, **options) as agent:
+        permissions = None if client is None else client.permissions
+        async with connect(self._open, permissions=permissions, **options) as agent:
             self.agent = agent
             self.set_state("running")
             self.hub.changed("capabilities")

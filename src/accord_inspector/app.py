@@ -20,6 +20,7 @@ from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
 from accord_inspector.live import Hub
 from accord_inspector.timeline_api import timeline_routes
+from accord_inspector.talk.routes import conversation_routes
 
 __all__ = ("InspectorApp",)
 
@@ -90,6 +91,7 @@ def _routes(inspection: Inspection) -> list[BaseRoute]:
     return [
         *api.routes(inspection),
         *timeline_routes(inspection),
+        *conversation_routes(inspection.conversations.of),
         Route("/api/{rest:path}", _unknown),
         Mount("/page", StaticFiles(directory=PAGE)),
         Route("/{rest:path}", _page, methods=["GET"]),

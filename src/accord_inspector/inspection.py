@@ -18,6 +18,7 @@ from accord_inspector.live import Hub
 from accord_inspector.message_watcher import MessageWatcher
 from accord_inspector.messages import Messages
 from accord_inspector.queries import Params, filter_of, rule_of
+from accord_inspector.talk.conversations import Conversations
 
 __all__ = ("Inspection",)
 
@@ -43,6 +44,7 @@ class Inspection(ABC):
         )
         self.hub.provide("inspection", self.describe)
         self.hub.provide("problems", lambda: self.problems)
+        self.conversations: Conversations = Conversations(self)
 
     async def __aenter__(self) -> Inspection:
         await self._tasks.__aenter__()

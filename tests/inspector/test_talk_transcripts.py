@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sample_recordings import ESCAPES, Writer, one_turn
 
 from accord.trace.line_builder import Hop
 from accord.trace.records import decode_record
 from accord_inspector.talk.entry_json import entry_json, session_json
 from accord_inspector.talk.session_log import SessionLog
 from accord_inspector.talk.transcripts import Transcripts
+from sample_recordings import ESCAPES, Writer, one_turn
 
 
 def read(*recordings: Writer) -> Transcripts:
@@ -153,7 +153,13 @@ def test_loaded_session_starts_anew_and_a_refused_load_keeps_its_entries() -> No
     assert (log.epoch, len(log.entries)) == (1, 1)
     again.to_client(9.2, id=5, error={"code": -32602, "message": "No such session"})
     log = read(one_turn(), again).sessions["s"]
-    assert [entry["kind"] for entry in entries(log)] == ["message", "message", "tool", "end", "error"]
+    assert [entry["kind"] for entry in entries(log)] == [
+        "message",
+        "message",
+        "tool",
+        "end",
+        "error",
+    ]
     assert log.epoch == 2
 
 

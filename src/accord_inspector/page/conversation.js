@@ -1,10 +1,115 @@
-// The view "Conversation".
+// The view "Conversation": the sessions, and one of them as an editor would show it.
 
-import { h } from "./dom.js";
+import { h, fill } from "./dom.js";
+import { SessionView } from "./conversation_session.js";
+import { SetupPanel } from "./conversation_setup.js";
+import { Sessions } from "./conversation_store.js";
+import { QuestionCards } from "./conversation_questions.js";
+import { address, go, params, pathParts, router } from "./router.js";
 
 class ConversationView extends HTMLElement {
   connectedCallback() {
-    this.replaceChildren(h("h2", null, "Conversation"));
+    this.recording = params().get("recording") ?? "";
+    this.status = h("div", { class: "visually-hidden", role: "status" });
+    this.heading = h("h2", { class: "visually-hidden" }, "Conversation");
+    this.list = h("ul", { class: "sessions", "aria-label": "Sessions" });
+    this.progress = h("p", { class: "soft" });
+    const announce = (/** @type {string} */ text) => fill(/** @type {HTMLElement} */ (this.status), text);
+    this.setup = new SetupPanel(announce);
+    this.announce = announce;
+    this.side = /** @type {HTMLDetailsElement} */ (h("details", { class: "side", open: innerWidth > 800 },
+      h("summary", null, "Sessions"), this.list, this.progress, this.setup.element));
+    /** @type {Record<string, any>} */
+    this.terminals = {};
+    this.questions = new QuestionCards(announce, this.terminals);
+    this.middle = h("div", { class: "middle" });
+    this.replaceChildren(this.heading, this.status, this.side, h("div", { class: "talk" }, this.middle, this.questions.element));
+    /** @type {SessionView | null} */
+    this.session = null;
+    this.sessions = new Sessions(this.recording);
+    this.sessions.addEventListener("change", () => this.update());
+    this.onChange = () => this.update();
+    this.onKey = (/** @type {KeyboardEvent} */ event) => this.key(event);
+    router.addEventListener("change", this.onChange);
+    addEventListener("keydown", this.onKey);
+    this.setup.element.hidden = true;
+    this.sessions.start().catch((error) => fill(/** @type {HTMLElement} */ (this.progress), error.message));
+  }
+
+  disconnectedCallback() {
+    router.removeEventListener("change", this.onChange ?? null);
+    removeEventListener("keydown", this.onKey ?? (() => {}));
+    this.sessions?.stop();
+    this.session?.end();
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    if (event.altKey && event.code === "KeyP") {
+      event.preventDefault();
+      this.questions?.focus();
+    }
+  }
+
+  /** Show the state of the sessions, and the session that the address names. */
+  update() {
+    const sessions = /** @type {Sessions} */ (this.sessions);
+    const { value } = sessions;
+    if (!value || pathParts()[0] !== "conversation") return;
+    const wanted = pathParts()[1];
+    const newest = value.sessions.at(-1);
+    if (wanted === undefined && newest) {
+      go(address(["conversation", newest.id]), { replace: true });
+      return;
+    }
+    this.setup.element.hidden = !value.client;
+    if (value.client) this.setup.update(value.client);
+    fill(this.progress, value.behind > 1000 ? `${value.behind} messages are still to be read` : "");
+    this.showList(value.sessions, wanted);
+    this.showSession(wanted, sessions);
+    this.questions.terminals = this.session?.entries.terminals ?? {};
+    this.questions.show(value.client?.questions ?? []);
+  }
+
+  /** @param {any[]} listed @param {string | undefined} wanted */
+  showList(listed, wanted) {
+    const key = JSON.stringify([listed.map(({ id, label, running, closed, questions }) => [id, label, running, closed, questions]), wanted]);
+    if (key === this.listKey) return;
+    this.listKey = key;
+    const hadFocus = this.list?.contains(document.activeElement) ? /** @type {any} */ (document.activeElement).dataset.id : null;
+    fill(this.list, listed.toReversed().map((session) => {
+      const open = !this.sessions?.value.client || this.sessions.isOpen(session.id);
+      const state = session.questions ? "asks" : session.running && open && !session.closed ? "running" : "";
+      return h("li", null, h("a", {
+        href: address(["conversation", session.id]), "data-id": session.id, "aria-current": session.id === wanted ? "page" : null,
+        class: [state, (session.closed || !open) && "closed"],
+      }, session.label, state ? h("span", { class: "badge status" }, state) : null));
+    }));
+    if (!listed.length) fill(this.list, h("li", { class: "soft" }, "No sessions yet"));
+    if (hadFocus) /** @type {any} */ (this.list?.querySelector(`[data-id="${CSS.escape(hadFocus)}"]`))?.focus();
+  }
+
+  /** @param {string | undefined} wanted @param {Sessions} sessions */
+  showSession(wanted, sessions) {
+    const listed = wanted === undefined ? undefined : sessions.find(wanted);
+    if (!listed) {
+      this.session?.end();
+      this.session = null;
+      if (wanted === undefined) fill(this.middle, this.welcome());
+      else fill(this.middle, h("p", { class: "empty" }, `There is no session ${wanted}`));
+      return;
+    }
+    if (this.session?.id !== wanted) {
+      this.session?.end();
+      this.session = new SessionView(listed.id, this.recording ?? "", this.announce ?? (() => {}));
+      fill(this.middle, this.session.element);
+    }
+    this.session?.update(listed, sessions.isOpen(listed.id), sessions.value.client);
+  }
+
+  welcome() {
+    return h("div", { class: "empty" },
+      h("p", null, this.sessions?.value.client ? "No session is open. Open one at “Sessions”." : "There is no session in this recording."));
   }
 }
 

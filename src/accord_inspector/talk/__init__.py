@@ -1,1 +1,5 @@
-"""The conversation of the inspector: transcripts of recorded messages, and a live agent's client."""
+"""The conversation: transcripts of recorded messages, and the client of a live agent."""
+
+from __future__ import annotations
+
+__all__ = ()

@@ -65,8 +65,7 @@ async def _by_path(
     roots = Roots(directories)
     path = Path(directories[0], given)  # an absolute path stays
     try:
-        resolved = Path(await asyncio.to_thread(roots.resolve, str(path)))
-        size = resolved.stat().st_size
+        resolved, size = await asyncio.to_thread(_resolved, roots, path)
     except OutsideRoots:
         raise ApiError(
             403, f"{where}.path: {one_line(given)} is not in the folder of the session"
@@ -85,6 +84,12 @@ async def _by_path(
     except OSError as error:
         raise ApiError(400, f"{where}.path: {one_line(given)}: {error.strerror}") from None
     return EmbeddedResource(resolved.as_uri(), content, mime)
+
+
+def _resolved(roots: Roots, path: Path) -> tuple[Path, int]:
+    """Return the real path of a file, and its size."""
+    real = Path(roots.resolve(str(path)))
+    return real, real.stat().st_size
 
 
 def _uploaded(agent: ConnectedAgent, file: dict[str, Any], where: str) -> ContentBlock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from itertools import islice
 from time import perf_counter
@@ -19,6 +20,8 @@ from accord_inspector.talk.shown import terminal_json
 from accord_inspector.talk.transcripts import Transcripts
 
 __all__ = ("Conversation", "RecordedMessages")
+
+_logger: logging.Logger = logging.getLogger("accord.inspector")
 
 SLICE_S = 0.02  # for which messages are added before others run
 MAX_ENTRIES = 100  # in one answer, besides those that changed
@@ -54,7 +57,7 @@ class Conversation:
     def attach(self, client: LiveClient) -> None:
         """Set the client of the live agent."""
         self.client = client
-        self._transcripts = Transcripts(local_terminals=True)
+        self._transcripts = Transcripts(is_live=True)
 
     async def follow(self) -> None:
         """Add the messages until this is cancelled."""
@@ -70,8 +73,11 @@ class Conversation:
 
     def _add(self, until: float) -> None:
         for number in range(self._added, len(self._messages)):
-            self._transcripts.add(number, self._messages.record(number))
             self._added = number + 1
+            try:
+                self._transcripts.add(number, self._messages.record(number))
+            except Exception:  # one message must not end the inspection
+                _logger.exception("! message %d is not in the conversation", number)
             if perf_counter() > until:
                 return
 
@@ -89,9 +95,8 @@ class Conversation:
             log.at(Stamp(None, log.last.seconds)).add("problem", one_line(text))
             self._changed()
 
-    def disconnected(self) -> None:
-        """End what waits for the agent."""
-        self._transcripts.disconnected()
+    def client_changed(self) -> None:
+        """Note that the state of the client has changed."""
         self._changed()
 
     # For the page.

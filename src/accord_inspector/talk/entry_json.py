@@ -117,8 +117,9 @@ def _permission(value: dict[str, Any]) -> dict[str, Any]:
     }
     outcome, chosen = value["outcome"], None
     if outcome is not None:
-        result = outcome["value"] if is_object(outcome["value"]) else {}
-        selected = result.get("outcome") if not outcome["isError"] else None
+        result: Any = outcome["value"]
+        is_read = is_object(result) and not outcome["isError"]
+        selected: Any = result.get("outcome") if is_read else None
         option_id = selected.get("optionId") if is_object(selected) else None
         option = options.get(option_id) if isinstance(option_id, str) else None
         if option is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -12,6 +12,7 @@ from accord.cli.ask.mcp_file import McpFileError, mcp_servers
 from accord.client.agent_adapter import SessionInfo
 from accord.client.connect import ConnectedAgent, ConnectOptions
 from accord.client.events import AgentTerminal, Event, TerminalOutputChunk
+from accord.client.permissions import Policy
 from accord.client.session import ClientSession
 from accord.client.turn import ClientTurn
 from accord.errors import AccordError, AuthRequired, RequestError
@@ -78,10 +79,22 @@ class LiveClient:
             unstable=True,
         )
 
+    @property
+    def permissions(self) -> Policy:
+        """What decides permission requests: the user."""
+        return self.questions.ask_permission
+
     def connected(self, agent: ConnectedAgent) -> None:
         """Use a connection that was opened."""
         self.agent = agent
+        connection = agent.remote.connection
+        self.questions.has_ended = lambda: connection.has_ended
+        self._spawn(self._watch(connection.wait_ended()))
         self._changed()
+
+    async def _watch(self, ended: Awaitable[Exception | None]) -> None:
+        reason = await ended
+        self.questions.disconnected("it was closed" if reason is None else str(reason))
 
     def disconnected(self) -> None:
         """Forget the connection, with its sessions."""
@@ -225,10 +238,9 @@ class LiveClient:
                     self._show(session.id, event)
 
     def _show(self, session_id: str, event: Event) -> None:
-        agent = self.agent
-        if agent is not None and agent.version == 1:
-            if isinstance(event, AgentTerminal | TerminalOutputChunk):
-                self._on_event(session_id, event)
+        is_local = self.agent is not None and self.agent.version == 1
+        if is_local and isinstance(event, AgentTerminal | TerminalOutputChunk):
+            self._on_event(session_id, event)
 
     def _folder(self, body: Mapping[str, Any]) -> Path:
         given = body.get("cwd")

@@ -158,7 +158,7 @@ def _address(_renderer: Any, tokens: Sequence[Token], index: int, *_: Any) -> st
 
 def _new_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    parser.validateLink = _is_allowed  # type: ignore[method-assign]  # as its documentation says
+    parser.validateLink = _is_allowed
     parser.core.ruler.push("harden", _harden)
     parser.add_render_rule("address", _address)
     return parser

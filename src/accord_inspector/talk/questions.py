@@ -50,6 +50,10 @@ class Question:
         }
 
 
+_NOT_WAITING = "The agent does not wait for the answer any more"
+_DISCONNECTED = "The connection to the agent has ended"
+
+
 class Questions:
     """The questions of a connection, for all pages: the first answer counts.
 
@@ -61,7 +65,7 @@ class Questions:
         self._numbers = itertools.count(1)
         self._open: dict[int, Question] = {}
         self._ended: deque[Question] = deque(maxlen=MAX_ENDED)
-        self.end_reason: Callable[[], str | None] = lambda: None
+        self.has_ended: Callable[[], bool] = lambda: False  # whether the connection has
 
     def json(self) -> list[dict[str, Any]]:
         """Return the questions that wait, and those that ended without an answer."""
@@ -77,6 +81,13 @@ class Questions:
         if question is None or question.answer.done():
             raise ApiError(409, "This question does not wait for an answer any more")
         question.answer.set_result(question.read(answer))
+
+    def disconnected(self, reason: str) -> None:
+        """Tell why the questions ended that waited when the connection ended."""
+        for question in self._ended:
+            if question.ended == _DISCONNECTED:
+                question.ended = f"{_DISCONNECTED}: {one_line(reason)}"
+        self._changed()
 
     def dismiss(self, number: int) -> None:
         """Stop showing a question that has ended."""
@@ -123,9 +134,10 @@ class Questions:
             values = answer.get("values") if is_object(answer) else None
             if values is None:
                 return None
-            if not is_object(values) or (wrong := form_error(form, values)) is not None:
-                reason = "expected an object" if not is_object(values) else wrong
-                raise ApiError(400, f"values: {reason}")
+            if not is_object(values):
+                raise ApiError(400, "values: expected an object")
+            if (wrong := form_error(form, values)) is not None:
+                raise ApiError(400, f"values: {wrong}")
             return values
 
         shown = {
@@ -161,7 +173,7 @@ class Questions:
         try:
             return await question.answer
         except asyncio.CancelledError:
-            question.ended = self.end_reason() or "The agent does not wait for the answer any more"
+            question.ended = _DISCONNECTED if self.has_ended() else _NOT_WAITING
             self._ended.append(question)
             raise
         finally:

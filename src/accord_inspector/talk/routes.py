@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from accord_inspector.errors import ApiError
 from accord_inspector.api import body_of, json_response
+from accord_inspector.errors import ApiError
 from accord_inspector.talk.conversation import Conversation
 from accord_inspector.talk.live_client import LiveClient
 
 __all__ = ("conversation_routes",)
 
-_Action: TypeAlias = Callable[[LiveClient, dict[str, Any]], Awaitable[Any]]
+_Action: TypeAlias = Callable[[LiveClient, dict[str, Any]], Coroutine[Any, Any, Any]]
 
 
 def conversation_routes(conversation_of: Callable[[str], Conversation]) -> Sequence[BaseRoute]:

@@ -169,9 +169,7 @@ def terminal_json(shell: TerminalTranscript) -> dict[str, Any]:
     terminal: AgentTerminal = shell.terminal
     left = max(len(shell.output) - MAX_OUTPUT_BYTES, 0)
     text = bytes(shell.output[left:]).decode("utf-8", "replace")
-    lines = (
-        line.rstrip("\r").rpartition("\r")[2] for line in _COLOURS.sub("", text).split("\n")
-    )
+    lines = (line.rstrip("\r").rpartition("\r")[2] for line in _COLOURS.sub("", text).split("\n"))
     return {
         "command": None if terminal.command is None else visible(terminal.command[:MAX_CHARS]),
         "cwd": None if terminal.cwd is None else one_line(terminal.cwd),

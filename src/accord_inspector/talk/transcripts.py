@@ -54,16 +54,16 @@ class _Connection:
 class Transcripts:
     """The sessions of a recording, each with its entries; `add` continues them.
 
-    With `local_terminals`, the output of version 1's terminals is not read from the messages:
-    the client that runs them reports it by `apply`.
+    `is_live` says that the client is in this process, and has one connection at a time. Then the
+    output of version 1's terminals is not read from the messages: the client reports it.
     """
 
-    def __init__(self, *, local_terminals: bool = False) -> None:
+    def __init__(self, *, is_live: bool = False) -> None:
         self.clock: Clock = Clock()
         self.sessions: dict[str, SessionLog] = {}
         self._connections: dict[str, _Connection] = {}
         self._only_client: bool | None = None
-        self._local_terminals = local_terminals
+        self._is_live = is_live
 
     def add(self, number: int, record: Record) -> None:
         """Add the message with this number."""
@@ -118,6 +118,8 @@ class Transcripts:
         request = _Request(record.method, params, session, stamp)
         if record.id is not UNSET:
             connection.requests[record.sender, bytes(record.id)] = request
+        if record.method == "initialize" and self._is_live:
+            self._end_others(connection, stamp)
         begin = self._REQUESTS.get(record.method)
         if begin is not None and session is not None and lenient_json.is_object(params):
             begin(self, connection, request, self._log(connection, session, stamp), record)
@@ -334,7 +336,7 @@ class Transcripts:
         record: Record,
         value: dict[str, Any],
     ) -> None:
-        if self._local_terminals or not lenient_json.is_object(request.params):
+        if self._is_live or not lenient_json.is_object(request.params):
             return
         params = request.params
         terminal_id = params.get("terminalId", value.get("terminalId"))
@@ -385,18 +387,16 @@ class Transcripts:
 
     # The end of a connection.
 
-    def disconnected(self) -> None:
-        """End all connections: the client of a live agent has closed the last one."""
+    def _end_others(self, started: _Connection, stamp: Stamp) -> None:
+        """End the earlier connections of a live agent, which was started again."""
         for connection in self._connections.values():
-            self._end(connection, "Client", "The connection was closed", None)
+            if connection is not started:
+                self._end(connection, CLIENT, "The agent was started again", stamp)
 
-    def _end(
-        self, connection: _Connection, side: str, reason: str, stamp: Stamp | None
-    ) -> None:
+    def _end(self, connection: _Connection, side: str, reason: str, stamp: Stamp) -> None:
         """End what waits for the other side: it cannot arrive any more."""
         for session_id in connection.sessions:
-            log = self.sessions[session_id]
-            log.at(stamp or Stamp(None, log.last.seconds))
+            log = self.sessions[session_id].at(stamp)
             if log.is_closed:
                 continue
             waiting = bool(log.prompts)

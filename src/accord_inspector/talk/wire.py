@@ -23,7 +23,7 @@ from accord.types.session import SessionOption
 from accord.version import ProtocolVersion
 from accord.wire.codec import convert, decode
 
-__all__ = ("Wire", "wire_of")
+__all__ = ("Wire", "session_of", "wire_of")
 
 
 class _Details(Protocol):
@@ -82,7 +82,7 @@ class Wire:
 
 
 def wire_of(version: ProtocolVersion) -> Wire:
-    """Return the reader of a version; one per connection, since it keeps which sessions have modes."""
+    """Return the reader of a version, for one connection: it keeps which sessions have modes."""
     if version == 1:
         return Wire(
             v1,
@@ -93,7 +93,7 @@ def wire_of(version: ProtocolVersion) -> Wire:
         )
     return Wire(
         v2,
-        AgentAdapterV2(None),  # type: ignore[arg-type]  # it calls nothing
+        AgentAdapterV2(None),
         updates_v2.events_from_update,
         convert_v2.content_from_wire,
         updates_v2.apply_tool_call,

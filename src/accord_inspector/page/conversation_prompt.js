@@ -1,0 +1,212 @@
+// The input of prompts: text with completion of commands, and attachments.
+
+import { act } from "./conversation_store.js";
+import { fill, h, size } from "./dom.js";
+
+const MAX_FILE_BYTES = 8 * 1024 * 1024; // as the server accepts
+const MAX_FILES = 20;
+const MAX_SHOWN = 50; // commands
+
+export class PromptInput {
+  /** @param {string} session @param {(text: string) => void} announce */
+  constructor(session, announce) {
+    this.session = session;
+    this.announce = announce;
+    /** @type {any[]} */
+    this.commands = [];
+    /** @type {any[]} files as the server takes them, with `label` */
+    this.files = [];
+    this.problem = h("p", { class: "bad", role: "alert" });
+    this.chips = h("ul", { class: "chips", "aria-label": "Attachments", hidden: true });
+    this.list = h("ul", { class: "completion", role: "listbox", id: "commands", "aria-label": "Commands", hidden: true });
+    this.text = /** @type {HTMLTextAreaElement} */ (h("textarea", {
+      class: "prompt", rows: "2", "aria-label": "Prompt", placeholder: "Write to the agent", spellcheck: "true",
+      role: "combobox", "aria-autocomplete": "list", "aria-controls": "commands", "aria-expanded": "false",
+      oninput: () => this.complete(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.key(event),
+      onblur: () => this.close(), onpaste: (/** @type {ClipboardEvent} */ event) => this.paste(event),
+    }));
+    this.picker = /** @type {HTMLInputElement} */ (h("input", {
+      type: "file", multiple: true, hidden: true, "aria-label": "Files to attach",
+      onchange: async () => {
+        await this.attach([...(this.picker.files ?? [])]);
+        this.picker.value = "";
+      },
+    }));
+    this.path = /** @type {HTMLInputElement} */ (h("input", {
+      type: "text", class: "path", placeholder: "path in the folder of the session", "aria-label": "Path of a file to link", hidden: true,
+      onkeydown: (/** @type {KeyboardEvent} */ event) => this.pathKey(event),
+    }));
+    this.send = /** @type {HTMLButtonElement} */ (h("button", { type: "submit", class: "primary" }, "Send"));
+    this.cancel = /** @type {HTMLButtonElement} */ (h("button", { type: "button", class: "cancel", onclick: () => this.stop() }, "Cancel the turn"));
+    this.element = h("form", {
+      class: "composer", "aria-label": "Prompt",
+      onsubmit: (/** @type {Event} */ event) => {
+        event.preventDefault();
+        this.submit();
+      },
+    },
+      this.problem, this.list, this.chips, this.text,
+      h("div", { class: "tools" },
+        h("button", { type: "button", onclick: () => this.picker.click() }, "Attach a file"), this.picker,
+        h("button", { type: "button", onclick: () => this.togglePath() }, "Link a path"), this.path,
+        h("span", { class: "hint soft" }, "Enter sends, Shift+Enter starts a line, / lists commands"),
+        this.cancel, this.send));
+    this.setRunning(false);
+  }
+
+  /** @param {boolean} isRunning */
+  setRunning(isRunning) {
+    this.isRunning = isRunning;
+    this.cancel.hidden = !isRunning;
+    this.send.disabled = isRunning;
+  }
+
+  async submit() {
+    const text = this.text.value;
+    if (this.isRunning || !(text.trim() || this.files.length)) return;
+    const files = this.files.map(({ label, ...file }) => file);
+    fill(this.problem);
+    this.setRunning(true);
+    try {
+      await act("prompt", { session: this.session, text, files });
+      this.text.value = "";
+      this.files = [];
+      this.showFiles();
+    } catch (error) {
+      fill(this.problem, error.message);
+      this.setRunning(false);
+    }
+  }
+
+  async stop() {
+    try {
+      await act("cancel", { session: this.session });
+      this.announce("Cancelling the turn");
+    } catch (error) {
+      fill(this.problem, error.message);
+    }
+  }
+
+  // Attachments.
+
+  /** @param {ClipboardEvent} event */
+  paste(event) {
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (!files.length) return;
+    event.preventDefault();
+    this.attach(files);
+  }
+
+  /** @param {File[]} files */
+  async attach(files) {
+    fill(this.problem);
+    for (const file of files) {
+      if (file.size > MAX_FILE_BYTES || this.files.length >= MAX_FILES) {
+        fill(this.problem, file.size > MAX_FILE_BYTES ? `${file.name} exceeds ${size(MAX_FILE_BYTES)}` : `At most ${MAX_FILES} files`);
+        continue;
+      }
+      this.files.push({ name: file.name, mime: file.type, data: await base64(file), label: `${file.name}, ${size(file.size)}` });
+    }
+    this.showFiles();
+  }
+
+  togglePath() {
+    this.path.hidden = !this.path.hidden;
+    if (!this.path.hidden) this.path.focus();
+  }
+
+  /** @param {KeyboardEvent} event */
+  pathKey(event) {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    if (this.path.value) this.files.push({ path: this.path.value, label: this.path.value });
+    this.path.value = "";
+    this.path.hidden = true;
+    this.showFiles();
+    this.text.focus();
+  }
+
+  showFiles() {
+    this.chips.hidden = !this.files.length;
+    fill(this.chips, this.files.map((file, number) => h("li", null, file.label, " ", h("button", {
+      type: "button", "aria-label": `Remove ${file.label}`,
+      onclick: () => {
+        this.files.splice(number, 1);
+        this.showFiles();
+      },
+    }, "×"))));
+  }
+
+  // Commands.
+
+  complete() {
+    const typed = /^\/(\S*)$/.exec(this.text.value)?.[1]?.toLowerCase();
+    const found = typed === undefined ? [] : this.commands.filter((command) => command.name.toLowerCase().includes(typed)).slice(0, MAX_SHOWN);
+    fill(this.list, found.map((command, number) => h("li", {
+      role: "option", id: `command-${number}`, "aria-selected": "false",
+      onpointerdown: (/** @type {Event} */ event) => {
+        event.preventDefault();
+        this.choose(number);
+      },
+    }, h("code", null, `/${command.name}`), " ", h("span", { class: "soft" }, command.description))));
+    this.found = found;
+    this.list.hidden = !found.length;
+    this.text.setAttribute("aria-expanded", String(found.length > 0));
+    this.select(found.length ? 0 : -1);
+  }
+
+  /** @param {number} number */
+  select(number) {
+    this.selected = number;
+    for (const [at, item] of [...this.list.children].entries()) {
+      item.setAttribute("aria-selected", String(at === number));
+      if (at === number) item.scrollIntoView({ block: "nearest" });
+    }
+    if (number >= 0) this.text.setAttribute("aria-activedescendant", `command-${number}`);
+    else this.text.removeAttribute("aria-activedescendant");
+  }
+
+  /** @param {number} number */
+  choose(number) {
+    const command = this.found?.[number];
+    if (!command) return;
+    this.text.value = `/${command.name} `;
+    this.close();
+    this.text.focus();
+    if (command.hint) this.announce(command.hint);
+  }
+
+  close() {
+    this.list.hidden = true;
+    this.text.setAttribute("aria-expanded", "false");
+    this.select(-1);
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    if (event.isComposing) return;
+    const count = this.list.hidden ? 0 : this.list.children.length;
+    if (count && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
+      event.preventDefault();
+      this.select((Number(this.selected) + (event.key === "ArrowDown" ? 1 : count - 1)) % count);
+    } else if (count && (event.key === "Enter" || event.key === "Tab") && !event.shiftKey) {
+      event.preventDefault();
+      this.choose(Number(this.selected));
+    } else if (count && event.key === "Escape") {
+      this.close();
+    } else if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      this.submit();
+    }
+  }
+}
+
+/** @param {File} file @returns {Promise<string>} */
+function base64(file) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(String(reader.result).split(",")[1] ?? "");
+    reader.onerror = () => reject(reader.error);
+    reader.readAsDataURL(file);
+  });
+}
