@@ -24,7 +24,7 @@ __all__ = ("Conversation", "RecordedMessages")
 _logger: logging.Logger = logging.getLogger("accord.inspector")
 
 SLICE_S = 0.02  # for which messages are added before others run
-MAX_ENTRIES = 100  # in one answer, besides those that changed
+MAX_ENTRIES = 100  # in one answer, if everything is sent
 MAX_CHANGED = 500
 MAX_SESSIONS = 500  # in the list, the last ones to change
 

@@ -153,7 +153,7 @@ class LiveClient:
         return self.agent
 
     async def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run a request of the page to its end, also if the page does not wait for it.
+        """Run a request of the page until it ends, also if the page does not wait for it.
 
         Errors of the agent become `ApiError`.
         """

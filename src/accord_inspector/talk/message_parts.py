@@ -25,7 +25,7 @@ class MessageParts:
         self.reset()
 
     def reset(self) -> None:
-        """Start anew: the content was replaced."""
+        """Start from the beginning: the content was replaced."""
         self.epoch += 1
         self._contents = 0  # number of contents that are complete
         self._markdown: MarkdownParts | None = None  # of the text that follows them

@@ -87,7 +87,7 @@ class _Stream(SessionEventStream):
 class SessionLog:
     """The entries and the state of one session.
 
-    `epoch` grows when the session is loaded again: then its entries start anew.
+    `epoch` grows when the session is loaded again: then its entries start from 0.
     """
 
     def __init__(self, session_id: str, wire: Wire, clock: Clock, stamp: Stamp) -> None:
@@ -132,7 +132,7 @@ class SessionLog:
         return bool(self.prompts) or (state is not None and state.state not in ("idle", "unknown"))
 
     def restart(self, wire: Wire, stamp: Stamp) -> dict[str, Any]:
-        """Start anew: the agent is about to send the history again; return what `restore` takes."""
+        """Start from the beginning: the agent is about to send the history again; return what `restore` takes."""
         before = dict(self.__dict__)
         self.wire, self.last = wire, stamp
         self.epoch += 1

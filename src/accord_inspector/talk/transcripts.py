@@ -71,7 +71,7 @@ class Transcripts:
         if self._only_client is None:
             self._only_client = is_clients
         if self._only_client and not is_clients:
-            return  # a hop behind a proxy
+            return  # a hop between a proxy and the agent
         connection = self._connections.get(record.conn)
         if connection is None:
             connection = self._connections[record.conn] = _Connection()
