@@ -19,8 +19,8 @@ from accord_inspector.access import HEADERS, PageAccess
 from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
 from accord_inspector.live import Hub
-from accord_inspector.timeline_api import timeline_routes
 from accord_inspector.talk.routes import conversation_routes
+from accord_inspector.timeline_api import timeline_routes
 
 __all__ = ("InspectorApp",)
 

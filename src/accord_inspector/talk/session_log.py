@@ -132,7 +132,7 @@ class SessionLog:
         return bool(self.prompts) or (state is not None and state.state not in ("idle", "unknown"))
 
     def restart(self, wire: Wire, stamp: Stamp) -> dict[str, Any]:
-        """Start from the beginning: the agent is about to send the history again; return what `restore` takes."""
+        """Start from the beginning, before a replay; return what `restore` takes."""
         before = dict(self.__dict__)
         self.wire, self.last = wire, stamp
         self.epoch += 1
