@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from accord_coder.agent import Coder
+from accord_coder.settings import Settings
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.rules.manifest import requirements
 from conformance.agent.filtered_agent import MessageFilter, broken, check
+from conformance.agent.in_memory import check_in_memory, odd_outcomes, serving
 from conformance.agent.mcp_doubles import McpConsumer
 
 
@@ -21,6 +28,16 @@ async def test_script_agent_in_memory_conforms() -> None:
         one for one in result.scenario_results if one.outcome in ("unfinished", "wrong", "advised")
     ]
     assert odd == []
+    assert result.login_problems == []
+
+
+@pytest.mark.slow
+async def test_coding_agent_in_memory_conforms(tmp_path: Path) -> None:
+    settings = Settings(model="demo", data=tmp_path, config=tmp_path)
+    result = await check_in_memory(serving(lambda: Coder(settings)), "coder.toml")
+    assert broken(result) == {}
+    assert odd_outcomes(result) == []
+    assert result.unsupported == {}
     assert result.login_problems == []
 
 

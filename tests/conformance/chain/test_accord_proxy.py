@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from accord import Proxy
+from accord.proxy.multiplexed import serve_stages
+from accord.proxy.served import ServedTransport
 from accord.transports.base import Transport
 from accord.transports.process import process
 from accord_conformance.chain.detect import ProxyProbe
@@ -19,20 +23,22 @@ from requirement import requirement
 
 SCENARIOS = {one.name: one for one in proxy_scenarios()}
 EXAMPLES = Path(__file__).parents[3] / "examples" / "proxies"
-PASS_THROUGH = "from accord import Proxy; Proxy().run()"
+PROGRAM = (sys.executable, "-c", "from accord import Proxy; Proxy().run()")
 BOTH = pytest.mark.parametrize("version", [1, 2])
 
 
 async def passes(
     *names: str,
     version: int,
-    command: tuple[str, ...] = (sys.executable, "-c", PASS_THROUGH),
+    command: tuple[str, ...] | None = None,
     dialect: str = "acp",
     changes: tuple[str, ...] = (),
 ) -> None:
-    """Run scenarios with a proxy; every rule is obeyed."""
+    """Run scenarios with a program, or a proxy of this process; every rule is obeyed."""
 
     def connect(noise: Callable[[str], None]) -> Transport:
+        if command is None:
+            return ServedTransport(partial(serve_stages, [Proxy().stage()]))
         return process(*command, on_stdout_noise=noise)()
 
     settings = ProxySettings(changes=frozenset(changes))
@@ -79,9 +85,10 @@ async def test_order_is_kept_and_mcp_messages_pass() -> None:
 
 
 @requirement("R-PROXY-25")
-@pytest.mark.parametrize("dialect", ["rust", "thinkwell"])
-async def test_other_dialects_are_kept_as_they_were_in_the_handshake(dialect: str) -> None:
-    await passes("handshake/forward", "forward/requests", version=1, dialect=dialect)
+@pytest.mark.parametrize("dialect", ["acp", "rust", "thinkwell"])
+async def test_program_keeps_the_dialect_of_the_handshake(dialect: str) -> None:
+    names = ["handshake/forward", "forward/requests"]
+    await passes(*names, version=1, dialect=dialect, command=PROGRAM)
 
 
 async def test_example_that_rewrites_prompts_passes_everything_else() -> None:

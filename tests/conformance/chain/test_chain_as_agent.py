@@ -4,29 +4,42 @@ from __future__ import annotations
 
 import shlex
 import sys
-from pathlib import Path
 
 import pytest
 
+from accord import Proxy
 from accord.cli.main import main
+from accord.proxy.chain import chain
+from accord.script_agent.agent import ScriptAgent
+from conformance.agent.filtered_agent import broken
+from conformance.agent.in_memory import SETTINGS, check_in_memory, odd_outcomes
 from requirement import requirement
 
-SETTINGS = Path(__file__).parents[3] / "examples" / "check" / "script.toml"
 PROXY = shlex.join([sys.executable, "-c", "from accord import Proxy; Proxy().run()"])
 AGENT = shlex.join([sys.executable, "-m", "accord", "agent", "script"])
 
 
 @pytest.mark.slow
 @requirement("R-PROXY-07")
-@pytest.mark.parametrize("version", [1, 2])
-def test_chain_passes_the_scenarios_for_agents(
-    version: int, capsys: pytest.CaptureFixture[str]
+async def test_chain_passes_the_scenarios_for_agents() -> None:
+    result = await check_in_memory(chain(Proxy(), ScriptAgent), "script.toml")
+    assert broken(result) == {}
+    assert odd_outcomes(result) == []
+    assert result.unsupported == {}
+
+
+@requirement("R-PROXY-07")
+def test_chain_of_programs_passes_the_scenarios_of_its_processes(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    areas = ["handshake", "permissions", "malformed"]
-    only = [word for area in areas for word in ("--only", area)]
-    words = ["--config", str(SETTINGS), "--version", str(version), *only]
-    chain = [sys.executable, "-m", "accord", "chain", PROXY, AGENT]
-    status = main(["check", "agent", *words, "--", *chain])
+    only = [
+        word
+        for name in ("permissions/reject", "malformed/lines", "shutdown/stdin-closed")
+        for word in ("--only", name)
+    ]
+    words = ["--config", str(SETTINGS / "script.toml"), *only]
+    command = [sys.executable, "-m", "accord", "chain", PROXY, AGENT]
+    status = main(["check", "agent", *words, "--", *command])
     out = capsys.readouterr().out
     assert status == 0, out
     assert "advised:" not in out

@@ -55,8 +55,9 @@ async def test_check_agent_passes_accord_serve(scheme: str, tmp_path: Path) -> N
     settings = tmp_path / "check.toml"
     settings.write_text((EXAMPLES / "script.toml").read_text("utf-8") + LONG, "utf-8")
     report = tmp_path / "report.json"
-    agent = (*ACCORD, "agent", "script")
-    served = started("serve", "--port", "0", "--", *agent, mark="Serving on")
+    # An agent of the server's process: none is started for each of the many connections.
+    agent = "accord.script_agent.agent:ScriptAgent"
+    served = started("serve", "--port", "0", agent, mark="Serving on")
     async with served as (_, address):
         checking = await asyncio.create_subprocess_exec(
             *ACCORD,
