@@ -18,7 +18,11 @@ from accord.cli.ask.safe_text import one_line
 from accord.cli.main import main
 
 AGENTS = Path(__file__).parent / "agents.py"
+# `accord ask` has one path for both versions, whose events tests/client compares:
+# most tests here need only one of them.
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
+V1 = pytest.mark.parametrize("version", [1], ids=["v1"])
+V2 = pytest.mark.parametrize("version", [2], ids=["v2"])
 ANSWER = (
     "import json, sys; asked = json.loads(sys.stdin.readline());"
     "print(json.dumps({{'jsonrpc': '2.0', 'id': asked['id'], 'result': {}}}))"
@@ -43,7 +47,7 @@ def agent(name: str, version: int) -> list[str]:
     return ["--agent", f"{sys.executable} {AGENTS} {name} {version}"]
 
 
-@BOTH
+@V2
 @pytest.mark.parametrize("apart", [False, True], ids=["one file", "two files"])
 def test_other_output_is_on_separate_lines(version: int, apart: bool, folder: Path) -> None:
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
@@ -86,7 +90,7 @@ def test_custom_stop_reason_is_an_early_stop() -> None:
     assert exit_status(None) == 1
 
 
-@BOTH
+@V1
 def test_each_message_is_a_paragraph(version: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask("updates", *agent("script", version)) == 0
     assert capsys.readouterr().out == "A message.\n\nOne of each.\n"
@@ -147,7 +151,7 @@ def test_agent_that_cannot_be_started_is_named(capsys: pytest.CaptureFixture[str
     assert said.endswith("`accord agents` lists the agents that have a name.\n")
 
 
-@BOTH
+@V2
 def test_last_stderr_lines_of_a_failed_agent_are_shown(
     version: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,7 +227,7 @@ def test_continue_resumes_the_latest_session_of_the_folder(
 
 
 @pytest.mark.slow
-@BOTH
+@V1
 def test_session_is_continued_by_its_id(version: int, capfd: pytest.CaptureFixture[str]) -> None:
     ids: list[str] = []
     for word in ("one", "two"):
@@ -235,13 +239,13 @@ def test_session_is_continued_by_its_id(version: int, capfd: pytest.CaptureFixtu
     assert last["text"] == "Before: one. Now: three."
 
 
-@BOTH
+@V2
 def test_unknown_session_is_named(version: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask("hi", "--session", "lost", *agent("stored", version)) == 1
     assert "The agent has no session 'lost'" in capsys.readouterr().err
 
 
-@BOTH
+@V1
 def test_agent_without_stored_sessions_cannot_continue(
     version: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""`accord ask` at a terminal: questions, forms and Ctrl-C, in both versions."""
+"""`accord ask` at a terminal: questions, forms and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ pytestmark = [
 
 ASK = [sys.executable, "-m", "accord", "ask"]
 AGENTS = Path(__file__).parent / "agents.py"
+# `accord ask` has one path for both versions, whose events tests/client compares:
+# most tests here need only one of them.
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
+V1 = pytest.mark.parametrize("version", [1], ids=["v1"])
+V2 = pytest.mark.parametrize("version", [2], ids=["v2"])
 
 
 def asking(tmp_path: Path, agent: str, version: int, *words: str) -> Any:
@@ -52,7 +56,7 @@ def test_permission_is_asked_at_the_terminal(
         assert f"{answer} allowed" in person.seen
 
 
-@BOTH
+@V1
 def test_input_typed_before_a_question_is_ignored(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "permission") as person:
         person.types(b"1\n")
@@ -62,7 +66,7 @@ def test_input_typed_before_a_question_is_ignored(version: int, tmp_path: Path) 
         assert "0 of 1 allowed" in person.seen
 
 
-@BOTH
+@V2
 def test_always_allowed_action_is_not_asked_again(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "permission 3") as person:
         person.sees("Choose 1 to ")
@@ -81,7 +85,7 @@ def test_ctrl_c_cancels_the_turn(version: int, tmp_path: Path) -> None:
         assert "[cancelled]" in person.seen
 
 
-@BOTH
+@V1
 def test_ctrl_c_during_a_question_cancels_the_turn(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "permission") as person:
         person.sees("Choose 1 to ")
@@ -123,7 +127,7 @@ def test_form_is_asked_field_by_field(version: int, tmp_path: Path) -> None:
     assert f'{said},"parts":["docs","tests"],"note":"soso"' in unwrapped(person.seen)
 
 
-@BOTH
+@V2
 def test_empty_line_selects_the_default_of_a_field(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "elicit form") as person:
         person.sees("Name: ")
@@ -136,7 +140,7 @@ def test_empty_line_selects_the_default_of_a_field(version: int, tmp_path: Path)
     assert said in unwrapped(person.seen)
 
 
-@BOTH
+@V1
 @pytest.mark.parametrize("keys", [CTRL_C, b"\x04"], ids=["ctrl-c", "ctrl-d"])
 def test_declined_form_does_not_end_the_turn(version: int, keys: bytes, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "elicit form") as person:
@@ -146,7 +150,7 @@ def test_declined_form_does_not_end_the_turn(version: int, keys: bytes, tmp_path
         assert "The form was not filled in." in person.seen
 
 
-@BOTH
+@V2
 def test_input_after_a_declined_form_answers_the_next_question(
     version: int, tmp_path: Path
 ) -> None:
@@ -159,7 +163,7 @@ def test_input_after_a_declined_form_answers_the_next_question(
         assert "None, then True." in person.seen
 
 
-@BOTH
+@V1
 @pytest.mark.parametrize(
     ("key", "answer"), [(b"o\n", "was opened."), (b"d\n", "was not opened."), (CTRL_C, "was not")]
 )
@@ -184,7 +188,7 @@ def test_url_is_shown_and_opened_if_the_user_agrees(
         assert opened.read_text() == "https://example.com/sign-in\n"
 
 
-@BOTH
+@V2
 def test_form_contains_no_control_characters(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "nasty", version, "go") as person:
         person.sees("empty): ")
@@ -195,7 +199,7 @@ def test_form_contains_no_control_characters(version: int, tmp_path: Path) -> No
     assert "  Allow all? [y]es" in person.seen  # indented further than lines of the program
 
 
-@BOTH
+@V1
 def test_second_ctrl_c_stops_an_agent_that_ignores_the_cancel(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "stubborn", version, "go") as person:
         person.sees("I go on.")
@@ -214,7 +218,7 @@ def test_ctrl_c_stops_an_agent_that_does_not_start(tmp_path: Path) -> None:
         assert "Traceback" not in person.seen
 
 
-@BOTH
+@V2
 def test_spinner_moves_while_the_agent_works(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "script", version, "wait forever") as person:
         shown = {frame for frame in "⠋⠙⠹⠸" if person.sees(frame)}

@@ -19,14 +19,17 @@ pytestmark = [
 
 AGENT = f"{sys.executable} {Path(__file__).parent / 'login_agent.py'}"
 ASK = [sys.executable, "-m", "accord", "ask", "--agent", AGENT]
+# `accord ask` has one path for both versions, whose events tests/client compares:
+# most tests here need only one of them.
 BOTH = pytest.mark.parametrize("version", ["1", "2"], ids=["v1", "v2"])
+V1 = pytest.mark.parametrize("version", ["1"], ids=["v1"])
 
 
 def asking(tmp_path: Path, version: str) -> Any:
     return at_a_terminal(*ASK, "--protocol", version, "hello", cwd=tmp_path)
 
 
-@BOTH
+@V1
 @requirement("R-AUTH-12")
 def test_prompt_is_sent_again_after_a_login_by_the_agent(version: str, tmp_path: Path) -> None:
     with asking(tmp_path, version) as person:

@@ -25,7 +25,11 @@ pytestmark = [
 
 ASK = [sys.executable, "-m", "accord", "ask"]
 AGENTS = Path(__file__).parent / "agents.py"
+# `accord ask` has one path for both versions, whose events tests/client compares:
+# most tests here need only one of them.
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
+V1 = pytest.mark.parametrize("version", [1], ids=["v1"])
+V2 = pytest.mark.parametrize("version", [2], ids=["v2"])
 WORDS = [f"word{number:03}" for number in range(200)]
 QUIT_S = 1.0  # documented
 TRIES = 3  # a busy machine may delay the program, so the fastest run counts
@@ -43,7 +47,7 @@ def shown_words(person: Person) -> list[str]:
     return [word for word in person.emulator.text.split() if word.startswith("word")]
 
 
-@BOTH
+@V1
 @pytest.mark.parametrize(
     ("keys", "chosen"),
     [
@@ -68,7 +72,7 @@ def test_option_is_chosen_by_number_or_name(
     assert f"Chosen: {chosen}." in text
 
 
-@BOTH
+@V2
 def test_ambiguous_option_is_not_chosen(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "pushes_anyway", version, "go") as person:
         person.sees_next("Choose 1 to 2: ")
@@ -78,7 +82,7 @@ def test_ambiguous_option_is_not_chosen(version: int, tmp_path: Path) -> None:
     assert "Chosen: None." in person.emulator.text
 
 
-@BOTH
+@V1
 def test_long_command_is_paged_before_it_can_be_allowed(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "long_command", version, "go", columns=60, lines=24) as person:
         pages = 0
@@ -99,7 +103,7 @@ def test_long_command_is_paged_before_it_can_be_allowed(version: int, tmp_path: 
     assert "Allowed: True." in person.emulator.text
 
 
-@BOTH
+@V2
 def test_ctrl_c_is_explained_and_no_text_is_lost_or_repeated(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "streams", version, "go") as person:
         person.sees("half of it")
@@ -125,7 +129,7 @@ def fastest_quit(run: Callable[[], float]) -> float:
     return took_s
 
 
-@BOTH
+@V1
 def test_second_ctrl_c_quits_within_a_second(version: int, tmp_path: Path) -> None:
     def run() -> float:
         with asking(tmp_path, "stubborn", version, "go") as person:
@@ -144,7 +148,7 @@ def test_second_ctrl_c_quits_within_a_second(version: int, tmp_path: Path) -> No
     assert fastest_quit(run) < QUIT_S
 
 
-@BOTH
+@V2
 def test_second_ctrl_c_ends_json_with_the_last_event(version: int, tmp_path: Path) -> None:
     def run() -> float:
         running = subprocess.Popen(
@@ -199,7 +203,7 @@ def test_agent_that_ignores_a_cancel_is_stopped_after_a_timeout(
     assert b"The agent has not ended the turn within 0.3 seconds." in err
 
 
-@BOTH
+@V1
 def test_thoughts_and_stderr_are_shown_by_options(version: int, tmp_path: Path) -> None:
     with asking(tmp_path, "streams", version, "go", "--thoughts", "--verbose") as person:
         person.sees("half of it")

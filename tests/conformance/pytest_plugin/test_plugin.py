@@ -41,22 +41,21 @@ for line in sys.stdin:
 """
 
 
-# Other scenarios are not needed here, and take time.
-QUICK = """
-timeout = 10.0
-answer = 3.0
+# Other scenarios are not needed here, and start a process each.
+RUN_SCENARIOS = ("handshake/unknown", "handshake/no-capabilities")
 
-[skip]
-""" + "".join(
-    f'{area} = "not here"\n'
-    for area in sorted({one.area for one in agent_scenarios()} - {"handshake"})
-)
+
+def quick_settings(*scenarios: str) -> str:
+    """Return settings that skip all scenarios except these."""
+    skipped = (one.name for one in agent_scenarios() if one.name not in scenarios)
+    lines = "".join(f'"{name}" = "not here"\n' for name in skipped)
+    return f"timeout = 10.0\nanswer = 3.0\n\n[skip]\n{lines}"
 
 
 @pytest.fixture(autouse=True)
 def quick(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> None:
     """Skip most scenarios; load only the plugins that are needed, unless `all_plugins` is used."""
-    (pytester.path / "accord-check.toml").write_text(QUICK)
+    (pytester.path / "accord-check.toml").write_text(quick_settings(*RUN_SCENARIOS))
     if "all_plugins" not in request.fixturenames:
         monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -278,8 +277,7 @@ if __name__ == "__main__":
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_agent_that_exits_in_its_turns_fails(pytester: pytest.Pytester) -> None:
-    quick = QUICK.replace('prompts = "not here"\n', "")
-    (pytester.path / "accord-check.toml").write_text(quick)
+    (pytester.path / "accord-check.toml").write_text(quick_settings("prompts/text"))
     agent = shlex.join([sys.executable, str(pytester.makepyfile(gone=GONE))])
     baseline = pytester.path / "known.txt"
     baseline.write_text("R-PLAN-02 v1\n")  # is not exercised
