@@ -138,7 +138,7 @@ async def test_the_same_seed_drops_the_same_messages() -> None:
             world.client.write([frame(n) for n in range(40)])
             world.faults.all_off()
             world.client.write([b"{}"])
-            await world.agent_heard.until(lambda: world.agent_heard.frames[-1:] == [b"{}"])  # noqa: B023
+            await world.agent_heard.until(lambda: world.agent_heard.frames[-1:] == [b"{}"])
             runs.append(world.agent_heard.frames)
     assert runs[0] == runs[1]
     assert 10 < len(runs[0]) < 31

@@ -17,6 +17,7 @@ __all__ = (
     "Latencies",
     "MethodStats",
     "Stats",
+    "StatsCounter",
     "ToolCallStats",
     "TurnStats",
     "stats_of",
@@ -106,13 +107,15 @@ class Stats(Struct):
 
 def stats_of(records: Iterable[Record]) -> Stats:
     """Return the statistics of a recording, read once."""
-    counter = _Counter()
+    counter = StatsCounter()
     for record in records:
         counter.add(record)
     return counter.result()
 
 
-class _Counter:
+class StatsCounter:
+    """Counts records that are added in order; `result` may be read at any time."""
+
     def __init__(self) -> None:
         self._stats = Stats(sessions=[], methods=[], turns=[], tool_calls=[], context=[])
         self._pairing = Pairing()
@@ -126,6 +129,7 @@ class _Counter:
         self._only_client: bool | None = None
 
     def add(self, record: Record) -> None:
+        """Count the next record."""
         is_clients = "Client" in (record.sender, record.receiver)
         if self._only_client is None:
             self._only_client = is_clients
@@ -148,7 +152,10 @@ class _Counter:
             self._call(record)
 
     def result(self) -> Stats:
+        """Return the statistics of what was added so far."""
         stats = self._stats
+        for method in self._methods.values():
+            method.unanswered = 0
         for request in self._pairing.unanswered:
             self._methods[_key(request)].unanswered += 1
         for key, method in self._methods.items():
