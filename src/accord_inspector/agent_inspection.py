@@ -15,6 +15,7 @@ from accord.transports.base import Transport
 from accord.transports.process import ProcessTransport
 from accord.version import ProtocolVersion
 from accord_inspector.errors import ApiError
+from accord_inspector.faults_process import suspender
 from accord_inspector.inspected_transport import InspectedTransport
 from accord_inspector.live_inspection import LiveInspection
 
@@ -106,10 +107,19 @@ class AgentInspection(LiveInspection):
             self.versions = chosen
         self._restart.set()
 
-    def inject(self, direction: Direction, frame: bytes) -> None:
+    def inject(self, direction: Direction, frames: Sequence[bytes]) -> int | None:
+        return self._connected().inject(direction, frames)
+
+    def inject_bytes(self, data: bytes) -> int | None:
+        try:
+            return self._connected().inject_bytes(data)
+        except TypeError as error:
+            raise ApiError(409, str(error)) from None
+
+    def _connected(self) -> InspectedTransport:
         if self._transport is None:
             raise ApiError(409, "The agent is not running: start it again")
-        self._transport.inject(direction, frame)
+        return self._transport
 
     async def _run(self) -> None:
         while True:
@@ -161,11 +171,14 @@ class AgentInspection(LiveInspection):
         hop = self.recording.hop()
         inner = await self._start(AgentOutput(self.add_stderr, self._add_noise))
         self._transport = InspectedTransport(
-            inner, hop, self.passages, written=self.messages().written
+            inner, hop, self.faults, self.numbers, written=self.messages().written
         )
+        self.faults.suspend = None
         if isinstance(inner, ProcessTransport):
             inner.spawn()
             self.pid = inner.pid
+            if inner.pid is not None:
+                self.faults.suspend = suspender(inner.pid)
         self.hub.changed("process")
         return self._transport
 

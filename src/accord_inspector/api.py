@@ -32,7 +32,11 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 def json_response(value: Any, status: int = 200) -> Response:
     """Return a response with a JSON value; structs are objects."""
-    return Response(_encode(value), status, media_type="application/json")
+    try:
+        text = _encode(value)
+    except UnicodeEncodeError:  # a lone surrogate in a text of the agent
+        text = lenient_json.dumps(msgspec.to_builtins(value, enc_hook=str))
+    return Response(text, status, media_type="application/json")
 
 
 async def body_of(request: Request) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from accord.remote.asgi_socket import handshake_of
 from accord.remote.asgi_types import Event, Receive, Scope, Send
 from accord.remote.connection_limits import ConnectionLimits
-from accord_inspector import api
+from accord_inspector import api, faults_api, forms_api, panels_api
 from accord_inspector.access import HEADERS, PageAccess
 from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
@@ -92,6 +92,9 @@ def _routes(inspection: Inspection) -> list[BaseRoute]:
         *api.routes(inspection),
         *timeline_routes(inspection),
         *conversation_routes(inspection.conversations.of),
+        *forms_api.routes(inspection),
+        *faults_api.routes(inspection),
+        *panels_api.routes(inspection),
         Route("/api/{rest:path}", _unknown),
         Mount("/page", StaticFiles(directory=PAGE)),
         Route("/{rest:path}", _page, methods=["GET"]),

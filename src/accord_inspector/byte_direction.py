@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from accord.jsonrpc.ndjson import LineReader
 from accord.trace.recording import HopRecorder
 from accord.trace.records import Direction
 from accord.transports.base import FRAME_BYTES, Frame
-from accord_inspector.passages import Passages, is_of_injected
+from accord_inspector.by_hand import is_of_injected
+from accord_inspector.faults import Faults
+from accord_inspector.faults_path import FaultPath
 
 __all__ = ("ByteDirection",)
 
 
 class _Source(Protocol):
     def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
 
 
 class _Target(Protocol):
@@ -28,8 +32,9 @@ class _Target(Protocol):
 class ByteDirection:
     """Passes what one side writes to the other side, and records its lines after that.
 
-    Bytes are passed as soon as they arrive. While a passage is set, or a response to a request
-    that was sent by hand is expected, lines are passed whole; their bytes are the same.
+    Bytes are passed as soon as they arrive. While a fault is on, or a response to a request that
+    was sent by hand is expected, lines are passed whole; without faults their bytes are the same.
+    `cut` is called when a fault ends the connection, `numbers` are those of the recording's rows.
     """
 
     def __init__(
@@ -38,16 +43,22 @@ class ByteDirection:
         source: _Source,
         target: _Target,
         hop: HopRecorder,
-        passages: Passages,
+        faults: Faults,
+        numbers: Iterator[int],
+        *,
         written: Callable[[], None],
+        cut: Callable[[], None],
     ) -> None:
         self.expected: int = 0  # responses to requests that were sent by hand
         self._direction: Direction = direction
         self._source = source
         self._target = target
         self._hop = hop
-        self._passages = passages
+        self._numbers = numbers
         self._written = written
+        self._path = FaultPath(
+            faults, direction, self._deliver, cut=cut, on_free=self.resume_reading
+        )
         self._lines = LineReader(FRAME_BYTES)
         self._held = bytearray()  # the beginning of a line that was not passed yet
         self._is_in_line = False  # whether the beginning of a line was passed
@@ -55,26 +66,48 @@ class ByteDirection:
 
     def data(self, data: bytes) -> None:
         """Pass bytes on."""
-        if self._direction in self._passages or self.expected:
+        if self._path.is_active or self.expected:
             self._pass_lines(data)
         else:
             self._pass_bytes(data)
-        if self._target.congested:
+        if self._is_congested:
             self._source.pause_reading()
 
-    def inject(self, frame: bytes) -> None:
-        """Send a line by hand, as soon as the present line has ended."""
+    def resume_reading(self) -> None:
+        """Read the source again, unless what was read still waits."""
+        if not self._is_congested:
+            self._source.resume_reading()
+
+    def inject(self, frame: bytes) -> int:
+        """Send a line by hand, as soon as the present line has ended; return its number."""
+        number = next(self._numbers)
         self._hop.frame(self._direction, frame)
         self._written()
-        self._waiting.append(frame + b"\n")
-        if not self._is_in_line:
-            self._write_waiting()
+        if self._path.is_active and not self._is_in_line:
+            self._path.pass_frames([frame], number)
+        else:
+            self._waiting.append(frame + b"\n")
+            if not self._is_in_line:
+                self._write_waiting()
+        return number
+
+    def inject_bytes(self, data: bytes) -> int | None:
+        """Send bytes by hand now, as they are, past the faults; return their number."""
+        number = None
+        if data.strip():
+            number = next(self._numbers)
+            self._hop.frame(self._direction, data)
+            self._written()
+        self._target.write_bytes(data)
+        return number
 
     def end(self, reason: str = "") -> None:
         """Pass the last line if it has no line end, and record the end."""
+        self._path.flush()
         self._target.write_bytes(bytes(self._held))
         self._held.clear()
         self._record(self._lines.finish())
+        next(self._numbers)
         self._hop.end(self._direction, reason)
         self._written()
 
@@ -106,20 +139,11 @@ class ByteDirection:
         else:
             self._held += data
         frames = self._lines.feed(data)
-        self._record(frames)
-        kept: list[Frame] = []
-        for frame in frames:
+        for frame, number in zip(frames, self._record(frames), strict=True):
             if self.expected and is_of_injected(frame):
                 self.expected -= 1
             else:
-                kept.append(frame)
-        passage = self._passages.get(self._direction)
-        if not kept:
-            return
-        if passage is None:
-            self._deliver(kept)
-        else:
-            passage(kept, self._deliver)
+                self._path.pass_frames([frame], number)
 
     def _deliver(self, frames: Sequence[Frame]) -> None:
         self._target.write_bytes(b"\n".join((*frames, b"")))
@@ -129,11 +153,20 @@ class ByteDirection:
             self._target.write_bytes(line)
         self._waiting.clear()
 
-    def _record(self, frames: Sequence[Frame]) -> None:
+    def _record(self, frames: Sequence[Frame]) -> list[int | None]:
+        """Record frames; return their numbers, None for blank ones."""
+        numbers: list[int | None] = []
         for frame in frames:
+            numbers.append(next(self._numbers) if frame.strip() else None)
             self._hop.frame(self._direction, frame)
         refused, self._lines.refused = self._lines.refused, []
         for head in refused:
+            next(self._numbers)
             self._hop.refused(self._direction, head)
         if frames or refused:
             self._written()
+        return numbers
+
+    @property
+    def _is_congested(self) -> bool:
+        return self._target.congested or self._path.congested

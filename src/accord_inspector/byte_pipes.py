@@ -21,11 +21,6 @@ class BytePipe(PipeTransport):
         super().__init__(read_fd, write_fd)
         self._on_data = on_data
 
-    def write_bytes(self, data: bytes) -> None:
-        """Send bytes; they are dropped once the output has ended."""
-        if self._writer is not None:
-            self._writer.write(data)
-
     async def end_output(self) -> None:
         """Send what waits, and close the output."""
         await self._close_writer(FLUSH_S)
@@ -55,11 +50,6 @@ class ByteProcess(ProcessTransport):
             stop_times_s=(2.0, 2.0, 2.0),
         )
         self._on_data = on_data
-
-    def write_bytes(self, data: bytes) -> None:
-        """Send bytes; they are dropped once the output has ended."""
-        if self._writer is not None:
-            self._writer.write(data)
 
     async def end_output(self) -> None:
         """Send what waits, and close the agent's stdin."""

@@ -133,6 +133,12 @@ class Faults:
         for active in self.active:
             self.switch(active.id, on=False)
 
+    def continue_process(self) -> None:
+        """Continue the agent's process if a fault has suspended it."""
+        for active in self.active:
+            if _is_suspend(active):
+                self.switch(active.id, on=False)
+
     def state(self) -> dict[str, Any]:
         """Return what the page shows of the faults."""
         return {

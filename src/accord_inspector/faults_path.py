@@ -69,6 +69,11 @@ class FaultPath:
         return any(active.fault.kind == "freeze" for active in self._on)
 
     @property
+    def is_active(self) -> bool:
+        """Whether frames may be changed, or wait."""
+        return bool(self._on or self._waiting or self._overtaken or self._faults.knows_methods)
+
+    @property
     def _is_held(self) -> bool:
         return self._is_paused or self.is_frozen
 
@@ -81,7 +86,7 @@ class FaultPath:
         """Pass frames on; `number` is the row of the first one in the recording."""
         if self._is_closed:
             return
-        if not self._on and not self._waiting and not self._faults.knows_methods:
+        if not self.is_active:
             self._deliver(frames)
             return
         for place, frame in enumerate(frames):
@@ -106,6 +111,13 @@ class FaultPath:
         self._release_overtaken()
         self._waiting.append((self._last_due, then))
         self._deliver_due()
+
+    def flush(self) -> None:
+        """Deliver what waits at once, also what a fault holds back, and close."""
+        self._release_overtaken()
+        frames = [item for _, item in self._waiting if isinstance(item, bytes | bytearray)]
+        self._deliver_now(frames)
+        self.close()
 
     def close(self) -> None:
         """Drop what waits; may be called repeatedly."""

@@ -30,13 +30,14 @@ class FaultyTransport(Transport):
     ) -> None:
         self.frame_bytes = inner.frame_bytes
         self.inner: Transport = inner
+        self.faults: Faults = faults
         self._observe = observe
         self._receiver: Receiver = NullReceiver()
         self._is_paused = False
         self._has_ended = False
         self._closing: asyncio.Task[None] | None = None
         self._to_agent = FaultPath(
-            faults, "to_agent", inner.write, cut=self._cut, on_free=self._agent_is_free
+            faults, "to_agent", self._write, cut=self._cut, on_free=self._agent_is_free
         )
         self._to_client = FaultPath(
             faults, "to_client", self._deliver, cut=self._cut, on_free=self._client_is_free
@@ -51,13 +52,17 @@ class FaultyTransport(Transport):
             raise
 
     def write(self, frames: Sequence[Frame]) -> None:
-        if frames and self._closing is None:
-            self._to_agent.pass_frames(frames, self._observe("to_agent", frames))
+        if frames:
+            self.send("to_agent", frames)
 
-    def send_to_client(self, frames: Sequence[Frame]) -> None:
-        """Send frames as if the agent had sent them."""
-        if self._closing is None:
-            self._to_client.pass_frames(frames, self._observe("to_client", frames))
+    def send(self, direction: Direction, frames: Sequence[Frame]) -> int | None:
+        """Send frames as if the client, or the agent, had sent them; return the first one's row."""
+        if self._closing is not None:
+            return None
+        number = self._observe(direction, frames)
+        path = self._to_agent if direction == "to_agent" else self._to_client
+        path.pass_frames(frames, number)
+        return number
 
     @property
     def congested(self) -> bool:
@@ -76,6 +81,7 @@ class FaultyTransport(Transport):
     async def aclose(self) -> None:
         self._receiver = NullReceiver()
         self._close_paths()
+        self.faults.continue_process()  # it could not exit otherwise
         if self._closing is not None:
             await asyncio.shield(self._closing)
         await self.inner.aclose()
@@ -85,7 +91,7 @@ class FaultyTransport(Transport):
 
     def received(self, frames: Sequence[Frame]) -> None:
         """Pass on what the agent has sent."""
-        self._to_client.pass_frames(frames, self._observe("to_client", frames))
+        self.send("to_client", frames)
         if self._to_client.congested:
             self.inner.pause_reading()
 
@@ -102,8 +108,17 @@ class FaultyTransport(Transport):
         if not self._to_agent.congested:
             self._receiver.writable()
 
+    def _to_be_delivered(self, frames: Sequence[Frame]) -> Sequence[Frame]:
+        """Return the frames without those that are for neither side."""
+        return frames
+
+    def _write(self, frames: Sequence[Frame]) -> None:
+        self.inner.write(self._to_be_delivered(frames))
+
     def _deliver(self, frames: Sequence[Frame]) -> None:
-        self._receiver.frames_received(frames)
+        frames = self._to_be_delivered(frames)
+        if frames:
+            self._receiver.frames_received(frames)
 
     def _end(self, error: Exception | None) -> None:
         if not self._has_ended:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,8 +16,8 @@ from accord.errors import ConnectionLost
 from accord.trace.recording import Recording
 from accord.trace.records import Direction
 from accord_inspector.errors import ApiError
+from accord_inspector.faults import Faults
 from accord_inspector.inspection import Inspection
-from accord_inspector.passages import Passages
 
 __all__ = ("LiveInspection",)
 
@@ -28,9 +29,9 @@ class LiveInspection(Inspection):
     """An agent that runs, and its client; both are recorded.
 
     `state` is `starting`, `running`, `ended` or `failed`; `problem` says why it is one of the last
-    two. `passages` change what passes in each direction; `inject` sends by hand. Without `output`,
-    the recording is in a folder of mode 0700, which is removed at the end. Raise `OSError` if it
-    cannot be written.
+    two. `faults` act on what passes in each direction; `inject` sends by hand. `numbers` are those
+    of the rows of the recording. Without `output`, the recording is in a folder of mode 0700, which
+    is removed at the end. Raise `OSError` if it cannot be written.
     """
 
     can_restart: bool = False
@@ -40,7 +41,8 @@ class LiveInspection(Inspection):
     ) -> None:
         self.state: str = "starting"
         self.problem: str = ""
-        self.passages: Passages = {}
+        self.faults: Faults = Faults(lambda: self.hub.changed("faults"))
+        self.numbers: Iterator[int] = itertools.count()
         self.stderr: deque[dict[str, Any]] = deque(maxlen=_STDERR_LINES)
         self.pid: int | None = None
         self.command: list[str] = list(command)
@@ -56,6 +58,7 @@ class LiveInspection(Inspection):
         super().__init__()
         self.hub.provide("process", self.process)
         self.hub.provide("stderr", lambda: list(self.stderr))
+        self.hub.provide("faults", self.faults.state)
 
     async def __aexit__(self, *error: Any) -> None:
         try:
@@ -99,8 +102,18 @@ class LiveInspection(Inspection):
         }
 
     @abstractmethod
-    def inject(self, direction: Direction, frame: bytes) -> None:
-        """Send bytes by hand, in this direction; raise `ApiError` if the agent does not run."""
+    def inject(self, direction: Direction, frames: Sequence[bytes]) -> int | None:
+        """Send frames by hand, and return the number of the first one in the recording.
+
+        Raise `ApiError` if the agent does not run.
+        """
+
+    @abstractmethod
+    def inject_bytes(self, data: bytes) -> int | None:
+        """Send bytes to the agent by hand, without a line end; return their number.
+
+        Raise `ApiError` if the agent is not connected over a pipe.
+        """
 
     def begin(self) -> None:
         """Note that the agent is being started."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
@@ -15,6 +16,7 @@ __all__ = ("RunningStatistics", "UpdateRate")
 
 _LISTED = 1000  # turns, tool calls and points of the context, the latest
 _BUCKETS = 240
+_PART_S = 0.02  # for which is counted before others run
 
 
 class UpdateRate:
@@ -73,6 +75,14 @@ class RunningStatistics:
             if not n % 16 and perf_counter() >= end:
                 break
         return self.is_complete
+
+    async def complete(self, limit_s: float) -> None:
+        """Count more records for a limited time, while others run, too."""
+        end = perf_counter() + limit_s
+        while not self.advance(_PART_S):
+            if perf_counter() >= end:
+                break
+            await asyncio.sleep(0)
 
     def result(self) -> dict[str, Any]:
         """Return the statistics so far; of long lists the end."""

@@ -13,11 +13,12 @@ from accord.trace.records import Direction
 from accord.transports.base import NullReceiver
 from accord.transports.fd_threaded import ThreadedWriter
 from accord.transports.stdio import take_stdio
+from accord_inspector.by_hand import is_request_by_hand
 from accord_inspector.byte_direction import ByteDirection
 from accord_inspector.byte_pipes import BytePipe, ByteProcess
 from accord_inspector.errors import ApiError
+from accord_inspector.faults_process import suspender
 from accord_inspector.live_inspection import LiveInspection
-from accord_inspector.passages import is_request_by_hand
 
 __all__ = ("TapInspection",)
 
@@ -58,20 +59,34 @@ class TapInspection(LiveInspection):
         stderr = os.dup(_STDERR)
         self._stderr = ThreadedWriter(loop, stderr, lambda: None, lambda _: None)
         self._editor = editor = BytePipe(*take_stdio(), self._from_editor)
-        hop, written = self.recording.hop(), self.messages().written
-        agent, passages = self._agent, self.passages
-        self._directions = {
-            "to_agent": ByteDirection("to_agent", editor, agent, hop, passages, written),
-            "to_client": ByteDirection("to_client", agent, editor, hop, passages, written),
-        }
-        await self._agent.start(_End(self._end_of_agent, editor.resume_reading))
-        self.pid = self._agent.pid
-        await editor.start(_End(self._end_of_editor, self._agent.resume_reading))
+        hop, agent = self.recording.hop(), self._agent
+
+        def direction(name: Direction, source: BytePipe | ByteProcess) -> ByteDirection:
+            target = agent if source is editor else editor
+            return ByteDirection(
+                name,
+                source,
+                target,
+                hop,
+                self.faults,
+                self.numbers,
+                written=self.messages().written,
+                cut=self._cut,
+            )
+
+        to_agent, to_client = direction("to_agent", editor), direction("to_client", agent)
+        self._directions = {"to_agent": to_agent, "to_client": to_client}
+        await agent.start(_End(self._end_of_agent, to_agent.resume_reading))
+        self.pid = agent.pid
+        if agent.pid is not None:
+            self.faults.suspend = suspender(agent.pid)
+        await editor.start(_End(self._end_of_editor, to_client.resume_reading))
         self.set_state("running")
         self.spawn(self._wait())
 
     async def stop(self) -> None:
         """Stop the agent."""
+        self.faults.continue_process()  # it could not exit otherwise
         await self._agent.aclose()
         if self._editor is not None:
             await self._editor.aclose()
@@ -87,12 +102,22 @@ class TapInspection(LiveInspection):
             os.kill(self._agent.pid, number)
         return True
 
-    def inject(self, direction: Direction, frame: bytes) -> None:
+    def inject(self, direction: Direction, frames: Sequence[bytes]) -> int | None:
         if self.state != "running":
             raise ApiError(409, "The agent is not running")
-        if is_request_by_hand(frame):
-            self._directions[_OTHER[direction]].expected += 1
-        self._directions[direction].inject(frame)
+        first: int | None = None
+        for frame in frames:
+            if frame.strip():
+                if is_request_by_hand(frame):
+                    self._directions[_OTHER[direction]].expected += 1
+                number = self._directions[direction].inject(frame)
+                first = number if first is None else first
+        return first
+
+    def inject_bytes(self, data: bytes) -> int | None:
+        if self.state != "running":
+            raise ApiError(409, "The agent is not running")
+        return self._directions["to_agent"].inject_bytes(data)
 
     async def _wait(self) -> None:
         """End the program when the agent has ended."""
@@ -105,6 +130,9 @@ class TapInspection(LiveInspection):
         if self._editor is not None:
             await self._editor.end_output()
         self.finished.set()
+
+    def _cut(self) -> None:
+        self.spawn(self._agent.aclose())
 
     def _from_editor(self, data: bytes) -> None:
         self._directions["to_agent"].data(data)

@@ -299,7 +299,7 @@ async def test_close_does_not_wait_for_frozen_and_delayed_messages() -> None:
 
 async def test_messages_as_if_from_the_agent_reach_the_client() -> None:
     async with started() as world:
-        world.client.send_to_client([frame(5)])
+        world.client.send("to_client", [frame(5)])
         assert await world.hears(1) == [frame(5)]
         assert world.observed == [("to_client", frame(5))]
 

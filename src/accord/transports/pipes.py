@@ -73,6 +73,11 @@ class PipeTransport(Transport):
             writer.write(frame)
             writer.write(b"\n")
 
+    def write_bytes(self, data: bytes) -> None:
+        """Send bytes as they are, also malformed and unfinished lines: to test the peer."""
+        if self._writer is not None and data:
+            self._writer.write(data)
+
     @property
     def congested(self) -> bool:
         return self._writer is not None and self._writer.congested

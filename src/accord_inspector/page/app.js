@@ -3,6 +3,7 @@
 import { get, live, post } from "./api.js";
 import { count, fill, h, safe } from "./dom.js";
 import { address, go, params, pathParts, router } from "./router.js";
+import "./faults_bar.js";
 import { RECORDINGS, VIEWS } from "./views.js";
 
 /** @type {any} what is inspected */
@@ -93,7 +94,7 @@ async function begin() {
     h("a", { class: "skip", href: "#main" }, "Skip to the content"),
     h("header", { class: "top" }, h("h1", null, "Accord Inspector"), title, state, counts, restart),
     nav,
-    problem,
+    h("div", null, problem, h("faults-bar", { hidden: true })),
     main,
   );
   document.body.classList.add("app");

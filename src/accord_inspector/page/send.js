@@ -22,10 +22,10 @@ class SendView extends HTMLElement {
     this.form = null;
     this.value = /** @type {any} */ ({});
     this.method = "";
-    this.version = 1;
+    this.version = 0; // the one that the agent speaks
     this.direction = "to_agent";
     this.kind = "request";
-    this.shown = "";
+    this.shown = /** @type {string | null} */ (null);
     this.checkAt = 0;
     /** @type {(() => void)[]} */
     this.ends = [];
@@ -66,7 +66,7 @@ class SendView extends HTMLElement {
     }
     if (query.toString() === this.shown) return;
     this.shown = query.toString();
-    this.version = Number(query.get("version") ?? live.state.process?.version ?? 1) === 2 ? 2 : 1;
+    this.version = Number(query.get("version"));
     this.direction = query.get("direction") === "to_client" ? "to_client" : "to_agent";
     const raw = query.get("raw");
     if (raw !== null) {
@@ -80,14 +80,15 @@ class SendView extends HTMLElement {
   edit(entry, replace = false) {
     const { version = this.version, direction, method, raw } = entry;
     this.pending = entry;
-    this.shown = "";
+    this.shown = null;
     const query = raw === undefined ? { version, direction, method } : { version, direction, raw: raw || "1" };
     go(address(["send"], query), { replace });
   }
 
   /** @param {string} name */
   async showMethod(name) {
-    const { methods } = await get("/api/methods", { version: this.version });
+    const { methods, version } = await get("/api/methods", { version: this.version || "" });
+    this.version = version;
     const entry = methods.find((/** @type {any} */ one) => one.method === name && one.direction === this.direction);
     this.method = name;
     this.drawChoice(methods, entry ? name : OTHER);
@@ -121,7 +122,7 @@ class SendView extends HTMLElement {
   /** @param {any[]} methods @param {string} current */
   drawChoice(methods, current) {
     const change = (/** @type {Record<string, any>} */ changes) => {
-      const query = { version: this.version, direction: this.direction, method: this.method, ...changes };
+      const query = { version: this.version || "", direction: this.direction, method: this.method, ...changes };
       go(address(["send"], query));
     };
     const isRaw = current === "";
@@ -231,7 +232,7 @@ class SendView extends HTMLElement {
   }
 
   reset() {
-    this.shown = "";
+    this.shown = null;
     this.show().catch((error) => this.problem(error));
   }
 
