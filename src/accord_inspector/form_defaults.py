@@ -18,7 +18,7 @@ _TEXTS: dict[str, str] = {
     "title": "A title",
     "name": "example",
     "command": "echo",
-    "uri": "file:///tmp/example.txt",
+    "uri": "file:///example.txt",
     "url": "https://example.com",
     "mimeType": "text/plain",
     "message": "A message",
