@@ -1,4 +1,4 @@
-"""What a recording tells of an agent: open sessions, modes, ids, for the fields of forms."""
+"""Finds open sessions, modes and ids in a recording, for the fields of forms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UPDATES = frozenset(("toolCallId", "terminalId", "messageId", "planId"))
 
 
 def facts_of(inspection: Inspection) -> Suggestions:
-    """Return the values that the agent would accept, as far as its last messages show them."""
+    """Return the values that the agent would accept, if its last messages show them."""
     messages = inspection.messages()
     found = _Facts()
     for n in range(len(messages) - 1, max(len(messages) - _ROWS, 0) - 1, -1):

@@ -1,4 +1,4 @@
-"""What both sides offered in `initialize`, beside all that the protocol defines."""
+"""What both sides offered in `initialize`, out of all that the protocol defines."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from accord.trace.redaction import REDACTED
 __all__ = ("ResourceMeter", "Sample", "redacted_environment")
 
 _SAMPLES = 900  # kept: 15 minutes at one per second
-# Variables whose values are shown: they name places and languages, and are no secrets.
+# Variables whose values are shown: places and languages, which are not secret.
 _SHOWN = frozenset(
     ("PATH", "HOME", "PWD", "SHELL", "LANG", "LANGUAGE", "TERM", "TZ", "TMPDIR", "USER", "LOGNAME")
 )
