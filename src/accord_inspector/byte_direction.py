@@ -9,9 +9,9 @@ from accord.jsonrpc.ndjson import LineReader
 from accord.trace.recording import HopRecorder
 from accord.trace.records import Direction
 from accord.transports.base import FRAME_BYTES, Frame
-from accord_inspector.by_hand import is_of_injected
 from accord_inspector.faults import Faults
 from accord_inspector.faults_path import FaultPath
+from accord_inspector.passages import is_of_injected
 
 __all__ = ("ByteDirection",)
 

@@ -13,13 +13,13 @@ from starlette.routing import BaseRoute, Route
 from accord.text import lenient_json
 from accord.trace.records import Direction
 from accord_inspector.api import body_of, json_response
-from accord_inspector.by_hand import INJECTED
 from accord_inspector.errors import ApiError
 from accord_inspector.forms import Version, check_params, form_of, methods
 from accord_inspector.forms_facts import facts_of
 from accord_inspector.handshake import spoken_version
 from accord_inspector.inspection import Inspection
 from accord_inspector.live_inspection import LiveInspection
+from accord_inspector.passages import INJECTED
 from accord_inspector.raw_text import bytes_of_text
 
 __all__ = ("routes",)

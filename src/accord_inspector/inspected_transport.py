@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from accord.trace.recording import HopRecorder
 from accord.trace.records import Direction
 from accord.transports.base import Frame, Transport
-from accord_inspector.by_hand import is_of_injected
 from accord_inspector.faults import Faults
 from accord_inspector.faults_transport import FaultyTransport
+from accord_inspector.passages import is_of_injected
 
 __all__ = ("InspectedTransport",)
 

@@ -13,12 +13,12 @@ from accord.trace.records import Direction
 from accord.transports.base import NullReceiver
 from accord.transports.fd_threaded import ThreadedWriter
 from accord.transports.stdio import take_stdio
-from accord_inspector.by_hand import is_request_by_hand
 from accord_inspector.byte_direction import ByteDirection
 from accord_inspector.byte_pipes import BytePipe, ByteProcess
 from accord_inspector.errors import ApiError
 from accord_inspector.faults_process import suspender
 from accord_inspector.live_inspection import LiveInspection
+from accord_inspector.passages import is_request_by_hand
 
 __all__ = ("TapInspection",)
 
