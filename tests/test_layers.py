@@ -84,7 +84,7 @@ EXTRAS = {
     "accord_conformance.cli": {"click", "rich"},
     "accord_conformance.network.raw_socket": {"websockets"},
     "accord_conformance.pytest_plugin": {"pytest"},
-    "accord_inspector": {"click", "jsonpath", "markdown_it", "starlette"},
+    "accord_inspector": {"click", "jsonpath", "markdown_it", "psutil", "starlette"},
     "accord_pytest": {"pytest"},
     "accord_coder": {
         "filelock",
