@@ -139,6 +139,7 @@ SEAMS = {
     "accord.cli.ask.views.lazy_view": "the view, after the agent has been started",
     "accord.cli.main": "the command that is called",
     "accord.cli.trace": "the command that is called",
+    "accord.cli.trace_export": "OpenTelemetry, to send spans to a collector",
     "accord.cli.serve": "the agent that is named on the command line",
     "accord.client.connect": "the version that the agent speaks",
     "accord.client.tools": "what serves `tools`, for sessions that have some",

@@ -74,6 +74,7 @@ EXTRAS = {
     "accord.remote.telemetry": {"opentelemetry"},
     "accord.remote.server": {"hypercorn"},
     "accord.trace.json_path": {"jsonpath"},
+    "accord.trace.otlp_sender": {"opentelemetry"},
     "accord.transports.http1": {"h11"},
     "accord.transports.http2": {"h2"},
     "accord.transports.http_proxied": {"httpx2"},

@@ -24,6 +24,7 @@ HOSTS = {
     "example.org",
     "github.com",
     "json-schema.org",
+    "opentelemetry.io",
     "peps.python.org",
     "www.apache.org",
     "www.jsonrpc.org",

@@ -12,6 +12,7 @@ import click
 from accord.cli.trace_options import directions, first_option, show_problems
 from accord.trace.exporting import jsons_lines
 from accord.trace.http_archive import http_archive
+from accord.trace.otlp import otlp_lines
 from accord.trace.pytest_module import pytest_module
 from accord.trace.reading import TraceError
 from accord.trace.trace import Trace, open_trace
@@ -25,10 +26,10 @@ __all__ = ("command",)
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["jsons", "har", "md", "pytest"]),
+    type=click.Choice(["jsons", "har", "md", "pytest", "otlp"]),
     required=True,
     help="jsons: the trace viewer of Rust; har: developer tools of browsers; md: a transcript; "
-    "pytest: tests that send the prompts again.",
+    "pytest: tests that send the prompts again; otlp: spans of OpenTelemetry.",
 )
 @click.option(
     "-o",
@@ -37,19 +38,39 @@ __all__ = ("command",)
     metavar="FILE",
     help="Write to a file, of mode 0600, instead of stdout.",
 )
+@click.option(
+    "--endpoint",
+    metavar="URL",
+    help="Send the spans to a collector, such as http://localhost:4318, instead of stdout.",
+)
+@click.option("--content", is_flag=True, help="Prompts, messages and tool contents in spans too.")
 @first_option
-def command(recording: Path, form: str, output: Path | None, first: str) -> int:
+def command(
+    recording: Path,
+    form: str,
+    output: Path | None,
+    endpoint: str | None,
+    content: bool,
+    first: str,
+) -> int:
     """Write a recording in another format. Secrets that were not replaced are exported, too."""
+    if form != "otlp" and (endpoint is not None or content):
+        raise click.UsageError("--endpoint and --content are for --format otlp")
+    if endpoint is not None and output is not None:
+        raise click.UsageError("Expected --endpoint or --output, got both")
     trace = open_trace(recording, first=directions[first])
     try:
-        if output is None:
-            for part in _parts(trace, form):
+        if endpoint is not None:
+            count = _sent(trace, endpoint, content)
+            click.echo(f"{count} spans sent to {endpoint}")
+        elif output is None:
+            for part in _parts(trace, form, content):
                 sys.stdout.buffer.write(part)
             sys.stdout.flush()
         else:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
             with os.fdopen(os.open(output, flags, 0o600), "wb") as file:
-                file.writelines(_parts(trace, form))
+                file.writelines(_parts(trace, form, content))
     except TraceError as error:
         raise click.ClickException(str(error)) from None
     except BrokenPipeError:
@@ -60,12 +81,24 @@ def command(recording: Path, form: str, output: Path | None, first: str) -> int:
     return 0
 
 
-def _parts(trace: Trace, form: str) -> Iterator[bytes]:
+def _sent(trace: Trace, endpoint: str, content: bool) -> int:
+    try:
+        from accord.trace.otlp_sender import send_spans
+    except ImportError:
+        raise click.ClickException(
+            "--endpoint needs the extra `otlp`: pip install 'accord[cli,otlp]'"
+        ) from None
+    return send_spans(trace, endpoint, content=content)
+
+
+def _parts(trace: Trace, form: str, content: bool) -> Iterator[bytes]:
     match form:
         case "jsons":
             yield from jsons_lines(trace)
         case "har":
             yield from http_archive(trace)
+        case "otlp":
+            yield from otlp_lines(trace, content=content)
         case "md":
             for part in transcript(trace, trace.name):
                 yield part.encode("utf-8", "replace")
