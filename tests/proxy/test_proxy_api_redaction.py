@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from accord import PermissionRequest, Proxy, Text, ToolCall
 from accord.client.events import Event
+from accord.proxy.redacted_updates import SessionRedaction
 from accord.text.redact import redactor
 from accord.types.permission import PermissionOption
 from proxy.conversation import Conversation, conversation
@@ -127,6 +128,65 @@ async def test_secrets_are_found_in_all_fields_of_an_update(version: int) -> Non
             ]
         )
         assert (await talk.client_gets())["params"]["update"]["x"] == mask
+
+
+class RedactTwice(Proxy):
+    def update(self, event: Event) -> Event:
+        return event.redacted("abcX").redacted("bc!")
+
+
+@both_versions
+@pytest.mark.parametrize("ends", ["event", "message", "turn"])
+async def test_text_that_one_redaction_releases_passes_the_next_one(
+    version: int, ends: str
+) -> None:
+    """The first one holds back `abc`; the second one would hold back `bc` until `!` comes."""
+    async with conversation(RedactTwice().stage(), version=version) as talk:
+        talk.prompt()
+        asked = await talk.agent_gets()
+        talk.text("abc")
+        if ends == "event":
+            new = "tool_call" if version == 1 else "tool_call_update"
+            talk.update(
+                {"sessionUpdate": new, "toolCallId": "1", "title": "abcX", "new": "bc! abcX"}
+            )
+        if ends == "message":
+            talk.text("!", messageId="m2")
+        else:
+            talk.text("!")
+        await talk.end_turn(asked)
+        seen = await _received(talk, "stopReason")
+        shown = "".join(_texts(seen))
+        assert "bc!" not in shown
+        assert "bc" not in shown or ends != "turn"
+        assert "abcX" not in str(seen)
+        assert "bc!" not in str(seen)
+
+
+@given(
+    st.lists(st.tuples(TEXT, st.booleans(), st.sampled_from("AB"))),
+    SECRETS,
+    SECRETS,
+)
+def test_no_secret_of_two_redactions_is_left(
+    parts: list[tuple[str, bool, str]], first: list[str], second: list[str]
+) -> None:
+    session, shown, whole = SessionRedaction(), "", ""
+    found = redactor(first, "*"), redactor(second, "*")
+    for text, interrupts, message in parts:
+        if interrupts:
+            shown += "".join(event.text for event in session.end_turn())
+        session.start(is_tool_content=False)
+        event: Any = Text(text, message)
+        for each in found:
+            part = session.redacted_part(event, each)
+            event = event if part is None else Text(part[1], message)
+        shown += "".join(released.text for released in session.flush()) + event.text
+        whole += text
+    shown += "".join(event.text for event in session.end_turn())
+    assert not any(secret in shown for secret in (*first, *second))
+    if not any(secret in whole for secret in (*first, *second)):
+        assert shown == whole
 
 
 async def test_output_of_terminals_is_redacted() -> None:

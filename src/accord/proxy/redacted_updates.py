@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from accord.client.events import TerminalOutputChunk, Text, Thought, ToolCall, UserText
@@ -43,18 +44,38 @@ class _Stream:
         self.redactor = redactor
         self.is_fed = False  # by the update that is handled now
 
-    def flush(self) -> list[Any]:
-        """Return an event with what was held back, if there is any."""
-        rest = self.redactor.flush() if self.redactor.holds else None
-        if not rest:
-            return []
-        match event := self.event:
-            case TerminalOutputChunk():
-                return [TerminalOutputChunk(event.id, rest)]
-            case ToolCall():
-                return [ToolCall(id=event.id, content=(rest,), changed=("content",))]
-            case _:
-                return [type(event)(rest, event.message_id)]
+    def flush(self, before: Any) -> Any:
+        """Return what was held back, after what comes `before` it; None if there is nothing."""
+        rest = self.redactor.feed(before) if before else None
+        if self.redactor.holds:
+            held = self.redactor.flush()
+            rest = held if rest is None else rest + held
+        return rest
+
+
+def _flushed(streams: Iterable[tuple[Redactor, _Stream]]) -> list[Any]:
+    """Return an event with what was held back, if there is any.
+
+    These streams have the same parts, in the order of the calls of `redacted`: what one of them
+    releases, the next ones read.
+    """
+    rest, event = None, None
+    for found, stream in streams:
+        if stream.is_fed:  # it has read what comes after the rest
+            if rest:
+                rest = found.data(rest) if isinstance(rest, bytes) else found.text(rest)
+        elif stream.redactor.holds or rest:
+            rest = stream.flush(rest)
+            event = event or stream.event
+    if not rest:
+        return []
+    match event:
+        case TerminalOutputChunk():
+            return [TerminalOutputChunk(event.id, rest)]
+        case ToolCall():
+            return [ToolCall(id=event.id, content=(rest,), changed=("content",))]
+        case _:
+            return [type(event)(rest, event.message_id)]
 
 
 class SessionRedaction:
@@ -66,38 +87,56 @@ class SessionRedaction:
     __slots__ = ("_is_tool_content", "_released", "_streams", "used")
 
     def __init__(self) -> None:
-        self.used: Redactor | None = None  # by the update that is handled now
+        self.used: list[Redactor] = []  # by the update that is handled now
         self._is_tool_content = False  # the update appends to the content of a tool call
         self._released: list[Any] = []  # events to send before the update
         # All texts of a role are one stream, also those of several messages: a message can end
-        # within a secret. The key has the type, the id of what grows, and the secrets.
-        self._streams: dict[tuple[type, str, Redactor], _Stream] = {}
+        # within a secret. The key has the type and the id of what grows.
+        self._streams: dict[tuple[type, str], dict[Redactor, _Stream]] = {}
 
     def start(self, *, is_tool_content: bool) -> None:
         """Begin with an update."""
-        self.used = None
+        self.used = []
         self._is_tool_content = is_tool_content
-        for stream in self._streams.values():
-            stream.is_fed = False
+        for streams in self._streams.values():
+            for stream in streams.values():
+                stream.is_fed = False
+
+    def may_occur_in(self, json: bytes) -> bool:
+        """Return False if no secret of this update can occur in the strings of a JSON text."""
+        return any(found.may_occur_in(json) for found in self.used)
+
+    def value(self, value: Any) -> Any:
+        """Return builtin values without the secrets of this update."""
+        for found in self.used:
+            value = found.value(value, KEPT_KEYS)
+        return value
 
     def redacted_part(self, event: Any, found: Redactor) -> tuple[str, Any] | None:
         """Return the streamed field of an event, without the secrets (`RedactedStreams`)."""
-        self.used = found
+        self.used.append(found)
         match event:
             case Text() | Thought() | UserText():
                 stream = self._stream(event, "", found)
+                if stream.is_fed:  # `redacted` is called twice with these secrets
+                    return None
                 if stream.event.message_id != event.message_id:
-                    self._released += stream.flush()
+                    self._released += self._flushed_from(event.__class__, stream)
                 return "text", self._feed(stream, event, event.text)
             case TerminalOutputChunk():
                 if event.replaces:
-                    self._streams.pop((TerminalOutputChunk, event.id, found), None)
-                return "data", self._feed(self._stream(event, event.id, found), event, event.data)
+                    self._streams.get((TerminalOutputChunk, event.id), {}).pop(found, None)
+                stream = self._stream(event, event.id, found)
+                if stream.is_fed:
+                    return None
+                return "data", self._feed(stream, event, event.data)
             case ToolCall() if self._is_tool_content and len(event.content) == 1:
                 shown = event.content[0]
                 if not isinstance(shown, str):
                     return None
                 stream = self._stream(event, event.id, found)
+                if stream.is_fed:
+                    return None
                 return "content", (self._tool_text(stream, event, shown, found),)
             case _:
                 return None
@@ -109,15 +148,26 @@ class SessionRedaction:
         return TextContent(text, annotations=shown.annotations, meta=found.value(shown.meta))
 
     def _stream(self, event: Any, name: str, found: Redactor) -> _Stream:
-        key: tuple[type, str, Redactor] = (event.__class__, name, found)
-        stream = self._streams.get(key)
+        key: tuple[type, str] = (event.__class__, name)
+        streams = self._streams.setdefault(key, {})
+        stream = streams.get(found)
         if stream is None:
             is_data = isinstance(event, TerminalOutputChunk)
             stream = _Stream(event, found.data_stream() if is_data else found.text_stream())
-            self._streams[key] = stream
+            streams[found] = stream
             if len(self._streams) > _MAX_STREAMS:
-                self._released += self._streams.pop(next(iter(self._streams))).flush()
+                oldest = self._streams.pop(next(iter(self._streams)))
+                self._released += _flushed(oldest.items())
+            if len(streams) > _MAX_STREAMS:
+                self._released += self._flushed_from(event.__class__, stream)
+                del streams[next(iter(streams))]
         return stream
+
+    def _flushed_from(self, kind: type, first: _Stream) -> list[Any]:
+        """Return what a stream of text holds back, through those that read what it releases."""
+        streams = list(self._streams[kind, ""].items())
+        at = next(n for n, (_, stream) in enumerate(streams) if stream is first)
+        return _flushed(streams[at:])
 
     @staticmethod
     def _feed(stream: _Stream, event: Any, part: Any) -> Any:
@@ -127,9 +177,8 @@ class SessionRedaction:
     def flush(self) -> list[Any]:
         """Return events with what was held back, before an update of other streams passes."""
         released, self._released = self._released, []
-        for stream in self._streams.values():
-            if not stream.is_fed:
-                released += stream.flush()
+        for streams in self._streams.values():
+            released += _flushed(streams.items())
         return released
 
     def end_turn(self) -> list[Any]:

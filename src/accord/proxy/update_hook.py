@@ -28,7 +28,7 @@ from accord.proxy.ordered import session_id_of
 from accord.proxy.overrides import Overrides, edited_json, raw_of
 from accord.proxy.proxied_sessions import ProxiedSession, ProxiedSessions
 from accord.proxy.proxy_stage import ProxyStage
-from accord.proxy.redacted_updates import KEPT_KEYS
+from accord.proxy.redacted_updates import SessionRedaction
 from accord.proxy.stage import Params
 from accord.proxy.turns import RunningTurn, Turns
 from accord.proxy.versions import ProxiedVersion
@@ -199,14 +199,13 @@ class UpdateHook:
         if is_dropped_state:
             results = list(events)
             self._warn_of_dropped_state()
-        if len(events) == 1 and results[0] is events[0] and redaction.used is None:
+        if len(events) == 1 and results[0] is events[0] and not redaction.used:
             return self._changed(params, note, note.update) if note is not None else params
         try:
-            used = redaction.used
             if type(events[0]) is UnknownUpdate:
-                return self._with_raw(params, results[0], events[0], used)
-            if used is not None and used.may_occur_in(bytes(params)):
-                params, note = self._redacted(params, note, used)
+                return self._with_raw(params, results[0], events[0], redaction)
+            if redaction.may_occur_in(bytes(params)):
+                params, note = self._redacted(params, note, redaction)
                 events = editor.events(note.update)
                 results = list(events) if is_dropped_state else results
             if (text := _only_text(events, results)) is not None:
@@ -226,10 +225,10 @@ class UpdateHook:
                 self._label,
             )
 
-    def _redacted(self, params: Raw, note: Any, used: Any) -> tuple[Raw, Any]:
+    def _redacted(self, params: Raw, note: Any, redaction: SessionRedaction) -> tuple[Raw, Any]:
         """Return an update without secrets in any of its strings, of unknown fields too."""
         value = lenient_json.loads(bytes(params))
-        clean = used.value(value, KEPT_KEYS)
+        clean = redaction.value(value)
         if clean is value:
             return params, note
         params = raw_of(clean)
@@ -260,14 +259,16 @@ class UpdateHook:
         event = UnknownUpdate(value.get("update"))
         return self._call(session, params, None, (event,))
 
-    def _with_raw(self, params: Raw, result: Any, event: Any, used: Any) -> Params | None:
+    def _with_raw(
+        self, params: Raw, result: Any, event: Any, redaction: SessionRedaction
+    ) -> Params | None:
         if result is None:
             return None
-        if result is event and used is None:
+        if result is event and not redaction.used:
             return params
         value = lenient_json.loads(bytes(params))
         value["update"] = result.raw
-        return raw_of(value if used is None else used.value(value, KEPT_KEYS))
+        return raw_of(redaction.value(value))
 
 
 def _only_text(events: tuple[Event, ...], results: list[Any]) -> str | None:

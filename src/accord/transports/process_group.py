@@ -29,9 +29,6 @@ StopTimes: TypeAlias = tuple[float, float, float]
 
 _POLL_S = 0.02  # the OS reports the exit of child processes only, so poll
 _REAP_S = 1.0
-# An agent notices the end of this process by the end of its stdin. So guarding it can wait until
-# it has started.
-_GUARD_AGENT_AFTER_S = 1.0
 
 
 class GroupMembers(Protocol):
@@ -81,7 +78,6 @@ class ProcessGroup:
         self._members: GroupMembers = members_of(popen, mark)
         self._kill = weakref.finalize(self, _kill_now, popen, self._members, mark, os.getpid())
         self._pidfd = -1
-        self._guarding: asyncio.TimerHandle | None = None
         self._watch()
 
     def guard_command(self, stop_times_s: StopTimes) -> None:
@@ -90,11 +86,11 @@ class ProcessGroup:
         guard(self._mark, self._popen.pid, *stop_times_s[:2])
 
     def guard_agent(self, stop_times_s: StopTimes) -> None:
-        """Let the guardian stop the group if it outlives this process; starts after a delay."""
-        # Not a method: a timer must not keep this object alive.
-        self._guarding = self._loop.call_later(
-            _GUARD_AGENT_AFTER_S, guard, self._mark, self._popen.pid, *stop_times_s[:2]
-        )
+        """Let the guardian stop the group if it outlives this process.
+
+        An agent notices the end of this process by the end of its stdin, unless it ignores it.
+        """
+        guard(self._mark, self._popen.pid, *stop_times_s[:2])
 
     async def stop(self, stop_times_s: StopTimes) -> None:
         """Wait, terminate, and kill, each for its time; the leader's stdin is closed already."""
@@ -111,8 +107,6 @@ class ProcessGroup:
                     log.warning("! process %d survives being killed", self._popen.pid)
         finally:
             self._unwatch()
-            if self._guarding is not None:
-                self._guarding.cancel()
             self._kill()  # the remaining processes, if this task was cancelled
 
     def _watch(self) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from accord.local.command import LocalCommand
 from accord.testing import Recorder
-from accord.transports import process_group
 from accord.transports.process import process
 
 FAMILY = [sys.executable, str(Path(__file__).parent / "family.py")]
@@ -34,7 +33,6 @@ async def main() -> None:
         command = LocalCommand([*FAMILY, *how], cwd="/", on_output=_write)
         await command.wait()
     else:
-        process_group._GUARD_AGENT_AFTER_S = 0.0
         transport = process(*FAMILY, *how, stop_times_s=(0.5, 0.5, 2.0))()
         heard = Recorder()
         await transport.start(heard)
