@@ -17,9 +17,10 @@ from accord import Text, asgi, chain, component, connect
 from accord.errors import RequestError
 from accord.proxy.conductor import conduct
 from accord.proxy.multiplexed import serve_stages
+from accord.proxy.ordered import NotificationHandler, OrderedStage
 from accord.proxy.parts import Component
 from accord.proxy.served import ServedTransport
-from accord.proxy.stage import Params, Stage
+from accord.proxy.stage import Direction, Params, Stage
 from accord.transports.base import HIGH_BYTES
 from accord.transports.memory import pair
 from proxy.ends import Ends
@@ -82,6 +83,37 @@ async def test_client_that_does_not_read_stops_the_agent_at_the_end_of_a_chain()
         await ends.agent_has(2)
         ends.client.resume_reading()
         assert len(await ends.client_has(written + 1)) == written + 1
+
+
+class _Hangs(OrderedStage):
+    """Handles the first update until it may go on."""
+
+    may_go_on: asyncio.Event
+
+    def notification_handler(self, to: Direction, method: str) -> NotificationHandler | None:
+        return self._update if method == "session/update" else None
+
+    async def _update(self, method: str, params: Params) -> None:
+        await self.may_go_on.wait()
+        self.client.notify(method, params)
+
+
+@pytest.mark.parametrize("is_program", [True, False])
+@requirement("R-PROXY-19")
+async def test_update_handler_that_hangs_does_not_hold_a_cancellation(is_program: bool) -> None:
+    """One connection carries both directions of a program: it is read although a lane is full."""
+    stage = _Hangs()
+    stage.may_go_on = asyncio.Event()
+    part = _program(lambda: stage) if is_program else Component("p", make_stage=lambda: stage)
+    count = 3_000  # of 1 KB each
+    async with _conducted([part]) as ends:
+        ends.agent.write([UPDATE] * count)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        ends.client.write([b'{"jsonrpc":"2.0","method":"session/cancel"}'])
+        assert b"session/cancel" in (await ends.agent_has(2))[1]
+        stage.may_go_on.set()
+        assert len(await ends.client_has(count + 1)) == count + 1
 
 
 class _Floods(Stage):

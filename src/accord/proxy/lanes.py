@@ -56,7 +56,7 @@ class PassingLanes:
         self._by_key: dict[str | None, _Lane] = {}
         self._gated: deque[tuple[str | None, int, Run, bool]] | None = None
         self._full = full
-        self._limit_bytes = limit_bytes
+        self.limit_bytes: int = limit_bytes
         self._is_full = False
         self._waiting_bytes = 0
 
@@ -136,9 +136,9 @@ class PassingLanes:
     def _count(self, size: int) -> None:
         self._waiting_bytes += size
         if self._is_full:
-            if self._waiting_bytes <= self._limit_bytes // 2:
+            if self._waiting_bytes <= self.limit_bytes // 2:
                 self._is_full = False
                 self._full(False)
-        elif self._waiting_bytes > self._limit_bytes:
+        elif self._waiting_bytes > self.limit_bytes:
             self._is_full = True
             self._full(True)

@@ -35,6 +35,8 @@ __all__ = (
 log: logging.Logger = logging.getLogger("accord.proxy")
 
 _CLOSE_S = 5.0
+# For one direction, if one connection carries both: more is not read, of neither direction.
+_MAX_WAITING_BYTES = 8 * 1024 * 1024
 _BACK = {Direction.TO_AGENT: Direction.TO_CLIENT, Direction.TO_CLIENT: Direction.TO_AGENT}
 
 # Handles a notification, and passes it on by a port of the stage if it should arrive.
@@ -121,6 +123,18 @@ class OrderedStage(Stage):
         if self._tasks is None:
             self._tasks = Tasks()
         return self._tasks.spawn(work, name=name)
+
+    async def start(self) -> None:
+        await super().start()
+        if self._shares_connection:
+            # So that a handler of an update that hangs does not keep a cancellation from the agent.
+            for lanes in self._lanes.values():
+                lanes.limit_bytes = _MAX_WAITING_BYTES
+
+    @property
+    def _shares_connection(self) -> bool:
+        """Whether one connection carries both directions: that of a program to its conductor."""
+        return self.flows[Direction.TO_AGENT].source is self.flows[Direction.TO_CLIENT].source
 
     async def aclose(self) -> None:
         """Cancel the running handlers."""
@@ -248,6 +262,14 @@ class OrderedStage(Stage):
 
     def _full(self, direction: Direction, is_full: bool) -> None:
         (self._full_lanes.add if is_full else self._full_lanes.discard)(direction)
+        if is_full and self._shares_connection:
+            log.warning(
+                "! %s: a handler of messages %s has not returned, and %d MiB wait for it: nothing"
+                " is read until then",
+                self.name,
+                direction.value,
+                _MAX_WAITING_BYTES // 1024**2,
+            )
         self._apply_full()
 
     def _apply_full(self) -> None:
