@@ -137,6 +137,7 @@ SEAMS = {
     "accord.cli.ask.command": "what runs the command: `--help` and completion do not need it",
     "accord.cli.ask.run": "what talks to the agent, after it has been started",
     "accord.cli.ask.views.lazy_view": "the view, after the agent has been started",
+    "accord.cli.chain": "what records the hops, with `--trace`",
     "accord.cli.main": "the command that is called",
     "accord.cli.trace": "the command that is called",
     "accord.cli.trace_export": "OpenTelemetry, to send spans to a collector",

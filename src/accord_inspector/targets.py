@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from accord.cli import settings
 from accord.cli.agent_names import named_agents
-from accord.cli.trace_options import own_path
+from accord.cli.recording_options import own_path
 from accord.transports.base import Transport, opened
 from accord.transports.command_line import find_program
 from accord.transports.process import process

@@ -129,6 +129,20 @@ def test_errors_in_a_chain_file_name_the_place(tmp_path: Path, text: str, error:
         read_chain_file(tmp_path / "missing.toml")
 
 
+def test_options_of_a_recording_need_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in (["--no-redact"], ["--max-size", "1"]):
+        assert main(["chain", *option, AGENT]) == 2
+        assert "are for --trace FILE" in capsys.readouterr().err
+
+
+def test_command_imports_what_records_only_with_the_option() -> None:
+    program = "import sys, accord.cli.chain; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=40, check=True
+    )
+    assert not [name for name in done.stdout.split() if name.startswith("accord.trace")]
+
+
 def test_explain_shows_what_each_component_changes(capfd: pytest.CaptureFixture[str]) -> None:
     adding = PROGRAMS / "adding_proxy.py"
     by_hand = f"{sys.executable} {PROGRAMS / 'hand_proxy.py'} acp"

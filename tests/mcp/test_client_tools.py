@@ -49,6 +49,13 @@ async def test_tools_are_served_over_acp_if_the_agent_supports_it(version: int) 
         assert content == [{"type": "text", "text": "lane: an order of messages"}]
 
 
+@pytest.mark.parametrize("tools", [lookup, "lookup", {"lookup": lookup}, 7])
+async def test_tools_that_are_no_list_are_an_error_that_says_so(tools: Any) -> None:
+    async with agent_by_hand(1, initialize=capabilities(1, "acp")) as (agent, _):
+        with pytest.raises(TypeError, match=r"tools=…: expected a list of functions, .* got .+"):
+            await agent.new_session("/", tools=tools)
+
+
 @requirement("R-MOA-08")
 @BOTH
 async def test_tools_can_be_called_before_the_session_is_open(version: int) -> None:

@@ -213,6 +213,26 @@ async def test_elicitation_is_answered_or_passes(version: int) -> None:
         assert (await talk.agent_gets())["result"] == {"action": "decline"}
 
 
+class FailsToAsk(Proxy):
+    async def elicit_form(self, form: Any, forward: Any) -> Any:
+        raise KeyError("form")
+
+    async def elicit_url(self, request: Any, forward: Any) -> bool:
+        raise KeyError("url")
+
+
+@both_versions
+async def test_error_names_the_method_of_the_elicitation_that_failed(version: int) -> None:
+    async with conversation(FailsToAsk().stage(), version=version) as talk:
+        page = {"mode": "url", "elicitationId": "e", "url": "https://x", "message": "Open"}
+        schema = {"type": "object", "properties": {}}
+        form = {"mode": "form", "message": "name", "requestedSchema": schema}
+        for mode, params in (("url", page), ("form", form)):
+            talk.ask_client("elicitation/create", {"sessionId": SESSION, **params})
+            message = (await talk.agent_gets())["error"]["message"]
+            assert message == f"The proxy failed: FailsToAsk.elicit_{mode} raised an exception"
+
+
 # Capabilities and extensions.
 
 

@@ -71,6 +71,22 @@ async def test_command_records_every_hop_of_programs(tmp_path: Path) -> None:
         check(list(open_trace(tmp_path / f"{name}.acp.jsonl")), "Client", "Proxy(0)", "Agent")
 
 
+async def test_command_keeps_secrets_and_begins_new_files_as_its_options_say(
+    tmp_path: Path,
+) -> None:
+    for options, is_kept in (([], False), (["--no-redact", "--max-size", "0.001"], True)):
+        folder = tmp_path / f"{is_kept}"
+        folder.mkdir()
+        traced = ["--trace", str(folder / "chain.acp.jsonl"), *options]
+        command = [sys.executable, "-m", "accord", "chain", *traced, AGENT]
+        async with accord.connect(command, versions=(1,)) as agent:
+            server = accord.McpServerStdio("s", "/bin/true", env={"API_TOKEN": "tok-4711-secret"})
+            await agent.new_session("/", mcp_servers=[server])
+        texts = [file.read_text("utf-8") for file in folder.iterdir()]
+        assert any("tok-4711-secret" in text for text in texts) == is_kept
+        assert (len(texts) > 1) == is_kept
+
+
 async def test_hops_between_programs_and_objects_are_recorded(tmp_path: Path) -> None:
     path = tmp_path / "chain.acp.jsonl"
     with Recording(path) as recording:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from accord.roles.spec import ProtocolSpec
     from accord.types.session import Implementation, StopReason
 
-__all__ = ("AgentHooks", "check_hooks", "is_default")
+__all__ = ("AgentHooks", "check_async", "check_hooks", "is_default", "is_nearly")
 
 _COROUTINE = 0x80 | 0x100  # flags of code: `async def`, and what `types.coroutine` makes of one
 _ASYNC_GENERATOR = 0x200
@@ -89,10 +89,11 @@ def check_hooks(cls: type[Any]) -> None:
             if not name.startswith("_"):
                 _check_name(cls, name)
         elif isinstance(base, FunctionType) and base.__module__.startswith("accord."):
-            _check_async(cls, name, value, base)
+            check_async(cls, name, value, base)
 
 
-def _check_async(cls: type[Any], name: str, value: FunctionType, base: FunctionType) -> None:
+def check_async(cls: type[Any], name: str, value: FunctionType, base: FunctionType) -> None:
+    """Raise `TypeError` for an override that is a coroutine function, unlike its base, or not."""
     where = f"{cls.__name__}.{name}"
     flags = value.__code__.co_flags
     if flags & _ASYNC_GENERATOR:
@@ -112,7 +113,7 @@ def _check_async(cls: type[Any], name: str, value: FunctionType, base: FunctionT
 
 
 def _check_name(cls: type[Any], name: str) -> None:
-    meant = next((hook for hook in _HOOKS if _is_nearly(name, hook)), None)
+    meant = next((hook for hook in _HOOKS if is_nearly(name, hook)), None)
     if meant is None:
         return
     if not is_default(cls, meant):
@@ -123,7 +124,7 @@ def _check_name(cls: type[Any], name: str) -> None:
     warnings.warn(f"{where} is never called: did you mean `{meant}`?", stacklevel=4)
 
 
-def _is_nearly(name: str, hook: str) -> bool:
+def is_nearly(name: str, hook: str) -> bool:
     """Return whether two names differ by one letter: missing, added, replaced or moved."""
     if name.lower().replace("_", "") == hook.replace("_", ""):
         return True

@@ -9,16 +9,14 @@ from pathlib import Path
 
 import click
 
-from accord.cli.trace_options import open_recording
+from accord.cli.recording_options import max_size_option, no_redact_option
 from accord.errors import AccordError, TransportError
 from accord.local.run import run_program
 from accord.proxy.chain_file import ChainFileError, read_chain_file
-from accord.proxy.chain_recorder import ChainRecorder
 from accord.proxy.conductor import conduct
 from accord.proxy.explain import explain
 from accord.proxy.hop import HopObserver
 from accord.proxy.parts import Component, component, with_unique_names
-from accord.trace.recording import Recording
 from accord.transports.registry import is_url
 from accord.transports.stdio import stdio
 
@@ -39,16 +37,24 @@ __all__ = ("command",)
     metavar="FILE",
     help="Record every hop, for `accord trace`.",
 )
+@no_redact_option
+@max_size_option
 @click.option(
     "--explain", "explains", is_flag=True, help="Show what each component changes, and exit."
 )
 def command(
-    components: tuple[str, ...], config: Path | None, trace: Path | None, explains: bool
+    components: tuple[str, ...],
+    config: Path | None,
+    trace: Path | None,
+    no_redact: bool,
+    max_size: float | None,
+    explains: bool,
 ) -> int:
     """Run proxies and an agent as one agent on stdin and stdout.
 
     Each COMPONENT is a proxy: a Python file, a command in one argument such as "python -m
-    recorder", or an address such as ws://host/acp. The last one is the agent.
+    recorder", or an address such as ws://host/acp. The last one is the agent. A file (--config)
+    has further settings of each component: its folder, environment, token and dialect.
 
     Configure this command in the editor as the command of an agent. The components are started
     when the editor connects. If it connects as a conductor, by `proxy/initialize`, all components
@@ -58,17 +64,20 @@ def command(
     parts = _parts(components, config)
     if explains:
         return _explain(parts)
-    recording: AbstractContextManager[Recording | None] = nullcontext()
+    recording: AbstractContextManager[HopObserver | None] = nullcontext()
     if trace is not None:
+        from accord.cli.chain_recording import recorded
+
         parts = with_unique_names(parts)
-        argv = [part.name for part in parts]
-        recording = open_recording(trace, argv, redact=True, max_size=None)
+        recording = recorded(trace, parts, redact=not no_redact, max_size=max_size)
+    elif no_redact or max_size is not None:
+        raise click.UsageError("--no-redact and --max-size are for --trace FILE")
 
     async def run(observers: Sequence[HopObserver]) -> Exception | None:
         return await conduct(parts, stdio(restore=False), observers)
 
-    with recording as opened:
-        observers = [] if opened is None else [ChainRecorder(opened, parts)]
+    with recording as recorder:
+        observers = [] if recorder is None else [recorder]
         try:
             ended = run_program(run(observers))
         except TransportError as error:

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import click
 
+from accord.cli.recording_options import Option, bytes_of, own_path
 from accord.trace.message_index import MessageIndex
 from accord.trace.recording import Recording
 from accord.trace.records import Direction
 from accord.trace.trace import Trace
 
 __all__ = (
-    "bytes_of",
     "directions",
     "first_option",
-    "max_size_option",
-    "no_redact_option",
     "open_recording",
     "output_text",
-    "own_path",
     "path_option",
     "show_problems",
 )
-
-Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 directions: dict[str, Direction] = {"client": "to_agent", "agent": "to_client"}
 
@@ -50,26 +44,6 @@ path_option: Option = click.option(
     help="The recording, such as r.acp.jsonl; .gz or .zst at the end compresses it. `{pid}` is "
     "replaced by the number of this process.",
 )
-no_redact_option: Option = click.option(
-    "--no-redact", is_flag=True, help="Keep secrets: environment, headers, logins."
-)
-max_size_option: Option = click.option(
-    "--max-size",
-    type=click.FloatRange(0, min_open=True),
-    metavar="MB",
-    help="Continue in a new file after this size.",
-)
-_MEGABYTE = 1_000_000
-
-
-def own_path(path: Path) -> Path:
-    """Return the path with `{pid}` replaced by the number of this process."""
-    return path.with_name(path.name.replace("{pid}", str(os.getpid())))
-
-
-def bytes_of(max_size: float | None) -> int | None:
-    """Return a size in megabytes as bytes."""
-    return None if max_size is None else round(max_size * _MEGABYTE)
 
 
 def open_recording(

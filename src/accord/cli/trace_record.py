@@ -6,13 +6,8 @@ from pathlib import Path
 
 import click
 
-from accord.cli.trace_options import (
-    bytes_of,
-    max_size_option,
-    no_redact_option,
-    own_path,
-    path_option,
-)
+from accord.cli.recording_options import bytes_of, max_size_option, no_redact_option, own_path
+from accord.cli.trace_options import path_option
 from accord.errors import StartError
 from accord.trace.recorder_process import RecorderProcess, Settings
 from accord.trace.tee import run_tee

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import click
 
+from accord.cli.recording_options import own_path
 from accord.cli.remote_token import read_token, token_file_option
-from accord.cli.trace_options import directions, first_option, output_text, own_path, show_problems
+from accord.cli.trace_options import directions, first_option, output_text, show_problems
 from accord.errors import TransportError
 from accord.local.run import run_program
 from accord.trace.reading import TraceError

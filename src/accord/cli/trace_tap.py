@@ -8,7 +8,8 @@ from typing import Literal
 
 import click
 
-from accord.cli.trace_options import max_size_option, no_redact_option, open_recording, path_option
+from accord.cli.recording_options import max_size_option, no_redact_option
+from accord.cli.trace_options import open_recording, path_option
 from accord.errors import TransportError
 from accord.local.run import run_program
 from accord.proxy.chain_recorder import proxy_recorder

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
 from accord.client.agent_adapter import AgentAdapter, OpenedSession, SessionSetup
 from accord.errors import LocalProtocolError, McpServerUnavailable
+from accord.text.excerpt import excerpt
 
 if TYPE_CHECKING:
     from accord.mcp.provider import McpProvider
@@ -49,7 +50,7 @@ class ClientTools:
         Tools that the session had before are stopped. Raises `LocalProtocolError` if the agent
         cannot use the tools.
         """
-        opening, served, given = SessionOpening(setup), None, tuple(tools)
+        opening, served, given = SessionOpening(setup), None, _given(tools)
         try:
             if given:
                 taken = [server.name for server in setup.mcp_servers]
@@ -117,3 +118,12 @@ class ClientTools:
         """Stop serving the tools of all sessions."""
         for session_id in list(self._by_session):
             await self.close(session_id)
+
+
+def _given(tools: object) -> tuple[object, ...]:
+    if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
+        raise TypeError(
+            "tools=…: expected a list of functions, objects with methods marked by accord.tool, or"
+            f" MCP servers, got {excerpt(repr(tools), 80)}"
+        )
+    return tuple(cast("Iterable[object]", tools))

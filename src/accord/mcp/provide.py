@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from accord.mcp.provider import McpProvider
@@ -11,7 +11,7 @@ from accord.mcp.provider import McpProvider
 if TYPE_CHECKING:
     from accord.mcp.session_tools import SessionTools
 
-__all__ = ("provide_tools",)
+__all__ = ("check_tools", "provide_tools")
 
 
 async def provide_tools(
@@ -31,6 +31,25 @@ async def provide_tools(
     # In a thread: the import takes longer than a connection should be left alone.
     session_tools = await asyncio.to_thread(_session_tools)
     return await session_tools.open(tools, provider, transports, taken)
+
+
+async def check_tools(tools: Iterable[object]) -> None:
+    """Raise `TypeError` or `ValueError` for tools that cannot be described to an agent.
+
+    Without the extra `mcp`, nothing is checked.
+    """
+    try:
+        servers_from = await asyncio.to_thread(_servers_from)
+    except ModuleNotFoundError:
+        return  # no tools can be served: a session that needs them says so
+    servers_from(tools)
+
+
+def _servers_from() -> Callable[[Iterable[object]], object]:
+    _session_tools()
+    from accord.mcp.servers import servers_from
+
+    return servers_from
 
 
 def _session_tools() -> type[SessionTools]:

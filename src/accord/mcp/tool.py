@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ("marked_tools", "tool")
+__all__ = ("is_tool", "marked_tools", "tool")
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -19,6 +19,11 @@ def tool(function: FunctionT) -> FunctionT:
     """
     setattr(function, _MARK, True)
     return function
+
+
+def is_tool(function: object) -> bool:
+    """Return whether a function is marked."""
+    return getattr(function, _MARK, False) is True
 
 
 def marked_tools(owner: object) -> list[Callable[..., Any]]:

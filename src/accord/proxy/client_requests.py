@@ -12,11 +12,9 @@ from accord.client.elicitation import UrlElicitationRequest, form_from_schema
 from accord.client.events import PermissionRequest, ToolCall
 from accord.client.permissions import choose
 from accord.errors import RequestError
-from accord.proxy.hooks import ProxyHooks
+from accord.proxy.chain_part import ChainPart, ProxyInChain
 from accord.proxy.overrides import Overrides
-from accord.proxy.proxied_sessions import ProxiedSessions
 from accord.proxy.requests import FileRead, FileWrite, TerminalStart
-from accord.proxy.versions import ProxiedVersion
 from accord.types.permission import PermissionOption
 from accord.types.validation import require_type
 from accord.wire.base import replace
@@ -27,16 +25,12 @@ __all__ = ("ClientRequests",)
 log: logging.Logger = logging.getLogger("accord.proxy")
 
 
-class ClientRequests:
+class ClientRequests(ChainPart):
     """Handles permission requests, files, terminals and elicitation of one chain."""
 
-    def __init__(
-        self, proxy: ProxyHooks, version: ProxiedVersion, sessions: ProxiedSessions
-    ) -> None:
-        self._proxy = proxy
-        self._version = version
-        self._types = version.types
-        self._sessions = sessions
+    def __init__(self, chain: ProxyInChain) -> None:
+        super().__init__(chain)
+        self._types = self._version.types
 
     def add_to(self, to_client: Overrides, has: dict[str, bool]) -> None:
         """Handle what the proxy overrides."""
@@ -53,7 +47,7 @@ class ClientRequests:
                 to_client.add(method, handler, f"{name}.{hook}")
         if has["elicit_form"] or has["elicit_url"]:
             method = self._version.methods["create_elicitation"]
-            to_client.add(method, self._elicitation, f"{name}.elicit_form")
+            to_client.add(method, self._elicitation, self._elicitation_label)
 
     def _require(self, hook: str, result: object, *kinds: type) -> None:
         """Raise `TypeError` if a method of the proxy did not return one of these types."""
@@ -191,6 +185,10 @@ class ClientRequests:
         return types.CreateTerminalResponse(terminal_id=terminal_id)
 
     # Elicitation.
+
+    def _elicitation_label(self, params: Any) -> str:
+        is_url = isinstance(params, self._types.ElicitationUrlMode)
+        return f"{type(self._proxy).__name__}.{'elicit_url' if is_url else 'elicit_form'}"
 
     async def _elicitation(self, params: Any, forward: Any) -> Any:
         types = self._types

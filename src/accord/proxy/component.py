@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from accord.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestError
+from accord.errors import InvalidRequest, MethodNotFound, RequestError
 from accord.jsonrpc.message import RequestId
-from accord.jsonrpc.peer import CANCEL_REQUEST
 from accord.proxy.dialects import (
     ACP,
     PROXY_INITIALIZE,
@@ -22,7 +21,8 @@ from accord.proxy.dialects import (
 )
 from accord.proxy.hop import Hop, Hops
 from accord.proxy.runs import Run
-from accord.proxy.stage import Direction, Params, RawRequest, RawResponse, Stage
+from accord.proxy.stage import Direction, Params, Port, RawRequest, RawResponse, Stage
+from accord.proxy.two_sided import TwoSidedHop
 from accord.transports.base import Transport
 
 __all__ = ("ProxyComponent",)
@@ -31,14 +31,12 @@ __all__ = ("ProxyComponent",)
 _UNKNOWN = (MethodNotFound.default_code, InvalidRequest.default_code)
 
 
-class ProxyComponent(Hop, Stage):
+class ProxyComponent(TwoSidedHop, Stage):
     """The connection to a proxy: plain on the client's side, wrapped on the agent's side.
 
     Without a `dialect`, it is found in the handshake: a proxy that does not know
     `proxy/initialize` is asked again in the names of the Rust SDK (R-PROXY-25).
     """
-
-    unwraps = True
 
     def __init__(
         self, name: str, transport: Transport, hops: Hops, dialect: Dialect | None = None
@@ -81,22 +79,8 @@ class ProxyComponent(Hop, Stage):
 
     # What the component sends.
 
-    def on_notification(self, method: str, params: Params) -> None:
-        if method not in SUCCESSOR:
-            self.client.notify(method, params)
-            return
-        try:
-            inner, params = unwrap(params)
-        except InvalidParams as exc:
-            self.warn("a wrapped notification was dropped", exc)
-            return
-        if inner == CANCEL_REQUEST:
-            self.cancel_wrapped(params)
-        else:
-            self.agent.notify(inner, params)
-
-    def on_run(self, run: Run, *, wrapped: bool) -> None:
-        (self.agent if wrapped else self.client).notify_run(run)
+    def port_of(self, *, wrapped: bool) -> Port:
+        return self.agent if wrapped else self.client
 
     def on_request(self, request_id: RequestId, method: str, params: Params) -> None:
         port, back = self.client, Direction.TO_AGENT

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from inspect import iscoroutinefunction
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from accord.agent.hooks import check_async, is_nearly
+from accord.mcp.tool import is_tool
 
 if TYPE_CHECKING:
     from accord import v1, v2
@@ -14,7 +19,7 @@ if TYPE_CHECKING:
     from accord.types.permission import PermissionOption
     from accord.types.session import AvailableCommand, StopReason
 
-__all__ = ("ProxyHooks", "overrides_hook")
+__all__ = ("ProxyHooks", "check_proxy_hooks", "overrides_hook")
 
 Pass: TypeAlias = Callable[[Any], Awaitable[Any]]
 
@@ -135,3 +140,30 @@ class ProxyHooks:
 def overrides_hook(proxy: ProxyHooks, name: str) -> bool:
     """Return whether a proxy overrides a method."""
     return getattr(type(proxy), name) is not getattr(ProxyHooks, name)
+
+
+_HOOKS = {name: hook for name, hook in vars(ProxyHooks).items() if isinstance(hook, FunctionType)}
+
+
+def check_proxy_hooks(cls: type[ProxyHooks]) -> None:
+    """Raise `TypeError` for a hook that cannot be awaited, or with a name that is nearly a hook's.
+
+    A filter that is never called would let everything pass. A method with a similar name is no
+    mistake if the class has that hook, too, or if it has other parameters.
+    """
+    for name, value in vars(cls).items():
+        if not isinstance(value, FunctionType):
+            continue
+        hook = _HOOKS.get(name)
+        if hook is not None and iscoroutinefunction(hook):
+            check_async(cls, name, value, hook)
+        if hook is not None or name.startswith("_") or is_tool(value):
+            continue
+        meant = next((hook for hook in _HOOKS if is_nearly(name, hook)), None)
+        if meant is not None and getattr(cls, meant) is _HOOKS[meant] and _fits(value, meant):
+            raise TypeError(f"{cls.__name__}.{name} is never called: did you mean `{meant}`?")
+
+
+def _fits(function: FunctionType, name: str) -> bool:
+    """Return whether a function has the number of parameters of a hook."""
+    return function.__code__.co_argcount == _HOOKS[name].__code__.co_argcount

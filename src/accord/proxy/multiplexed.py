@@ -8,9 +8,8 @@ from typing import Protocol
 
 from msgspec import UNSET
 
-from accord.errors import InvalidParams, InvalidRequest, RequestError
+from accord.errors import InvalidRequest, RequestError
 from accord.jsonrpc.message import RequestId
-from accord.jsonrpc.peer import CANCEL_REQUEST
 from accord.proxy.dialects import (
     ACP,
     PROXY_INITIALIZE,
@@ -28,6 +27,7 @@ from accord.proxy.hop import Hop, HopObserver, Hops
 from accord.proxy.life import Life, close_all
 from accord.proxy.runs import Run
 from accord.proxy.stage import Direction, Params, Port, RawRequest, RawResponse, Stage
+from accord.proxy.two_sided import TwoSidedHop
 from accord.transports.base import Transport
 
 __all__ = ("NOT_ALONE", "ConductorHop", "ReceivingSide", "serve_stages")
@@ -38,10 +38,8 @@ NOT_ALONE = (
 )
 
 
-class ConductorHop(Hop):
+class ConductorHop(TwoSidedHop):
     """The connection to the conductor: plain messages are the client's, wrapped the successor's."""
-
-    unwraps = True
 
     def __init__(self, transport: Transport, hops: Hops) -> None:
         super().__init__("conductor", transport, hops)
@@ -51,22 +49,8 @@ class ConductorHop(Hop):
         for flow in hops.flows.values():
             flow.source = self.pauses
 
-    def on_notification(self, method: str, params: Params) -> None:
-        if method not in SUCCESSOR:
-            self.client.port.notify(method, params)
-            return
-        try:
-            inner, params = unwrap(params)
-        except InvalidParams as exc:
-            self.warn("a wrapped notification was dropped", exc)
-            return
-        if inner == CANCEL_REQUEST:
-            self.cancel_wrapped(params)
-        else:
-            self.agent.port.notify(inner, params)
-
-    def on_run(self, run: Run, *, wrapped: bool) -> None:
-        (self.agent if wrapped else self.client).port.notify_run(run)
+    def port_of(self, *, wrapped: bool) -> Port:
+        return (self.agent if wrapped else self.client).port
 
     def on_request(self, request_id: RequestId, method: str, params: Params) -> None:
         side: ReceivingSide = self.client

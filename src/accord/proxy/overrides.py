@@ -19,12 +19,15 @@ from accord.wire.codec import decoder, encode
 from accord.wire.method import Method
 from accord.wire.overlay import overlay
 
-__all__ = ("Edit", "Overrides", "edited_json", "raw_of", "request_override")
+__all__ = ("Edit", "Label", "Overrides", "edited_json", "raw_of", "request_override")
 
 log: logging.Logger = logging.getLogger("accord.proxy")
 
 # Gets the method and the params of a notification; returns those to pass on, None to drop it.
 Edit: TypeAlias = Callable[[str, Params], Params | None | Awaitable[Params | None]]
+
+# Names a handler in errors; a function gets the params of the request.
+Label: TypeAlias = str | Callable[[Any], str]
 
 _decode_any = decoder(Any)
 
@@ -67,7 +70,7 @@ class Overrides:
             return self.notifications.get(method)
         return _edits(_decode_any, partial(handle, method))
 
-    def add(self, method: Method, handler: Callable[..., Any], label: str) -> None:
+    def add(self, method: Method, handler: Callable[..., Any], label: Label) -> None:
         """Add a handler of typed params: for a request it gets `forward`, too."""
         if method.is_request:
             self.requests[method.name] = request_override(method, handler, label)
@@ -99,7 +102,7 @@ def _edits(decode: Callable[[Raw], Any], handler: Callable[[Any], Any]) -> Edit:
 
 
 def request_override(
-    method: Method, handler: Callable[[Any, Any], Any], label: str
+    method: Method, handler: Callable[[Any, Any], Any], label: Label
 ) -> RequestHandler:
     """Return what handles a request by its typed params; `label` names the handler in errors."""
     decode_params, decode_result = decoder(method.params), result_decoder(method.result)
@@ -111,7 +114,7 @@ def _typed(
     decode_result: Callable[[Raw], Any],
     result_type: Any,
     handler: Callable[[Any, Any], Any],
-    label: str,
+    label: Label,
 ) -> RequestHandler:
     async def handle(request: PassingRequest) -> RawResponse:
         try:
@@ -128,7 +131,7 @@ def _typed(
                 value = result_type()  # an empty result
             return exchange.response(value)
         except Exception as exc:  # noqa: BLE001  # answered
-            return exchange.failure(exc, label)
+            return exchange.failure(exc, label if isinstance(label, str) else label(params))
 
     return handle
 

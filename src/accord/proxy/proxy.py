@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accord.local.run import run_program
-from accord.proxy.hooks import ProxyHooks
+from accord.proxy.hooks import ProxyHooks, check_proxy_hooks
 from accord.proxy.multiplexed import serve_stages
 from accord.proxy.proxy_stage import ProxyStage
 from accord.proxy.stage import Stage
@@ -26,6 +26,10 @@ class Proxy(ProxyHooks):
 
     `v1.Proxy` and `v2.Proxy` have every method of one version, with its own types.
     """
+
+    def __init_subclass__(cls, **more: object) -> None:
+        super().__init_subclass__(**more)
+        check_proxy_hooks(cls)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"

@@ -30,6 +30,10 @@ class StagedProxy(Protocol):
 
     name: str
 
+    async def start(self) -> None:
+        """Check the proxy before the first message; raise an exception to end the chain."""
+        ...
+
     def edit_initialize(self, params: Raw, version: int) -> Raw:
         """Return the params of `initialize` to pass on; raise `RequestError` to refuse."""
         ...
@@ -71,6 +75,10 @@ class ProxyStage(OrderedStage):
         self.on_mcp_request: Callable[[RawRequest], bool] | None = None
         self.on_close: list[Callable[[], Awaitable[None]]] = []
         self._handlers: dict[tuple[Direction, str], NotificationHandler] = {}
+
+    async def start(self) -> None:
+        await super().start()
+        await self._proxy.start()
 
     async def aclose(self) -> None:
         """Cancel the running handlers, and release what they have opened."""

@@ -59,7 +59,8 @@ def _flushed(streams: Iterable[tuple[Redactor, _Stream]]) -> list[Any]:
     These streams have the same parts, in the order of the calls of `redacted`: what one of them
     releases, the next ones read.
     """
-    rest, event = None, None
+    rest: Any = None
+    event: Any = None
     for found, stream in streams:
         if stream.is_fed:  # it has read what comes after the rest
             if rest:

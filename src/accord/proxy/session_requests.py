@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from accord.errors import InternalError
-from accord.proxy.hooks import ProxyHooks
+from accord.proxy.chain_part import ChainPart, ProxyInChain
 from accord.proxy.overrides import Overrides
-from accord.proxy.proxied_sessions import ProxiedSessions
-from accord.proxy.proxy_stage import ProxyStage
 from accord.proxy.proxy_tools import ProxyTools
 from accord.proxy.requests import OpeningSession
 from accord.proxy.turns import Turns
-from accord.proxy.versions import ProxiedVersion
 from accord.types.mcp import McpServerHttp, McpServerSse, McpServerStdio
 from accord.wire.base import replace
 
@@ -27,25 +24,14 @@ _OPENING: dict[str, _Action] = {
 }
 
 
-class SessionRequests:
+class SessionRequests(ChainPart):
     """Edits the requests that open and close the sessions of one chain."""
 
-    def __init__(
-        self,
-        proxy: ProxyHooks,
-        version: ProxiedVersion,
-        sessions: ProxiedSessions,
-        stage: ProxyStage,
-        turns: Turns,
-        tools: ProxyTools,
-    ) -> None:
-        self._proxy = proxy
-        self._version = version
-        self._sessions = sessions
-        self._stage = stage
+    def __init__(self, chain: ProxyInChain, turns: Turns, tools: ProxyTools) -> None:
+        super().__init__(chain)
         self._turns = turns
         self._tools = tools
-        self._commands = version.editor.commands_to_wire(tuple(proxy.commands))
+        self._commands = self._version.editor.commands_to_wire(tuple(self._proxy.commands))
 
     def add_to(self, to_agent: Overrides, has: dict[str, bool]) -> None:
         """Handle the requests that the proxy needs to see."""

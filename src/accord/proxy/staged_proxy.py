@@ -8,6 +8,9 @@ from typing import Any
 from msgspec import Raw
 
 from accord.errors import InternalError, InvalidRequest, RequestError
+from accord.mcp.provide import check_tools
+from accord.mcp.tool import marked_tools
+from accord.proxy.chain_part import ProxyInChain
 from accord.proxy.client_requests import ClientRequests
 from accord.proxy.hooks import ProxyHooks, overrides_hook
 from accord.proxy.ordered import RequestHandler
@@ -36,6 +39,11 @@ class StagedProxyObject:
     def __init__(self, proxy: ProxyHooks) -> None:
         self._proxy = proxy
         self.name: str = type(proxy).__name__
+
+    async def start(self) -> None:
+        """Raise `TypeError` for a tool that cannot be described to an agent."""
+        if tools := marked_tools(self._proxy):
+            await check_tools(tools)
 
     def initialize_handler(self) -> RequestHandler | None:
         """Return None: `initialize` is edited, not handled."""
@@ -90,16 +98,16 @@ class StagedProxyObject:
         has = {name: overrides_hook(proxy, name) for name in vars(ProxyHooks) if name[0] != "_"}
         has["update"] = has["update"] or has["session_update"]
         known = proxied_version(version)
-        sessions = ProxiedSessions()
-        turns = Turns(proxy, known, sessions, stage)
-        updates = UpdateHook(proxy, known, sessions, stage, turns)
+        chain = ProxyInChain(proxy, known, ProxiedSessions(), stage)
+        turns = Turns(chain)
+        updates = UpdateHook(chain, turns)
         if has["prompt"] or has["update"]:
             turns.add_to(to_agent)
         if has["update"] or has["decide_permission"] or proxy.commands or has["prompt"]:
             updates.add_to(to_client, has)
         offered = decoder(known.types.InitializeResponse)(initialized)
         tools = ProxyTools(proxy, known, stage, offered)
-        SessionRequests(proxy, known, sessions, stage, turns, tools).add_to(to_agent, has)
-        ClientRequests(proxy, known, sessions).add_to(to_client, has)
+        SessionRequests(chain, turns, tools).add_to(to_agent, has)
+        ClientRequests(chain).add_to(to_client, has)
         add_extensions(proxy, ProxyHooks, to_agent, to_client)
         return to_agent, to_client

@@ -17,14 +17,12 @@ from msgspec import UNSET
 from accord.client.events import StateChanged
 from accord.client.turn import PromptCompletion
 from accord.errors import InternalError, RequestCancelled, RequestError
-from accord.proxy.hooks import ProxyHooks
+from accord.proxy.chain_part import ChainPart, ProxyInChain
 from accord.proxy.ordered import session_id_of
 from accord.proxy.overrides import Overrides, edited_json, raw_of
-from accord.proxy.proxied_sessions import ProxiedSession, ProxiedSessions
-from accord.proxy.proxy_stage import ProxyStage
+from accord.proxy.proxied_sessions import ProxiedSession
 from accord.proxy.stage import Direction, Params
 from accord.proxy.turn import ProxyTurn
-from accord.proxy.versions import ProxiedVersion
 from accord.types.content import ContentBlock
 from accord.types.validation import require_type
 from accord.wire.base import replace
@@ -65,21 +63,12 @@ class RunningTurn:
             self.settled.set_result(passes)
 
 
-class Turns:
+class Turns(ChainPart):
     """The turns of one chain."""
 
-    def __init__(
-        self,
-        proxy: ProxyHooks,
-        version: ProxiedVersion,
-        sessions: ProxiedSessions,
-        stage: ProxyStage,
-    ) -> None:
-        self._proxy = proxy
-        self._version = version
-        self._sessions = sessions
-        self._stage = stage
-        self._label = f"{stage.name}.prompt"
+    def __init__(self, chain: ProxyInChain) -> None:
+        super().__init__(chain)
+        self._label = f"{self._stage.name}.prompt"
 
     def add_to(self, to_agent: Overrides) -> None:
         """Handle prompts, and cancel those that the proxy answers itself."""

@@ -25,6 +25,9 @@ class StagedTypedProxy:
         self._methods = {method.call: method for method in proxied_methods(proxy)}
         self._initialize_method = self._methods.pop("initialize", None)
 
+    async def start(self) -> None:
+        """Accept the proxy: the types of its methods are those of the version."""
+
     def edit_initialize(self, params: Raw, version: int) -> Raw:
         """Raise `InvalidRequest` for another version."""
         self._check(version)

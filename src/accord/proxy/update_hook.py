@@ -23,11 +23,10 @@ from accord.client.events import (
 )
 from accord.client.redaction import redacted_streams
 from accord.errors import DecodeError
-from accord.proxy.hooks import ProxyHooks
+from accord.proxy.chain_part import ChainPart, ProxyInChain
 from accord.proxy.ordered import session_id_of
 from accord.proxy.overrides import Overrides, edited_json, raw_of
-from accord.proxy.proxied_sessions import ProxiedSession, ProxiedSessions
-from accord.proxy.proxy_stage import ProxyStage
+from accord.proxy.proxied_sessions import ProxiedSession
 from accord.proxy.redacted_updates import SessionRedaction
 from accord.proxy.stage import Params
 from accord.proxy.turns import RunningTurn, Turns
@@ -45,28 +44,19 @@ _COMMANDS = (b'"available_commands_update"',)
 _STATES = (b'"state_update"', b'"user_message')
 
 
-class UpdateHook:
+class UpdateHook(ChainPart):
     """Edits the updates of one chain."""
 
-    def __init__(
-        self,
-        proxy: ProxyHooks,
-        version: ProxiedVersion,
-        sessions: ProxiedSessions,
-        stage: ProxyStage,
-        turns: Turns,
-    ) -> None:
-        self._proxy = proxy
-        self._version = version
-        self._sessions = sessions
+    def __init__(self, chain: ProxyInChain, turns: Turns) -> None:
+        super().__init__(chain)
         self._turns = turns
-        self._label = f"{stage.name}.update"
-        self._decode = decoder(version.methods["session_update"].params)
-        self._commands = version.editor.commands_to_wire(tuple(proxy.commands))
+        self._label = f"{self._stage.name}.update"
+        self._decode = decoder(self._version.methods["session_update"].params)
+        self._commands = self._version.editor.commands_to_wire(tuple(self._proxy.commands))
         self._has_warned = False
         self._calls_hook = False
         self._keeps_tool_calls = False
-        self._follows_turns = version.number == 2
+        self._follows_turns = self._version.number == 2
         self._needed = re.compile(rb"(?!)")  # only updates with a match are decoded
 
     def add_to(self, to_client: Overrides, has: dict[str, bool]) -> None:

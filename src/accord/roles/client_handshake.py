@@ -148,6 +148,8 @@ class ClientHandshake:
 
 def _refusal(error: RequestError, version: ProtocolVersion) -> RequestError:
     """Return the error with a hint; an agent may accept another version."""
+    if lenient_json.is_object(error.data) and "component" in error.data:
+        return error  # of a chain: a component is missing or has ended
     hint = f"refused `initialize` of version {version}; to choose another: {_OTHER_VERSION}"
     hinted = RequestError.of(error.code, f"{error.message} ({hint})", error.data)
     hinted.origin = error.origin
