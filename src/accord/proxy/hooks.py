@@ -148,8 +148,8 @@ _HOOKS = {name: hook for name, hook in vars(ProxyHooks).items() if isinstance(ho
 def check_proxy_hooks(cls: type[ProxyHooks]) -> None:
     """Raise `TypeError` for a hook that cannot be awaited, or with a name that is nearly a hook's.
 
-    A filter that is never called would let everything pass. A method with a similar name is no
-    mistake if the class has that hook, too, or if it has other parameters.
+    A filter that is never called would let everything pass. A method with a similar name is
+    allowed if the class has that hook, too, or if it has other parameters.
     """
     for name, value in vars(cls).items():
         if not isinstance(value, FunctionType):
