@@ -70,7 +70,7 @@ class Judged:
 
     def take(self, progress: Progress) -> None:
         """Add what was found."""
-        self.judged = progress.judged
+        self.judged = max(self.judged, progress.judged)
         self.is_finished |= progress.is_finished
         self.problem = progress.problem
         for one in progress.broken:
@@ -100,9 +100,13 @@ class Judged:
         the recording is complete.
         """
         command = (sys.executable, "-m", "accord_inspector.judged_worker", str(path))
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, limit=_LINE_BYTES
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=PIPE, stdout=PIPE, limit=_LINE_BYTES, start_new_session=True
+            )
+        except OSError as error:
+            self.problem = f"Cannot start the process that judges the messages: {error}"
+            return
         try:
             await self._feed(process, count, is_complete, grown)
         finally:

@@ -43,6 +43,9 @@ class JudgedRecordings:
         grown = asyncio.Event()
         messages.observe(lambda _count: grown.set())
         judged.observe(self._changed)
+        while not (messages.is_read or messages.grows):  # reading comes first
+            grown.clear()
+            await grown.wait()
         await judged.run(
             messages.path,
             lambda: len(messages),

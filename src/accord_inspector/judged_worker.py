@@ -65,14 +65,12 @@ class _Worker:
         self._broken += self._connections.finish()
         self.report(is_finished=True)
 
-    def report(self, *, is_finished: bool = False, problem: str = "") -> None:
+    def report(self, *, is_finished: bool = False) -> None:
         broken, self._broken = self._broken, []
         for at in range(0, len(broken) - _REPORTED, _REPORTED):
             self._write(Progress(judged=self._judged, broken=broken[at : at + _REPORTED]))
         last = broken[(len(broken) - 1) // _REPORTED * _REPORTED :] if broken else []
-        self._write(
-            Progress(judged=self._judged, broken=last, is_finished=is_finished, problem=problem)
-        )
+        self._write(Progress(judged=self._judged, broken=last, is_finished=is_finished))
 
     def _write(self, progress: Progress) -> None:
         self._out.write(msgspec.json.encode(progress) + b"\n")
@@ -83,17 +81,21 @@ def main(path: str) -> None:
     """Judge a recording until stdin ends."""
     with suppress(OSError, AttributeError):
         os.nice(_NICE)
-    worker = _Worker(Path(path), sys.stdout.buffer)
-    try:
-        for line in sys.stdin.buffer:
-            if line.strip():
-                worker.judge(int(line))
-            else:
-                worker.finish()
-    except TraceError as error:
-        worker.report(problem=str(error))
-    except (BrokenPipeError, KeyboardInterrupt):
-        pass  # the inspector has ended
+    out = sys.stdout.buffer
+    with suppress(BrokenPipeError):  # the inspector has ended
+        try:
+            _work(_Worker(Path(path), out))
+        except TraceError as error:
+            out.write(msgspec.json.encode(Progress(judged=0, problem=str(error))) + b"\n")
+            out.flush()
+
+
+def _work(worker: _Worker) -> None:
+    for line in sys.stdin.buffer:
+        if line.strip():
+            worker.judge(int(line))
+        else:
+            worker.finish()
 
 
 if __name__ == "__main__":

@@ -42,16 +42,26 @@ def timeline_routes(inspection: Inspection) -> Sequence[BaseRoute]:
 class _Api:
     def __init__(self, inspection: Inspection) -> None:
         self._inspection = inspection
+        # By recording: how many names there are, and the names. To count them takes time.
+        self._names: dict[Messages, tuple[tuple[int, int], dict[str, list[str]]]] = {}
 
     async def names(self, request: Request) -> Response:
         """Return the names of components, methods and sessions; those with most messages first."""
-        index = self._messages(request).index
-        found = {"methods": index.methods(), "sessions": index.sessions()}
-        by_count = {
-            kind: sorted(filter(None, counts), key=lambda name: (-counts[name], name))[:_MAX_NAMES]
-            for kind, counts in found.items()
-        }
-        return _json({"components": index.components(), **by_count})
+        messages = self._messages(request)
+        index = messages.index
+        known = (len(index.columns.method_names), len(index.columns.session_names))
+        names = self._names.get(messages)
+        if names is None or names[0] != known:
+            found = {"methods": index.methods(), "sessions": index.sessions()}
+            by_count = {
+                kind: sorted(filter(None, counts), key=lambda name: (-counts[name], name))
+                for kind, counts in found.items()
+            }
+            names = self._names[messages] = (
+                known,
+                {kind: of[:_MAX_NAMES] for kind, of in by_count.items()},
+            )
+        return _json({"components": index.components(), **names[1]})
 
     async def rules(self, request: Request) -> Response:
         """Return the broken rules, and how many messages were judged."""

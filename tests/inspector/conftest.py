@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 try:
-    from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+    from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 except ImportError:
     MISSING = "playwright is not installed"
 else:
@@ -47,6 +47,7 @@ def chromium_path() -> str:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     path = chromium_path()
+    expect.set_options(timeout=15_000)
     async with async_playwright() as playwright:
         opened = await playwright.chromium.launch(executable_path=path, args=FLAGS, headless=True)
         yield opened

@@ -61,7 +61,7 @@ export class Sequence {
     const [tracks, ts] = gutter.children;
     const [label, marks] = arrow.children;
     this.style(element);
-    element.className = "sequence-row";
+    element.className = row ? "sequence-row" : "sequence-row loading";
     arrow.className = "arrow";
     if (!row) {
       ts.textContent = label.textContent = "";

@@ -7,9 +7,12 @@ import { address, go, params, pathParts, router } from "./router.js";
 import { Sequence } from "./sequence.js";
 import { FilterBar, filterOf } from "./timeline-filter.js";
 import { createHelp } from "./timeline-help.js";
+import { handleKey } from "./timeline-keys.js";
 import { VirtualList } from "./timeline-list.js";
+import { positionOf, RowMarks } from "./timeline-marks.js";
 import { createHeader, createRow, fillRow } from "./timeline-row.js";
 import { RowStore } from "./timeline-rows.js";
+import { statusText } from "./timeline-status.js";
 
 const LIST_ROW = 28; // pixels
 const SEQUENCE_ROW = 40;
@@ -31,14 +34,15 @@ class TimelineView extends HTMLElement {
     this.isFollowing = false;
     this.waiting = { total: 0, matched: 0, complete: false }; // the counts while paused
     this.filterText = "?";
-    this.chosen = -1; // the number of the open message
+    this.hasFilter = false;
+    this.marks = new RowMarks(this.list, this.store);
     this.build();
     this.store.onrows = () => this.rowsCame();
     this.store.onproblem = (text) => this.say(text, true);
     this.list.onrendered = () => this.rendered();
     this.list.onscrolled = (isUsers) => this.scrolled(isUsers);
     const changed = () => this.apply();
-    const key = (/** @type {KeyboardEvent} */ event) => this.key(event);
+    const key = (/** @type {KeyboardEvent} */ event) => handleKey(this, event);
     router.addEventListener("change", changed);
     document.addEventListener("keydown", key);
     const timer = setInterval(() => this.loadNames(), NAMES_MS);
@@ -70,8 +74,8 @@ class TimelineView extends HTMLElement {
     this.message = /** @type {any} */ (h("message-view", { hidden: true }));
     this.list.setHeader(this.header);
     this.list.element.addEventListener("click", (event) => this.clicked(event));
-    this.list.element.addEventListener("pointerover", (event) => this.hovered(event));
-    this.list.element.addEventListener("pointerleave", () => this.hovered(null));
+    this.list.element.addEventListener("pointerover", (event) => this.marks.hovered(event));
+    this.list.element.addEventListener("pointerleave", () => this.marks.hovered(null));
     this.list.element.addEventListener("focus", () => this.list.active < 0 && this.activate(this.list.range[0]));
     this.replaceChildren(
       h("h2", { class: "visually-hidden" }, "Timeline"),
@@ -95,6 +99,7 @@ class TimelineView extends HTMLElement {
     const text = JSON.stringify([filter, recording]);
     if (text !== this.filterText) {
       this.filterText = text;
+      this.hasFilter = Object.keys(filter).length > 0;
       this.isPaused = false;
       this.list.active = -1;
       this.list.setTotal(0);
@@ -139,6 +144,7 @@ class TimelineView extends HTMLElement {
   }
 
   async loadNames() {
+    if (document.hidden) return;
     const recording = params().get("recording") ?? "";
     try {
       const [names, judged] = await Promise.all([get("/api/names", { recording }), get("/api/rules", { recording })]);
@@ -165,14 +171,7 @@ class TimelineView extends HTMLElement {
     this.pauseButton.setAttribute("aria-pressed", String(this.isPaused));
     this.followButton.setAttribute("aria-pressed", String(this.isFollowing));
     if (this.problem) return;
-    const { total, matched, isComplete } = this.store;
-    const hasFilter = this.filterText !== "?" && JSON.parse(this.filterText)[0] && Object.keys(JSON.parse(this.filterText)[0]).length > 0;
-    let text = hasFilter ? `${count(matched)} of ${count(total)} messages` : `${count(total)} messages`;
-    if (!isComplete) text += " so far";
-    const judged = this.judged;
-    if (judged && judged.judged < judged.total) text += ` · rules: ${Math.floor((100 * judged.judged) / judged.total)} % judged`;
-    else if (judged) text += judged.found ? ` · ${count(judged.found)} broken rules` : " · no broken rules";
-    fill(this.status, text);
+    fill(this.status, statusText(this.store, this.hasFilter, this.judged));
   }
 
   /** @param {string} text @param {boolean} [isProblem] */
@@ -191,9 +190,7 @@ class TimelineView extends HTMLElement {
     if (this.isSequence) this.sequence.fillRow(element, row);
     else fillRow(element, row);
     element.id = `row-${position}`;
-    element.classList.toggle("active", position === this.list.active);
-    element.setAttribute("aria-selected", String(position === this.list.active));
-    this.markPair(element, row);
+    this.marks.mark(element, position);
   }
 
   rendered() {
@@ -206,30 +203,6 @@ class TimelineView extends HTMLElement {
   /** @param {boolean} isUsers */
   scrolled(isUsers) {
     if (isUsers && this.isFollowing && !this.list.isAtEnd) this.follow(false);
-  }
-
-  /** Highlight a row if its pair is the active one, or the one under the pointer. @param {any} element @param {any} row */
-  markPair(element, row) {
-    const active = this.store.at(this.list.active);
-    const isPair = row && [active, this.under].some((one) => one && typeof one.pair === "number" && one.pair === row.n);
-    element.classList.toggle("pair", Boolean(isPair));
-    element.classList.toggle("chosen", Boolean(row) && row.n === this.chosen);
-  }
-
-  /** @param {Event | null} event */
-  hovered(event) {
-    const position = event ? positionOf(event) : -1;
-    this.under = position < 0 ? undefined : this.store.at(position);
-    this.markAll();
-  }
-
-  markAll() {
-    for (const element of this.list.pool) {
-      const position = Number(element.dataset.position ?? -1);
-      this.markPair(element, position < 0 ? undefined : this.store.at(position));
-      element.classList.toggle("active", position === this.list.active);
-      element.setAttribute("aria-selected", String(position === this.list.active));
-    }
   }
 
   /** @param {Event} event */
@@ -246,9 +219,9 @@ class TimelineView extends HTMLElement {
     this.list.active = Math.min(Math.max(0, position), this.list.total - 1);
     if (this.isFollowing && this.list.active < this.list.total - 1) this.follow(false);
     this.list.show(this.list.active);
-    this.markAll();
+    this.marks.markAll();
     this.rendered();
-    if (this.chosen >= 0) this.openActive();
+    return this.marks.chosen >= 0 ? this.openActive() : undefined;
   }
 
   async openActive() {
@@ -260,13 +233,13 @@ class TimelineView extends HTMLElement {
   /** @param {number | null} n the message to open, null to close it */
   goTo(n) {
     const target = address(n === null ? ["timeline"] : ["timeline", n], params());
-    if (n !== this.chosen) go(target, { replace: n !== null && this.chosen >= 0 });
+    if (n !== this.marks.chosen) go(target, { replace: n !== null && this.marks.chosen >= 0 });
   }
 
   /** Show a message beside the list. @param {number} n */
   open(n) {
-    if (n === this.chosen) return;
-    this.chosen = n;
+    if (n === this.marks.chosen) return;
+    this.marks.chosen = n;
     this.classList.toggle("with-message", n >= 0);
     this.message.hidden = n < 0;
     if (n < 0) {
@@ -274,9 +247,9 @@ class TimelineView extends HTMLElement {
       this.list.element.focus();
     } else {
       this.message.show(n);
-      if (this.store.at(this.list.active)?.n !== n) this.locate(n);
+      if (this.store.at(this.list.active)?.n !== n) this.located = this.locate(n);
     }
-    this.markAll();
+    this.marks.markAll();
   }
 
   /** Make a message the active row; the list may not have it yet. @param {number} n */
@@ -333,7 +306,7 @@ class TimelineView extends HTMLElement {
   async jumpToPair() {
     const row = await this.store.fetchRow(this.list.active);
     if (!row || typeof row.pair !== "number") return;
-    if (this.chosen >= 0) return this.goTo(row.pair);
+    if (this.marks.chosen >= 0) return this.goTo(row.pair);
     await this.locate(row.pair);
   }
 
@@ -342,55 +315,9 @@ class TimelineView extends HTMLElement {
     const row = this.list.active < 0 ? undefined : await this.store.fetchRow(this.list.active);
     const found = await get(`/api/next/${row ? row.n + 1 : 0}`, { ...this.store.filter, ...more });
     if (found.n === null) return;
-    if (this.chosen >= 0) this.goTo(found.n);
+    if (this.marks.chosen >= 0) this.goTo(found.n);
     else await this.locate(found.n);
   }
-
-  /** @param {KeyboardEvent} event */
-  key(event) {
-    const target = /** @type {HTMLElement} */ (event.composedPath()[0]);
-    if (event.ctrlKey || event.metaKey || event.altKey || this.help.hasAttribute("open")) return;
-    const isField = /^(input|textarea|select)$/.test(target.localName);
-    if (event.key === "Escape" && isField) return this.list.element.focus();
-    if (isField || (event.defaultPrevented)) return;
-    const isElsewhere = this.message.contains(target) || /^(button|a|summary)$/.test(target.localName);
-    const page = Math.max(1, Math.floor(this.list.height / this.list.rowHeight) - 1);
-    const { active } = this.list;
-    /** @type {Record<string, () => void>} */
-    const anywhere = {
-      "/": () => this.filterBar.focus(),
-      "?": () => this.help.showModal(),
-      Escape: () => this.goTo(null),
-      j: () => this.activate(active + 1),
-      k: () => this.activate(active - 1),
-      p: () => this.jumpToPair(),
-      e: () => this.next({ errors: "1" }),
-      r: () => this.next({ rule: "any" }),
-      f: () => this.follow(!this.isFollowing),
-      v: () => this.switchView(),
-    };
-    /** @type {Record<string, () => void>} */
-    const inList = {
-      ArrowDown: anywhere.j,
-      ArrowUp: anywhere.k,
-      PageDown: () => this.activate(active + page),
-      PageUp: () => this.activate(active - page),
-      Home: () => this.activate(0),
-      End: () => this.activate(this.list.total - 1),
-      Enter: () => this.openActive(),
-      " ": () => this.pause(!this.isPaused),
-    };
-    const action = anywhere[event.key] ?? (isElsewhere ? undefined : inList[event.key]);
-    if (!action) return;
-    event.preventDefault();
-    action();
-  }
-}
-
-/** @param {Event} event */
-function positionOf(event) {
-  const row = /** @type {HTMLElement} */ (event.target).closest("[data-position]");
-  return row instanceof HTMLElement ? Number(row.dataset.position) : -1;
 }
 
 /** @param {string} text @param {string} key @param {() => void} onclick */

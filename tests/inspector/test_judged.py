@@ -1,0 +1,100 @@
+"""The judges of the kit on recordings that the page shows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+from accord.trace import Recording, open_trace
+from accord_inspector.judged import Judged
+from accord_inspector.judged_messages import BrokenRule, JudgedConnections
+from inspector.recordings import Direction, chunk, message, opening, save, turn
+
+BOUND_S = 30.0
+
+
+def judge(frames: list[tuple[Direction, bytes]], tmp_path: Path) -> list[BrokenRule]:
+    return list(_judge(save(tmp_path / "r.acp.jsonl", frames)))
+
+
+def _judge(path: Path) -> Iterator[BrokenRule]:
+    connections = JudgedConnections()
+    for n, record in enumerate(open_trace(path)):
+        yield from connections.add(n, record)
+    yield from connections.finish()
+
+
+def test_conversation_without_mistakes_breaks_no_rule(tmp_path: Path) -> None:
+    assert judge([*opening(), *turn(2, chunk("hello"))], tmp_path) == []
+
+
+def test_broken_rule_is_at_the_message_of_the_side_that_broke_it(tmp_path: Path) -> None:
+    frames = [*opening(), *turn(2, chunk("hello")), chunk("x", session="other")]
+    (found,) = judge(frames, tmp_path)
+    assert (found.n, found.rule, found.by) == (7, "R-SESS-02", "agent")
+    assert found.severity in ("error", "warning", "advice")
+
+
+def test_broken_rule_names_the_other_messages(tmp_path: Path) -> None:
+    again = message("to_client", id=2, result={"stopReason": "end_turn"})
+    found = judge([*opening(), *turn(2), again], tmp_path)
+    assert [(one.n, one.rule) for one in found] == [(6, "R-GEN-06")]
+    assert set(found[0].others) == {4, 5}
+
+
+def test_only_connections_of_a_client_are_judged(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    with Recording(path) as recording:
+        recording.add(recording.hop("Proxy(0)", "Agent"), [("to_client", b"not a message")])
+    assert list(_judge(path)) == []
+
+
+def test_connections_are_judged_apart(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    with Recording(path) as recording:
+        for _ in range(2):
+            recording.add(recording.hop(), [*opening(), *turn(2, chunk("hello"))])
+    assert list(_judge(path)) == []
+
+
+async def test_growing_recording_is_judged_as_it_grows(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    judged, grown, written = Judged(), asyncio.Event(), [0]
+    changed = asyncio.Event()
+    judged.observe(changed.set)
+
+    async def until(count: int) -> None:
+        async with asyncio.timeout(BOUND_S):
+            while judged.judged < count:
+                changed.clear()
+                await changed.wait()
+
+    with Recording(path) as recording:
+        hop = recording.hop()
+        running = asyncio.ensure_future(judged.run(path, lambda: written[0], lambda: False, grown))
+        try:
+            recording.add(hop, [*opening(), *turn(2)])
+            written[0] = 6
+            grown.set()
+            await until(6)
+            assert judged.counts.total() == 0
+            recording.add(hop, [message("to_client", id=2, result={"stopReason": "end_turn"})])
+            written[0] = 7
+            grown.set()
+            await until(7)
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+    assert [one.rule for one in judged.broken(6)] == ["R-GEN-06"]
+    assert judged.numbers("any") == judged.numbers("R-GEN-06") == {6}
+    assert judged.numbers("R-GEN-05") == frozenset()
+    assert judged.severity(6) == "error"
+    assert judged.severity(5) == ""
+
+
+async def test_recording_that_disappears_is_a_problem(tmp_path: Path) -> None:
+    judged = Judged()
+    async with asyncio.timeout(BOUND_S):
+        await judged.run(tmp_path / "no.acp.jsonl", lambda: 1, lambda: True, asyncio.Event())
+    assert judged.problem
