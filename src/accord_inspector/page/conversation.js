@@ -68,7 +68,7 @@ class ConversationView extends HTMLElement {
     this.showList(value.sessions, wanted);
     this.showSession(wanted, sessions);
     this.questions.terminals = this.session?.entries.terminals ?? {};
-    this.questions.show(value.client?.questions ?? []);
+    this.questions.show(value.client?.questions ?? [], wanted);
   }
 
   /** @param {any[]} listed @param {string | undefined} wanted */

@@ -175,7 +175,7 @@ const RENDER = {
   error: (/** @type {Entry} */ entry) => [head(entry, `Error in ${entry.method}`), errorText(entry.error)],
   connection: (/** @type {Entry} */ entry) => [head(entry, `${entry.side} disconnected`), entry.reason ? h("p", { class: "plain" }, entry.reason) : null],
   unreadable: (/** @type {Entry} */ entry) => [head(entry, `A message that cannot be read: ${entry.method}`), h("p", { class: "plain" }, entry.reason)],
-  problem: (/** @type {Entry} */ entry) => [head(entry, "Problem"), h("p", { class: "bad plain" }, entry.reason)],
+  failure: (/** @type {Entry} */ entry) => [head(entry, "Problem"), h("p", { class: "bad plain" }, entry.reason)],
   notice: (/** @type {Entry} */ entry) => [head(entry, `Notice: ${entry.title}`), entry.text ? h("p", { class: "plain" }, entry.text) : null],
   unknown: (/** @type {Entry} */ entry) => [h("details", { "data-key": "unknown" }, h("summary", null, h("h3", null, "An update of an unknown type")), textElement(/** @type {any} */ (entry))), link(entry)],
   compaction: (/** @type {Entry} */ entry) => [head(entry, `Compaction of the conversation: ${entry.status}`), entry.parts.map((/** @type {any} */ part) => partElement(part)), entry.reason ? h("p", { class: "bad" }, entry.reason) : null],

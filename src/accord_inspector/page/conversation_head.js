@@ -48,7 +48,7 @@ export class SessionHead {
     this.usage.hidden = !usage;
     if (!usage) return;
     const share = usage.size > 0 ? Math.round((100 * usage.used) / usage.size) : 0;
-    const cost = usage.cost === null ? "" : ` · ${usage.cost.toFixed(usage.cost < 1 ? 4 : 2)} ${usage.currency}`;
+    const cost = usage.cost === null ? "" : ` · ${usage.cost.toLocaleString("en-US", { maximumFractionDigits: 4, minimumFractionDigits: 2 })} ${usage.currency}`;
     const label = `Context: ${count(usage.used)} of ${count(usage.size)} tokens (${share} %)`;
     fill(this.usage, h("meter", { min: "0", max: "100", high: "80", optimum: "0", value: share, "aria-label": label, title: label }),
       h("span", { class: "soft" }, `${share} % of ${count(usage.size)} tokens${cost}`));

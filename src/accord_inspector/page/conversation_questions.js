@@ -5,6 +5,7 @@
 import { act } from "./conversation_store.js";
 import { toolCall } from "./conversation_entries.js";
 import { fill, h } from "./dom.js";
+import { address } from "./router.js";
 
 const GUARD_MS = 400; // for which a new question takes no click that was meant for something else
 const KINDS = {
@@ -23,8 +24,11 @@ export class QuestionCards {
     this.element = h("section", { class: "questions", "aria-label": "Questions of the agent", hidden: true });
   }
 
-  /** Show these questions. @param {any[]} questions */
-  show(questions) {
+  /**
+   * Show these questions; those of another session say so.
+   * @param {any[]} questions @param {string | undefined} session
+   */
+  show(questions, session) {
     const numbers = new Set(questions.map((question) => question.number));
     for (const [number, card] of this.cards) {
       if (numbers.has(number)) continue;
@@ -35,8 +39,10 @@ export class QuestionCards {
     }
     for (const question of questions) {
       const known = this.cards.get(question.number);
+      known?.querySelector(".of-session")?.toggleAttribute("hidden", question.session === session);
       if (known && known.dataset.ended === String(question.ended)) continue;
       const card = this.card(question);
+      card.querySelector(".of-session")?.toggleAttribute("hidden", question.session === session);
       if (known) known.replaceWith(card);
       else this.element.append(card);
       this.cards.set(question.number, card);
@@ -61,7 +67,9 @@ export class QuestionCards {
       "aria-labelledby": `${name}-title`, "data-ended": String(question.ended), "data-number": question.number,
     },
       h("p", { class: "kind" }, h("strong", null, labels[/** @type {"form"} */ (question.kind)]),
-        h("span", { class: "soft" }, " asked by the agent, answered by you")),
+        h("span", { class: "soft" }, " asked by the agent, answered by you"),
+        question.session === null ? null : h("span", { class: "of-session" }, " in ",
+          h("a", { href: address(["conversation", question.session]) }, "another session"))),
       h("h3", { id: `${name}-title` }, question.title || "Without a title"));
     const send = (/** @type {any} */ body) => answer(question.number, body, problem);
     if (question.ended) {
@@ -101,6 +109,7 @@ function permission(card, question, send, terminals) {
   if (question.description) card.append(h("p", { class: "plain" }, question.description));
   if (question.command) card.append(h("pre", { tabindex: "0", "aria-label": "Command" }, question.command.text));
   if (question.call) card.append(h("div", { class: "entry tool asked" }, toolCall({ ...question.call, message: null }, terminals)));
+  for (const details of card.querySelectorAll("details")) details.open = true;
   const buttons = question.options.map((/** @type {any} */ option, /** @type {number} */ number) => {
     const about = KINDS[/** @type {"allow_once"} */ (option.kind)] ?? `of the unknown kind ${option.kind}`;
     return h("button", {

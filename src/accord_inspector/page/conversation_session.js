@@ -33,7 +33,7 @@ export class SessionView {
     /** @type {Map<number, HTMLElement>} */
     this.elements = new Map();
     this.isFollowing = true;
-    this.turns = -1;
+    this.top = 0;
     this.entries.addEventListener("reset", () => this.reset());
     this.entries.addEventListener("entries", (event) => this.changed(/** @type {any} */ (event).detail));
     this.entries.addEventListener("terminals", (event) => this.terminals(/** @type {any} */ (event).detail));
@@ -115,7 +115,7 @@ export class SessionView {
       this.announce(`Turn ended: ${entry.stopReason.replaceAll("_", " ")}. ${(text ?? "").slice(0, 300)}`);
     } else if (entry.kind === "tool" && isNew) {
       this.announce(`Tool call: ${entry.title}`);
-    } else if (isNew && ["error", "connection", "problem"].includes(entry.kind)) {
+    } else if (isNew && ["error", "connection", "failure"].includes(entry.kind)) {
       this.announce(this.elements.get(entry.id)?.textContent ?? "");
     }
   }
@@ -136,7 +136,10 @@ export class SessionView {
 
   scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.log;
-    this.isFollowing = scrollHeight - scrollTop - clientHeight < NEAR_PX;
+    const isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR_PX;
+    // The box also becomes smaller, and its content grows: only the user scrolls up.
+    if (isAtEnd || scrollTop < this.top) this.isFollowing = isAtEnd;
+    this.top = scrollTop;
     this.toEnd.hidden = this.isFollowing;
     if (scrollTop < NEAR_PX && this.entries.first > 0 && scrollHeight > clientHeight) this.showEarlier();
   }

@@ -92,7 +92,7 @@ class Conversation:
         """Add a problem of this side to a session."""
         log = self._transcripts.sessions.get(session_id)
         if log is not None:
-            log.at(Stamp(None, log.last.seconds)).add("problem", one_line(text))
+            log.at(Stamp(None, log.last.seconds)).add("failure", one_line(text))
             self._changed()
 
     def client_changed(self) -> None:

@@ -1,0 +1,309 @@
+"""The conversation on the inspector's page, with real agents in a real browser."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import BrowserContext, Page, expect
+
+from inspector.inspector_process import SCRIPT_AGENT, Inspector, inspecting
+from requirement import requirement
+from sample_recordings import one_turn
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+HOSTILE_AGENT = Path(__file__).parent / "hostile_agent.py"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Inspector]:
+    """The inspector of a script agent, whose sessions are in a folder with one file."""
+    folder = tmp_path_factory.mktemp("session")
+    (folder / "notes.txt").write_text("the notes")
+    (folder / "outside").symlink_to("/etc/hostname")
+    async with inspecting("--", *SCRIPT_AGENT, cwd=folder) as running:
+        yield running
+
+
+async def open_session(page: Page, inspector: Inspector) -> None:
+    """Open the conversation and a new session in it."""
+    await page.goto(inspector.address)
+    await page.get_by_role("link", name="Conversation").click()
+    await page.get_by_role("button", name="New session").click()
+    await expect(page.get_by_label("Prompt", exact=True).first).to_be_visible()
+    await expect(page.locator(".session-head .title")).not_to_be_empty()
+
+
+async def prompt(page: Page, text: str) -> None:
+    """Send a prompt by keyboard."""
+    await expect(page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
+    box = page.locator("textarea.prompt")
+    await box.fill(text)
+    await box.press("Escape")  # the list of commands
+    await box.press("Enter")
+
+
+async def wait_for_answer(page: Page, text: str) -> None:
+    await expect(page.locator(".entry.agent .parts").last).to_contain_text(text)
+
+
+async def test_turn_is_shown_as_in_an_editor_and_links_to_its_messages(
+    page: Page, inspector: Inspector
+) -> None:
+    await open_session(page, inspector)
+    await prompt(page, "tools")
+    await wait_for_answer(page, "18 completed, 1 failed")
+    await expect(page.locator(".entry.user")).to_contain_text("tools")
+    await expect(page.locator(".entry.tool.failed")).to_have_count(1)
+    await expect(page.locator(".diff tr.added .code").first).to_contain_text("+")
+    await expect(page.locator(".entry.end")).to_contain_text("Turn ended")
+    await prompt(page, "usage")
+    await expect(page.get_by_role("meter")).to_have_attribute("aria-label", re.compile("tokens"))
+    await prompt(page, "plan")
+    await expect(page.locator(".entry.plan li.completed")).to_have_count(3)
+    await prompt(page, "think Hm **m**")
+    await page.locator(".entry.thought summary").last.click()
+    await expect(page.locator(".entry.thought strong").last).to_have_text("m")
+    link = page.locator(".entry.plan .message-link").first
+    number = (await link.inner_text()).removeprefix("#")
+    await link.click()
+    await expect(page).to_have_url(f"{inspector.origin}/timeline/{number}")
+
+
+@requirement("R-PERM-01")
+async def test_permission_is_answered_by_click_and_by_keyboard(
+    page: Page, inspector: Inspector
+) -> None:
+    await open_session(page, inspector)
+    await prompt(page, "permission")
+    card = page.locator(".question.permission")
+    await expect(card).to_contain_text("Do thing 1")
+    await card.get_by_role("button", name="Allow allows this once").click()
+    await expect(card).to_have_count(0)
+    await wait_for_answer(page, "1 of 1 allowed")
+    await prompt(page, "permission")
+    await expect(card.get_by_role("button", name="Reject rejects this once")).to_be_enabled()
+    await page.keyboard.press("Alt+p")
+    await expect(card).to_be_focused()
+    await page.keyboard.press("3")
+    await expect(card).to_have_count(0)
+    await wait_for_answer(page, "0 of 1 allowed")
+    await expect(page.locator(".entry.permission").last).to_contain_text("Answer: Reject")
+
+
+@requirement("R-CANCEL-05")
+async def test_turn_is_cancelled(page: Page, inspector: Inspector) -> None:
+    await open_session(page, inspector)
+    await prompt(page, "wait forever")
+    await expect(page.locator(".entry.tool.in_progress")).to_have_count(1)
+    await page.get_by_role("button", name="Cancel the turn").click()
+    await expect(page.locator(".entry.end")).to_contain_text("Turn ended: cancelled")
+    await expect(page.locator(".entry.tool.cancelled, .entry.tool.failed")).to_have_count(1)
+
+
+async def test_reload_in_the_middle_of_a_turn_keeps_everything(
+    page: Page, inspector: Inspector
+) -> None:
+    await open_session(page, inspector)
+    await prompt(page, "stream 30 Hello")
+    await wait_for_answer(page, "Hello")
+    await prompt(page, "permission")
+    await expect(page.locator(".question.permission")).to_have_count(1)
+    await expect(page.locator(".entry.permission")).to_have_count(1)
+    before = await page.locator(".entries").inner_text()
+    await page.reload()
+    await expect(page.locator(".question.permission")).to_contain_text("Do thing 1")
+    await expect(page.locator(".entries")).to_have_text(before, use_inner_text=True)
+    await expect(page.get_by_role("button", name="Cancel the turn")).to_be_visible()
+    await page.get_by_role("button", name="Allow allows this once").click()
+    await wait_for_answer(page, "1 of 1 allowed")
+
+
+async def test_answer_in_one_tab_removes_the_card_in_the_other(
+    context: BrowserContext, page: Page, inspector: Inspector
+) -> None:
+    await open_session(page, inspector)
+    other = await context.new_page()
+    await other.goto(page.url)
+    await prompt(page, "permission")
+    await expect(page.locator(".question")).to_have_count(1)
+    await expect(other.locator(".question")).to_have_count(1)
+    await other.get_by_role("button", name="Always allow").click()
+    await expect(page.locator(".question")).to_have_count(0)
+    await expect(other.locator(".question")).to_have_count(0)
+    await wait_for_answer(page, "1 of 1 allowed")
+    await wait_for_answer(other, "1 of 1 allowed")
+
+
+async def test_elicitations_are_answered(page: Page, inspector: Inspector) -> None:
+    await open_session(page, inspector)
+    await prompt(page, "elicit form")
+    card = page.locator(".question.form")
+    await card.get_by_label("Name").fill("Ada")
+    await card.get_by_role("button", name="Send").click()
+    await expect(card).to_have_count(0)
+    await wait_for_answer(page, "Ada")
+    await prompt(page, "elicit url")
+    card = page.locator(".question.url")
+    await expect(card.locator(".address")).to_contain_text("http")
+    await card.get_by_role("button", name="Decline").click()
+    await expect(page.locator(".entry.elicitation").last).to_contain_text("decline")
+
+
+async def test_commands_are_completed_and_options_set(page: Page, inspector: Inspector) -> None:
+    await open_session(page, inspector)
+    box = page.locator("textarea.prompt")
+    await box.press_sequentially("/ec")
+    await expect(page.get_by_role("option", name="/echo")).to_have_attribute(
+        "aria-selected", "true"
+    )
+    await box.press("Enter")
+    await expect(box).to_have_value("/echo ")
+    await page.get_by_label("Mode", exact=True).select_option(label="Auto")
+    await expect(page.get_by_label("Mode", exact=True)).to_have_value("auto")
+    await prompt(page, "mode read")
+    await expect(page.get_by_label("Mode", exact=True)).to_have_value("read")
+
+
+async def test_files_are_attached_from_the_session_folder_only(
+    page: Page, inspector: Inspector
+) -> None:
+    await open_session(page, inspector)
+    await page.locator("input[type=file]").set_input_files(
+        [{"name": "up.txt", "mimeType": "text/plain", "buffer": b"uploaded text"}]
+    )
+    await expect(page.get_by_role("list", name="Attachments")).to_contain_text("up.txt")
+    await prompt(page, "echo with a file")
+    await expect(page.locator(".entry.user")).to_contain_text("File attachment:///up.txt")
+    await page.get_by_role("button", name="Link a path").click()
+    await page.get_by_label("Path of a file to link").fill("notes.txt")
+    await page.keyboard.press("Enter")
+    await prompt(page, "echo with a link")
+    await expect(page.locator(".entry.user").last).to_contain_text("notes.txt")
+    for path in ("outside", "../x", "/etc/hostname"):
+        await page.get_by_role("button", name="Link a path").click()
+        await page.get_by_label("Path of a file to link").fill(path)
+        await page.keyboard.press("Enter")
+        await page.locator("textarea.prompt").press("Enter")
+        await expect(page.locator(".composer [role=alert]")).to_contain_text("not in the folder")
+        await page.get_by_role("button", name=f"Remove {path}").click()
+
+
+async def test_stored_sessions_are_listed_and_loaded(page: Page, inspector: Inspector) -> None:
+    await open_session(page, inspector)
+    await prompt(page, "title My stored session")
+    await expect(page.locator(".session-head .title")).to_have_text("My stored session")
+    await page.get_by_role("button", name="Close").click()
+    await expect(page.locator(".session-head .status")).to_have_text("closed")
+    await expect(page.locator("textarea.prompt")).to_be_hidden()
+    await page.get_by_role("button", name="List stored sessions").click()
+    await page.get_by_role("button", name="Load My stored session").click()
+    await expect(page.locator("textarea.prompt")).to_be_visible()
+    await expect(page.locator(".entry.user").first).to_contain_text("title My stored session")
+    await prompt(page, "echo loaded")
+    await wait_for_answer(page, "loaded")
+    before = page.url
+    await page.get_by_role("button", name="Fork", exact=True).click()
+    await expect(page).not_to_have_url(before)
+    await prompt(page, "echo forked")
+    await wait_for_answer(page, "forked")
+
+
+async def test_agent_that_dies_ends_the_turn_and_the_question_with_the_reason(
+    page: Page, inspector: Inspector
+) -> None:
+    await open_session(page, inspector)
+    await prompt(page, "permission")
+    await expect(page.locator(".question.permission")).to_have_count(1)
+    answer = await page.request.get(f"{inspector.origin}/api/inspection")
+    assert answer.ok
+    pid = await page.evaluate("async () => (await import('/page/api.js')).live.state.process.pid")
+    os.kill(pid, signal.SIGKILL)
+    card = page.locator(".question.ended")
+    await expect(card).to_contain_text("SIGKILL")
+    await expect(page.locator(".entry.connection")).to_contain_text("Agent disconnected")
+    await expect(page.locator(".session-head .status")).to_have_text("closed")
+    await card.get_by_role("button", name="Dismiss").click()
+    await expect(card).to_have_count(0)
+    await page.get_by_role("button", name="Start again").click()
+    await expect(page.get_by_role("button", name="New session")).to_be_enabled()
+
+
+async def test_version_1_reads_files_and_runs_terminals_only_if_the_user_allows_it(
+    page: Page, inspector: Inspector
+) -> None:
+    await page.goto(inspector.address)
+    await page.get_by_role("link", name="Conversation").click()
+    await page.get_by_text("Access and protocol").click()
+    await page.get_by_label("Protocol", exact=True).select_option("1")
+    await page.get_by_role("button", name="Apply: start the agent again").click()
+    await expect(page.locator(".setup .about")).to_contain_text("protocol version 1")
+    await page.get_by_role("button", name="New session").click()
+    await prompt(page, "fs read notes.txt")
+    await wait_for_answer(page, "9 characters")
+    await prompt(page, "fs write notes.txt changed")
+    await expect(page.locator(".entry.end")).to_have_count(2)
+    await expect(page.locator(".entry.agent").last).not_to_contain_text("Wrote")
+    await page.get_by_label("Files", exact=True).select_option("rw")
+    await page.get_by_label("Run commands in terminals").check()
+    await page.get_by_role("button", name="Apply: start the agent again").click()
+    await expect(page.locator("textarea.prompt")).to_be_hidden()
+    await expect(page.get_by_role("button", name="New session")).to_be_enabled()
+    await page.get_by_role("button", name="New session").click()
+    await prompt(page, f"terminal {sys.executable} -c 'print(6*7)'")
+    await expect(page.locator(".terminal .output")).to_contain_text("42")
+    await prompt(page, "fs write new.txt changed")
+    await expect(page.locator(".entry.end")).to_have_count(2)
+
+
+@requirement("R-SEC-12")
+async def test_hostile_agent_runs_nothing_and_imitates_nothing(page: Page, tmp_path: Path) -> None:
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("dialog", lambda dialog: requests.append(dialog.message))
+    async with inspecting("--", sys.executable, str(HOSTILE_AGENT), cwd=tmp_path) as inspector:
+        await open_session(page, inspector)
+        await prompt(page, "go")
+        await expect(page.locator(".entry.end")).to_contain_text("Failed")
+        await page.evaluate(
+            "() => { for (const item of document.querySelectorAll('details')) item.open = true }"
+        )
+        await page.locator("textarea.prompt").fill("/")
+        shown = await page.locator("body").inner_text()
+        assert not set("\x1b\x07\u202e\u2066") & set(shown)
+        assert "\\u202eevil" in shown
+        assert "<script>document.title='owned'</script>" in shown
+        assert await page.title() != "owned"
+        view = page.locator("view-conversation")
+        assert (
+            await view.locator("script, style, iframe, [onerror], [onclick], [style]").count() == 0
+        )
+        assert await view.locator("img").count() == 0
+        for link in await view.locator("a").all():
+            address = await link.get_attribute("href") or ""
+            assert address.startswith(("https://evil.example/", "http://192.0.2.1/", "/")), address
+        # The question is outside the entries, and its text is text.
+        assert await page.locator(".entries .question").count() == 0
+        assert {url for url in requests if not url.startswith((inspector.origin, "data:"))} == set()
+
+
+async def test_recording_shows_its_conversation_without_an_input(
+    page: Page, tmp_path: Path
+) -> None:
+    file = one_turn().save(tmp_path / "r.acp.jsonl")
+    async with inspecting(str(file)) as inspector:
+        await page.goto(inspector.address)
+        await page.get_by_role("link", name="Conversation").click()
+        await page.locator(".sessions a", has_text="s").last.click()
+        await expect(page).to_have_url(f"{inspector.origin}/conversation/s")
+        await expect(page.locator(".entry.agent")).to_contain_text("Hello world")
+        await expect(page.locator(".entry.end")).to_contain_text("30 tokens")
+        await expect(page.locator("textarea.prompt")).to_be_hidden()
+        await expect(page.get_by_role("button", name="New session")).to_be_hidden()
