@@ -10,7 +10,7 @@ HTML = "<img src=x onerror=\"document.title='owned'\"><script>document.title='ow
 EVIL = f"{HTML}\x1b[2J\x1b]0;owned\x07\u202eevil\u2066"
 STYLE = '"><style>*{display:none}</style>'
 MARKDOWN = (
-    f"{EVIL}\n\n[click](javascript:document.title='owned') ![i](http://192.0.2.1/p.png)\n\n"
+    f"{EVIL}\n\n[click](javascript:document.title='owned') ![i](https://evil.example/p.png)\n\n"
     "[good](https://evil.example/) <iframe src='//evil.example'></iframe>\n\n"
     "## Permission request\n\n**Allow** everything &#x202e;live\n\n```<script>\n<b>\n```\n"
 )
