@@ -1,0 +1,173 @@
+"""Who may use the page: the token once, then the cookie; own host name and origin only."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+import pytest_asyncio
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from inspector.inspector_process import Inspector, inspecting
+from sample_recordings import one_turn
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def inspector(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Inspector]:
+    path = tmp_path_factory.mktemp("recordings") / "r.acp.jsonl"
+    one_turn().save(path)
+    async with inspecting(str(path)) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def browser_like(inspector: Inspector) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client that has no cookie yet."""
+    async with httpx2.AsyncClient(base_url=inspector.origin) as client:
+        yield client
+
+
+async def log_in(client: httpx2.AsyncClient, inspector: Inspector) -> str:
+    """Open the printed address; return the cookie."""
+    response = await client.get(inspector.address)
+    return response.headers["set-cookie"].partition(";")[0]
+
+
+async def test_token_is_exchanged_for_a_cookie(
+    inspector: Inspector, browser_like: httpx2.AsyncClient
+) -> None:
+    response = await browser_like.get(inspector.address)
+    assert (response.status_code, response.headers["location"]) == (303, "/")
+    attributes = response.headers["set-cookie"].split("; ")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(attributes)
+    assert inspector.address.partition("token=")[2] not in response.headers["set-cookie"]
+    assert (await browser_like.get("/api/inspection")).json()["kind"] == "recording"
+
+
+async def test_token_opens_any_address_of_the_page(
+    inspector: Inspector, browser_like: httpx2.AsyncClient
+) -> None:
+    query = inspector.address.partition("?")[2]
+    response = await browser_like.get(f"/timeline/3?method=session%2F*&{query}&errors=1")
+    assert response.headers["location"] == "/timeline/3?method=session%2F%2A&errors=1"
+    response = await browser_like.get(f"{inspector.origin}//evil.example/?{query}")
+    assert response.headers["location"] == "/evil.example/"
+
+
+@pytest.mark.parametrize(
+    "address", ["/", "/timeline", "/?token=wrong", "/?token=", "/x?token=a&token=b"]
+)
+async def test_page_without_the_login_says_what_to_do(
+    browser_like: httpx2.AsyncClient, address: str
+) -> None:
+    response = await browser_like.get(address)
+    assert response.status_code == 401
+    assert "accord inspect" in response.text
+    assert "set-cookie" not in response.headers
+
+
+@pytest.mark.parametrize(
+    "cookie", ["", "accord_inspect_0=x", "{name}=wrong", "{name}=", ";;=", "{name}"]
+)
+async def test_api_needs_the_cookie(
+    inspector: Inspector, browser_like: httpx2.AsyncClient, cookie: str
+) -> None:
+    name = (await log_in(browser_like, inspector)).partition("=")[0]
+    browser_like.cookies.clear()
+    headers = {"Cookie": cookie.replace("{name}", name)}
+    for path in ("/api/inspection", "/api/messages", "/api/nothing"):
+        response = await browser_like.get(path, headers=headers)
+        assert response.status_code == 401
+        assert "accord inspect" in response.json()["error"]
+    response = await browser_like.post("/api/agent/restart", headers=headers, json={})
+    assert response.status_code == 401
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1.evil.example"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "https://127.0.0.1"},
+    ],
+)
+async def test_other_hosts_and_origins_are_refused(
+    inspector: Inspector, browser_like: httpx2.AsyncClient, headers: dict[str, str]
+) -> None:
+    cookie = await log_in(browser_like, inspector)
+    for path in (
+        "/",
+        "/api/inspection",
+        "/page/app.js",
+        "/?" + inspector.address.partition("?")[2],
+    ):
+        assert (await browser_like.get(path, headers=headers)).status_code == 403
+    posted = await browser_like.post("/api/agent/restart", headers=headers, json={})
+    assert posted.status_code == 403
+    with pytest.raises(InvalidStatus, match="403"):
+        await connected(inspector, {**headers, "Cookie": cookie})
+
+
+async def connected(inspector: Inspector, headers: dict[str, str]) -> None:
+    """Open the WebSocket, and receive a message."""
+    origin = headers.pop("Origin", None)
+    address = inspector.origin.replace("http", "ws") + "/api/live"
+    host = headers.pop("Host", None)
+    if host is not None:
+        # The library sends the host of the address: connect to the server under another name.
+        port = inspector.origin.rpartition(":")[2]
+        address = f"ws://{host}:{port}/api/live"
+    async with connect(
+        address,
+        origin=origin,  # pyright: ignore[reportArgumentType]
+        additional_headers=headers,
+        host="127.0.0.1",
+        proxy=None,
+    ) as socket:
+        await socket.send("{}")
+        assert "inspection" in await socket.recv()
+
+
+async def test_websocket_needs_the_cookie(
+    inspector: Inspector, browser_like: httpx2.AsyncClient
+) -> None:
+    with pytest.raises(InvalidStatus, match="401"):
+        await connected(inspector, {})
+    cookie = await log_in(browser_like, inspector)
+    await connected(inspector, {"Cookie": cookie, "Origin": inspector.origin})
+
+
+async def test_every_response_forbids_inline_scripts_and_other_hosts(
+    inspector: Inspector, browser_like: httpx2.AsyncClient
+) -> None:
+    seen = {
+        (await browser_like.get("/")).status_code: await browser_like.get("/"),
+        403: await browser_like.get("/", headers={"Host": "evil.example"}),
+    }
+    await log_in(browser_like, inspector)
+    for path in ("/", "/timeline/7", "/api/inspection", "/api/nothing", "/page/app.js", "/page/no"):
+        response = await browser_like.get(path)
+        seen[response.status_code] = response
+        check_headers(response)
+    assert set(seen) == {200, 401, 403, 404}
+    for response in seen.values():
+        check_headers(response)
+
+
+def check_headers(response: httpx2.Response) -> None:
+    headers = response.headers
+    policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == "'self'"
+    assert policy["frame-ancestors"] == "'none'"
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cache-control"] == "no-store"
