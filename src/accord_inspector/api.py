@@ -16,6 +16,8 @@ from accord_inspector.agent_inspection import AgentInspection
 from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
 from accord_inspector.listed import listed
+from accord_inspector.live_inspection import LiveInspection
+from accord_inspector.recording_inspection import FolderInspection
 from accord_inspector.rows import row_json
 
 __all__ = ("NOT_FOUND", "NO_LOGIN", "body_of", "json_response", "routes")
@@ -62,10 +64,12 @@ def routes(inspection: Inspection) -> Sequence[BaseRoute]:
     api = _Api(inspection)
     return (
         Route("/api/inspection", api.inspection),
+        Route("/api/recordings", api.recordings),
         Route("/api/messages", api.messages),
         Route("/api/messages/{n:int}", api.message),
         Route("/api/position/{n:int}", api.position),
         Route("/api/agent/restart", api.restart, methods=["POST"]),
+        Route("/api/inject", api.inject, methods=["POST"]),
     )
 
 
@@ -75,6 +79,12 @@ class _Api:
 
     async def inspection(self, _request: Request) -> Response:
         return json_response(self._inspection.describe())
+
+    async def recordings(self, _request: Request) -> Response:
+        """Return what the page lists of the recordings of a folder."""
+        if not isinstance(self._inspection, FolderInspection):
+            raise ApiError(409, "This is not a folder of recordings")
+        return json_response({"recordings": await self._inspection.summaries()})
 
     async def messages(self, request: Request) -> Response:
         """Return a window of the list: the rows from a position on, and the counts."""
@@ -132,6 +142,19 @@ class _Api:
             raise ApiError(400, "versions: expected a list")
         inspection.restart(cast("Any", versions))
         return json_response(inspection.process())
+
+    async def inject(self, request: Request) -> Response:
+        """Send bytes by hand: `frame` to the side `to`, which is `agent` or `client`."""
+        inspection = self._inspection
+        if not isinstance(inspection, LiveInspection):
+            raise ApiError(409, "Only to an agent that runs messages can be sent")
+        body = await body_of(request)
+        to, frame = body.get("to"), body.get("frame")
+        if to not in ("agent", "client") or not isinstance(frame, str):
+            raise ApiError(400, 'Expected "to", which is "agent" or "client", and a text "frame"')
+        data = frame.encode("utf-8", "surrogatepass")
+        inspection.inject("to_agent" if to == "agent" else "to_client", data)
+        return json_response({})
 
 
 def _number(text: str, name: str) -> int:

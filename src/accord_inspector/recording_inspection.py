@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
-from accord.trace.reading import trace_files
-from accord.trace.trace import open_traces
+from accord.trace.reading import TraceError, trace_files
+from accord.trace.trace import open_trace, open_traces
 from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
+from accord_inspector.recording_summary import summary_json
 
 __all__ = ("FolderInspection", "RecordingInspection")
 
@@ -41,6 +43,7 @@ class FolderInspection(Inspection):
     def __init__(self, path: Path) -> None:
         open_traces(path)
         self._path = path
+        self._summaries: dict[str, tuple[object, dict[str, Any]]] = {}
         super().__init__()
 
     @property
@@ -49,7 +52,27 @@ class FolderInspection(Inspection):
 
     def names(self) -> list[str]:
         """Return the names of the recordings that the folder has now."""
-        return [trace.name for trace in open_traces(self._path)]
+        try:
+            return [trace.name for trace in open_traces(self._path)]
+        except TraceError as error:
+            raise ApiError(404, str(error)) from None
+
+    async def summaries(self) -> list[dict[str, Any]]:
+        """Return what the page lists of each recording; unchanged files are read once."""
+        found: list[dict[str, Any]] = []
+        for name in self.names():
+            trace = open_trace(self._path / name)
+            try:
+                status = [file.stat() for file in trace.files]
+            except OSError:
+                continue  # removed since
+            key = tuple((one.st_size, one.st_mtime_ns) for one in status)
+            known = self._summaries.get(name)
+            if known is None or known[0] != key:
+                known = key, await asyncio.to_thread(summary_json, trace)
+                self._summaries[name] = known
+            found.append(known[1])
+        return found
 
     def path_of(self, recording: str) -> Path:
         names = self.names()
@@ -57,6 +80,3 @@ class FolderInspection(Inspection):
             expected = ", ".join(names[:5])
             raise ApiError(404, f"Unknown recording {recording!r}: expected one of: {expected}")
         return self._path / recording
-
-    def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "recordings": [{"name": name} for name in self.names()]}

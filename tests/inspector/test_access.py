@@ -132,7 +132,7 @@ async def connected(inspector: Inspector, headers: dict[str, str]) -> None:
         proxy=None,
     ) as socket:
         await socket.send("{}")
-        assert "inspection" in await socket.recv()
+        assert "inspection" in str(await socket.recv())
 
 
 async def test_websocket_needs_the_cookie(

@@ -1,13 +1,45 @@
-"""The inspector's page in a browser: frame, addresses, restart, reload, tabs."""
+"""The inspector's page in a browser: frame, addresses, restart, reload, tabs, folders."""
 
 from __future__ import annotations
 
-import pytest
-from playwright.async_api import Page, expect
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from inspector.inspector_process import SCRIPT_AGENT, inspecting
+import pytest
+
+from inspector.inspector_process import SCRIPT_AGENT, Inspector, inspecting
+from sample_recordings import one_turn
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Page
+
+playwright = pytest.importorskip("playwright.async_api")
+expect = playwright.expect
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+AGENT = (sys.executable, str(Path(__file__).parent / "flooding_agent.py"))
+
+
+async def opened(page: Page, inspector: Inspector, path: str = "/timeline") -> Page:
+    """Log in, and open an address."""
+    await page.goto(inspector.address)
+    await page.goto(inspector.origin + path)
+    return page
+
+
+async def prompt(page: Page, text: str) -> Any:
+    """Send a prompt by hand, as the page does; return without waiting for the response."""
+    params = {"sessionId": "s", "prompt": [{"type": "text", "text": text}]}
+    message = {"id": "inspect-1", "jsonrpc": "2.0", "method": "session/prompt", "params": params}
+    return await page.evaluate(
+        """async (message) => {
+            const { post } = await import("/page/api.js");
+            return post("/api/inject", { to: "agent", frame: JSON.stringify(message) });
+        }""",
+        message,
+    )
 
 
 async def test_address_opens_the_page_without_the_token(page: Page) -> None:
@@ -16,3 +48,114 @@ async def test_address_opens_the_page_without_the_token(page: Page) -> None:
         await expect(page.get_by_role("status")).to_have_text("Agent running")
         assert page.url == f"{inspector.origin}/timeline"
         await expect(page.locator(".message-row.request").first).to_contain_text("initialize")
+        await expect(page.locator("header .counts")).to_contain_text("2 messages")
+
+
+async def test_wrong_token_shows_what_to_do(page: Page) -> None:
+    async with inspecting("--", *AGENT) as inspector:
+        await page.goto(f"{inspector.origin}/?token=wrong")
+        await expect(page.get_by_role("heading")).to_have_text("This browser is not logged in")
+        await expect(page.locator("main")).to_contain_text("accord inspect")
+
+
+async def test_agent_that_dies_is_shown_and_started_again(page: Page) -> None:
+    async with inspecting("--", *AGENT) as inspector:
+        await opened(page, inspector)
+        state = page.locator("header .state")
+        await expect(state).to_have_text("Agent running")
+        await prompt(page, "die")
+        await expect(state).to_contain_text("Agent ended")
+        await expect(state).to_contain_text("the agent dies")
+        # What it has sent can still be read, and it can be started again.
+        await page.reload()
+        await expect(state).to_contain_text("Agent ended")
+        await expect(page.locator("header .counts")).to_contain_text("4 messages")
+        await page.get_by_role("button", name="Start again").click()
+        await expect(state).to_have_text("Agent running")
+        await expect(page.locator("header .counts")).to_contain_text("6 messages")
+
+
+async def test_reload_in_the_middle_of_a_turn_loses_nothing(page: Page, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    async with inspecting("--", *AGENT) as inspector:
+        await opened(page, inspector)
+        await expect(page.locator("header .state")).to_have_text("Agent running")
+        await prompt(page, f"wait {go}")
+        await expect(page.locator("header .counts")).to_contain_text("4 messages")
+        await page.reload()
+        await expect(page.locator("header .counts")).to_contain_text("4 messages")
+        go.touch()
+        await expect(page.locator("header .counts")).to_contain_text("6 messages")
+
+
+async def test_tabs_are_independent(page: Page, context: BrowserContext) -> None:
+    async with inspecting("--", *AGENT) as inspector:
+        await opened(page, inspector, "/timeline?method=initialize")
+        other = await opened(await context.new_page(), inspector, "/timeline?text=hello")
+        await expect(page.locator("header .state")).to_have_text("Agent running")
+        await prompt(page, "hello you")
+        counts = "async () => (await import('/page/api.js')).live.messages?.matched"
+        for shown in (page, other):
+            await expect(shown.locator("header .counts")).to_contain_text("5 messages")
+        await page.wait_for_function("async () => (await import('/page/api.js')).live.messages")
+        assert await page.evaluate(counts) == 2
+        assert await other.evaluate(counts) == 2
+        await other.close()
+        await prompt(page, "more")
+        await expect(page.locator("header .counts")).to_contain_text("8 messages")
+
+
+async def test_folder_lists_its_recordings(page: Page, tmp_path: Path) -> None:
+    one_turn().save(tmp_path / "one.acp.jsonl")
+    one_turn(2).save(tmp_path / "two.acp.jsonl")
+    (tmp_path / "broken.acp.jsonl").write_text("nothing\n")
+    async with inspecting(str(tmp_path)) as inspector:
+        await opened(page, inspector, "/")
+        await expect(page).to_have_url(f"{inspector.origin}/recordings")
+        rows = page.locator("tbody tr")
+        await expect(rows).to_have_count(3)
+        one = rows.filter(has_text="one.acp.jsonl")
+        await expect(one).to_contain_text("Fix it")
+        await expect(one.locator("[data-head=Turns]")).to_have_text("1")
+        await expect(rows.filter(has_text="broken")).to_contain_text("Expected a recording")
+        await one.get_by_role("link").click()
+        await expect(page).to_have_url(re.compile(r"/timeline\?recording=one\.acp\.jsonl"))
+        await expect(page.locator("header .counts")).to_contain_text("15 messages")
+
+
+async def test_keys_and_links_change_the_view(page: Page, tmp_path: Path) -> None:
+    one_turn().save(tmp_path / "one.acp.jsonl")
+    async with inspecting(str(tmp_path / "one.acp.jsonl")) as inspector:
+        await opened(page, inspector)
+        current = page.get_by_role("navigation", name="Views").locator("[aria-current=page]")
+        await expect(current).to_have_text("Timeline")
+        await page.keyboard.press("2")
+        await expect(current).to_have_text("Conversation")
+        assert page.url == f"{inspector.origin}/conversation"
+        await page.get_by_role("link", name="Statistics").click()
+        await expect(current).to_have_text("Statistics")
+        await page.go_back()
+        await expect(current).to_have_text("Conversation")
+
+
+async def test_page_says_that_the_inspector_has_ended(page: Page) -> None:
+    async with inspecting("--", *AGENT) as inspector:
+        await opened(page, inspector)
+        await expect(page.locator("header .state")).to_have_text("Agent running")
+        assert await inspector.interrupt() == 0
+        await expect(page.locator("header .state")).to_contain_text("has ended")
+
+
+@pytest.mark.slow
+async def test_fast_stream_is_sampled_and_the_page_says_so(page: Page) -> None:
+    async with inspecting("--", *AGENT) as inspector:
+        await opened(page, inspector)
+        await expect(page.locator("header .state")).to_have_text("Agent running")
+        await page.evaluate(
+            "async () => (await import('/page/api.js')).live.watch({}, {rows: true})"
+        )
+        await prompt(page, "stream 200000")
+        await expect(page.locator("header .counts")).to_contain_text("sampled")
+        await expect(page.locator("header .counts")).to_contain_text(
+            "200 004 messages", timeout=30_000
+        )

@@ -32,8 +32,11 @@ function show() {
     go(address([all[0].path]), { replace: true });
     return;
   }
+  const recording = params().get("recording") ?? "";
+  if (live.watched?.recording !== recording) live.watch({}, { recording });
+  fill(title, safe(recording ? `${inspection.title} / ${recording}` : inspection.title));
   fill(nav, all.map((item) => link(item, item === view)));
-  document.title = `${view.title} · ${safe(inspection.title)} · Accord Inspector`;
+  document.title = `${view.title} · ${safe(recording || inspection.title)} · Accord Inspector`;
   if (main.firstElementChild?.localName !== view.tag) fill(main, h(view.tag));
 }
 
@@ -72,6 +75,14 @@ async function startAgain() {
   }
 }
 
+/** @param {any} now the newest counts */
+function countsText(now) {
+  const parts = [now.total === 1 ? "1 message" : `${count(now.total)} messages`];
+  if (now.rate >= 1) parts.push(`${count(Math.round(now.rate))}/s`);
+  if (now.skipped) parts.push("sampled: they come faster than a page can show");
+  return parts.join(" · ");
+}
+
 /** @param {string} text */
 function showProblem(text) {
   problem.hidden = !text;
@@ -89,7 +100,6 @@ function key(event) {
 
 async function begin() {
   inspection = await get("/api/inspection");
-  fill(title, safe(inspection.title));
   document.body.append(
     h("a", { class: "skip", href: "#main" }, "Skip to the content"),
     h("header", { class: "top" }, h("h1", null, "Accord Inspector"), title, state, counts, restart),
@@ -105,7 +115,7 @@ async function begin() {
   live.on("state:problems", (problems) => problems.length && showProblem(problems.at(-1)));
   live.on("messages", (now) => {
     if (now.problem) showProblem(now.problem);
-    else fill(counts, `${count(now.total)} messages`, now.rate >= 1 && ` · ${count(Math.round(now.rate))}/s`);
+    else fill(counts, countsText(now));
   });
   live.start();
   show();
