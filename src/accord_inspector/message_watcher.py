@@ -67,10 +67,12 @@ class MessageWatcher:
         self._counted = (perf_counter(), len(self._messages))
 
     async def work(self) -> bool:
-        """Apply the filter to more messages; return whether there are more."""
+        """Apply the filter to more messages; return whether there is more to do."""
         if self._messages is not None and self._wanted is not None:
             self._view = self._messages.view(self._wanted())
-        return self._view is not None and not await self._view.complete(_FILTER_S)
+        if self._view is None:
+            return False
+        return not await self._view.complete(_FILTER_S) or self._rate > 0
 
     def tick(self) -> dict[str, Any] | None:
         """Return the counts, the rate, and the newest rows; None if nothing has changed."""
@@ -79,7 +81,7 @@ class MessageWatcher:
             problem, self._problem = self._problem, ""
             return {"problem": problem} if problem else None
         state = (len(messages), len(view), messages.is_read and view.is_complete)
-        if state == self._last:
+        if state == self._last and (not self._rate or not self._is_second_over()):
             return None
         self._last = state
         total, matched, is_complete = state
@@ -89,6 +91,8 @@ class MessageWatcher:
             "complete": is_complete,
             "rate": self._rate_at(total),
         }
+        # More come in a tenth of a second than a page can show.
+        message["sampled"] = matched - self._sent > _ROWS
         if self._with_rows and matched > self._sent:
             first = max(self._sent, matched - _ROWS)
             message["from"] = first
@@ -99,9 +103,13 @@ class MessageWatcher:
 
     def _rate_at(self, total: int) -> float:
         """Return the messages per second, of about the last second."""
-        since, count = self._counted
-        now = perf_counter()
-        if now - since >= _RATE_S:
+        if self._is_second_over():
+            since, count = self._counted
+            now = perf_counter()
             self._rate = round((total - count) / (now - since), 1)
             self._counted = (now, total)
         return self._rate
+
+    def _is_second_over(self) -> bool:
+        """Return whether the rate is to be counted again."""
+        return perf_counter() - self._counted[0] >= _RATE_S

@@ -79,7 +79,7 @@ async function startAgain() {
 function countsText(now) {
   const parts = [now.total === 1 ? "1 message" : `${count(now.total)} messages`];
   if (now.rate >= 1) parts.push(`${count(Math.round(now.rate))}/s`);
-  if (now.skipped) parts.push("sampled: they come faster than a page can show");
+  if (now.sampled && inspection.live) parts.push("sampled: they come faster than a page can show");
   return parts.join(" · ");
 }
 
