@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import io
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, get_args, get_origin
+from unittest.mock import patch
 
 from msgspec import Struct
 
 from accord.cli.ask.views.json_lines import event_name
+from accord.cli.main import main as accord_program
 from accord.client import events
 from accord.rules.quirks import QUIRKS, Quirk
 from accord.script_agent.registry import COMMANDS as SCRIPT_COMMANDS
@@ -282,14 +286,16 @@ def _command(words: list[str]) -> Iterator[str]:
 
 
 def _help(words: list[str]) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", *words, "--help"],
-        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
+    program, *more = words
+    if program != "accord":
+        command = [sys.executable, "-m", *words, "--help"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    printed = io.StringIO()
+    # In this process: Python starts slower than a command prints its help.
+    with patch.dict(os.environ, COLUMNS="100", NO_COLOR="1"), redirect_stdout(printed):
+        if accord_program([*more, "--help"]) != 0:
+            raise RuntimeError(f"{' '.join(words)} --help failed")
+    return printed.getvalue()
 
 
 def quirks_page() -> str:

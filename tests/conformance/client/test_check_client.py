@@ -13,20 +13,9 @@ from typing import Any
 
 import pytest
 
-from accord_conformance.client.client_rules import CLIENT_RULES
-from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.judges.observer import judge_recording
 from accord_conformance.traffic import recording
-from conformance.client.driven_client import (
-    PROMPTS,
-    Between,
-    check,
-    converse,
-    echo,
-    log_in,
-    look_around,
-)
-from conformance.client.state_ledger import Ledger
+from conformance.client.driven_client import converse
 
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 INITIALIZE = {
@@ -53,7 +42,8 @@ async def test_accord_client_passes_over_a_process(version: int, tmp_path: Path)
     trace, page = tmp_path / "trace.ndjson", tmp_path / "report.html"
     cwd.mkdir()
     words = command(report, "--trace", str(trace), "--html", str(page))
-    await converse(words, (version,), cwd, PROMPTS)
+    # What depends on the process, and many messages; test_clean.py has the rest.
+    await converse(words, (version,), cwd, ("check: malformed", "check: updates"))
     outcomes = found_in(report)
     assert [rule for rule, outcome in outcomes.items() if outcome in ("failed", "warned")] == []
     assert outcomes["R-STDIO-07"] == "passed"
@@ -63,25 +53,6 @@ async def test_accord_client_passes_over_a_process(version: int, tmp_path: Path)
     # Deliberate violations of the kit are not findings.
     judged = judge_recording(trace.read_bytes().splitlines()).finish()
     assert list(judged.failures()) == []
-
-
-async def test_all_checked_rules_are_exercised(tmp_path: Path) -> None:
-    runs = [
-        await check(tmp_path, version, *PROMPTS, does=look_around, window=True, tools=[echo])
-        for version in (1, 2)
-    ]
-    for version in (1, 2):
-        between = Between()
-        Ledger(version).stands_in(between)
-        runs.append(await check(tmp_path, version, "check: state", window=True, between=between))
-    runs += [await check(tmp_path, version, answer=99) for version in (1, 2)]
-    runs += [await check(tmp_path, version, login=True, does=log_in) for version in (1, 2)]
-    runs += [await check(tmp_path, version, "check: all", offers=False) for version in (1, 2)]
-    runs.append(await check(tmp_path, 1, speaks=(1, 2)))
-    assert [found for run in runs for found in run.reports[0].failures()] == []
-    kept = {rule for run in runs for rule, found in run.reports[0].rules.items() if found.passed}
-    rules = {*CLIENT_RULES, *(rule for one in client_scenarios() for rule in one.rules)}
-    assert sorted(rules - kept) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
