@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 import accord
 from requirement import requirement
+from versions import only
 
 AGENT = """
 from accord import Agent, Turn
@@ -98,6 +100,25 @@ def test_command_is_served(folder: Path) -> None:
     with serving(folder, agent=command) as (url, token, _process):
         asked = ask(url, token, "--quiet")
         assert asked.returncode == 0, asked.stderr
+
+
+def test_chain_of_a_file_is_served_in_both_versions_and_over_both_transports(folder: Path) -> None:
+    (folder / "passes.py").write_text("from accord import Proxy\n\nProxy().run()\n")
+    (folder / "chain.toml").write_text(
+        "[[component]]\ncommand = 'passes.py'\n\n"
+        f"[[component]]\ncommand = '{shlex.join([*ACCORD, 'agent', 'script'])}'\n"
+    )
+    with serving(folder, "--chain", "chain.toml", agent=()) as (url, token, _process):
+        for address in (url, url.replace("ws://", "http://")):
+            for version in (1, 2):
+                result = accord.ask(
+                    address,
+                    "permission",
+                    token=token,
+                    versions=only(version),
+                    permissions=lambda _request: "allow",
+                )
+                assert (result.stop_reason, result.text) == ("end_turn", "1 of 1 allowed.")
 
 
 @requirement("R-SEC-06")
