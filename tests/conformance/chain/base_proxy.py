@@ -136,6 +136,34 @@ class BaseProxy:
         self._write(joined({"jsonrpc": '"2.0"', **fields}))
 
 
+class AddingProxy(BaseProxy):
+    """Adds an MCP server to each session, and answers its messages."""
+
+    added = 0
+
+    def forward(self, fields: Fields, method: str, *, towards_client: bool) -> None:
+        if method == "session/new" and "accord-check-clients-server" in fields["params"]:
+            params = json.loads(fields["params"])
+            self.added += 1
+            server = {"type": "acp", "name": "added", "serverId": self.server_id()}
+            params["mcpServers"].append(server)
+            fields = {**fields, "params": json.dumps(params)}
+        elif method == "mcp/message" and '"added-' in fields["params"]:
+            self.answer(fields["id"], json.loads(fields["params"])["method"])
+            return
+        super().forward(fields, method, towards_client=towards_client)
+
+    def server_id(self) -> str:
+        return f"added-{self.added}"
+
+    def answer(self, request: str, method: str) -> None:
+        if method == "tools/list":
+            outcome: object = {"result": {"tools": []}}
+        else:
+            outcome = {"error": {"code": -32601, "message": "Method not found"}}
+        self.send({"id": request, "result": json.dumps(outcome)})
+
+
 def ident(fields: Fields) -> Fields:
     return {"id": fields["id"]} if "id" in fields else {}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from accord.transports.base import Frame, Transport
 from accord.transports.memory import pair
-from conformance.chain.base_proxy import BaseProxy, Fields, fields_of, joined
+from conformance.chain.base_proxy import AddingProxy, BaseProxy, Fields, fields_of, joined
 
 __all__ = ("DOUBLES", "ConnectTo", "Double")
 
@@ -322,6 +322,37 @@ class RequestIdsOfItsOwn(BaseProxy):
             params = fields_of(fields["params"])
             fields = {**fields, "params": joined({**params, "requestId": '"own"'})}
         super().send_on(fields, method, towards_client=towards_client)
+
+
+@breaks("R-MOA-02")
+class UsesAServerIdAgain(AddingProxy):
+    def server_id(self) -> str:
+        return "added-once"
+
+
+@breaks("R-MOA-06")
+class AnswersWithTwoOutcomes(AddingProxy):
+    def answer(self, request: str, method: str) -> None:
+        if method == "tools/list":
+            both = {"result": {}, "error": {"code": -32603, "message": "Both"}}
+            self.send({"id": request, "result": json.dumps(both)})
+        else:
+            super().answer(request, method)
+
+
+@breaks("R-MOA-08")
+class ForwardsMessagesForItsServer(AddingProxy):
+    def server_id(self) -> str:
+        return f"of-nobody-{self.added}"
+
+
+@breaks("R-MOA-12")
+class AnswersWithErrorsOfTheServer(AddingProxy):
+    def answer(self, request: str, method: str) -> None:
+        if method == "tools/list":
+            super().answer(request, method)
+        else:
+            self.fail(request, -32601, "Method not found")
 
 
 @breaks("R-GEN-06")

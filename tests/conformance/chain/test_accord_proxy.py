@@ -91,11 +91,13 @@ async def test_program_keeps_the_dialect_of_the_handshake(dialect: str) -> None:
     await passes(*names, version=1, dialect=dialect, command=PROGRAM)
 
 
-async def test_example_that_rewrites_prompts_passes_everything_else() -> None:
+@requirement("R-MOA-02", "R-MOA-06", "R-MOA-08", "R-MOA-12")
+async def test_example_that_rewrites_prompts_and_adds_tools_passes_everything_else() -> None:
     command = (sys.executable, str(EXAMPLES / "rewrite_prompts.py"))
     await passes(
         "forward/protocol",
         "forward/requests",
+        "mcp/added",
         version=1,
         command=command,
         changes=("session/new", "session/prompt"),  # it has tools, too

@@ -13,7 +13,7 @@ from accord_conformance.chain.proxy_scenarios import proxy_scenarios
 from accord_conformance.chain.run import ChainRun
 from accord_conformance.reports.run_result import RunResult
 from accord_conformance.rules.manifest import requirements
-from conformance.chain.base_proxy import BaseProxy
+from conformance.chain.base_proxy import AddingProxy, BaseProxy
 from conformance.chain.proxy_doubles import DOUBLES, ConnectTo, Double, Write
 
 SCENARIOS = proxy_scenarios()
@@ -55,7 +55,7 @@ def broken(result: RunResult) -> dict[str, list[str]]:
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 @pytest.mark.requirement("R-PROXY-25")
 async def test_base_proxy_of_each_dialect_is_recognized_and_has_no_findings(dialect: str) -> None:
-    result = await check(BaseProxy, dialect=dialect)
+    result = await check(AddingProxy, dialect=dialect)
     assert broken(result) == {}
     assert result.unsupported == {}
     odd = [
@@ -68,6 +68,12 @@ async def test_base_proxy_of_each_dialect_is_recognized_and_has_no_findings(dial
         named = {rule for one in SCENARIOS for rule in one.rules} | set(LINE_RULES)
         kept = {rule for rule, found in report.rules.items() if found.passed}
         assert sorted(named - kept) == []
+
+
+async def test_proxy_that_adds_no_servers_is_not_judged_by_them() -> None:
+    result = await check(BaseProxy, rule="R-MOA-08")
+    assert broken(result) == {}
+    assert {one.outcome for one in result.scenario_results} == {"not exercised"}
 
 
 @pytest.mark.parametrize("double", DOUBLES, ids=repr)
