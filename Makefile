@@ -9,7 +9,7 @@ endif
 
 .DEFAULT_GOAL := help
 SECONDS := 3600
-.PHONY: help setup demo test unit attack lint format reference docs docs-serve docs-test changelog requirements bench bench-remote bench-proxy simulate clean
+.PHONY: help setup demo test unit attack lint format reference docs docs-serve docs-test changelog requirements bench bench-remote bench-proxy simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -30,6 +30,10 @@ unit: $(VENV)/.dev  ## Run the tests of the library, which take under a minute
 
 attack: $(VENV)/.dev  ## Attack with generated frames, races, kills and paths, for SECONDS=3600
 	$(BIN)/python tests/attack/run.py --seconds $(SECONDS)
+
+recordings: $(VENV)/.dev  ## Install real agents, and record them with a fake model for the tests
+	sh tests/recordings/install.sh
+	$(BIN)/python tests/recordings/record.py
 
 lint: $(VENV)/.dev  ## Check format, lint, language, spelling and types
 	$(BIN)/ruff format --check
