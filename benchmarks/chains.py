@@ -39,11 +39,13 @@ def _stream(peer: Peer, agent: tuple[str, ...], chunks: int) -> Numbers:
 
 def stream(peer: Peer, chunks: int = CHUNKS) -> Numbers:
     """Stream without and with proxies."""
-    alone = _stream(peer, (), chunks)["per_s"]
-    numbers = {"alone_per_s": alone}
+    alone = _stream(peer, (), chunks)
+    numbers = {"alone_per_s": alone["per_s"], "cpu_us_0": alone["all_cpu_s"] / chunks * 1e6}
     for count in PROXIES:
-        through = _stream(peer, chain(peer, count), chunks)["per_s"]
-        numbers |= {f"per_s_{count}": through, f"ratio_{count}": through / alone}
+        through = _stream(peer, chain(peer, count), chunks)
+        numbers[f"per_s_{count}"] = through["per_s"]
+        numbers[f"ratio_{count}"] = through["per_s"] / alone["per_s"]
+        numbers[f"cpu_us_{count}"] = through["all_cpu_s"] / chunks * 1e6
     return numbers
 
 
@@ -67,15 +69,17 @@ def roundtrip(peer: Peer, count: int = ROUNDTRIPS) -> Numbers:
 def turn(peer: Peer, turns: int = TURNS) -> Numbers:
     """Run realistic turns without and with three proxy processes."""
     params = {"n": turns, "warm": WARM_TURNS}
-    alone = run_client(peer, "turn", params)["per_s"]
-    copied = run_client(peer, "turn", params, agent=relays(peer, 3))["per_s"]
-    through = run_client(peer, "turn", params, agent=chain(peer, 3))["per_s"]
+    alone = run_client(peer, "turn", params)
+    copied = run_client(peer, "turn", params, agent=relays(peer, 3))
+    through = run_client(peer, "turn", params, agent=chain(peer, 3))
     return {
-        "ratio": through / alone,
-        "per_s": through,
-        "alone_per_s": alone,
-        "relays_per_s": copied,
-        "relays_ratio": copied / alone,
+        "ratio": through["per_s"] / alone["per_s"],
+        "per_s": through["per_s"],
+        "alone_per_s": alone["per_s"],
+        "relays_ratio": copied["per_s"] / alone["per_s"],
+        "cpu_ms": through["all_cpu_s"] / turns * 1e3,
+        "alone_cpu_ms": alone["all_cpu_s"] / turns * 1e3,
+        "relays_cpu_ms": copied["all_cpu_s"] / turns * 1e3,
     }
 
 
@@ -124,6 +128,9 @@ PROXY_EXPERIMENTS = (
         alone_per_s="none, updates/s",
         per_s_1="one, updates/s",
         per_s_3="three, updates/s",
+        cpu_us_0="none, µs of CPU per update",
+        cpu_us_1="one, µs of CPU",
+        cpu_us_3="three, µs of CPU",
     ),
     _experiment(
         "proxy-roundtrip",
@@ -146,8 +153,10 @@ PROXY_EXPERIMENTS = (
         ratio="to none",
         relays_ratio="7 processes that copy bytes, to none",
         per_s="three proxies, turns/s",
-        relays_per_s="7 processes that copy bytes, turns/s",
         alone_per_s="none, turns/s",
+        cpu_ms="three proxies, ms of CPU per turn",
+        relays_cpu_ms="7 processes that copy bytes, ms of CPU",
+        alone_cpu_ms="none, ms of CPU",
     ),
     _experiment(
         "proxy-inside",

@@ -65,6 +65,23 @@ def children() -> list[int]:
     return mine
 
 
+def descendants() -> list[int]:
+    """Return all processes that this process has started, and those that they have started."""
+    started: dict[int, list[int]] = {}
+    for stat in PROC.glob("[0-9]*/stat"):
+        try:
+            after_name = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        started.setdefault(int(after_name[1]), []).append(int(stat.parent.name))
+    found, waiting = [], [os.getpid()]
+    while waiting:
+        below = started.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
 def _is_guardian(process: Path) -> bool:
     try:
         return b"guardian" in (process / "cmdline").read_bytes()
@@ -73,13 +90,17 @@ def _is_guardian(process: Path) -> bool:
 
 
 class Meter:
-    """Time, CPU and peak memory of this process and of its agent, from now on."""
+    """Time, CPU and peak memory of this process and of its agent, from now on.
+
+    `all_cpu_s` is the CPU of this process and of all that it has started, directly or not.
+    """
 
     def __init__(self, agent: int) -> None:
         self.agent = agent
         reset_peak()
         reset_peak(agent)
         self._client_cpu, self._agent_cpu = cpu_s(), cpu_s(agent)
+        self._all_cpu = {pid: cpu_s(pid) for pid in (os.getpid(), *descendants())}
         self._start = time.perf_counter()
 
     def read(self) -> dict[str, float]:
@@ -89,6 +110,7 @@ class Meter:
             "s": elapsed,
             "client_cpu_s": cpu_s() - self._client_cpu,
             "agent_cpu_s": cpu_s(self.agent) - self._agent_cpu,
+            "all_cpu_s": sum(cpu_s(pid) - before for pid, before in self._all_cpu.items()),
             "client_peak_mb": peak_mb(),
             "agent_peak_mb": peak_mb(self.agent),
         }
