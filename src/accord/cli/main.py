@@ -80,9 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         extra = _EXTRAS.get(package)
         if extra is None:
             raise
-        extra = _EXTRA_OF_COMMAND.get(words[0], extra)
         if completes:
             return 0  # no candidates, and no error in the middle of the user's line
+        extra = _EXTRA_OF_COMMAND.get(words[0], extra)
         print(
             f"accord: `accord {words[0]}` requires more packages: pip install 'accord[{extra}]'",
             file=sys.stderr,
