@@ -142,6 +142,28 @@ async def test_answer_in_one_tab_removes_the_card_in_the_other(
     await wait_for_answer(other, "1 of 1 allowed")
 
 
+async def test_small_screen_has_no_horizontal_scrolling_and_follows_the_end(
+    page: Page, inspector: Inspector
+) -> None:
+    await page.set_viewport_size({"width": 320, "height": 568})
+    await page.goto(inspector.address)
+    await page.get_by_role("link", name="Conversation").click()
+    sessions = page.get_by_text("Sessions", exact=True)
+    await sessions.click()
+    await page.get_by_role("button", name="New session").click()
+    await sessions.click()
+    await prompt(page, "tools")
+    await expect(page.locator(".entry.end")).to_be_in_viewport()
+    await prompt(page, "permission")
+    card = page.locator(".question.permission")
+    await expect(card).to_be_in_viewport()
+    assert await page.evaluate("document.documentElement.scrollWidth") == 320
+    main = page.locator("main")
+    assert await main.evaluate("main => main.scrollWidth <= main.clientWidth")
+    await card.get_by_role("button", name="Reject rejects this once").click()
+    await expect(card).to_have_count(0)
+
+
 async def test_elicitations_are_answered(page: Page, inspector: Inspector) -> None:
     await open_session(page, inspector)
     await prompt(page, "elicit form")

@@ -83,7 +83,7 @@ class ConversationView extends HTMLElement {
       return h("li", null, h("a", {
         href: address(["conversation", session.id]), "data-id": session.id, "aria-current": session.id === wanted ? "page" : null,
         class: [state, (session.closed || !open) && "closed"],
-      }, session.label, state ? h("span", { class: "badge status" }, state) : null));
+      }, h("span", { class: "label" }, session.label), state ? h("span", { class: "badge status" }, state) : null));
     }));
     if (!listed.length) fill(this.list, h("li", { class: "soft" }, "No sessions yet"));
     if (hadFocus) /** @type {any} */ (this.list?.querySelector(`[data-id="${CSS.escape(hadFocus)}"]`))?.focus();

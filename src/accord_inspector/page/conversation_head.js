@@ -35,7 +35,8 @@ export class SessionHead {
 
   /** @param {any} state @param {boolean} isLive */
   update(state, isLive) {
-    fill(this.title, state.title ?? state.id);
+    fill(this.title, state.title ?? state.label);
+    this.title.title = state.title ?? state.label;
     const name = state.closed || !isLive ? "closed" : state.running ? state.state?.state ?? "running" : "idle";
     fill(this.state, name.replaceAll("_", " "));
     fill(this.place, state.cwd ?? "");

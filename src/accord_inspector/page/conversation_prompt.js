@@ -8,9 +8,10 @@ const MAX_FILES = 20;
 const MAX_SHOWN = 50; // commands
 
 export class PromptInput {
-  /** @param {string} session @param {(text: string) => void} announce */
-  constructor(session, announce) {
+  /** @param {string} session @param {(text: string) => void} announce @param {() => void} sent called after a prompt */
+  constructor(session, announce, sent) {
     this.session = session;
+    this.sent = sent;
     this.announce = announce;
     /** @type {any[]} */
     this.commands = [];
@@ -72,6 +73,7 @@ export class PromptInput {
       this.text.value = "";
       this.files = [];
       this.showFiles();
+      this.sent();
     } catch (error) {
       fill(this.problem, error.message);
       this.setRunning(false);

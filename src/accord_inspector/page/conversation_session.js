@@ -20,11 +20,11 @@ export class SessionView {
     this.announce = announce;
     this.entries = new SessionEntries(id, recording);
     this.head = new SessionHead(id);
-    this.prompt = new PromptInput(id, announce);
+    this.prompt = new PromptInput(id, announce, () => this.follow());
     this.earlier = h("button", { type: "button", class: "earlier", hidden: true, onclick: () => this.showEarlier() }, "Show earlier entries");
     this.items = h("div", { class: "entries" });
     this.log = h("div", {
-      class: "log", role: "log", "aria-live": "off", "aria-label": "Entries of the session", tabindex: "0", onscroll: () => this.scrolled(),
+      class: "log", role: "log", "aria-live": "off", "aria-label": "Entries of the session", tabindex: "0",
     }, this.earlier, this.items);
     this.toEnd = h("button", { type: "button", class: "to-end", hidden: true, onclick: () => this.follow() }, "Go to the end ↓");
     this.problem = h("p", { class: "bad", role: "alert" });
@@ -39,12 +39,16 @@ export class SessionView {
     this.entries.addEventListener("terminals", (event) => this.terminals(/** @type {any} */ (event).detail));
     this.entries.addEventListener("state", () => this.showState());
     this.prompt.element.hidden = true;
+    this.onScroll = () => this.scrolled();
+    this.log.addEventListener("scroll", this.onScroll);
+    document.querySelector("main")?.addEventListener("scroll", this.onScroll);
     this.observer = new ResizeObserver(() => this.isFollowing && this.follow());
     this.observer.observe(this.log);
   }
 
   end() {
     this.entries.isOver = true;
+    document.querySelector("main")?.removeEventListener("scroll", this.onScroll);
     this.observer.disconnect();
   }
 
@@ -134,8 +138,14 @@ export class SessionView {
 
   // Scrolling.
 
+  /** Return what scrolls: on a small screen it is the page. */
+  get box() {
+    const isOwn = getComputedStyle(this.log).overflowY !== "visible";
+    return isOwn ? this.log : document.querySelector("main") ?? this.log;
+  }
+
   scrolled() {
-    const { scrollTop, scrollHeight, clientHeight } = this.log;
+    const { scrollTop, scrollHeight, clientHeight } = this.box;
     const isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR_PX;
     // The box also becomes smaller, and its content grows: only the user scrolls up.
     if (isAtEnd || scrollTop < this.top) this.isFollowing = isAtEnd;
@@ -147,16 +157,17 @@ export class SessionView {
   follow() {
     this.isFollowing = true;
     this.toEnd.hidden = true;
-    this.log.scrollTop = this.log.scrollHeight;
+    this.box.scrollTop = this.box.scrollHeight;
   }
 
   async showEarlier() {
     if (this.isLoading) return;
     this.isLoading = true;
     try {
-      const before = this.log.scrollHeight - this.log.scrollTop;
+      const { box } = this;
+      const before = box.scrollHeight - box.scrollTop;
       for (const entry of (await this.entries.older()).reverse()) this.add(entry);
-      this.log.scrollTop = this.log.scrollHeight - before;
+      box.scrollTop = box.scrollHeight - before;
       this.showEarlierButton();
     } catch (error) {
       fill(this.problem, error.message);

@@ -155,6 +155,7 @@ def session_json(log: SessionLog) -> dict[str, Any]:
     usage = transcript.usage
     return {
         "id": log.id,
+        "label": one_line(log.id, 200),
         "title": None if transcript.title is None else one_line(transcript.title, 200),
         "cwd": None if log.cwd is None else one_line(log.cwd),
         "running": log.is_running,
