@@ -14,11 +14,14 @@ from accord.text.lenient_json import is_object
 from accord.trace import Record, open_trace
 from accord.trace.exporting import jsons_lines
 from accord.trace.importing import import_records
+from accord.trace.pytest_module import pytest_module
 from accord.trace.replay import ReplayedAgent
 from accord.trace.replay.client import ClientReplay
 from accord.trace.replay.script import read_scripts
 from accord.trace.stats import stats_of
 from requirement import requirement
+
+pytest_plugins = ["pytester"]
 
 FOLDER = Path(__file__).parent.parent / "recordings"
 MAX_BYTES = 60_000
@@ -101,3 +104,17 @@ def prompts(path: Path) -> list[str]:
         if record.method == "session/prompt" and is_object(params):
             found.append(params["prompt"][0]["text"])
     return found
+
+
+def test_exported_tests_pass_without_the_agents(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    names = ("claude-agent-acp-v2", "gemini-cli", "opencode")
+    for number, path in enumerate(FOLDER / f"{name}.acp.jsonl" for name in names):
+        module = "".join(pytest_module(open_trace(path), str(path)))
+        pytester.makepyfile(**{f"test_{number}": module})
+    result = pytester.runpytest_inprocess(
+        "-p", "no:cacheprovider", "-p", "accord_pytest", "-k", "recording"
+    )
+    result.assert_outcomes(passed=len(names), deselected=len(names))

@@ -168,20 +168,22 @@ async def record_turns(path: Path) -> None:
                     assert [event async for event in turn]
 
 
-def test_export_as_pytest_passes_with_the_same_agent(tmp_path: Path) -> None:
+@requirement("R-TRACE-04")
+def test_export_as_pytest_passes_with_the_recording_and_the_same_agent(tmp_path: Path) -> None:
     path = tmp_path / "r.acp.jsonl"
     asyncio.run(record_turns(path))
-    command = [sys.executable, "-m", "accord", "trace", "export", "--format", "pytest", str(path)]
-    source = subprocess.run(command, capture_output=True, check=True, timeout=30).stdout
-    test = tmp_path / "test_recorded.py"
-    test.write_bytes(source)
+    (tmp_path / "tests").mkdir()
+    test = tmp_path / "tests" / "test_recorded.py"
+    command = [sys.executable, "-m", "accord", "trace", "export", "--format", "pytest", "-o"]
+    subprocess.run([*command, str(test), str(path)], check=True, timeout=30)
+    assert "RECORDING = '../r.acp.jsonl'" in test.read_text()
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)],
         cwd=tmp_path,
         capture_output=True,
         timeout=60,
     )
-    assert b"1 passed" in done.stdout, done.stdout
+    assert b"2 passed" in done.stdout, done.stdout
 
 
 def test_diff_has_exit_status_1_for_differences(

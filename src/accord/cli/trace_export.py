@@ -29,7 +29,7 @@ __all__ = ("command",)
     type=click.Choice(["jsons", "har", "md", "pytest", "otlp"]),
     required=True,
     help="jsons: the trace viewer of Rust; har: developer tools of browsers; md: a transcript; "
-    "pytest: tests that send the prompts again; otlp: spans of OpenTelemetry.",
+    "pytest: tests of a client with the recording, and of the agent; otlp: spans of OpenTelemetry.",
 )
 @click.option(
     "-o",
@@ -64,13 +64,13 @@ def command(
             count = _sent(trace, endpoint, content)
             click.echo(f"{count} spans sent to {endpoint}")
         elif output is None:
-            for part in _parts(trace, form, content):
+            for part in _parts(trace, form, content, output):
                 sys.stdout.buffer.write(part)
             sys.stdout.flush()
         else:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
             with os.fdopen(os.open(output, flags, 0o600), "wb") as file:
-                file.writelines(_parts(trace, form, content))
+                file.writelines(_parts(trace, form, content, output))
     except TraceError as error:
         raise click.ClickException(str(error)) from None
     except BrokenPipeError:
@@ -91,7 +91,14 @@ def _sent(trace: Trace, endpoint: str, content: bool) -> int:
     return send_spans(trace, endpoint, content=content)
 
 
-def _parts(trace: Trace, form: str, content: bool) -> Iterator[bytes]:
+def _path_from(output: Path | None, trace: Trace) -> str:
+    """Return the path of the recording from the folder of the output."""
+    if output is None:
+        return trace.name  # where the output goes is not known
+    return Path(os.path.relpath(trace.files[0], output.parent)).as_posix()
+
+
+def _parts(trace: Trace, form: str, content: bool, output: Path | None) -> Iterator[bytes]:
     match form:
         case "jsons":
             yield from jsons_lines(trace)
@@ -103,5 +110,5 @@ def _parts(trace: Trace, form: str, content: bool) -> Iterator[bytes]:
             for part in transcript(trace, trace.name):
                 yield part.encode("utf-8", "replace")
         case _:
-            for part in pytest_module(trace):
+            for part in pytest_module(trace, _path_from(output, trace)):
                 yield part.encode()
