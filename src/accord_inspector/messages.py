@@ -56,7 +56,9 @@ class Messages:
 
     def view(self, wanted: Filter) -> View:
         """Return the messages that a filter selects."""
-        view = self._views.pop(wanted, None) or View(self.index, wanted)
+        view = self._views.pop(wanted, None)
+        if view is None:  # an empty one is false
+            view = View(self.index, wanted)
         self._views[wanted] = view
         if len(self._views) > _VIEWS:
             self._views.popitem(last=False)

@@ -282,7 +282,9 @@ async def test_copy_is_the_exact_text(timeline: Timeline) -> None:
     assert copied.encode() == chunk(HOSTILE, session=HOSTILE)[1]
 
 
-async def test_paused_list_counts_what_is_waiting(timeline: Timeline, folder: Path) -> None:
+async def test_growing_recording_can_be_paused_and_followed_and_is_judged(
+    timeline: Timeline, folder: Path
+) -> None:
     with Recording(folder / "growing.acp.jsonl") as recording:
         hop = recording.hop()
         recording.add(hop, opening())
@@ -298,6 +300,8 @@ async def test_paused_list_counts_what_is_waiting(timeline: Timeline, folder: Pa
         await timeline.page.get_by_role("button", name="Follow").click()
         recording.add(hop, turn(3, *(chunk(f"word {n}") for n in range(200))))
         await expect(timeline.row(208)).to_be_in_viewport()
+        recording.add(hop, [message("to_client", id=3, result={"stopReason": "end_turn"})])
+        await expect(timeline.row(209).locator(".marks")).to_contain_text("R-GEN-06")
         await timeline.page.locator(".viewport").hover()
         await timeline.page.mouse.wheel(0, -500)
         follow = timeline.page.get_by_role("button", name="Follow")
@@ -329,3 +333,15 @@ async def _ends(heads: Locator, arrows: Locator, number: int) -> tuple[int, int]
     ]
     classes = await arrows.nth(number).get_attribute("class") or ""
     return (ends[0], ends[1]) if "right" in classes else (ends[1], ends[0])
+
+
+async def test_list_fits_a_phone(timeline: Timeline) -> None:
+    await timeline.page.set_viewport_size({"width": 320, "height": 600})
+    for path in ("/timeline", "/timeline/4"):
+        await timeline.open(path)
+        await expect(timeline.status).to_contain_text("211 messages")
+        width: Any = await timeline.page.evaluate("() => document.documentElement.scrollWidth")
+        assert width == 320
+    await expect(timeline.page.locator(".viewport")).to_be_hidden()
+    await timeline.message.get_by_role("button", name="Close").click()
+    await expect(timeline.page.locator(".viewport")).to_be_visible()

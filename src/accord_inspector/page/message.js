@@ -47,6 +47,8 @@ class MessageView extends HTMLElement {
     this.tabs = TABS.map(([id, title]) =>
       h("button", { type: "button", role: "tab", id: `tab-${id}`, "aria-controls": "message-panel", onclick: () => this.choose(id) }, title),
     );
+    this.rules = h("section", { class: "broken", "aria-label": "Broken rules" });
+    this.drawRules();
     this.setAttribute("role", "region");
     this.setAttribute("aria-label", `Message ${row.n}`);
     fill(
@@ -56,12 +58,28 @@ class MessageView extends HTMLElement {
         this.closeButton()),
       this.facts(row),
       this.actions(row),
-      explained.broken.length > 0 && h("section", { class: "broken", "aria-label": "Broken rules" }, ruleItems(explained.broken)),
+      this.rules,
       h("div", { class: "tabs", role: "tablist", "aria-label": "How to show it", onkeydown: (event) => this.tabKey(event) }, this.tabs),
       this.panel,
     );
     this.choose(params().get("show") ?? "pretty", false);
     if (hadFocus) /** @type {any} */ (this.querySelector(`#${CSS.escape(hadFocus)}`))?.focus();
+  }
+
+  drawRules() {
+    const { broken } = this.explained;
+    this.rules?.toggleAttribute("hidden", broken.length === 0);
+    fill(this.rules, ruleItems(broken));
+  }
+
+  /** Show which rules the message breaks now: they are judged later than it is shown. */
+  async refreshRules() {
+    const { n } = this;
+    if (n === undefined || n < 0 || !this.explained) return;
+    const explained = await get(`/api/explanation/${n}`, { recording: params().get("recording") ?? "" });
+    if (this.n !== n || explained.broken.length === this.explained.broken.length) return;
+    this.explained.broken = explained.broken;
+    this.drawRules();
   }
 
   closeButton() {

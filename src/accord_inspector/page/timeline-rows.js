@@ -117,6 +117,8 @@ export class RowStore {
       this.blocks.set(block, found.rows);
       if (this.blocks.size > MAX_BLOCKS) this.forgetOne();
       if (found.matched > this.matched || !this.isComplete) this.counted(found);
+      // The list has grown while the request was under way.
+      if (found.rows.length < Math.min(BLOCK, this.matched - block * BLOCK)) this.stale.add(block);
       this.onrows();
     } catch (error) {
       if (/** @type {any} */ (error).name === "AbortError") return;

@@ -13,8 +13,10 @@ export function statusText(store, hasFilter, judged) {
   if (!isComplete) parts[0] += " so far";
   if (judged?.problem) parts.push(`Rules: ${judged.problem}`);
   else if (judged && judged.total > 0) {
-    parts.push(judged.found ? `${count(judged.found)} broken rules` : "no broken rules");
-    if (judged.judged < judged.total) parts.push(`${Math.floor((100 * judged.judged) / judged.total)} % judged`);
+    const isDone = judged.judged >= judged.total;
+    if (judged.found) parts.push(`${count(judged.found)} broken ${judged.found === 1 ? "rule" : "rules"}`);
+    else if (isDone) parts.push("no broken rules");
+    if (!isDone) parts.push(`checking the rules: ${Math.floor((100 * judged.judged) / judged.total)} %`);
   }
   return parts.join(" · ");
 }

@@ -156,6 +156,7 @@ class TimelineView extends HTMLElement {
       this.filterBar.setRules(judged.rules);
       if (judged.found !== this.found) {
         if (this.found !== undefined) this.store.invalidate();
+        this.message.refreshRules();
         this.found = judged.found;
       }
       this.judged = judged;
