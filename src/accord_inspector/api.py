@@ -16,7 +16,6 @@ from accord_inspector.agent_inspection import AgentInspection
 from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
 from accord_inspector.listed import listed
-from accord_inspector.live_inspection import LiveInspection
 from accord_inspector.recording_inspection import FolderInspection
 from accord_inspector.rows import row_json
 
@@ -69,7 +68,6 @@ def routes(inspection: Inspection) -> Sequence[BaseRoute]:
         Route("/api/messages/{n:int}", api.message),
         Route("/api/position/{n:int}", api.position),
         Route("/api/agent/restart", api.restart, methods=["POST"]),
-        Route("/api/inject", api.inject, methods=["POST"]),
     )
 
 
@@ -142,19 +140,6 @@ class _Api:
             raise ApiError(400, "versions: expected a list")
         inspection.restart(cast("Any", versions))
         return json_response(inspection.process())
-
-    async def inject(self, request: Request) -> Response:
-        """Send bytes by hand: `frame` to the side `to`, which is `agent` or `client`."""
-        inspection = self._inspection
-        if not isinstance(inspection, LiveInspection):
-            raise ApiError(409, "Only to an agent that runs messages can be sent")
-        body = await body_of(request)
-        to, frame = body.get("to"), body.get("frame")
-        if to not in ("agent", "client") or not isinstance(frame, str):
-            raise ApiError(400, 'Expected "to", which is "agent" or "client", and a text "frame"')
-        data = frame.encode("utf-8", "surrogatepass")
-        inspection.inject("to_agent" if to == "agent" else "to_client", data)
-        return json_response({})
 
 
 def _number(text: str, name: str) -> int:

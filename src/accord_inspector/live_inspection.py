@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from accord.errors import ConnectionLost
+from accord.trace.reading import TraceError
 from accord.trace.recording import Recording
 from accord.trace.records import Direction
 from accord_inspector.errors import ApiError
@@ -53,7 +54,10 @@ class LiveInspection(Inspection):
         if output is None:
             self._folder = TemporaryDirectory(prefix="accord-inspect-")
             output = Path(self._folder.name, "live.acp.jsonl")
-        self.recording: Recording = Recording(output, redact=redact, argv=command)
+        try:
+            self.recording: Recording = Recording(output, redact=redact, argv=command)
+        except OSError as error:
+            raise TraceError(f"Cannot write {output}: {error.strerror}") from None
         self.is_redacted: bool = redact
         super().__init__()
         self.hub.provide("process", self.process)

@@ -29,6 +29,10 @@ class RecordingInspection(Inspection):
     def title(self) -> str:
         return self._path.name
 
+    async def start(self) -> None:
+        """Begin to read before a page asks for it."""
+        self.messages()
+
     def path_of(self, recording: str) -> Path:
         if recording not in ("", self._path.name):
             raise ApiError(404, f"Unknown recording {recording!r}: expected {self._path.name}")

@@ -14,6 +14,8 @@ from msgspec import Struct
 from accord.cli import settings
 from accord.cli.agent_names import named_agents
 from accord.cli.recording_options import own_path
+from accord.trace.reading import TraceError
+from accord.trace.trace import open_trace
 from accord.transports.base import Transport, opened
 from accord.transports.command_line import find_program
 from accord.transports.process import process
@@ -68,12 +70,13 @@ def shown_target(target: str) -> Callable[[], Inspection]:
     """Return what shows a recording or a folder; raise `TraceError` if it cannot be read."""
     path = Path(target)
     if not path.exists():
-        raise FileNotFoundError(
+        raise TraceError(
             f"{target} does not exist: expected a recording, a folder, the URL of an agent, or -- "
             "and a command"
         )
     if path.is_dir():
         return lambda: FolderInspection(path)
+    next(iter(open_trace(path)))  # another file is an error now, not on the page
     return lambda: RecordingInspection(path)
 
 

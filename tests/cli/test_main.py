@@ -93,6 +93,19 @@ def test_missing_packages_for_remote_agents_are_one_clear_line(words: list[str])
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("missing", ["click", "hypercorn", "starlette"])
+def test_missing_packages_of_the_inspector_are_one_clear_line(missing: str) -> None:
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "from accord.cli.main import main; sys.exit(main(['inspect', 'x.acp.jsonl']))"
+    )
+    done = run(start=("-c", code))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "accord: `accord inspect` requires more packages: pip install 'accord[inspector]'\n"
+    )
+
+
 def test_missing_packages_of_the_coding_agent_are_one_clear_line() -> None:
     clear = "import os; os.environ.pop('ACCORD_DATA', 0); os.environ.pop('ACCORD_CONFIG', 0)"
     done = run(start=("-c", f"{clear}\n{NO_EXTRAS.format(words=['agent'])}"))

@@ -32,13 +32,10 @@ async def opened(page: Page, inspector: Inspector, path: str = "/timeline") -> P
 async def prompt(page: Page, text: str) -> Any:
     """Send a prompt by hand, as the page does; return without waiting for the response."""
     params = {"sessionId": "s", "prompt": [{"type": "text", "text": text}]}
-    message = {"id": "inspect-1", "jsonrpc": "2.0", "method": "session/prompt", "params": params}
+    request = {"direction": "to_agent", "kind": "request", "method": "session/prompt"}
     return await page.evaluate(
-        """async (message) => {
-            const { post } = await import("/page/api.js");
-            return post("/api/inject", { to: "agent", frame: JSON.stringify(message) });
-        }""",
-        message,
+        "async (request) => (await import('/page/api.js')).post('/api/send', request)",
+        {**request, "params": params},
     )
 
 
