@@ -31,7 +31,7 @@ from versions import only
 pytestmark = pytest.mark.usefixtures("closing_is_quick")
 
 # The minute of a connection that is cut each second has 60; other numbers scale with it.
-CUTS = int(os.environ.get("ACCORD_CUTS", "60"))
+CUTS = int(os.environ.get("ACCORD_CUTS", "32"))
 SEED = int(os.environ.get("ACCORD_SEED", "7"))
 TOKEN = "a token of a test, long enough"
 AGENT = """
@@ -97,7 +97,7 @@ async def served(
 ) -> AsyncGenerator[tuple[Server, accord.ConnectedAgent]]:
     server = Server(folder)
     await server.start()
-    settings = Reconnect(attempts=40, wait_s=0.05, max_wait_s=0.2, on_change=changes)
+    settings = Reconnect(attempts=200, wait_s=0.05, max_wait_s=0.2, on_change=changes)
     url = f"{scheme}://127.0.0.1:{server.port}"
     try:
         async with accord.connect(

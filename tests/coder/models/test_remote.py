@@ -538,7 +538,7 @@ async def test_many_failed_and_cancelled_turns_leave_nothing(
     (tmp_path / "a.txt").write_text("eins\n")
     half = Says("Half of it", uses=[("read", {"path": "a.txt"})])
     kinds = (Fails(429), Breaks(half, 3), Stalls(half, 4), Breaks(half), Says("Whole."))
-    replies = [chance.choice(kinds) for _ in range(60)]
+    replies = [chance.choice(kinds) for _ in range(30)]
 
     async def turn_of(harness: Any, provider: Provider) -> None:
         async with harness.session.prompt("Go") as turn:

@@ -105,13 +105,7 @@ async def one_prompt(
         return agent
 
 
-async def test_fast_agent_repeats_the_prompt(place: Path):
-    screen = Screen()
-    await one_prompt("fast-agent", place, screen)
-    assert screen.text == "Hello there"
-
-
-async def test_fast_agent_claims_v2_and_is_used_in_v1(place: Path):
+async def test_fast_agent_claims_v2_and_repeats_the_prompt_in_v1(place: Path):
     screen = Screen()
     agent = await one_prompt("fast-agent", place, screen, Unused())
     assert isinstance(agent, v1.RemoteAgent)

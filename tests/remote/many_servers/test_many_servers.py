@@ -25,7 +25,7 @@ from remote.many_servers.page import LEASE_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]
 
-SECONDS = float(os.environ.get("ACCORD_MANY_SERVERS_SECONDS", "6"))
+SECONDS = float(os.environ.get("ACCORD_MANY_SERVERS_SECONDS", "4"))
 CLIENTS = int(os.environ.get("ACCORD_MANY_SERVERS_CLIENTS", "8"))
 SEED = int(os.environ.get("ACCORD_MANY_SERVERS_SEED", "0")) or random.randrange(1, 1 << 30)
 
