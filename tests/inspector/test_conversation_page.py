@@ -316,16 +316,29 @@ async def test_hostile_agent_runs_nothing_and_imitates_nothing(page: Page, tmp_p
         assert {url for url in requests if not url.startswith((inspector.origin, "data:"))} == set()
 
 
-async def test_recording_shows_its_conversation_without_an_input(
+async def test_recordings_show_their_conversations_without_an_input(
     page: Page, tmp_path: Path
 ) -> None:
-    file = one_turn().save(tmp_path / "r.acp.jsonl")
-    async with inspecting(str(file)) as inspector:
+    one_turn().save(tmp_path / "r.acp.jsonl")
+    long = one_turn()
+    for number in range(300):
+        call = {"toolCallId": f"c{number}", "title": f"Call {number}", "status": "completed"}
+        long.update(10.0 + number, sessionUpdate="tool_call", **call)
+    long.save(tmp_path / "long.acp.jsonl")
+    async with inspecting(str(tmp_path)) as inspector:
         await page.goto(inspector.address)
-        await page.get_by_role("link", name="Conversation").click()
-        await page.locator(".sessions a", has_text="s").last.click()
-        await expect(page).to_have_url(f"{inspector.origin}/conversation/s")
+        conversation = f"{inspector.origin}/conversation/s?recording="
+        await page.goto(f"{conversation}r.acp.jsonl")
         await expect(page.locator(".entry.agent")).to_contain_text("Hello world")
         await expect(page.locator(".entry.end")).to_contain_text("30 tokens")
         await expect(page.locator("textarea.prompt")).to_be_hidden()
         await expect(page.get_by_role("button", name="New session")).to_be_hidden()
+        # Of a long session the end is sent, and the rest when the user scrolls up.
+        await page.goto(f"{conversation}long.acp.jsonl")
+        await expect(page.locator(".entry").last).to_contain_text("Call 299")
+        await expect(page.locator(".entry.tool").last).to_be_in_viewport()
+        await expect(page.locator(".entry")).to_have_count(100)
+        await page.get_by_role("log").evaluate("log => log.scrollTo(0, 0)")
+        await expect(page.locator(".entry")).to_have_count(200)
+        await expect(page.get_by_role("heading", name="Call 201")).to_be_in_viewport()
+        await expect(page.get_by_role("button", name="Go to the end")).to_be_visible()

@@ -1,0 +1,170 @@
+"""What the page gets of a conversation, and the questions that wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from accord.client.elicitation import ElicitationForm, FormField
+from accord.client.events import PermissionRequest
+from accord.trace.records import Record, decode_record
+from accord.types.permission import PermissionOption
+from accord_inspector.errors import ApiError
+from accord_inspector.talk.conversation import Conversation
+from accord_inspector.talk.questions import Questions
+from inspector.test_talk_transcripts import chunk, opened
+from sample_recordings import Writer
+
+ALLOW = PermissionOption("same", "Allow", "allow_once")
+REJECT = PermissionOption("no", "Reject", "reject_once")
+
+
+class Recorded:
+    """A recording that grows."""
+
+    grows = False
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.observers: list[Callable[[int], None]] = []
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def record(self, n: int) -> Record:
+        return self.records[n]
+
+    def observe(self, observer: Callable[[int], None]) -> None:
+        self.observers.append(observer)
+
+    def add(self, talk: Writer) -> None:
+        found = map(decode_record, talk.text.splitlines())
+        self.records += [record for record in found if record is not None]
+        for observer in self.observers:
+            observer(len(self))
+
+
+class Followed:
+    """A conversation that follows a recording; `read` waits until all of it is added."""
+
+    def __init__(self) -> None:
+        self.recorded = Recorded()
+        self._changed = asyncio.Event()
+        self.conversation = Conversation(self.recorded, self._changed.set)
+        self._task = asyncio.create_task(self.conversation.follow())
+
+    async def read(self, talk: Writer) -> None:
+        self.recorded.add(talk)
+        async with asyncio.timeout(10):
+            while self.conversation.json()["behind"]:
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+
+async def test_page_gets_the_end_first_and_then_only_what_changes() -> None:
+    followed = Followed()
+    talk = opened()
+    for number in range(250):
+        talk.update(1.0, sessionUpdate="tool_call", toolCallId=f"t{number}", title=f"T{number}")
+    await followed.read(talk)
+    conversation = followed.conversation
+    first = conversation.session("s")
+    assert (first["first"], first["total"], len(first["entries"])) == (150, 250, 100)
+    known = {"since": first["now"], "epoch": first["epoch"], "first": first["first"]}
+    nothing = conversation.session("s", **known)
+    assert (nothing["entries"], "state" in nothing) == ([], False)
+    more = Writer()
+    more.update(2.0, sessionUpdate="tool_call_update", toolCallId="t3", status="failed")
+    more.update(2.0, sessionUpdate="tool_call_update", toolCallId="t200", status="failed")
+    more.update(2.0, **chunk("Hello"))
+    await followed.read(more)
+    changed = conversation.session("s", **known)
+    # T3 is not among the entries that the page has.
+    assert [entry["id"] for entry in changed["entries"]] == [200, 250]
+    older = conversation.older("s", 150)
+    assert (older["first"], older["entries"][3 - 50]["title"]) == (50, "T103")
+    with pytest.raises(ApiError, match="Unknown session x"):
+        conversation.session("x")
+    await followed.close()
+
+
+async def test_page_that_knows_another_epoch_gets_everything() -> None:
+    followed = Followed()
+    talk = opened()
+    talk.update(1.0, **chunk("Hello"))
+    await followed.read(talk)
+    known = followed.conversation.session("s")
+    again = Writer()
+    again.to_agent(2.0, id=5, method="session/load", params={"sessionId": "s", "cwd": "/x"})
+    await followed.read(again)
+    answer = followed.conversation.session("s", since=known["now"], epoch=0, first=0)
+    assert (answer["whole"], answer["epoch"], answer["total"]) == (True, 1, 0)
+    await followed.close()
+
+
+def request(*options: PermissionOption) -> PermissionRequest:
+    return PermissionRequest(session_id="s", cwd="/x", title="Do it", options=options)
+
+
+async def test_first_answer_counts_and_a_wrong_one_is_refused() -> None:
+    shown = asyncio.Event()
+    questions = Questions(shown.set)
+    asking = asyncio.create_task(questions.ask_permission(request(ALLOW, REJECT)))
+    await asyncio.wait_for(shown.wait(), 5)
+    (card,) = questions.json()
+    for wrong in ({"option": 2}, {"option": -1}, {"option": "same"}):
+        with pytest.raises(ApiError, match="option: expected a number from 0 to 1"):
+            questions.answer(card["number"], wrong)
+    questions.answer(card["number"], {"option": 1})
+    assert await asking == REJECT
+    with pytest.raises(ApiError, match="does not wait"):
+        questions.answer(card["number"], {"option": 0})
+    assert questions.json() == []
+
+
+async def test_option_whose_id_is_not_unique_cannot_be_chosen() -> None:
+    shown = asyncio.Event()
+    questions = Questions(shown.set)
+    other = PermissionOption("same", "Reject", "reject_once")
+    asking = asyncio.create_task(questions.ask_permission(request(ALLOW, other)))
+    await asyncio.wait_for(shown.wait(), 5)
+    (card,) = questions.json()
+    assert [option["ambiguous"] for option in card["options"]] == [True, True]
+    asking.cancel()
+    await asyncio.wait([asking])
+
+
+async def test_values_of_a_form_are_checked_before_they_are_sent() -> None:
+    shown = asyncio.Event()
+    questions = Questions(shown.set)
+    field = FormField(name="n", kind="integer", title="N", required=True, maximum=5)
+    asking = asyncio.create_task(questions.ask_form(ElicitationForm(message="?", fields=(field,))))
+    await asyncio.wait_for(shown.wait(), 5)
+    for wrong in ({}, {"n": 6}, {"n": "1"}, {"n": 1, "m": 2}):
+        with pytest.raises(ApiError, match="values: "):
+            questions.answer(1, {"values": wrong})
+    questions.answer(1, {"values": {"n": 5}})
+    assert await asking == {"n": 5}
+
+
+async def test_question_that_ends_stays_with_its_reason_until_it_is_dismissed() -> None:
+    shown = asyncio.Event()
+    questions = Questions(shown.set)
+    asking = asyncio.create_task(questions.ask_permission(request(ALLOW)))
+    await asyncio.wait_for(shown.wait(), 5)
+    questions.has_ended = lambda: True
+    asking.cancel()
+    await asyncio.wait([asking])
+    questions.disconnected("the agent exited with status 3")
+    (card,) = questions.json()
+    assert card["ended"].endswith("has ended: the agent exited with status 3")
+    with pytest.raises(ApiError, match="does not wait"):
+        questions.answer(card["number"], {"option": 0})
+    questions.dismiss(card["number"])
+    assert questions.json() == []
