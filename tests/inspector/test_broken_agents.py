@@ -1,0 +1,110 @@
+"""The page shows the deliberate mistake of each of ten broken agents."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from accord.trace.recording import HopRecorder, Recording
+from inspector.inspector_process import inspecting
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
+
+BROKEN = Path(__file__).parent / "broken"
+REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("initialize", {"protocolVersion": 1, "clientInfo": {"name": "test", "version": "1"}}),
+    ("session/new", {"cwd": "/", "mcpServers": []}),
+    ("session/prompt", {"sessionId": "session-1", "prompt": [{"type": "text", "text": "List"}]}),
+    ("session/set_mode", {"sessionId": "session-1", "modeId": "code"}),
+)
+# The rule that a message breaks, and what the page says of it.
+SHOWN: dict[str, tuple[str | None, str]] = {
+    "agent_01": ("R-INIT-08", "title"),
+    "agent_02": (None, "No response so far"),
+    "agent_03": ("R-GEN-06", "exactly one response"),
+    "agent_04": ("R-SESS-02", "session-2"),
+    "agent_05": ("R-PROMPT-06", "one of cancelled, end_turn"),
+    "agent_06": ("R-TOOL-01", "call-7"),
+    "agent_07": ("R-TERM-01", "terminal/create"),
+    "agent_08": ("R-STDIO-04", "not a message"),
+    "agent_09": ("R-GEN-06", '"2"'),
+    "agent_10": ("R-PERM-16", "maybe"),
+}
+
+
+async def record(program: Path, hop: HopRecorder) -> None:
+    """Talk to an agent as a client that makes no mistakes; record both sides."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, program, stdin=PIPE, stdout=PIPE, stderr=DEVNULL
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def send(message: dict[str, Any]) -> None:
+        frame = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        hop.frames("to_agent", [frame])
+        process.stdin.write(frame + b"\n")
+
+    left = [{"id": n, "method": m, "params": p} for n, (m, p) in enumerate(REQUESTS)]
+    send(left.pop(0))
+    while line := await process.stdout.readline():
+        hop.frames("to_client", [line.rstrip()])
+        if not line.startswith(b"{"):
+            continue
+        message = json.loads(line)
+        if "method" in message and "id" in message:
+            outcome = {"outcome": {"outcome": "cancelled"}}
+            if options := message["params"].get("options"):
+                chosen = {"outcome": "selected", "optionId": options[0]["optionId"]}
+                outcome = {"outcome": chosen}
+            if message["method"] == "terminal/create":
+                error = {"code": -32601, "message": "Method not found"}
+                send({"id": message["id"], "error": error})
+            else:
+                send({"id": message["id"], "result": outcome})
+        elif message.get("id") == len(REQUESTS) - 1:
+            process.stdin.close()
+        elif "result" in message and len(left) == 2:
+            # The last request is sent with the prompt: some agents never answer that.
+            send(left.pop(0))
+            send(left.pop(0))
+        elif "result" in message and left:
+            send(left.pop(0))
+    await process.wait()
+
+
+async def test_the_page_shows_the_mistake_of_each_broken_agent(page: Page, tmp_path: Path) -> None:
+    programs = {path.stem: path for path in BROKEN.glob("*.py")}
+    assert set(programs) == {*SHOWN, "correct"}
+    path = tmp_path / "broken.acp.jsonl"
+    with Recording(path) as recording:
+        async with asyncio.timeout(30):
+            for name, program in programs.items():
+                await record(program, recording.hop(conn=name))
+    async with inspecting(str(path)) as inspector:
+        await page.goto(inspector.address)
+        await expect(page.get_by_text("broken rules")).to_be_visible(timeout=15_000)  # all judged
+        found = await page.evaluate("fetch('/api/messages?count=500').then(r => r.json())")
+        marked: dict[str, list[dict[str, Any]]] = {name: [] for name in programs}
+        for row in found["rows"]:
+            if "rules" in row or (row["kind"] == "request" and "pair" not in row):
+                marked[row["conn"]].append(row)
+        assert marked.pop("correct") == []
+        for name, rows in marked.items():
+            rule, text = SHOWN[name]
+            assert rows, name
+            rows.sort(key=lambda row: "rules" not in row)
+            assert rule in rows[0].get("rules", [None])
+            await page.goto(f"{inspector.origin}/timeline/{rows[0]['n']}")
+            message = page.locator("message-view")
+            if rule is not None:
+                message = page.get_by_role("region", name="Broken rules")
+                await expect(message).to_contain_text(rule)
+            await expect(message).to_contain_text(text)
