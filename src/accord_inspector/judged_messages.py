@@ -34,33 +34,31 @@ class BrokenRule(Struct, frozen=True, kw_only=True):
 
 
 class JudgedConnections:
-    """Judges what passes between a client and its agent; between proxies nothing is judged.
+    """Judges what a client and an agent send; connections to proxies are not judged.
 
     Frames are not kept, so a million messages need little memory.
     """
 
     def __init__(self) -> None:
-        self._connections: dict[str, _Connection] = {}
+        self._connections: dict[str, _Connection | None] = {}  # None: not judged
 
     def add(self, n: int, record: Record) -> list[BrokenRule]:
         """Judge message `n`; return the rules that are known to be broken from now on."""
-        if "Client" not in (record.sender, record.receiver):
+        if not {"Client", "Agent"} & {record.sender, record.receiver}:
             return []
-        connection = self._connections.get(record.conn)
-        if connection is None:
+        if record.conn in self._connections:
+            connection = self._connections[record.conn]
+        else:
             if len(self._connections) >= _MAX_CONNECTIONS:
                 return []
-            connection = self._connections[record.conn] = _Connection()
-        return connection.add(n, record)
+            is_proxys = isinstance(record.method, str) and record.method.startswith("proxy/")
+            connection = None if is_proxys else _Connection()
+            self._connections[record.conn] = connection
+        return [] if connection is None else connection.add(n, record)
 
     def finish(self) -> list[BrokenRule]:
         """Judge what only the end of a recording shows."""
-        return [broken for one in self._connections.values() for broken in one.finish()]
-
-    def version(self, conn: str) -> int | None:
-        """Return the version that a connection has agreed on so far."""
-        found = self._connections.get(conn)
-        return None if found is None else found.version
+        return [broken for one in self._connections.values() if one for broken in one.finish()]
 
 
 class _First(list[Frame]):

@@ -43,11 +43,16 @@ def test_broken_rule_names_the_other_messages(tmp_path: Path) -> None:
     assert set(found[0].others) == {4, 5}
 
 
-def test_only_connections_of_a_client_are_judged(tmp_path: Path) -> None:
+def test_connections_to_proxies_are_not_judged(tmp_path: Path) -> None:
     path = tmp_path / "r.acp.jsonl"
+    params = {"protocolVersion": 2, "info": {"name": "test", "version": "1"}, "capabilities": {}}
     with Recording(path) as recording:
-        recording.add(recording.hop("Proxy(0)", "Agent"), [("to_client", b"not a message")])
-    assert list(_judge(path)) == []
+        asked = message("to_agent", id=0, method="proxy/initialize", params=params)
+        wrong: tuple[Direction, bytes] = ("to_client", b"not a message")
+        recording.add(recording.hop("Client", "Proxy(0)"), [asked, wrong])
+        recording.add(recording.hop("Proxy(0)", "Proxy(1)"), [wrong])
+        recording.add(recording.hop("Proxy(1)", "Agent"), [*opening(), wrong])
+    assert [(one.n, one.rule) for one in _judge(path)] == [(7, "R-STDIO-04")]
 
 
 def test_connections_are_judged_apart(tmp_path: Path) -> None:
