@@ -12,6 +12,7 @@ import pytest
 import accord
 from accord.client.permissions import allow, deny
 from accord.trace import Recording
+from accord.trace.exporting import jsons_lines
 from accord.trace.replay import ReplayedAgent
 from accord.trace.replay.agent import AgentReplay
 from accord.trace.replay.script import read_scripts
@@ -371,3 +372,45 @@ def test_agent_that_ended_first_ends_again(tmp_path: Path) -> None:
     assert not replay.core.is_ended
     live_prompt(replay, "Go")
     assert replay.core.is_ended
+
+
+@requirement("R-TRACE-04")
+@pytest.mark.parametrize("name", ["r.jsons", "r.stream.ndjson", "r.log"])
+async def test_recordings_of_other_programs_are_replayed(tmp_path: Path, name: str) -> None:
+    talk = opened()
+    prompt(talk, 1.0, 2, "Go")
+    chunk(talk, 1.1, "Hello")
+    talk.to_client(1.2, id=2, result={"stopReason": "end_turn"})
+    records = list(open_trace(talk.save(tmp_path / "ours.acp.jsonl")))
+    path = tmp_path / name
+    if name == "r.jsons":
+        path.write_bytes(b"".join(jsons_lines(records)))
+    else:
+        sign = {"to_agent": b"12:00 sent ", "to_client": b"12:00 received "}
+        head = sign if name == "r.log" else {"to_agent": b"", "to_client": b""}
+        path.write_bytes(b"".join(head[one.dir] + one.frame + b"\n" for one in records))
+    replayed = ReplayedAgent(path)
+    async with accord.connect(replayed) as agent:
+        assert await turns(agent, tmp_path, "Go") == ["Text", "Hello", "end_turn"]
+    replayed.assert_matched(completely=True)
+
+
+@requirement("R-TRACE-04")
+async def test_hop_next_to_the_client_is_replayed_and_each_connection_in_order(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    with Recording(path) as recording:
+        for version in (1, 2):
+            hop = recording.hop("Client", "Proxy(0)")
+            inner = recording.hop("Proxy(0)", "Agent")
+            call = {"jsonrpc": "2.0", "id": 0, "method": "initialize"}
+            frame = json.dumps({**call, "params": {"protocolVersion": version}}).encode()
+            answer = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":%d}}' % version
+            for one in (hop, inner):
+                one.frames("to_agent", [frame])
+            inner.frames("to_client", [b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":9}}'])
+            hop.frames("to_client", [answer])
+    scripts = read_scripts(open_trace(path))
+    assert [len(script.steps) for script in scripts] == [2, 2]
+    assert [script.steps[1].value()["protocolVersion"] for script in scripts] == [1, 2]

@@ -176,7 +176,11 @@ class AgentReplay:
         elif step.kind in ("invalid", "end"):
             return step.frame
         has_request_id = b'"requestId"' in step.frame
-        if number == step.id and not has_request_id and not self._values.changes(step.session):
+        if (
+            number == step.id
+            and not has_request_id
+            and not self._values.may_change(step.frame, step.session)
+        ):
             return step.frame
         message = step.message()
         if "id" in message:

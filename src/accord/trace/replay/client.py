@@ -375,6 +375,7 @@ class ClientReplay:
             session=session,
             label=label_of(kind, method, value, is_error=is_error),
             value=self._values.to_recorded(value, session),
+            request=None if request is None else request.number,
         )
 
     def _bind_other_sessions(self, expected: list[AgentMessage]) -> None:

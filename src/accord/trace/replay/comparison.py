@@ -33,13 +33,26 @@ class AgentMessage(Struct, frozen=True, kw_only=True):
     """A message of the agent: `session` and `value` are those of the recording.
 
     `label` names what it is, such as `session/update tool_call`. `number` counts the messages of
-    the recording, or those that came.
+    the recording, or those that came. `request` is the number of the request of a response.
     """
 
     number: int
     session: str | None
     label: str
     value: Any
+    request: int | None = None
+
+    @property
+    def place(self) -> str | int | None:
+        """What pairs messages that may come at any place; None for those with an order.
+
+        Responses may, except the one that ends a turn of version 1.
+        """
+        if self.request is not None:
+            ends_turn = self.label.endswith(" to session/prompt") and _is_end(self.value)
+            return None if ends_turn else self.request
+        kind = self.label.removeprefix("session/update ")
+        return kind if kind in _UNORDERED else None
 
 
 class Difference(Struct, frozen=True, kw_only=True):
@@ -87,7 +100,10 @@ def recorded_message(step: Step) -> AgentMessage:
     session = step.request.session if step.request is not None else step.session
     value = step.value()
     label = label_of(step.kind, step.method, value, is_error=step.is_error)
-    return AgentMessage(number=step.number, session=session, label=label, value=value)
+    request = None if step.request is None else step.request.number
+    return AgentMessage(
+        number=step.number, session=session, label=label, value=value, request=request
+    )
 
 
 def compare(
@@ -103,8 +119,8 @@ def compare(
         old = [one for one in expected if one.session == session]
         new = [one for one in got if one.session == session]
         yield from _compare_ordered(
-            _joined([one for one in old if not _is_unordered(one)]),
-            _joined([one for one in new if not _is_unordered(one)]),
+            _joined([one for one in old if one.place is None]),
+            _joined([one for one in new if one.place is None]),
             strict,
         )
         yield from _compare_unordered(old, new, strict)
@@ -128,14 +144,14 @@ def _compare_ordered(
 def _compare_unordered(
     old: list[AgentMessage], new: list[AgentMessage], strict: bool
 ) -> Iterator[Difference]:
-    before = {one.label: one for one in old if _is_unordered(one)}
-    after = {one.label: one for one in new if _is_unordered(one)}
-    for label, one in before.items():
-        if label in after:
-            yield from _changed(one, after[label], strict)
+    before = {(one.place, one.label): one for one in old if one.place is not None}
+    after = {(one.place, one.label): one for one in new if one.place is not None}
+    for place, one in before.items():
+        if place in after:
+            yield from _changed(one, after[place], strict)
         else:
             yield _missing(one)
-    yield from (_extra(one) for label, one in after.items() if label not in before)
+    yield from (_extra(one) for place, one in after.items() if place not in before)
 
 
 def _changed(old: AgentMessage, new: AgentMessage, strict: bool) -> Iterator[Difference]:
@@ -159,8 +175,8 @@ def _extra(one: AgentMessage) -> Difference:
     return Difference(kind="extra", method=one.label, session=one.session)
 
 
-def _is_unordered(one: AgentMessage) -> bool:
-    return one.label.removeprefix("session/update ") in _UNORDERED
+def _is_end(result: Any) -> bool:
+    return is_object(result) and ("stopReason" in result or "code" in result)
 
 
 def _joined(messages: list[AgentMessage]) -> list[AgentMessage]:

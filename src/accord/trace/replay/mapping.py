@@ -57,9 +57,11 @@ class ValueMap:
             for old, new in pairs:
                 self._bind_path(session, old, new)
 
-    def changes(self, session: str | None) -> bool:
-        """Return whether a value of this session may differ on the two sides."""
-        return bool(self._live) or bool(self._paths(True, session))
+    def may_change(self, frame: bytes, session: str | None) -> bool:
+        """Return whether a recorded frame may contain what differs on the live side."""
+        texts = [*self._paths(True, session), *(recorded for _, recorded in self._live)]
+        # A frame with escapes may spell them in another way.
+        return bool(texts) and (b"\\" in frame or any(one.encode() in frame for one in texts))
 
     def live_id(self, kind: str, recorded: str) -> str | None:
         """Return the live id for a recorded one; None if there is none yet."""
