@@ -9,7 +9,7 @@ endif
 
 .DEFAULT_GOAL := help
 SECONDS := 3600
-.PHONY: help setup demo test unit attack lint format reference docs docs-serve docs-test changelog requirements bench bench-remote bench-proxy simulate recordings clean
+.PHONY: help setup demo test unit attack lint format reference docs docs-serve docs-test changelog requirements bench bench-remote bench-proxy bench-trace simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -75,6 +75,10 @@ bench-remote: $(VENV)/.dev  ## Measure WebSocket and HTTP beside the official SD
 bench-proxy: $(VENV)/.dev  ## Measure chains of proxies, 8 minutes
 	$(BIN)/python benchmarks/run.py --only proxy \
 		--peers accord,accord-api --save benchmarks/RESULTS_PROXY.md
+
+bench-trace: $(VENV)/.dev  ## Measure what recording costs, and searching a recording of 1 GB, 3 minutes
+	$(BIN)/python benchmarks/run.py --only trace \
+		--peers accord --save benchmarks/RESULTS_TRACE.md
 
 bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and npm)
 	$(BIN)/python benchmarks/run.py

@@ -17,6 +17,7 @@ from machine import cpu_s, memory_mb, peak_mb, share_mb
 from network import NETWORK_EXPERIMENTS
 from peers import HERE, Peer, python_with_cli
 from processes import Driver, run, run_client, start_to_exit_ms
+from traces import TRACE_EXPERIMENTS
 
 CHUNKS = 100_000
 WARM_CHUNKS = 3_000
@@ -378,6 +379,7 @@ EXPERIMENTS = (
     ),
     *NETWORK_EXPERIMENTS,
     *PROXY_EXPERIMENTS,
+    *TRACE_EXPERIMENTS,
 )
 
 

@@ -53,6 +53,12 @@ def python_with_cli() -> str:
     return _python("cli", _requirements("cli"))
 
 
+def python_with_json_path() -> str:
+    """Return an interpreter that can select messages by JSONPath."""
+    names = [one for one in _requirements("inspector") if one.startswith("python-jsonpath")]
+    return _python("json-path", [*_requirements(), *names])
+
+
 def python_with_remote() -> str:
     """Return an interpreter that has what `accord serve` and `accord bridge` require."""
     return _python("remote", _requirements("cli", "remote"))

@@ -23,7 +23,11 @@ from processes import Driver, Failed
 from report import Measured
 
 # Of the parts that have a page of their own.
-REMARKS = {"remote": "REMARKS_REMOTE.md", "proxy": "REMARKS_PROXY.md"}
+REMARKS = {
+    "remote": "REMARKS_REMOTE.md",
+    "proxy": "REMARKS_PROXY.md",
+    "trace": "REMARKS_TRACE.md",
+}
 QUICK_PEERS = ["accord", "accord-api", "official", "typescript", "floor"]
 
 

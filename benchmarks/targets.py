@@ -236,6 +236,36 @@ OWN_TARGETS = (
         "grown",
         itself=at_most(1.05),
     ),
+    Target(
+        "streaming through `accord trace record`, to alone",
+        "trace-stream",
+        "ratio",
+        itself=at_least(0.95),
+    ),
+    Target("updates that a recording misses", "trace-stream", "missing", itself=Bound(0, unit="")),
+    Target(
+        "round trip, added by `accord trace record`",
+        "trace-roundtrip",
+        "added_us",
+        itself=Bound(20, unit=" µs"),
+    ),
+    Target(
+        "recording",
+        "trace-record",
+        "per_s",
+        itself=Bound(100_000, at_least=True, unit=" updates/s"),
+    ),
+    *(
+        Target(f"recording of 1 GB, {what}", "trace-search", key, itself=Bound(limit, unit=" s"))
+        for what, key, limit in (
+            ("first rows", "first_rows_s", 2),
+            ("opened with its index", "open_s", 2),
+            ("by method", "method_s", 1),
+            ("by session and direction", "session_s", 1),
+            ("errors", "errors_s", 1),
+            ("by latency", "latency_s", 1),
+        )
+    ),
     *(
         Target(f"growth of a cost: {item}", f"growth-{item}", "ratio", itself=at_most(2))
         for item in GROWING

@@ -159,3 +159,58 @@ def test_any_bytes_come_back(frame: bytes) -> None:
     record = decode_record(line)
     assert record is not None
     assert record.frame == frame
+
+
+def chunk(text: bytes, more: bytes = b"}") -> bytes:
+    head = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":'
+    return head + b'{"sessionUpdate":"x","content":{"type":"text","text":' + text + b"}}}" + more
+
+
+TEXTS = [
+    b'"plain"',
+    b'"\xc3\xa9 \\n \\u00e9"',
+    b'"say \\"hi\\""',
+    b'"ends in \\\\"',
+    b'"\xff"',
+    b'"control \x01"',
+    b'"bad escape \\x"',
+    b'"lone \\ud800"',
+    b'"cut \\',
+    b'"two","text":"lines\n"',
+    b'""',
+    b"7",
+    b'"x","token":"secret"',
+]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(TEXTS),
+            st.text().map(
+                lambda text: json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
+            ),
+            st.binary(max_size=8).map(lambda text: b'"' + text + b'"'),
+        ),
+        max_size=8,
+    ),
+    st.booleans(),
+)
+def test_update_that_repeats_another_one_has_the_same_line(
+    texts: list[bytes], redact: bool
+) -> None:
+    quick, plain = (LineBuilder(Hop(), redact=redact) for _ in range(2))
+    for number, text in enumerate(texts):
+        for frame in (chunk(text), chunk(text, b"  }"), bytearray(chunk(text))):
+            line = plain.line(number, "to_client", frame)
+            assert quick.repeated(number, "to_client", frame) in (None, line)
+            assert quick.line(number, "to_client", frame) == line
+
+
+def test_chunks_of_a_message_repeat_each_other() -> None:
+    builder = LineBuilder(Hop(), redact=True)
+    assert builder.repeated(1.0, "to_client", chunk(b'"a"')) is None
+    builder.line(1.0, "to_client", chunk(b'"a"'))
+    assert builder.repeated(1.0, "to_client", chunk(b'"b"')) is not None
+    assert builder.repeated(1.0, "to_agent", chunk(b'"b"')) is None
+    assert builder.repeated(1.0, "to_client", chunk(b'"b","apiKey":"x"')) is None

@@ -145,3 +145,24 @@ def test_full_disk_does_not_stop_the_agent(tmp_path: Path) -> None:
     assert b"No space left on device" in done.stderr
     assert b"Traceback" not in done.stderr
     assert done.returncode == 0
+
+
+def test_burst_is_recorded_completely(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    update = '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{}}}'
+    done = subprocess.run(
+        tee(path, sys.executable, "-c", f"print('{update}\\n' * 30_000, end='')"),
+        capture_output=True,
+        timeout=30,
+    )
+    assert done.stdout.count(b"\n") == 30_000
+    assert path.read_bytes().count(b'"method":"session/update"') == 30_000
+
+
+def test_option_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    argv = [*tee(path, "my-agent")[:-2], "--no-redcat", "--", "my-agent"]
+    done = subprocess.run(argv, capture_output=True, timeout=30)
+    assert done.returncode == 2
+    assert b"--no-redcat" in done.stderr
+    assert not path.exists()

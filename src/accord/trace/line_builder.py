@@ -17,6 +17,8 @@ _MAX_OPEN = 100_000  # requests whose session is remembered for their response
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 _UPDATE: Final = b'{"jsonrpc":"2.0","method":"session/update","params":'
 _UPDATE_OF_SESSION: Final = _UPDATE + b'{"sessionId":"'
+_BACKSLASH: Final = ord("\\")
+_TEXT: Final = b'"text":"'
 _SESSION_FIRST: Final = b'{"sessionId":"'
 
 
@@ -38,6 +40,7 @@ class _Inner(Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Envelope).decode
+_decode_text = msgspec.json.Decoder(str).decode
 _decode_session = msgspec.json.Decoder(_SessionOf).decode
 _decode_inner = msgspec.json.Decoder(_Inner).decode
 
@@ -66,10 +69,44 @@ class LineBuilder:
             direction: b',"dir":"%b","conn":%b,"bytes":' % (direction.encode(), conn)
             for direction in self._ends
         }
+        # Of the last update with a text: what is before it, what is after it, the fields between
+        # the time and the size.
+        self._last: dict[Direction, tuple[bytes, bytes, bytes] | None] = dict.fromkeys(self._ends)
+        self._ts = 0.0
+        self._ts_text = b"0.000000"
         self._updates: dict[Direction, bytes] = {
             direction: b'"protocol":"acp",%b,"method":"session/update","session":' % ends
             for direction, ends in self._ends.items()
         }
+
+    def repeated(self, ts: float, direction: Direction, frame: bytes | bytearray) -> bytes | None:
+        """Return the line of an update that differs from an earlier one in one text only.
+
+        Most frames are such chunks of a message. Return None for other frames: use `line`.
+        """
+        last = self._last[direction]
+        if last is None:
+            return None
+        start, end, middle = last
+        quote = len(frame) - len(end)
+        if (
+            not frame.startswith(start)
+            or not frame.endswith(end)
+            or frame.find(b'"', len(start)) != quote
+        ):
+            return None
+        try:
+            _decode_text(frame[len(start) - 1 : quote + 1])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        if ts != self._ts:
+            self._ts, self._ts_text = ts, b"%.6f" % ts
+        return b'{"type":"notification","ts":%b%b%d,"params":%b\n' % (
+            self._ts_text,
+            middle,
+            len(frame),
+            frame[len(_UPDATE) :],
+        )
 
     def line(
         self,
@@ -129,6 +166,12 @@ class LineBuilder:
         session = frame[start - 1 : frame.find(b'"', start) + 1]
         if b"\\" in session or b"\n" in frame or b"\r" in frame:
             return b""
+        text = frame.find(_TEXT, start) + len(_TEXT)
+        quote = frame.find(b'"', text)
+        if not redacted and text > len(_TEXT) and frame[quote - 1] != _BACKSLASH:
+            # It has no secrets: neither has one that differs in this text.
+            middle = b",%b%b%b" % (self._updates[direction], session, self._place[direction])
+            self._last[direction] = bytes(frame[:text]), bytes(frame[quote:]), middle
         return b'{"type":"notification","ts":%.6f,%b%b%b%d%b,"params":%b\n' % (
             ts,
             self._updates[direction],

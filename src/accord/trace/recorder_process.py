@@ -1,21 +1,23 @@
 """A process that writes a recording: what it receives is written, however the sender ends.
 
 The sender does no work on a message except passing it on, so that messages are hardly delayed. It
-writes blocks to a pipe: what was read from one side at one time. If this process is slower, the
-pipe is full, and the sender waits.
+writes blocks to a pipe: what was read from one side at one time. If this process is slower, up to
+64 MB wait in its memory; then the sender waits.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import struct
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 import msgspec
 from msgspec import Struct
@@ -34,6 +36,10 @@ __all__ = ("RecorderProcess", "Settings")
 _BLOCK = struct.Struct("<BdI")  # direction, time, size of what follows; size 0 is the end
 _DIRECTIONS: tuple[Direction, Direction] = ("to_agent", "to_client")
 _PIPE_BYTES = 1024 * 1024
+_QUEUE_BYTES = 64 * 1024 * 1024  # that wait in memory
+_FEW_BYTES = 64 * 1024
+_PAUSE_S = 0.002
+_NICENESS = 10
 _F_SETPIPE_SZ = 1031  # of Linux
 _NEW_GROUP = 0x200  # of Windows
 
@@ -105,6 +111,57 @@ class RecorderProcess:
                 sys.stderr.write("accord trace: the recorder ended: the rest is lost\n")
 
 
+class _Blocks:
+    """Reads blocks from the pipe; a burst waits in memory, so that its sender need not wait."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._rest = b""  # of a block that is incomplete
+        self._is_open = True
+        self._is_ready: Callable[[], bool] = lambda: False
+        if sys.platform != "win32":
+            poll = select.poll()
+            poll.register(fd, select.POLLIN)
+            self._is_ready = lambda: bool(poll.poll(0))
+
+    def next(self) -> list[tuple[int, float, bytes]] | None:
+        """Return the next blocks: the number of their direction, time, data; None at the end.
+
+        After the death of the sender the last block may be shorter than it was.
+        """
+        while self._is_open and self._waiting_bytes < _QUEUE_BYTES:
+            if self._waiting and not self._is_ready():
+                break
+            data = os.read(self._fd, _PIPE_BYTES)
+            self._is_open = bool(data)
+            self._waiting.append(data)
+            self._waiting_bytes += len(data)
+        if not self._waiting:
+            return None
+        data = self._waiting.popleft()
+        self._waiting_bytes -= len(data)
+        if 0 < len(data) < _FEW_BYTES and not self._waiting:
+            time.sleep(_PAUSE_S)  # messages of a dialogue are written together
+        return self._split(data)
+
+    def _split(self, data: bytes) -> list[tuple[int, float, bytes]]:
+        is_last = not data
+        data, at = self._rest + data, 0
+        blocks: list[tuple[int, float, bytes]] = []
+        while len(data) - at >= _BLOCK.size:
+            number, ts, size = _block(data, at)
+            end = at + _BLOCK.size + size
+            if end > len(data) and not is_last:
+                break
+            if size == 0 or end - size < len(data):
+                blocks.append((number, ts, data[at + _BLOCK.size : end]))
+            at = end
+        self._rest = data[at:]
+        return blocks
+
+
 class _Side:
     """One direction in the recording process."""
 
@@ -115,7 +172,7 @@ class _Side:
 
     def data(self, data: bytes, ts: float) -> None:
         if frames := self._lines.feed(data):
-            self._hop.frames(self._direction, frames, ts=ts)
+            self._hop.recording.queue(self._hop, self._direction, frames, ts)
         if self._lines.refused:
             refused, self._lines.refused = self._lines.refused, []
             for head in refused:
@@ -127,15 +184,24 @@ class _Side:
         self._hop.end(self._direction, ts=ts)
 
 
-def _block(head: bytes) -> tuple[int, float, int]:
+def _block(data: bytes, at: int) -> tuple[int, float, int]:
     """Return the direction, the time and the size of a block."""
-    return _BLOCK.unpack(head)
+    return _BLOCK.unpack_from(data, at)
 
 
-def _main(pipe: IO[bytes]) -> int:
-    size = int.from_bytes(pipe.read(4), "little")
-    settings = msgspec.json.decode(pipe.read(size), type=Settings)
+def _exactly(fd: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (more := os.read(fd, size - len(data))):
+        data += more
+    return data
+
+
+def _main(fd: int) -> int:
+    size = int.from_bytes(_exactly(fd, 4), "little")
+    settings = msgspec.json.decode(_exactly(fd, size), type=Settings)
     age_s = time.perf_counter() - settings.zero
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)  # the client and the agent come first
     with Recording(
         Path(settings.path),
         redact=settings.redact,
@@ -145,20 +211,21 @@ def _main(pipe: IO[bytes]) -> int:
     ) as recording:
         hop = recording.hop()
         sides: list[_Side] = [_Side(hop, direction) for direction in _DIRECTIONS]
-        while len(head := pipe.read(_BLOCK.size)) == _BLOCK.size:
-            number, at, size = _block(head)
-            ts = max(at - settings.zero, 0.0)
-            if size == 0:
-                sides[number].end(ts)
-                continue
-            # A block that was cut by the death of the sender is recorded up to the cut.
-            sides[number].data(pipe.read(size), ts)
+        reader = _Blocks(fd)
+        while (blocks := reader.next()) is not None:
+            for number, at, data in blocks:
+                ts = max(at - settings.zero, 0.0)
+                if data:
+                    sides[number].data(data, ts)
+                else:
+                    sides[number].end(ts)
+            recording.flush()
     return 0 if recording.error is None else 1
 
 
 def _run() -> int | str:
     try:
-        return _main(sys.stdin.buffer)
+        return _main(sys.stdin.fileno())
     except OSError as error:
         return f"accord trace: cannot write the recording: {error.strerror}"
 

@@ -109,6 +109,13 @@ class Recording:
                 self._waiting.append((hop, ts, direction, frame))
             self._write()
 
+    def queue(
+        self, hop: HopRecorder, direction: Direction, frames: Sequence[Frame], ts: float
+    ) -> None:
+        """Let frames of second `ts` wait for the next write, or for `flush`."""
+        with self._lock:
+            self._waiting.extend((hop, ts, direction, frame) for frame in frames)
+
     def add_soon(self, hop: HopRecorder, direction: Direction, frame: Frame) -> None:
         """Write a frame in this iteration of the event loop, together with others.
 
@@ -159,14 +166,7 @@ class Recording:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if self._is_closed or self.error is not None:
             return
-        # One search in many frames takes less time than one in each.
-        secrets = self._redact and may_have_secrets(b"".join([frame for *_, frame in waiting]))
-        lines = b"".join(
-            [
-                hop.lines.line(ts, direction, frame, may_have_secrets=secrets)
-                for hop, ts, direction, frame in waiting
-            ]
-        )
+        lines = b"".join(_lines(waiting, redact=self._redact))
         if not lines and not more:
             return
         try:
@@ -191,6 +191,21 @@ class Recording:
         # `version` is written although it has its default: readers decide by it.
         fields = {"type": "header", "version": header.version, **msgspec.to_builtins(header)}
         return msgspec.json.encode(fields) + b"\n"
+
+
+def _lines(
+    waiting: list[tuple[HopRecorder, float, Direction, Frame]], *, redact: bool
+) -> list[bytes]:
+    lines = [hop.lines.repeated(ts, direction, frame) for hop, ts, direction, frame in waiting]
+    if None not in lines:
+        return lines  # type: ignore[return-value]  # has no None
+    # One search in many frames takes less time than one in each.
+    others = [item[3] for item, line in zip(waiting, lines, strict=True) if line is None]
+    secrets = redact and may_have_secrets(b"".join(others))
+    return [
+        hop.lines.line(ts, direction, frame, may_have_secrets=secrets) if line is None else line
+        for (hop, ts, direction, frame), line in zip(waiting, lines, strict=True)
+    ]
 
 
 class HopRecorder:

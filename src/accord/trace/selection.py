@@ -19,7 +19,6 @@ __all__ = ("Selection",)
 _ROWS = 262_144  # of which only columns are looked at in one step
 _BYTES = 8 * 1024 * 1024  # that are searched in one step
 _RANGE_BYTES = 512 * 1024  # that are searched at once
-_RESPONSE = 1
 _SPARSE = 16  # one in so many lines: they are read one by one
 
 _Name = TypeVar("_Name")
@@ -110,9 +109,7 @@ class Selection:
             found = [
                 row
                 for row in found
-                if columns.flags[row] & 7 == _RESPONSE
-                and pairs[row] != NONE
-                and times[row] - times[pairs[row]] >= least
+                if pairs[row] != NONE and times[row] - times[pairs[row]] >= least
             ]
         return found
 
@@ -172,7 +169,8 @@ def _ends(columns: Columns, route: int) -> frozenset[str]:
 
 def _flag_table(wanted: Filter) -> bytes | None:
     """Return 1 for each value of the flags that is selected; None if all are."""
-    if not (wanted.kinds or wanted.direction or wanted.errors):
+    only_responses = wanted.min_latency_s is not None
+    if not (wanted.kinds or wanted.direction or wanted.errors or only_responses):
         return None
 
     def fits(kind: Kind, direction: Direction, is_error: bool) -> bool:
@@ -180,6 +178,7 @@ def _flag_table(wanted: Filter) -> bytes | None:
             (not wanted.kinds or kind in wanted.kinds)
             and wanted.direction in (None, direction)
             and (is_error or not wanted.errors)
+            and (kind == "response" or not only_responses)
         )
 
     return _table(fits)
