@@ -116,6 +116,7 @@ async def test_folder_lists_its_recordings(page: Page, tmp_path: Path) -> None:
     async with inspecting(str(tmp_path)) as inspector:
         await opened(page, inspector, "/")
         await expect(page).to_have_url(f"{inspector.origin}/recordings")
+        await expect(page.get_by_role("alert")).to_be_hidden()
         rows = page.locator("tbody tr")
         await expect(rows).to_have_count(3)
         one = rows.filter(has_text="one.acp.jsonl")

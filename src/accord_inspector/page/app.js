@@ -28,12 +28,14 @@ function show() {
   const all = views();
   const name = pathParts()[0];
   const view = all.find((item) => item.path === name);
-  if (!view) {
-    go(address([all[0].path]), { replace: true });
+  const recording = params().get("recording") ?? "";
+  const isFolder = inspection.kind === "folder";
+  if (!view || (isFolder && !recording && view !== RECORDINGS)) {
+    go(isFolder ? "/recordings" : address([all[0].path]), { replace: true });
     return;
   }
-  const recording = params().get("recording") ?? "";
-  if (live.watched?.recording !== recording) live.watch({}, { recording });
+  const isOfOne = !isFolder || recording;
+  if (isOfOne && live.watched?.recording !== recording) live.watch({}, { recording });
   fill(title, safe(recording ? `${inspection.title} / ${recording}` : inspection.title));
   fill(nav, all.map((item) => link(item, item === view)));
   document.title = `${view.title} · ${safe(recording || inspection.title)} · Accord Inspector`;
