@@ -391,7 +391,7 @@ async def test_recordings_of_other_programs_are_replayed(tmp_path: Path, name: s
         path.write_bytes(b"".join(head[one.dir] + one.frame + b"\n" for one in records))
     replayed = ReplayedAgent(path)
     async with accord.connect(replayed) as agent:
-        assert await turns(agent, tmp_path, "Go") == ["Text", "Hello", "end_turn"]
+        assert (await turns(agent, tmp_path, "Go"))[-2:] == ["Hello", "end_turn"]
     replayed.assert_matched(completely=True)
 
 
