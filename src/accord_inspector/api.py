@@ -102,7 +102,9 @@ class _Api:
                 "matched": len(view),
                 "complete": messages.is_read and is_complete,
                 "from": first,
-                "rows": listed(messages, view.rows(first, count), judged),
+                "rows": listed(
+                    messages, view.rows(first, count), judged, self._inspection.fault_marks
+                ),
             }
         )
 
@@ -117,7 +119,14 @@ class _Api:
         except lenient_json.NotJson:
             value = None
         raw = frame.decode("utf-8", "replace")
-        answer = {"row": row_json(row), "raw": raw, "value": value, "reason": record.reason}
+        fault = self._inspection.fault_marks.get(n, "")
+        answer = {
+            "row": row_json(row),
+            "raw": raw,
+            "value": value,
+            "reason": record.reason,
+            "fault": fault,
+        }
         return Response(lenient_json.dumps(answer), media_type="application/json")
 
     async def position(self, request: Request) -> Response:

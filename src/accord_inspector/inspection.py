@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,11 @@ class Inspection(ABC):
     def is_live(self) -> bool:
         """Whether messages can be sent."""
         return False
+
+    @property
+    def fault_marks(self) -> Mapping[int, str]:
+        """What faults did to messages, by their numbers."""
+        return {}
 
     def describe(self) -> dict[str, Any]:
         """Return what the page shows of the inspection."""

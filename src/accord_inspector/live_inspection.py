@@ -7,7 +7,7 @@ import os
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -79,6 +79,10 @@ class LiveInspection(Inspection):
     @property
     def is_live(self) -> bool:
         return True
+
+    @property
+    def fault_marks(self) -> Mapping[int, str]:
+        return self.faults.marks
 
     def path_of(self, recording: str) -> Path:
         if recording not in ("", self.recording.path.name):

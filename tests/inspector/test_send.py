@@ -108,6 +108,12 @@ async def test_a_fault_is_shown_on_every_view_until_all_are_off(page: Page) -> N
         await page.get_by_role("link", name="Faults").click()
         row = page.locator("tr", has=page.get_by_role("rowheader", name="Drop, session/list"))
         await expect(row.locator("td.number").first).to_have_text("1")  # the response
+        await page.get_by_role("link", name="Timeline").click()
+        dropped = page.locator(".message-row.response", has_text="session/list")
+        await expect(dropped.locator(".mark")).to_have_text("↯ dropped")
+        await dropped.click()
+        await expect(page.locator("message-view")).to_contain_text("dropped")
+        await page.get_by_role("link", name="Faults").click()
 
         await page.get_by_role("combobox", name="Fault", exact=True).select_option(
             label="Suspend the process"

@@ -96,6 +96,7 @@ class MessageView extends HTMLElement {
       typeof row.seconds === "number" && ["Latency", duration(row.seconds)],
       row.session && ["Session", h("span", { class: `session lane-${laneOf(row.session)}` }, safe(row.session))],
       row.conn && ["Connection", safe(row.conn)],
+      this.found.fault && ["Fault of the inspector", h("b", { class: "warn" }, this.found.fault)],
       this.found.reason && ["Reason", safe(this.found.reason)],
       this.explained.version && ["Version", String(this.explained.version)],
     ].filter(Boolean);

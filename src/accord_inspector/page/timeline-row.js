@@ -75,6 +75,7 @@ function latencyOf(row) {
 export function marksOf(row) {
   const found = [];
   if (row.error) found.push(h("span", { class: "mark bad" }, row.kind === "invalid" ? "✖ invalid" : "✖ error"));
+  if (row.fault) found.push(h("span", { class: "mark warn", title: "A fault of the inspector" }, `↯ ${row.fault}`));
   const rules = row.rules ?? [];
   if (rules.length) {
     const more = rules.length > 1 ? ` +${rules.length - 1}` : "";

@@ -9,7 +9,7 @@ const MAX_REQUESTS = 2; // at the same time
 /**
  * @typedef {{n: number, ts: number, from: string, to: string, dir: string, kind: string,
  *   method?: string, session?: string, id?: string, bytes?: number, pair?: number, error?: boolean,
- *   conn?: string, seconds?: number, summary?: string, rules?: string[], severity?: string}} Row
+ *   conn?: string, seconds?: number, summary?: string, rules?: string[], severity?: string, fault?: string}} Row
  */
 
 /** The rows that a filter selects. `onrows` is called when more are known. */
