@@ -93,7 +93,7 @@ def test_failed_rules_fail_unless_they_are_in_the_baseline(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     known = tmp_path / "known.txt"
-    words = ("--timeout", "1", "--only", "login/unknown", "--only", "options/set")
+    words = ("--timeout", "5", "--only", "login/unknown", "--only", "options/set")
     command = ("--", sys.executable, "-c", WRONG)
     status, out, _ = run(capsys, "agent", *words, *command)
     assert status == 1

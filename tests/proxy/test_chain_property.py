@@ -176,7 +176,7 @@ async def _converse(kinds: Sequence[_Kind], steps: Sequence[Sequence[Sequence[_A
     )
     in_total_order = not any(kind.waits for kind in kinds)
     try:
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(10):
             await _initialize(client, agent)
             for of_client, of_agent in steps:
                 client.do(of_client, agent)

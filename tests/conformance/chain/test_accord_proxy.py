@@ -96,7 +96,6 @@ async def test_example_that_rewrites_prompts_and_adds_tools_passes_everything_el
     command = (sys.executable, str(EXAMPLES / "rewrite_prompts.py"))
     await passes(
         "forward/protocol",
-        "forward/requests",
         "mcp/added",
         version=1,
         command=command,

@@ -73,7 +73,7 @@ async def test_base_conductor_of_each_dialect_has_no_findings(dialect: str) -> N
 
 @pytest.mark.parametrize("double", DOUBLES, ids=repr)
 async def test_double_fails_this_rule_and_no_other(double: ConductorDouble) -> None:
-    result = await check(double.make, versions=(1,), answer_s=0.2, rule=double.rule)
+    result = await check(double.make, versions=(1,), answer_s=0.5, rule=double.rule)
     found = broken(result)
     assert set(found) == {double.rule} | double.also, (found, result.scenario_results)
     (report,) = result.reports

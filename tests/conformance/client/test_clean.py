@@ -104,7 +104,7 @@ async def test_client_that_does_not_answer_a_probe_is_checked_otherwise(tmp_path
     between = Between()
     changes(asks(PROBE_METHOD), lambda *_: [])(between)
     result = await check(
-        tmp_path, 2, "check: state/title", "check: malformed/lines", between=between, answer_s=0.2
+        tmp_path, 2, "check: state/title", "check: malformed/lines", between=between, answer_s=1.0
     )
     assert failures(result) == []
     assert [one.outcome for one in result.scenario_results] == ["not exercised", "finished"]

@@ -42,7 +42,7 @@ async def check(
     ]
     settings = read_settings(HERE / "kept.toml")
     if breaks or vary:
-        settings = msgspec.structs.replace(settings, timeout=2.0, answer=1.0)
+        settings = msgspec.structs.replace(settings, timeout=4.0, answer=2.0)
 
     def connect(noise: Callable[[str], None]) -> Transport:
         return process(*AGENT, env={"BREAK": breaks, "VARY": vary}, on_stdout_noise=noise)()
