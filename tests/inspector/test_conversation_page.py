@@ -238,6 +238,50 @@ async def test_stored_sessions_are_listed_and_loaded(page: Page, inspector: Insp
     await wait_for_answer(page, "forked")
 
 
+async def test_login_and_mistakes_in_the_form_are_shown(page: Page, inspector: Inspector) -> None:
+    await open_session(page, inspector)
+    await page.get_by_text("MCP servers").click()
+    await page.get_by_label("As JSON").fill('{"mcpServers": {"x": {"command": "no-such-program"}}}')
+    await page.get_by_role("button", name="New session").click()
+    alert = page.locator(".setup > [role=alert]")
+    await expect(alert).to_contain_text("mcpServers.x.command: program not found")
+    await page.get_by_label("As JSON").fill("")
+    await page.get_by_label("Folder").fill("no-such-folder")
+    await page.get_by_role("button", name="New session").click()
+    await expect(alert).to_contain_text("is not a folder")
+    await prompt(page, "logout")
+    await wait_for_answer(page, "logged out")
+    await prompt(page, "echo refused")
+    await expect(page.locator(".entry.end").last).to_contain_text("-32000")
+    await page.get_by_text("Login", exact=True).click()
+    await page.get_by_role("button", name="Log in: Log in without success").click()
+    await expect(alert).to_contain_text("always fails")
+    await page.get_by_role("button", name="Log in: Log in", exact=True).click()
+    await expect(alert).to_be_empty()
+    await prompt(page, "echo accepted")
+    await wait_for_answer(page, "accepted")
+
+
+@requirement("R-TOOL-24")
+async def test_coder_asks_before_it_changes_a_file_and_shows_the_diff(
+    page: Page, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("hello\nworld\n")
+    command = (sys.executable, "-m", "accord", "agent", "coder", "--model", "demo")
+    data = ("--data", str(tmp_path / "data"))
+    async with inspecting("--", *command, *data, cwd=tmp_path) as inspector:
+        await open_session(page, inspector)
+        await prompt(page, "replace notes.txt hello 'good morning'")
+        card = page.locator(".question.permission")
+        await expect(card.locator(".diff tr.removed")).to_contain_text("hello")
+        await expect(card.locator(".diff tr.added")).to_contain_text("good morning")
+        assert (tmp_path / "notes.txt").read_text() == "hello\nworld\n"
+        await card.get_by_role("button", name="allows this once").click()
+        await expect(page.locator(".entry.end")).to_contain_text("Turn ended")
+        await expect(page.locator(".entries .diff tr.added")).to_contain_text("good morning")
+    assert (tmp_path / "notes.txt").read_text() == "good morning\nworld\n"
+
+
 async def test_agent_that_dies_ends_the_turn_and_the_question_with_the_reason(
     page: Page, inspector: Inspector
 ) -> None:

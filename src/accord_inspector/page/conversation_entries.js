@@ -83,8 +83,10 @@ function updateMessage(element, entry) {
 export function toolCall(call, terminals) {
   const mark = STATES[/** @type {"failed"} */ (call.status)] ?? "◐";
   const isShown = call.content.some((/** @type {any} */ part) => part.type === "diff" || part.type === "terminal") || call.status === "failed";
+  const changed = call.content.map((/** @type {any} */ part) => part.path);
+  const locations = call.locations.filter((/** @type {any} */ place) => place.line !== null || !changed.includes(place.path));
   const content = [
-    call.locations.length ? h("p", { class: "locations" }, call.locations.map(
+    locations.length ? h("p", { class: "locations" }, locations.map(
       (/** @type {any} */ place) => h("code", null, place.line === null ? place.path : `${place.path}:${place.line}`))) : null,
     call.content.map((/** @type {any} */ part) => partElement(part, terminals)),
     call.left ? h("p", { class: "soft" }, `… ${call.left} more parts: see the message`) : null,
