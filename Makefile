@@ -20,7 +20,7 @@ demo: $(VENV)/.runtime  ## Ask the bundled agent to read, edit and run something
 	$(BIN)/accord ask --yes 'read README.md; create demo.txt hello; replace demo.txt hello "hello, world"; run cat demo.txt; delete demo.txt'
 
 test: $(VENV)/.dev  ## Run all tests
-	$(BIN)/python -m pytest -q -n auto --dist worksteal
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --durations-min 5
 
 unit: $(VENV)/.dev  ## Run the tests of the library, which take under a minute
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow" \

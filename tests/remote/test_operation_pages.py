@@ -24,6 +24,7 @@ import pytest
 import accord
 from codeblocks import Block, extract
 from event_loop import poll_until
+from free_ports import free_ports
 
 ROOT = Path(__file__).parent.parent.parent
 TOKEN = "a-token-for-the-how-tos-of-this-test"
@@ -71,11 +72,6 @@ def serving_line(process: subprocess.Popen[str]) -> str:
     raise AssertionError("".join(lines))
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
-
-
 # The container.
 
 
@@ -121,7 +117,7 @@ def test_dockerfile_builds_an_environment_that_serves(tmp_path: Path) -> None:
     token = places["/run/secrets"] / "accord-token"
     token.write_text(f"{TOKEN}\n")
     command = json.loads(moved(words["CMD"]))
-    port = str(free_port())
+    port = str(*free_ports(1))
     with running(*command, "--port", port, cwd=Path(moved(words["WORKDIR"]))) as process:
         serving_line(process)
         url = f"ws://127.0.0.1:{port}/acp"
@@ -246,7 +242,7 @@ def test_command_serves_the_web_application(tmp_path: Path, server: str) -> None
         for line in block(page, "console").splitlines()
         if line.startswith(f"$ {server} ")
     ]
-    port = free_port()
+    (port,) = free_ports(1)
     words = shlex.split(line.replace("8000", str(port)))
     command = (sys.executable, "-m", *words)
     with running(*command, cwd=tmp_path, env={"ACCORD_TOKEN": TOKEN}) as process:

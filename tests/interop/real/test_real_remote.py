@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Generator, Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import accord
+from free_ports import free_ports
 from interop.test_websocket import ACCORD, ENVIRONMENT, TOKEN, turn
 from interop.turns import HERE as INTEROP
 from interop.turns import PEERS, after_v1, require
@@ -124,17 +124,12 @@ def printed(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> str:
 @requirement("R-WS-10", "R-WS-12")
 def test_stdio_to_ws_completes_a_turn(tmp_path: Path) -> None:
     agent = " ".join(PEERS[1]["accord"].start_agent())
-    port = _free_port()
+    (port,) = free_ports(1)
     command = [program("stdio-to-ws"), "-p", str(port), agent]
     with running(command, f"{port}", ENVIRONMENT, tmp_path):
         client = [*PEERS[1]["accord"].start_client(), *ACCORD, "bridge"]
         report = turn([*client, f"ws://127.0.0.1:{port}/message"], tmp_path)
         assert report == after_v1(PEERS[1]["accord"])
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
 
 
 @requirement("R-HTTP-02", "R-HTTP-06")

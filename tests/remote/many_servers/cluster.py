@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from free_ports import free_ports
 from postgres import PostgresServer, require_program, running_postgres
 from remote.many_servers.page import agent_module, haproxy_config, serve_arguments
 
@@ -108,7 +108,7 @@ async def _running(
     (folder / "token").write_text(TOKEN, "utf-8")
     (folder / "token").chmod(0o600)
     certificate, bundle = _make_certificate(folder, openssl)
-    *ports, public = _free_ports(4)
+    *ports, public = free_ports(4)
     config = folder / "haproxy.cfg"
     addresses = [f"127.0.0.1:{port}" for port in ports]
     config.write_text(haproxy_config(f"127.0.0.1:{public}", bundle, addresses), "utf-8")
@@ -163,14 +163,6 @@ def _check_config(haproxy: str, config: Path) -> None:
     checked = subprocess.run([haproxy, "-c", "-f", str(config)], capture_output=True, check=False)
     assert checked.returncode == 0, checked.stderr.decode()
     assert b"[WARNING]" not in checked.stderr, checked.stderr.decode()
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [opened.getsockname()[1] for opened in sockets]
-    for opened in sockets:
-        opened.close()
-    return ports
 
 
 def _make_certificate(folder: Path, openssl: str) -> tuple[Path, Path]:
