@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import stat
 import subprocess
 import sys
@@ -194,3 +195,22 @@ def test_diff_has_exit_status_1_for_differences(
     status, out, _ = run(capsys, "diff", recording, other)
     assert status == 1
     assert "- Agent → Client result of session/prompt" in out or "+ Agent" in out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_show_follows_a_recording_until_it_is_interrupted(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    with Recording(path) as recording:
+        hop = recording.hop()
+        hop.frames("to_agent", [b'{"jsonrpc":"2.0","id":1,"method":"one"}'])
+        argv = [sys.executable, "-m", "accord", "trace", "show", "--follow", str(path)]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+            assert running.stdout is not None
+            assert b"one" in running.stdout.readline()
+            hop.frames("to_client", [b'{"jsonrpc":"2.0","id":1,"result":{"x":"two"}}'])
+            assert b'"two"' in running.stdout.readline()
+            running.send_signal(signal.SIGINT)
+            assert running.stdout.read() == b""
+            assert running.wait(20) == 0
+            assert running.stderr is not None
+            assert running.stderr.read() == b""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ("duration", "size")
+__all__ = ("counted", "duration", "size")
 
 
 def duration(seconds: float) -> str:
@@ -24,3 +24,8 @@ def size(count: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1000
     raise AssertionError
+
+
+def counted(count: int, what: str) -> str:
+    """Return a count and its noun, such as `1 turn` and `1,200 turns`."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from accord.text.excerpt import one_line
-from accord.trace.numbers import duration, size
+from accord.trace.numbers import counted, duration, size
 from accord.trace.stats import Stats
 
 __all__ = ("stats_table",)
@@ -16,9 +16,9 @@ _MAX_ROWS = 30
 def stats_table(stats: Stats) -> Iterator[str]:
     """Yield the lines of the tables."""
     counts = (
-        _counted(stats.messages, "message") + f" in {duration(stats.seconds)}",
-        _counted(len(stats.sessions), "session"),
-        _counted(len(stats.turns), "turn"),
+        counted(stats.messages, "message") + f" in {duration(stats.seconds)}",
+        counted(len(stats.sessions), "session"),
+        counted(len(stats.turns), "turn"),
     )
     yield (
         f"{', '.join(counts)}; {size(stats.bytes_to_agent)} to the agent, "
@@ -38,10 +38,6 @@ def stats_table(stats: Stats) -> Iterator[str]:
         last = stats.context[-1]
         share = f" ({100 * last.used / last.size:.0f} %)" if last.size else ""
         yield f"Context: {last.used} of {last.size} tokens{share}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _methods(stats: Stats) -> Iterator[str]:
