@@ -18,7 +18,6 @@ from accord_conformance.traffic.message import Request
 __all__ = ("BrokenRule", "JudgedConnections")
 
 _MAX_CONNECTIONS = 1000
-_MAX_REQUESTS = 50_000  # of one connection; then judging starts again without knowledge
 
 
 class BrokenRule(Struct, frozen=True, kw_only=True):

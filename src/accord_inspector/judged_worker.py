@@ -25,7 +25,7 @@ __all__ = ("Progress", "main")
 _REPORT_S = 0.2
 _REPORTED = 200  # broken rules in one line
 _PART_BYTES = 4 * 1024 * 1024
-_NICE = 5
+_NICE = 10
 
 
 class Progress(Struct, kw_only=True, omit_defaults=True):

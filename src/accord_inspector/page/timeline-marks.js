@@ -34,7 +34,7 @@ export class RowMarks {
 
   /** Follow the pointer. @param {Event | null} event */
   hovered(event) {
-    const position = event ? positionOf(event) : -1;
+    const position = event ? positionAt(event) : -1;
     if (position === this.under) return;
     this.under = position;
     this.markAll();
@@ -42,7 +42,7 @@ export class RowMarks {
 }
 
 /** Return the position of the row that an event is about, or -1. @param {Event} event */
-export function positionOf(event) {
+export function positionAt(event) {
   const row = /** @type {HTMLElement} */ (event.target).closest("[data-position]");
   return row instanceof HTMLElement ? Number(row.dataset.position) : -1;
 }

@@ -9,7 +9,7 @@ import { FilterBar, filterOf } from "./timeline-filter.js";
 import { createHelp } from "./timeline-help.js";
 import { handleKey } from "./timeline-keys.js";
 import { VirtualList } from "./timeline-list.js";
-import { positionOf, RowMarks } from "./timeline-marks.js";
+import { positionAt, RowMarks } from "./timeline-marks.js";
 import { createHeader, createRow, fillRow } from "./timeline-row.js";
 import { RowStore } from "./timeline-rows.js";
 import { statusText } from "./timeline-status.js";
@@ -208,7 +208,7 @@ class TimelineView extends HTMLElement {
 
   /** @param {Event} event */
   clicked(event) {
-    const position = positionOf(event);
+    const position = positionAt(event);
     if (position < 0) return;
     this.activate(position);
     this.openActive();
