@@ -19,7 +19,7 @@ AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 # The views, and an element that is there once a view has its content.
 VIEWS = {
     "/timeline/1?show=explained": "message-view .panel",
-    "/timeline?sequence=1": ".message-row.response",
+    "/timeline?view=sequence": ".sequence-row.response",
     "/conversation": "view-conversation h2, view-conversation h3",
     "/send?method=session/prompt": ".schema-form",
     "/send?raw=1": "#send-raw",

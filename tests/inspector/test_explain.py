@@ -106,7 +106,7 @@ def test_frames_that_are_not_messages_have_no_explanation(value: Any) -> None:
 
 
 def test_huge_messages_are_explained_in_part() -> None:
-    prompt = [{"type": "text", "text": "x"}] * 20_000
+    prompt = [{"type": "text", "text": "x"}] * 5000
     value = request("session/prompt", {"sessionId": "s", "prompt": prompt})
     found = explain("request", "session/prompt", value, version=1)
     assert len(found.places) == 3000

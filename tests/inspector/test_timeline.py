@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import BrowserContext, Locator, Page, expect
+from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
 from accord.trace import Recording
 from inspector.inspector_process import Inspector, inspecting
@@ -76,11 +76,26 @@ async def shown(folder: Path) -> AsyncIterator[Inspector]:
         yield inspector
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def timeline(context: BrowserContext, shown: Inspector) -> AsyncIterator[Timeline]:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def opened(browser: Browser, shown: Inspector) -> AsyncIterator[BrowserContext]:
+    """A browser profile that is logged in; the tests of this module share it."""
+    context = await browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    context.set_default_timeout(15_000)
     page = await context.new_page()
     await page.goto(shown.address)
+    await page.close()
+    yield context
+    await context.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def timeline(opened: BrowserContext, shown: Inspector) -> AsyncIterator[Timeline]:
+    page = await opened.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
     yield Timeline(page, shown.origin)
+    await page.close()
+    assert not problems, problems
 
 
 class Timeline:
@@ -129,25 +144,23 @@ async def test_row_has_every_column(timeline: Timeline) -> None:
     await expect(timeline.row(8).locator(".marks")).to_contain_text("R-SESS-02")
 
 
-@pytest.mark.parametrize(
-    ("query", "count", "first"),
-    [
-        ("errors=1", "1 of 211", "7"),
-        ("text=WORD+199", "1 of 211", "209"),
-        ("method=session/prompt", "4 of 211", "4"),
-        ("method=init*&direction=to_client", "1 of 211", "1"),
-        ("session=unknown", "1 of 211", "8"),
-        ("path=$.params.prompt[0].txt", "1 of 211", "4"),
-        ("rule=R-SESS-02", "1 of 211", "8"),
-        ("rule=any&direction=to_agent", "1 of 211", "4"),
-    ],
+FILTERS = (
+    ("errors=1", 1, "7"),
+    ("text=WORD+199", 1, "209"),
+    ("method=session/prompt", 4, "4"),
+    ("method=init*&direction=to_client", 1, "1"),
+    ("session=unknown", 1, "8"),
+    ("path=$.params.prompt[0].txt", 1, "4"),
+    ("rule=R-SESS-02", 1, "8"),
+    ("rule=any&direction=to_agent", 1, "4"),
 )
-async def test_filter_is_in_the_address(
-    timeline: Timeline, query: str, count: str, first: str
-) -> None:
-    await timeline.open(f"/timeline?{query}")
-    await expect(timeline.status).to_contain_text(f"{count} messages")
-    await expect(timeline.rows.first.locator(".n")).to_have_text(first)
+
+
+async def test_filter_is_in_the_address(timeline: Timeline) -> None:
+    for query, count, first in FILTERS:
+        await timeline.open(f"/timeline?{query}")
+        await expect(timeline.status).to_contain_text(f"{count} of 211 messages")
+        await expect(timeline.rows.first.locator(".n")).to_have_text(first)
 
 
 async def test_filter_bar_changes_the_address(timeline: Timeline) -> None:
@@ -274,7 +287,6 @@ def _assert_visible(text: str) -> None:
 
 
 async def test_copy_is_the_exact_text(timeline: Timeline) -> None:
-    await timeline.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await timeline.open("/timeline/5", "hostile.acp.jsonl")
     await timeline.message.get_by_role("button", name="Copy").click()
     await expect(timeline.message.get_by_role("button", name="Copied")).to_be_visible()
