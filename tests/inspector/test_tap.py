@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx2
 import pytest
 
 import accord
 from accord.trace import open_trace
 
+HERE = Path(__file__).parent
 ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"
 PING = b'{"jsonrpc":"2.0","id":1,"method":"x"}'
 NOISE = b"npm warn \xff\r\n\n  " + PING + b" \n[1,\n" + b'{"id":"inspect-1","result":1}\r\n'
@@ -78,3 +81,35 @@ def test_sigterm_ends_the_agent_and_the_tap(tmp_path: Path) -> None:
         running.send_signal(signal.SIGTERM)
         assert running.wait(20) == 128 + signal.SIGTERM
     assert [item.type for item in open_trace(path)][-1] == "end"
+
+
+async def test_page_of_a_tap_shows_the_editor_and_sends_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def said(line: str) -> None:
+        if (found := re.search(r"http://\S+", line)) and not address.done():
+            address.set_result(found[0])
+
+    agent_of_the_editor = tap(path, sys.executable, str(HERE / "flooding_agent.py"))
+    async with accord.connect(agent_of_the_editor, on_stderr=said) as agent:
+        session = await agent.new_session(cwd=str(tmp_path))
+        url = await asyncio.wait_for(address, 20)
+        origin = url.partition("/?")[0]
+        async with httpx2.AsyncClient(base_url=origin) as page:
+            await page.get(url)
+            inspection = (await page.get("/api/inspection")).json()
+            assert (inspection["kind"], inspection["live"]) == ("tap", True)
+            request = {"direction": "to_agent", "kind": "request", "method": "session/prompt"}
+            content = [{"type": "text", "text": "by hand"}]
+            params = {"sessionId": session.id, "prompt": content}
+            sent = await page.post("/api/send", json={**request, "params": params})
+            assert sent.status_code == 200
+            # The editor's turns are not disturbed by the response to another request.
+            async with session.prompt("echo Hello") as turn:
+                assert [event async for event in turn]
+            refused = await page.post("/api/agent/restart", json={})
+            assert refused.status_code == 409
+    records = list(open_trace(path))
+    by_hand = [item for item in records if item.id_text.startswith('"inspect-')]
+    assert [item.type for item in by_hand] == ["request", "response"]
