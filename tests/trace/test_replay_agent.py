@@ -303,9 +303,8 @@ async def test_cancel_that_is_not_recorded_ends_a_turn_of_version_2(tmp_path: Pa
     await record_script(path, tmp_path, 2, "permission")
     replayed = ReplayedAgent(path)
 
-    async def never(request: accord.PermissionRequest) -> str | None:
+    async def never(request: accord.PermissionRequest) -> None:
         await turn.cancel()
-        return None
 
     async with accord.connect(replayed, permissions=never) as agent:
         session = await agent.new_session(tmp_path)

@@ -7,12 +7,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 import accord
-from accord.client.permissions import allow
 from accord.trace import Recording
 from accord.trace.replay import ReplayedAgent
 from accord.trace.replay.client import ClientReplay
@@ -29,11 +28,19 @@ PROMPTS = ("echo Hello", "plan", "permission 2", "tools")
 
 
 async def record_script(path: Path, version: ProtocolVersion = 1) -> None:
-    """Record some turns, a cancelled one, and two sessions at the same time."""
+    """Record some turns, cancelled ones, and two sessions at the same time."""
+
+    async def decide(_: accord.PermissionRequest) -> Literal["allow"] | None:
+        if asked is None:
+            return "allow"
+        await asked.cancel()
+        return None
+
+    asked: accord.ClientTurn | None = None
     with Recording(path) as recording:
         async with accord.connect(
             SCRIPT,
-            permissions=allow("*"),
+            permissions=decide,
             versions=[version],
             observers=[recording.hop().observer("client")],
         ) as agent:
@@ -45,6 +52,8 @@ async def record_script(path: Path, version: ProtocolVersion = 1) -> None:
                 async for event in turn:
                     if isinstance(event, accord.ToolCall):
                         await turn.cancel()
+            async with session.prompt("permission") as asked:
+                await asked.wait()
             await asyncio.gather(*(one_session(agent, path.parent) for _ in range(2)))
 
 
@@ -80,9 +89,12 @@ async def test_agent_and_client_of_the_same_recording_have_no_differences(
 
 
 @requirement("R-TRACE-04")
-async def test_the_recorded_agent_still_answers_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+async def test_the_recorded_agent_still_answers_the_same(
+    tmp_path: Path, version: ProtocolVersion
+) -> None:
     path = tmp_path / "r.acp.jsonl"
-    await record_script(path)
+    await record_script(path, version)
     done = run(path, "--as", "client", "--strict", "--cwd", tmp_path, "--", *SCRIPT)
     assert done.stdout.startswith("same: "), done.stdout + done.stderr
     assert done.returncode == 0

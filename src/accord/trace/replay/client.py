@@ -140,10 +140,18 @@ class ClientReplay:
         }
         start = self._came_before[turn.number]
         await self._until(
-            lambda: seen <= self._recorded_labels(start) or turn.number in self._answered,
+            lambda: seen <= self._recorded_labels(start) or self._has_ended(turn),
             step,
             f"the {len(seen)} kinds of messages before it",
         )
+
+    def _has_ended(self, turn: Step) -> bool:
+        """Return whether a turn has ended, or another request has got its response."""
+        result = turn.response.value() if turn.response is not None else None
+        if turn.method != "session/prompt" or not is_object(result) or "stopReason" in result:
+            return turn.number in self._answered
+        live = self._live_session(turn.session)  # of version 2: the response only begins the turn
+        return self._idle.get(live, 0) > self._ends.get(turn.session, 0)
 
     async def _milestones(self, end: int) -> None:
         """Wait for the responses and the ends of turns before a recorded message."""

@@ -26,6 +26,8 @@ _UNORDERED = frozenset(
         "usage_update",
     )
 )
+# Whether an agent withdraws a request depends on what comes first, the answer or the cancel.
+_WITHDRAWN = "$/cancel_request"
 _TEXTS = ("text", "data", "output")  # of chunks, to be joined
 
 
@@ -91,7 +93,9 @@ def label_of(kind: str, method: str, value: Any, *, is_error: bool = False) -> s
         return f"{'error' if is_error else 'response'} to {one_line(method, 80)}"
     update = value.get("update") if is_object(value) else None
     if method == "session/update" and is_object(update):
-        return f"{method} {one_line(str(update.get('sessionUpdate')), 80)}"
+        state = update.get("state")  # of version 2
+        words = (method, update.get("sessionUpdate"), *([state] if isinstance(state, str) else []))
+        return one_line(" ".join(map(str, words)), 120)
     return one_line(method, 80)
 
 
@@ -115,6 +119,8 @@ def compare(
     so are consecutive updates of a tool call that do not change its status. Without `strict` the
     values of messages are compared by shape, otherwise all of them except ids and times.
     """
+    expected = [one for one in expected if one.label != _WITHDRAWN]
+    got = [one for one in got if one.label != _WITHDRAWN]
     for session in dict.fromkeys(one.session for one in (*expected, *got)):
         old = [one for one in expected if one.session == session]
         new = [one for one in got if one.session == session]
