@@ -8,7 +8,7 @@ export class SessionHead {
   /** @param {string} session */
   constructor(session) {
     this.session = session;
-    this.title = h("h3", { class: "title" });
+    this.title = h("h3", { class: "title" }, "Session");
     this.state = h("span", { class: "badge status" });
     this.place = h("span", { class: "soft place" });
     this.usage = h("div", { class: "usage" });

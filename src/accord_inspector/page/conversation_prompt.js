@@ -19,10 +19,10 @@ export class PromptInput {
     this.files = [];
     this.problem = h("p", { class: "bad", role: "alert" });
     this.chips = h("ul", { class: "chips", "aria-label": "Attachments", hidden: true });
-    this.list = h("ul", { class: "completion", role: "listbox", id: "commands", "aria-label": "Commands", hidden: true });
+    this.list = h("ul", { class: "completion", role: "listbox", id: "commands", "aria-label": "Commands", tabindex: "0", hidden: true });
     this.text = /** @type {HTMLTextAreaElement} */ (h("textarea", {
       class: "prompt", rows: "2", "aria-label": "Prompt", placeholder: "Write to the agent", spellcheck: "true",
-      role: "combobox", "aria-autocomplete": "list", "aria-controls": "commands", "aria-expanded": "false",
+      "aria-autocomplete": "list", "aria-controls": "commands",
       oninput: () => this.complete(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.key(event),
       onblur: () => this.close(), onpaste: (/** @type {ClipboardEvent} */ event) => this.paste(event),
     }));
@@ -153,7 +153,7 @@ export class PromptInput {
     }, h("code", null, `/${command.name}`), " ", h("span", { class: "soft" }, command.description))));
     this.found = found;
     this.list.hidden = !found.length;
-    this.text.setAttribute("aria-expanded", String(found.length > 0));
+    if (found.length) this.announce(`${found.length} commands`);
     this.select(found.length ? 0 : -1);
   }
 
@@ -180,7 +180,6 @@ export class PromptInput {
 
   close() {
     this.list.hidden = true;
-    this.text.setAttribute("aria-expanded", "false");
     this.select(-1);
   }
 

@@ -62,7 +62,7 @@ export class QuestionCards {
     const name = `question-${question.number}`;
     const problem = h("p", { class: "bad", role: "alert" });
     const labels = { permission: "Permission request", form: "Request for input", url: "Request to open an address" };
-    const card = h("article", {
+    const card = h("div", {
       class: ["question", question.kind, question.ended && "ended"], tabindex: "-1", role: "group",
       "aria-labelledby": `${name}-title`, "data-ended": String(question.ended), "data-number": question.number,
     },
