@@ -66,6 +66,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recordings")
     save(path / "plain.acp.jsonl", _plain())
     save(path / "hostile.acp.jsonl", _hostile())
+    number = message("to_client", id=2**63 - 1, method="_x", params={"n": -(2**60) - 1, "f": 1e300})
+    save(path / "numbers.acp.jsonl", [*opening(), number])
     _chain(path / "chain.acp.jsonl")
     return path
 
@@ -211,6 +213,12 @@ async def test_fields_are_explained_by_keyboard(timeline: Timeline) -> None:
     await expect(content).to_have_attribute("aria-expanded", "true")
     await timeline.press("ArrowLeft")
     await expect(content).to_have_attribute("aria-expanded", "false")
+
+
+async def test_large_numbers_are_exact(timeline: Timeline) -> None:
+    await timeline.open("/timeline/4", "numbers.acp.jsonl")
+    values = timeline.message.locator(".value:is(.bigint, .number)")
+    await expect(values).to_have_text(["9223372036854775807", "-1152921504606846977", "1e+300"])
 
 
 async def test_long_strings_are_folded(timeline: Timeline) -> None:

@@ -157,7 +157,7 @@ class MessageView extends HTMLElement {
   }
 
   pretty() {
-    const { value } = this.found;
+    const value = exactValue(this.found);
     if (value === null || value === undefined) {
       return [h("p", { class: "bad" }, "This frame is not JSON."), this.raw()];
     }
@@ -185,6 +185,21 @@ class MessageView extends HTMLElement {
       h("pre", { class: "raw", tabindex: "0", dir: "ltr" }, textNodes(raw.slice(0, MAX_RAW))),
     ];
   }
+}
+
+/** Return the value of a message; integers that JavaScript would round are exact. @param {any} found */
+function exactValue({ raw, value }) {
+  try {
+    return JSON.parse(raw, /** @type {any} */ (exactNumber));
+  } catch {
+    return value; // the server accepts more than JSON.parse
+  }
+}
+
+/** @param {string} _key @param {any} value @param {{source: string} | undefined} context */
+function exactNumber(_key, value, context) {
+  const isRounded = typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value);
+  return isRounded && /^-?\d+$/.test(context?.source ?? "") ? BigInt(context?.source ?? 0) : value;
 }
 
 function withoutShow() {
