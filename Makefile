@@ -9,7 +9,7 @@ endif
 
 .DEFAULT_GOAL := help
 SECONDS := 3600
-.PHONY: help setup demo test unit attack lint format reference docs docs-serve docs-test changelog requirements bench bench-remote bench-proxy bench-trace simulate recordings clean
+.PHONY: help setup demo test unit attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -58,6 +58,9 @@ docs: $(VENV)/.docs  ## Build the site of the documentation in build/site
 
 docs-serve: $(VENV)/.docs  ## Serve the site on this machine, and rebuild it when a page changes
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --livereload
+
+screenshots: $(VENV)/.dev  ## Make the pictures of the inspector in docs/images (needs Chromium)
+	$(BIN)/python docs/inspector_pictures.py
 
 docs-test: $(VENV)/.dev  ## Run the code blocks of the docs
 	$(BIN)/python -m pytest -q tests/docs

@@ -39,7 +39,7 @@ export class SchemaForm {
       const text = h("p", { class: "field-problem bad", role: "alert" }, inner ? `${inner}: ` : "", safe(problem.text));
       if (field.localName === "fieldset") field.querySelector(":scope > legend")?.after(text);
       else if (field === this.element) field.prepend(text);
-      else field.after(text);
+      else (field.closest(".control") ?? field).after(text);
     }
   }
 

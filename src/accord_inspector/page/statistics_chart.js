@@ -34,7 +34,7 @@ export function bars(chart) {
     const at = { x: LEFT + place * step + 1, y: HEIGHT - BOTTOM - height, width: Math.max(step - 2, 1), height, class: "bar" };
     return s("rect", at, s("title", {}, `${chart.along(x)}: ${chart.shown(y)}`));
   });
-  return figure(chart, top, drawn, points);
+  return figure(chart, top, drawn, points, LEFT + points.length * step);
 }
 
 /** Return a line over time, with its table. @param {Chart} chart */
@@ -56,8 +56,11 @@ export function line(chart) {
   return figure(chart, top, [s("polyline", { points: path, class: "line" }), ...dots], points);
 }
 
-/** @param {Chart} chart @param {number} top @param {Element[]} drawn @param {[number, number][]} points */
-function figure(chart, top, drawn, points) {
+/**
+ * @param {Chart} chart @param {number} top @param {Element[]} drawn @param {[number, number][]} points
+ * @param {number} [end] where the last point is
+ */
+function figure(chart, top, drawn, points, end = WIDTH - RIGHT) {
   const last = points[points.length - 1];
   const base = HEIGHT - BOTTOM;
   const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": summary(chart, points) },
@@ -66,7 +69,7 @@ function figure(chart, top, drawn, points) {
     s("text", { x: LEFT - 4, y: TOP + 4, "text-anchor": "end" }, chart.shown(top)),
     s("text", { x: LEFT - 4, y: base, "text-anchor": "end" }, chart.shown(0)),
     s("text", { x: LEFT, y: HEIGHT - 6 }, chart.along(points[0][0])),
-    points.length > 1 ? s("text", { x: WIDTH - RIGHT, y: HEIGHT - 6, "text-anchor": "end" }, chart.along(last[0])) : "",
+    points.length > 1 ? s("text", { x: end, y: HEIGHT - 6, "text-anchor": "end" }, chart.along(last[0])) : "",
     ...drawn);
   return h("figure", { class: "chart" }, h("figcaption", null, chart.title), svg, numbers(chart));
 }
