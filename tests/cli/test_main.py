@@ -93,7 +93,7 @@ def test_missing_packages_for_remote_agents_are_one_clear_line(words: list[str])
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("missing", ["click", "hypercorn", "starlette"])
+@pytest.mark.parametrize("missing", ["click", "hypercorn", "psutil", "starlette"])
 def test_missing_packages_of_the_inspector_are_one_clear_line(missing: str) -> None:
     code = (
         f"import sys; sys.modules[{missing!r}] = None\n"

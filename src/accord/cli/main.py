@@ -40,7 +40,7 @@ _COMPLETION = "_ACCORD_COMPLETE"  # click's name; a shell sets it when it comple
 # What the extras install that the commands need.
 _EXTRAS = {
     **dict.fromkeys(("click", "markdown_it", "platformdirs", "rich"), "cli"),
-    **dict.fromkeys(("jsonpath", "starlette"), "inspector"),
+    **dict.fromkeys(("jsonpath", "psutil", "starlette"), "inspector"),
     **dict.fromkeys(("h11", "h2", "httpx2", "hypercorn", "websockets"), "remote"),
 }
 
