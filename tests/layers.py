@@ -151,6 +151,7 @@ SEAMS = {
     "accord.proxy.versions": "the version of the chain",
     "accord.remote.observers": "OpenTelemetry, if it is installed",
     "accord.script_agent.agent": "the commands, which `initialize` does not need",
+    "accord.trace": "the public names: who records does not need what reads",
     "accord.trace.json_path": "`jsonpath`, to select messages by a JSONPath",
     "accord.trace.packing": "zstd, for recordings that are compressed with it",
     "accord.transports.cookies": "the dates of cookies that expire: they are rare",
