@@ -17,16 +17,14 @@ MAX_CHARS = 1_000_000  # of one text of a message
 class MessageParts:
     """The parts of a message. All but the last stay as they are while the message grows."""
 
-    __slots__ = ("_changed", "_contents", "_markdown", "_message", "_parts", "epoch")
+    __slots__ = ("_changed", "_contents", "_markdown", "_message", "_parts")
 
     def __init__(self, message: Message) -> None:
         self._message = message
-        self.epoch: int = 0  # grows when the content is replaced
         self.reset()
 
     def reset(self) -> None:
         """Start from the beginning: the content was replaced."""
-        self.epoch += 1
         self._contents = 0  # number of contents that are complete
         self._markdown: MarkdownParts | None = None  # of the text that follows them
         self._parts: list[dict[str, Any]] = []

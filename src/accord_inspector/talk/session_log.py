@@ -112,7 +112,6 @@ class SessionLog:
         self._last_item: Entry | None = None
         self._stamp = self.last
         self.terminals_changed: dict[str, int] = {}
-        self.turns: int = 0
 
     @property
     def transcript(self) -> Transcript:
@@ -214,7 +213,6 @@ class SessionLog:
 
     def end_turn(self, event: StateChanged, seconds: float | None = None) -> None:
         """Add the end of a turn."""
-        self.turns += 1
         self.add("end", (event, seconds))
         self.touch()
 
