@@ -191,7 +191,7 @@ class Collector(ThreadingHTTPServer):
 
 
 class Receiver(BaseHTTPRequestHandler):
-    server: Collector
+    server: Collector  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))

@@ -124,6 +124,6 @@ def _given(tools: object) -> tuple[object, ...]:
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
         raise TypeError(
             "tools=…: expected a list of functions, objects with methods marked by accord.tool, or"
-            f" MCP servers, got {excerpt(repr(tools), 80)}"
+            f" MCP servers, got {excerpt(repr(cast(object, tools)), 80)}"
         )
     return tuple(cast("Iterable[object]", tools))

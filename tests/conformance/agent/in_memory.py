@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from accord.agent.agent import Agent
 from accord.agent.serve import serve
@@ -21,7 +20,7 @@ __all__ = ("SETTINGS", "check_in_memory", "odd_outcomes", "serving")
 SETTINGS = Path(__file__).parents[3] / "examples" / "check"
 
 
-def serving(make: Callable[[], Agent[Any, Any]]) -> Callable[[], Transport]:
+def serving(make: Callable[[], Agent]) -> Callable[[], Transport]:
     """Return what connects to a new agent of this process."""
     return lambda: ServedTransport(lambda transport: serve(make(), transport))
 
