@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ async def test_million_messages(page: Page, tmp_path: Path) -> None:
     async with inspecting(str(path)) as inspector:
         await page.goto(inspector.address)
         status = page.locator(".list-status")
-        await expect(status).to_contain_text("1 000 000 messages · ", timeout=60_000)
+        await expect(status).to_contain_text(re.compile("^1 000 000 messages · "), timeout=60_000)
         times: Any = await page.evaluate(SCROLL)
         ordered = sorted(times)
         log.info("frames: median %.0f ms, slowest %.0f ms", ordered[len(ordered) // 2], ordered[-1])
@@ -60,10 +61,14 @@ async def test_million_messages(page: Page, tmp_path: Path) -> None:
 
         await page.keyboard.press("/")
         await page.get_by_label("Text in messages").fill("prompt 1999")
-        await expect(status).to_contain_text("1 of 1 000 000 messages · ", timeout=60_000)
+        await expect(status).to_contain_text(
+            re.compile("^1 of 1 000 000 messages · "), timeout=60_000
+        )
         await expect(page.locator(".message-row:visible .n").last).to_have_text("999500")
         await page.goto(f"{inspector.origin}/timeline/123456?errors=1")
-        await expect(status).to_contain_text("100 of 1 000 000 messages · ", timeout=60_000)
+        await expect(status).to_contain_text(
+            re.compile("^100 of 1 000 000 messages · "), timeout=60_000
+        )
         await expect(page.locator("message-view")).to_contain_text("#123456")
         used = await _renderer_mb(page)
         log.info("renderer: %.0f MB", used)
