@@ -1,0 +1,95 @@
+"""Faults in a tap, whose lines keep their bytes otherwise."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from accord.trace.recording import Recording
+from accord_inspector.byte_direction import ByteDirection
+from accord_inspector.faults import Fault, Faults
+
+
+class End:
+    """One side: the source and the target at the same time."""
+
+    def __init__(self) -> None:
+        self.congested = False
+        self.written = b""
+        self.is_paused = False
+
+    def write_bytes(self, data: bytes) -> None:
+        self.written += data
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+
+class Tap:
+    def __init__(self, recording: Recording) -> None:
+        self.faults = Faults()
+        self.source, self.target = End(), End()
+        self.cuts = 0
+        self.direction = ByteDirection(
+            "to_client",
+            self.source,
+            self.target,
+            recording.hop(),
+            self.faults,
+            itertools.count(),
+            written=lambda: None,
+            cut=self._cut,
+        )
+
+    def _cut(self) -> None:
+        self.cuts += 1
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    return Recording(tmp_path / "r.acp.jsonl")
+
+
+async def test_a_fault_begins_at_the_next_line_and_ends_without_a_lost_byte(
+    recording: Recording,
+) -> None:
+    with recording:
+        tap = Tap(recording)
+        tap.direction.data(b'{"a": 1}\n  {"b"')
+        fault = tap.faults.add(Fault(kind="drop", every=2))
+        tap.direction.data(b': 2}\n{"c": 3}\n{"d": 4}\n{"e"')
+        assert tap.target.written == b'{"a": 1}\n  {"b": 2}\n{"c": 3}\n'
+        assert tap.faults.marks == {3: "dropped"}
+        tap.faults.switch(fault.id, on=False)
+        tap.direction.data(b": 5}\r\n")
+        tap.direction.end()
+        assert tap.target.written.endswith(b'{"c": 3}\n{"e": 5}\r\n')
+
+
+async def test_a_frozen_side_is_not_read_until_it_goes_on(recording: Recording) -> None:
+    with recording:
+        tap = Tap(recording)
+        fault = tap.faults.add(Fault(kind="freeze"))
+        tap.direction.data(b'{"a": 1}\n')
+        assert tap.source.is_paused
+        assert tap.target.written == b""
+        tap.faults.switch(fault.id, on=False)
+        assert not tap.source.is_paused
+        assert tap.target.written == b'{"a": 1}\n'
+
+
+async def test_a_cut_ends_the_agent_and_the_end_delivers_what_waits(recording: Recording) -> None:
+    with recording:
+        tap = Tap(recording)
+        tap.faults.add(Fault(kind="delay", delay_ms=60_000))
+        tap.direction.data(b'{"a": 1}\n')
+        tap.direction.end()
+        assert tap.target.written == b'{"a": 1}\n'
+        other = Tap(recording)
+        other.faults.add(Fault(kind="cut"))
+        assert other.cuts == 1
