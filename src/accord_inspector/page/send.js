@@ -56,6 +56,8 @@ class SendView extends HTMLElement {
   /** Show what the address names. */
   async show() {
     const query = params();
+    // Nothing of the previous method can be sent while the next one is loaded.
+    if (query.toString() !== this.shown) fill(this.editor);
     const title = (await get("/api/inspection")).title;
     this.history.open(title);
     const number = query.get("message");
