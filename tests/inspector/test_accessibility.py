@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 # The views, and an element that is there once a view has its content.
 VIEWS = {
-    "/timeline/1?show=explained": "message-view .panel",
+    "/timeline/2?show=explained": "message-view .panel",
     "/timeline?view=sequence": ".sequence-row.response",
     "/conversation": "view-conversation h2, view-conversation h3",
     "/send?method=session/prompt": ".schema-form",

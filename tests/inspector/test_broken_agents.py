@@ -102,7 +102,7 @@ async def test_the_page_shows_the_mistake_of_each_broken_agent(page: Page, tmp_p
             assert rows, name
             rows.sort(key=lambda row: "rules" not in row)
             assert rule in rows[0].get("rules", [None])
-            await page.goto(f"{inspector.origin}/timeline/{rows[0]['n']}")
+            await page.goto(f"{inspector.origin}/timeline/{rows[0]['n'] + 1}")
             message = page.locator("message-view")
             if rule is not None:
                 message = page.get_by_role("region", name="Broken rules")

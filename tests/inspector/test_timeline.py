@@ -183,13 +183,13 @@ async def test_wrong_filter_is_explained(timeline: Timeline) -> None:
 
 
 async def test_deep_link_opens_a_message_and_shows_its_row(timeline: Timeline) -> None:
-    await timeline.open("/timeline/150")
-    await expect(timeline.message).to_contain_text("#150")
+    await timeline.open("/timeline/151")
+    await expect(timeline.message).to_contain_text("#151")
     await expect(timeline.page.locator(".message-row.chosen .n")).to_have_text("150")
 
 
 async def test_differences_and_broken_rules_are_marked_in_place(timeline: Timeline) -> None:
-    await timeline.open("/timeline/4")
+    await timeline.open("/timeline/5")
     wrong = timeline.message.locator(".wrong")
     await expect(wrong).to_have_count(2)
     await expect(wrong.first).to_contain_text("txt")
@@ -201,7 +201,7 @@ async def test_differences_and_broken_rules_are_marked_in_place(timeline: Timeli
 
 
 async def test_fields_are_explained_by_keyboard(timeline: Timeline) -> None:
-    await timeline.open("/timeline/5")
+    await timeline.open("/timeline/6")
     await timeline.message.locator("[role=treeitem]").first.focus()
     for _ in range(8):
         await timeline.press("ArrowDown")
@@ -216,13 +216,13 @@ async def test_fields_are_explained_by_keyboard(timeline: Timeline) -> None:
 
 
 async def test_large_numbers_are_exact(timeline: Timeline) -> None:
-    await timeline.open("/timeline/4", "numbers.acp.jsonl")
+    await timeline.open("/timeline/5", "numbers.acp.jsonl")
     values = timeline.message.locator(".value:is(.bigint, .number)")
     await expect(values).to_have_text(["9223372036854775807", "-1152921504606846977", "1e+300"])
 
 
 async def test_long_strings_are_folded(timeline: Timeline) -> None:
-    await timeline.open("/timeline/6")
+    await timeline.open("/timeline/7")
     text = timeline.message.locator(".value.string").last
     await expect(text).to_contain_text("Show all 5 000 characters")
     assert len(await text.inner_text()) < 500
@@ -231,14 +231,14 @@ async def test_long_strings_are_folded(timeline: Timeline) -> None:
 
 
 async def test_jump_to_the_pair_and_back_by_keyboard(timeline: Timeline) -> None:
-    await timeline.open("/timeline/7")
+    await timeline.open("/timeline/8")
     await expect(timeline.row(4)).to_have_class(re.compile(r"\bpair\b"))
     await timeline.press("p")
-    await expect(timeline.message).to_contain_text("#4 session/prompt request")
+    await expect(timeline.message).to_contain_text("#5 session/prompt request")
     await timeline.message.get_by_role("link", name="Its response").click()
-    await expect(timeline.message).to_contain_text("#7 session/prompt response")
+    await expect(timeline.message).to_contain_text("#8 session/prompt response")
     await timeline.page.go_back()
-    await expect(timeline.message).not_to_contain_text("#7")
+    await expect(timeline.message).not_to_contain_text("#8")
 
 
 async def test_everything_by_keyboard(timeline: Timeline) -> None:
@@ -256,9 +256,9 @@ async def test_everything_by_keyboard(timeline: Timeline) -> None:
     await timeline.press("Home", "e")
     await expect(active).to_have_text("7")
     await timeline.press("r", "Enter")
-    await expect(timeline.message).to_contain_text("#8")
+    await expect(timeline.message).to_contain_text("#9")
     await timeline.press("k")
-    await expect(timeline.message).to_contain_text("#7")
+    await expect(timeline.message).to_contain_text("#8")
     await timeline.press("Escape")
     await expect(timeline.message).to_be_hidden()
     await timeline.press("?")
@@ -276,7 +276,7 @@ async def test_hostile_text_is_only_text(timeline: Timeline) -> None:
         text = await timeline.page.locator(".viewport").inner_text()
         assert "<script>" in text
         _assert_visible(text)
-    await timeline.open("/timeline/7", "hostile.acp.jsonl")
+    await timeline.open("/timeline/8", "hostile.acp.jsonl")
     for n in range(7, 11):
         await expect(timeline.message).to_contain_text(f"#{n}")
         _assert_visible(await timeline.message.inner_text())
@@ -296,7 +296,7 @@ def _assert_visible(text: str) -> None:
 
 
 async def test_copy_is_the_exact_text(timeline: Timeline) -> None:
-    await timeline.open("/timeline/5", "hostile.acp.jsonl")
+    await timeline.open("/timeline/6", "hostile.acp.jsonl")
     await timeline.message.get_by_role("button", name="Copy").click()
     await expect(timeline.message.get_by_role("button", name="Copied")).to_be_visible()
     copied: Any = await timeline.page.evaluate("() => navigator.clipboard.readText()")
@@ -358,7 +358,7 @@ async def _ends(heads: Locator, arrows: Locator, number: int) -> tuple[int, int]
 
 async def test_list_fits_a_phone(timeline: Timeline) -> None:
     await timeline.page.set_viewport_size({"width": 320, "height": 600})
-    for path in ("/timeline", "/timeline/4"):
+    for path in ("/timeline", "/timeline/5"):
         await timeline.open(path)
         await expect(timeline.status).to_contain_text(re.compile("^211 messages"))
         width: Any = await timeline.page.evaluate("() => document.documentElement.scrollWidth")

@@ -2,7 +2,7 @@
 
 import { get, live } from "./api.js";
 import { fill, h, safe } from "./dom.js";
-import { address, params, router } from "./router.js";
+import { messageAddress, params, router, shownNumber } from "./router.js";
 
 class CapabilitiesView extends HTMLElement {
   constructor() {
@@ -44,7 +44,7 @@ function side(panel) {
     h("h3", null, title, name && `: ${name}`),
     h("p", { class: "soft" }, `Version ${safe(JSON.stringify(panel.version) ?? "missing")}. `,
       auth.length > 0 && `Auth methods: ${auth.join(", ")}. `,
-      h("a", { href: address(["timeline", panel.n]) }, `Message ${panel.n}`)),
+      h("a", { href: messageAddress(panel.n) }, `Message ${shownNumber(panel.n)}`)),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${title}: capabilities` },
       h("table", { class: "capabilities" },
         h("thead", null, h("tr", null, ["Capability", "Offered", "Meaning", "Methods"].map((text) => h("th", { scope: "col" }, text)))),

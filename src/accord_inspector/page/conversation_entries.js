@@ -2,7 +2,7 @@
 
 import { fill, h } from "./dom.js";
 import { folded, partElement, textElement } from "./conversation_parts.js";
-import { address } from "./router.js";
+import { address, messageAddress, shownNumber } from "./router.js";
 import { duration } from "./dom.js";
 
 /** @typedef {import("./conversation_store.js").Entry} Entry */
@@ -56,8 +56,8 @@ function head(entry, ...title) {
 /** @param {Entry} entry */
 function link(entry) {
   if (entry.message === null) return null;
-  const text = `#${entry.message}`;
-  return h("a", { class: "message-link", href: address(["timeline", entry.message]), title: "Show the message in the timeline", "aria-label": `Message ${entry.message} in the timeline` }, text);
+  const number = shownNumber(entry.message);
+  return h("a", { class: "message-link", href: messageAddress(entry.message), title: "Show the message in the timeline", "aria-label": `Message ${number} in the timeline` }, `#${number}`);
 }
 
 // Messages.

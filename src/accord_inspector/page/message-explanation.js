@@ -1,7 +1,7 @@
 // What is known about the fields of a message, and about the rules that it breaks.
 
 import { fill, h, safe } from "./dom.js";
-import { address, params } from "./router.js";
+import { messageAddress, params, shownNumber } from "./router.js";
 
 const SEVERITY = { error: "must", warning: "should", advice: "advice" };
 
@@ -39,7 +39,7 @@ export function ruleItems(broken) {
       h("p", null, h("span", { class: ["mark", one.severity === "error" ? "bad" : "warn"] }, `⚠ ${SEVERITY[one.severity] ?? ""}`), " ",
         ruleLink(one.text), ` ${one.text.rule}`),
       h("p", { class: "soft" }, `By the ${one.by}. Expected ${safe(one.expected) || "–"}; got ${safe(one.got) || "–"}.`,
-        one.others.length > 0 && [" With ", one.others.map((n, at) => [at > 0 && ", ", h("a", { href: address(["timeline", n], params()) }, `#${n}`)]), "."]),
+        one.others.length > 0 && [" With ", one.others.map((n, at) => [at > 0 && ", ", h("a", { href: messageAddress(n, params()) }, `#${shownNumber(n)}`)]), "."]),
       one.text.hint && h("p", null, one.text.hint),
     ),
   );

@@ -5,7 +5,7 @@ import { duration, fill, h, safe, size } from "./dom.js";
 import { explanationView, fieldDoc, ruleItems } from "./message-explanation.js";
 import { countHidden, textNodes } from "./message-text.js";
 import { JsonTree } from "./message-tree.js";
-import { address, go, params, pathParts } from "./router.js";
+import { address, go, messageAddress, params, pathParts, shownNumber } from "./router.js";
 import { KINDS, laneOf, wayOf } from "./timeline-row.js";
 
 const TABS = [
@@ -50,11 +50,11 @@ class MessageView extends HTMLElement {
     this.rules = h("section", { class: "broken", "aria-label": "Broken rules" });
     this.drawRules();
     this.setAttribute("role", "region");
-    this.setAttribute("aria-label", `Message ${row.n}`);
+    this.setAttribute("aria-label", `Message ${shownNumber(row.n)}`);
     fill(
       this,
       h("div", { class: "message-head" },
-        h("h3", null, h("span", { class: "n" }, `#${row.n}`), " ", name, " ", h("span", { class: "kind" }, KINDS[row.kind] ?? row.kind)),
+        h("h3", null, h("span", { class: "n" }, `#${shownNumber(row.n)}`), " ", name, " ", h("span", { class: "kind" }, KINDS[row.kind] ?? row.kind)),
         this.closeButton()),
       this.facts(row),
       this.actions(row),
@@ -105,7 +105,7 @@ class MessageView extends HTMLElement {
 
   /** @param {any} row */
   actions(row) {
-    const link = (/** @type {number} */ n, /** @type {string} */ text, id) => h("a", { id, class: "button", href: address(["timeline", n], params()) }, text);
+    const link = (/** @type {number} */ n, /** @type {string} */ text, id) => h("a", { id, class: "button", href: messageAddress(n, params()) }, text);
     const copy = h("button", { type: "button", id: "copy-message", onclick: () => this.copy(copy) }, "Copy");
     return h("p", { class: "actions" },
       row.n > 0 && link(row.n - 1, "‹ Previous", "previous-message"),
@@ -113,7 +113,7 @@ class MessageView extends HTMLElement {
       typeof row.pair === "number" && link(row.pair, row.kind === "request" ? "Its response" : "Its request", "pair-message"),
       row.kind === "request" && typeof row.pair !== "number" && h("span", { class: "soft" }, "No response so far"),
       copy,
-      this.explained.canSend && h("a", { id: "resend-message", class: "button", href: address(["send"], { message: row.n }) }, "Send again"));
+      this.explained.canSend && h("a", { id: "resend-message", class: "button", href: address(["send"], { message: shownNumber(row.n) }) }, "Send again"));
   }
 
   /** @param {HTMLElement} button */

@@ -27,6 +27,17 @@ export function address(parts, query = {}) {
   return `/${parts.map((part) => encodeURIComponent(part)).join("/")}${text ? `?${text}` : ""}`;
 }
 
+// The server counts messages from 0. People count them from 1, as `accord trace show` does.
+
+/** Return the number of a message as people read it. @param {number} n */
+export const shownNumber = (n) => n + 1;
+
+/** Return the message that an address or a text names. @param {string} text */
+export const messageOf = (text) => Number(text) - 1;
+
+/** Return the address of a message. @param {number} n @param {Record<string, any> | URLSearchParams} [query] */
+export const messageAddress = (n, query) => address(["timeline", shownNumber(n)], query);
+
 /** Go to an address of the page. @param {string} target @param {{replace?: boolean}} [options] */
 export function go(target, { replace = false } = {}) {
   if (replace) history.replaceState(null, "", target);

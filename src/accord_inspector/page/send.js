@@ -2,7 +2,7 @@
 
 import { get, live, post } from "./api.js";
 import { fill, h, safe } from "./dom.js";
-import { address, go, params, router } from "./router.js";
+import { address, go, messageAddress, messageOf, params, router, shownNumber } from "./router.js";
 import { Answers } from "./send_answers.js";
 import { SchemaForm } from "./send_form.js";
 import { History } from "./send_history.js";
@@ -62,7 +62,7 @@ class SendView extends HTMLElement {
     this.history.open(title);
     const number = query.get("message");
     if (number !== null) {
-      const { message } = await get("/api/send/from", { message: number });
+      const { message } = await get("/api/send/from", { message: messageOf(number) });
       this.edit(message, true);
       return;
     }
@@ -227,7 +227,7 @@ class SendView extends HTMLElement {
   /** @param {any} message @param {any} sent */
   sent(message, sent) {
     fill(this.result, message.raw === undefined ? `Sent ${message.method}` : "Sent", " as message ",
-      h("a", { href: address(["timeline", sent.n]) }, sent.n));
+      h("a", { href: messageAddress(sent.n) }, shownNumber(sent.n)));
     this.result.className = "result good";
     this.answers.add(message, sent);
     this.history.add(structuredClone(message));

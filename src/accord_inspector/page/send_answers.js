@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { duration, fill, h, safe } from "./dom.js";
-import { address } from "./router.js";
+import { messageAddress, shownNumber } from "./router.js";
 
 const MAX = 50;
 
@@ -59,7 +59,7 @@ export class Answers {
 
 /** @param {any} entry */
 function parts(entry) {
-  const link = h("a", { href: address(["timeline", entry.n]) }, `${safe(entry.name)} · message ${entry.n}`);
+  const link = h("a", { href: messageAddress(entry.n) }, `${safe(entry.name)} · message ${shownNumber(entry.n)}`);
   if (entry.waits) return [link, h("span", { class: "soft" }, " waits for a response")];
   if (!entry.answer) return [link, h("span", { class: "soft" }, " sent")];
   const { row, value, raw } = entry.answer;
@@ -68,7 +68,7 @@ function parts(entry) {
     link,
     h("span", { class: row.error ? "bad" : "good" }, row.error ? " error after " : " answered after ", duration(entry.seconds)),
     " ",
-    h("a", { href: address(["timeline", row.n]) }, "response"),
+    h("a", { href: messageAddress(row.n) }, "response"),
     h("pre", null, safe(text ?? "")),
   ];
 }

@@ -1,6 +1,7 @@
 // The timeline as a sequence diagram: a column per component, an arrow per message.
 
 import { fill, h, safe } from "./dom.js";
+import { shownNumber } from "./router.js";
 import { laneOf, marksOf } from "./timeline-row.js";
 
 const MAX_TRACKS = 6; // sessions with a line of their own at the left
@@ -72,7 +73,7 @@ export class Sequence {
     element.classList.add(row.kind);
     element.classList.toggle("error", Boolean(row.error));
     ts.textContent = row.ts.toFixed(3);
-    ts.title = `#${row.n}`;
+    ts.title = `#${shownNumber(row.n)}`;
     fill(tracks, this.sessions.map((id) => h("i", { class: [`lane-${laneOf(id)}`, id === row.session && "here"] })));
     const from = Math.max(0, this.components.indexOf(row.from));
     const to = Math.max(0, this.components.indexOf(row.to));

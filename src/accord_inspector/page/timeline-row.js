@@ -1,6 +1,7 @@
 // The cells of one message in the list.
 
 import { duration, h, safe, size } from "./dom.js";
+import { shownNumber } from "./router.js";
 
 /** @typedef {import("./timeline-rows.js").Row} Row */
 
@@ -44,7 +45,7 @@ export function fillRow(element, row) {
   const [n, ts, way, session, method, summary, bytes, latency, marks] = /** @type {any} */ (element.children);
   element.className = row ? `message-row ${row.kind} ${row.dir}` : "message-row loading";
   element.classList.toggle("error", Boolean(row?.error));
-  n.textContent = row ? String(row.n) : "…";
+  n.textContent = row ? String(shownNumber(row.n)) : "…";
   ts.textContent = row ? row.ts.toFixed(3) : "";
   way.textContent = row ? wayOf(row) : "";
   session.className = row?.session ? `session lane-${laneOf(row.session)}` : "session";

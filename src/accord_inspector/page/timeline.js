@@ -3,7 +3,7 @@
 import { get, live } from "./api.js";
 import { count, fill, h } from "./dom.js";
 import "./message.js";
-import { address, go, params, pathParts, router } from "./router.js";
+import { address, go, messageAddress, messageOf, params, pathParts, router } from "./router.js";
 import { Sequence } from "./sequence.js";
 import { FilterBar, filterOf } from "./timeline-filter.js";
 import { createHelp } from "./timeline-help.js";
@@ -110,7 +110,7 @@ class TimelineView extends HTMLElement {
     }
     this.showAs(query.get("view") === "sequence");
     const n = pathParts()[1];
-    this.open(n === undefined ? -1 : Number(n));
+    this.open(n === undefined ? -1 : messageOf(n));
     this.showState();
   }
 
@@ -233,7 +233,7 @@ class TimelineView extends HTMLElement {
 
   /** @param {number | null} n the message to open, null to close it */
   goTo(n) {
-    const target = address(n === null ? ["timeline"] : ["timeline", n], params());
+    const target = n === null ? address(["timeline"], params()) : messageAddress(n, params());
     if (n !== this.marks.chosen) go(target, { replace: n !== null && this.marks.chosen >= 0 });
   }
 
