@@ -135,26 +135,26 @@ class Timeline:
 async def test_row_has_every_column(timeline: Timeline) -> None:
     await timeline.open("/timeline")
     await expect(timeline.status).to_contain_text(re.compile("^211 messages"))
-    row = timeline.row(4)
+    row = timeline.row(5)
     await expect(row.locator(".way")).to_have_text("Client → Agent")
     await expect(row.locator(".session")).to_have_text("s1")
     await expect(row.locator(".method")).to_have_text("req session/prompt")
     await expect(row.locator(".bytes")).to_have_text(re.compile(r"\d+ B"))
     await expect(row.locator(".latency")).to_have_text(re.compile(r"[µm]?s$"))
-    await expect(timeline.row(5).locator(".summary")).to_contain_text("agent_message_chunk")
-    await expect(timeline.row(7).locator(".marks")).to_contain_text("error")
-    await expect(timeline.row(8).locator(".marks")).to_contain_text("R-SESS-02")
+    await expect(timeline.row(6).locator(".summary")).to_contain_text("agent_message_chunk")
+    await expect(timeline.row(8).locator(".marks")).to_contain_text("error")
+    await expect(timeline.row(9).locator(".marks")).to_contain_text("R-SESS-02")
 
 
 FILTERS = (
-    ("errors=1", 1, "7"),
-    ("text=WORD+199", 1, "209"),
-    ("method=session/prompt", 4, "4"),
-    ("method=init*&direction=to_client", 1, "1"),
-    ("session=unknown", 1, "8"),
-    ("path=$.params.prompt[0].txt", 1, "4"),
-    ("rule=R-SESS-02", 1, "8"),
-    ("rule=any&direction=to_agent", 1, "4"),
+    ("errors=1", 1, "8"),
+    ("text=WORD+199", 1, "210"),
+    ("method=session/prompt", 4, "5"),
+    ("method=init*&direction=to_client", 1, "2"),
+    ("session=unknown", 1, "9"),
+    ("path=$.params.prompt[0].txt", 1, "5"),
+    ("rule=R-SESS-02", 1, "9"),
+    ("rule=any&direction=to_agent", 1, "5"),
 )
 
 
@@ -167,6 +167,7 @@ async def test_filter_is_in_the_address(timeline: Timeline) -> None:
 
 async def test_filter_bar_changes_the_address(timeline: Timeline) -> None:
     await timeline.open("/timeline")
+    await expect(timeline.status).to_contain_text(re.compile("^211 messages"))
     await timeline.press("/")
     await timeline.page.keyboard.type("word 17")
     await expect(timeline.status).to_contain_text(re.compile("^11 of 211 messages"))
@@ -185,7 +186,7 @@ async def test_wrong_filter_is_explained(timeline: Timeline) -> None:
 async def test_deep_link_opens_a_message_and_shows_its_row(timeline: Timeline) -> None:
     await timeline.open("/timeline/151")
     await expect(timeline.message).to_contain_text("#151")
-    await expect(timeline.page.locator(".message-row.chosen .n")).to_have_text("150")
+    await expect(timeline.page.locator(".message-row.chosen .n")).to_have_text("151")
 
 
 async def test_differences_and_broken_rules_are_marked_in_place(timeline: Timeline) -> None:
@@ -232,7 +233,7 @@ async def test_long_strings_are_folded(timeline: Timeline) -> None:
 
 async def test_jump_to_the_pair_and_back_by_keyboard(timeline: Timeline) -> None:
     await timeline.open("/timeline/8")
-    await expect(timeline.row(4)).to_have_class(re.compile(r"\bpair\b"))
+    await expect(timeline.row(5)).to_have_class(re.compile(r"\bpair\b"))
     await timeline.press("p")
     await expect(timeline.message).to_contain_text("#5 session/prompt request")
     await timeline.message.get_by_role("link", name="Its response").click()
@@ -246,15 +247,15 @@ async def test_everything_by_keyboard(timeline: Timeline) -> None:
     await expect(timeline.status).to_contain_text(re.compile("^211 messages"))
     await timeline.page.locator(".viewport").focus()
     active = timeline.page.locator(".active .n")
-    await expect(active).to_have_text("0")
+    await expect(active).to_have_text("1")
     await timeline.press("j", "ArrowDown", "j", "k")
-    await expect(active).to_have_text("2")
+    await expect(active).to_have_text("3")
     await timeline.press("End")
-    await expect(active).to_have_text("210")
+    await expect(active).to_have_text("211")
     await timeline.press("PageUp")
-    await expect(active).not_to_have_text("210")
+    await expect(active).not_to_have_text("211")
     await timeline.press("Home", "e")
-    await expect(active).to_have_text("7")
+    await expect(active).to_have_text("8")
     await timeline.press("r", "Enter")
     await expect(timeline.message).to_contain_text("#9")
     await timeline.press("k")
@@ -277,7 +278,7 @@ async def test_hostile_text_is_only_text(timeline: Timeline) -> None:
         assert "<script>" in text
         _assert_visible(text)
     await timeline.open("/timeline/8", "hostile.acp.jsonl")
-    for n in range(7, 11):
+    for n in range(8, 12):
         await expect(timeline.message).to_contain_text(f"#{n}")
         _assert_visible(await timeline.message.inner_text())
         for tab in ("Raw", "Explained"):
@@ -320,9 +321,9 @@ async def test_growing_recording_can_be_paused_and_followed_and_is_judged(
         await expect(timeline.rows).to_have_count(7)
         await timeline.page.get_by_role("button", name="Follow").click()
         recording.add(hop, turn(3, *(chunk(f"word {n}") for n in range(200))))
-        await expect(timeline.row(208)).to_be_in_viewport()
+        await expect(timeline.row(209)).to_be_in_viewport()
         recording.add(hop, [message("to_client", id=3, result={"stopReason": "end_turn"})])
-        await expect(timeline.row(209).locator(".marks")).to_contain_text("R-GEN-06")
+        await expect(timeline.row(210).locator(".marks")).to_contain_text("R-GEN-06")
         await timeline.page.locator(".viewport").hover()
         await timeline.page.mouse.wheel(0, -500)
         follow = timeline.page.get_by_role("button", name="Follow")
