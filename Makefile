@@ -32,7 +32,7 @@ attack: $(VENV)/.dev  ## Attack with generated frames, races, kills and paths, f
 	$(BIN)/python tests/attack/run.py --seconds $(SECONDS)
 
 recordings: $(VENV)/.dev  ## Install real agents, and record them with a fake model for the tests
-	sh tests/recordings/install.sh
+	sh tests/recordings/install_agents.sh
 	$(BIN)/python tests/recordings/record.py
 
 lint: $(VENV)/.dev  ## Check format, lint, language, spelling and types

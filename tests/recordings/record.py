@@ -6,7 +6,7 @@ request, and a turn that is cancelled. Paths, ports and names of this machine ar
     python tests/recordings/record.py            all agents that are installed
     python tests/recordings/record.py qwen       one
 
-`tests/recordings/install.sh` installs the agents.
+`tests/recordings/install_agents.sh` installs the agents.
 """
 
 from __future__ import annotations
