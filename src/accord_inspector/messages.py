@@ -72,21 +72,29 @@ class Messages:
         """Note that this process has written more of the recording."""
         self._written.set()
 
+    def read_written(self) -> None:
+        """Read now what is written."""
+        while not self._advance():
+            pass
+
+    def _advance(self) -> bool:
+        before = len(self.index)
+        was_read = self.is_read
+        # In a thread, a large file would be read slower, because the page waits for it.
+        self.is_read = self.index.advance(_PART_BYTES)
+        if len(self.index) != before or self.is_read != was_read:
+            for observer in self._observers:
+                observer(len(self.index))
+        return self.is_read
+
     async def follow(self) -> None:
         """Read the recording, in short parts, and what is written to it, until it is cancelled.
 
         Raise `TraceError` if it cannot be read.
         """
         while True:
-            before = len(self.index)
-            was_read = self.is_read
             self._written.clear()
-            # In a thread, a large file would be read slower, because the page waits for it.
-            self.is_read = self.index.advance(_PART_BYTES)
-            if len(self.index) != before or self.is_read != was_read:
-                for observer in self._observers:
-                    observer(len(self.index))
-            if not self.is_read:
+            if not self._advance():
                 await asyncio.sleep(0)
                 continue
             with suppress(TimeoutError):

@@ -33,6 +33,8 @@ class Recorded:
     def __len__(self) -> int:
         return len(self.records)
 
+    def read_written(self) -> None: ...
+
     def record(self, n: int) -> Record:
         return self.records[n]
 
@@ -65,6 +67,35 @@ class Followed:
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.wait([self._task])
+
+
+async def test_problem_follows_its_message_and_links_to_it() -> None:
+    followed = Followed()
+    talk = opened()
+    talk.update(1.0, **chunk("before"))
+    await followed.read(talk)
+    more = Writer()
+    more.update(2.0, sessionUpdate="agent_message_chunk", content=7)
+    more.update(2.1, **chunk("after"))
+    # The problem is known before the messages are read.
+    followed.recorded.add(more)
+    followed.conversation.problem("s", "The message cannot be read")
+    await followed.read(Writer())
+    *_, wrong, problem = followed.conversation.session("s")["entries"]
+    assert (wrong["kind"], wrong["message"]) == ("unreadable", 5)
+    assert (problem["kind"], problem["message"]) == ("failure", 5)
+    await followed.close()
+
+
+async def test_session_that_was_never_opened_is_marked() -> None:
+    followed = Followed()
+    talk = opened()
+    params = {"sessionId": "other", "update": chunk("Hello")}
+    talk.to_client(1.0, method="session/update", params=params)
+    await followed.read(talk)
+    listed = followed.conversation.json()["sessions"]
+    assert {one["id"]: one["opened"] for one in listed} == {"s": True, "other": False}
+    await followed.close()
 
 
 async def test_page_gets_the_end_first_and_then_only_what_changes() -> None:

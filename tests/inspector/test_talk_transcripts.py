@@ -126,6 +126,37 @@ def test_permission_is_an_entry_with_its_outcome() -> None:
     assert entries(read(talk).sessions["s"])[1]["outcome"]["name"] == "Reject"
 
 
+def test_refused_permission_shows_the_error() -> None:
+    talk = opened()
+    params = {"sessionId": "s", "toolCall": {"toolCallId": "t"}, "options": []}
+    talk.to_client(2.0, id=7, method="session/request_permission", params=params)
+    talk.to_agent(3.0, id=7, error={"code": -32602, "message": "Invalid kind 'maybe'"})
+    *_, permission = entries(read(talk).sessions["s"])
+    assert permission["outcome"]["name"] == "refused: Invalid kind 'maybe'"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_message_id_of_an_earlier_turn_begins_a_new_entry(version: int) -> None:
+    talk = opened(version)
+    for number in (1, 2):
+        prompt(talk, number, number + 1, f"Prompt {number}")
+        if version == 2:
+            talk.to_client(number + 0.1, id=number + 1, result={"messageId": f"u{number}"})
+            talk.update(number + 0.2, sessionUpdate="state_update", state="running")
+        talk.update(number + 0.3, **chunk(f"Answer {number}", messageId="m"))
+        talk.update(number + 0.4, **chunk(" goes on", messageId="m"))
+        if version == 2:
+            idle = {"state": "idle", "stopReason": "end_turn"}
+            talk.update(number + 0.5, sessionUpdate="state_update", **idle)
+        else:
+            talk.to_client(number + 0.5, id=number + 1, result={"stopReason": "end_turn"})
+    shown = entries(read(talk).sessions["s"])
+    answers = [one["parts"][0]["html"] for one in shown if one.get("role") == "agent"]
+    assert [answer.count("goes on") for answer in answers] == [1, 1]
+    assert "Answer 1" in answers[0]
+    assert "Answer 2" in answers[1]
+
+
 def test_end_of_the_connection_ends_turns_and_questions_with_the_reason() -> None:
     talk = opened()
     prompt(talk, 1.0, 2, "Hi")

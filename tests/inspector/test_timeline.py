@@ -364,6 +364,18 @@ async def test_list_fits_a_phone(timeline: Timeline) -> None:
         await expect(timeline.status).to_contain_text(re.compile("^211 messages"))
         width: Any = await timeline.page.evaluate("() => document.documentElement.scrollWidth")
         assert width == 320
+        if path == "/timeline":
+            parts = timeline.row(9).locator(".summary, .marks")
+            ends = [await part.bounding_box() for part in await parts.all()]
+            assert all(box and box["width"] > 40 and box["x"] + box["width"] <= 320 for box in ends)
     await expect(timeline.page.locator(".viewport")).to_be_hidden()
     await timeline.message.get_by_role("button", name="Close").click()
     await expect(timeline.page.locator(".viewport")).to_be_visible()
+
+
+@pytest.mark.parametrize("name", ["0", "abc", "1.5"])
+async def test_address_of_no_message_says_so(timeline: Timeline, name: str) -> None:
+    await timeline.open(f"/timeline/{name}")
+    await expect(timeline.message).to_contain_text(f"There is no message {name}")
+    await timeline.message.get_by_role("button", name="Close").click()
+    await expect(timeline.message).to_be_hidden()

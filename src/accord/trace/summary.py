@@ -48,12 +48,30 @@ def _parts(record: Record, value: Any) -> Iterator[str]:
         case "session/prompt":
             yield _texts(value.get("prompt"))
         case "session/request_permission":
-            call = value.get("toolCall")
-            yield str(call.get("title", "")) if is_object(call) else _json(value)
+            yield _question(value)
         case _:
             rest = {key: item for key, item in value.items() if key != "sessionId"}
             if rest:
                 yield _json(rest)
+
+
+def _question(params: dict[str, Any]) -> str:
+    """Return what a permission request asks for, and the number of its options."""
+    subject = params.get("subject")
+    about = subject if is_object(subject) else params
+    call = about.get("toolCall")
+    call = call if is_object(call) else {}
+    names = (
+        params.get("title"),
+        call.get("title"),
+        about.get("command"),
+        call.get("toolCallId"),
+        about.get("toolCallId"),
+    )
+    title = next((name for name in names if isinstance(name, str) and name), "")
+    options = params.get("options")
+    count = len(options) if is_array(options) else 0
+    return f"{title} · {count} option{'' if count == 1 else 's'}".removeprefix(" · ")
 
 
 def _result(record: Record, value: dict[str, Any]) -> Iterator[str]:

@@ -73,7 +73,7 @@ class ConversationView extends HTMLElement {
 
   /** @param {any[]} listed @param {string | undefined} wanted */
   showList(listed, wanted) {
-    const key = JSON.stringify([listed.map(({ id, label, running, closed, questions }) => [id, label, running, closed, questions]), wanted]);
+    const key = JSON.stringify([listed.map(({ id, label, running, closed, questions, opened }) => [id, label, running, closed, questions, opened]), wanted]);
     if (key === this.listKey) return;
     this.listKey = key;
     const hadFocus = this.list?.contains(document.activeElement) ? /** @type {any} */ (document.activeElement).dataset.id : null;
@@ -83,7 +83,8 @@ class ConversationView extends HTMLElement {
       return h("li", null, h("a", {
         href: address(["conversation", session.id]), "data-id": session.id, "aria-current": session.id === wanted ? "page" : null,
         class: [state, (session.closed || !open) && "closed"],
-      }, h("span", { class: "label" }, session.label), state ? h("span", { class: "badge status" }, state) : null));
+      }, h("span", { class: "label" }, session.label), state ? h("span", { class: "badge status" }, state) : null,
+      session.opened ? null : h("span", { class: "badge status", title: "An update names this session, but it was not opened on this connection" }, "not opened on this connection")));
     }));
     if (!listed.length) fill(this.list, h("li", { class: "soft" }, "No sessions yet"));
     if (hadFocus) /** @type {any} */ (this.list?.querySelector(`[data-id="${CSS.escape(hadFocus)}"]`))?.focus();

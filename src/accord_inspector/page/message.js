@@ -27,8 +27,14 @@ class MessageView extends HTMLElement {
       ]);
       if (this.n === n) this.draw(found, explained);
     } catch (error) {
-      if (this.n === n) fill(this, h("p", { class: "bad", role: "alert" }, /** @type {Error} */ (error).message), this.closeButton());
+      if (this.n === n) this.showProblem(/** @type {Error} */ (error).message);
     }
+  }
+
+  /** Say why there is no message. @param {string} text */
+  showProblem(text) {
+    this.n = -1;
+    fill(this, h("p", { class: "bad", role: "alert" }, text), this.closeButton());
   }
 
   clear() {

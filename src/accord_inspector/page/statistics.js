@@ -6,6 +6,7 @@ import { params, router } from "./router.js";
 import { bars, line } from "./statistics_chart.js";
 
 const AGAIN_MS = 1000;
+const TOKENS = { cachedRead: "read from cache", cachedWrite: "written to cache", thought: "of thoughts" };
 
 class StatisticsView extends HTMLElement {
   constructor() {
@@ -91,7 +92,7 @@ function summary(stats) {
     ["Turns", count(stats.turns_count)],
     ["To the agent", size(stats.bytes_to_agent)],
     ["To the client", size(stats.bytes_to_client)],
-    ...Object.entries(stats.tokens).map(([name, value]) => [`Tokens, ${name}`, count(/** @type {number} */ (value))]),
+    ...Object.entries(stats.tokens).map(([name, value]) => [`Tokens, ${TOKENS[/** @type {"total"} */ (name)] ?? safe(name)}`, count(/** @type {number} */ (value))]),
     ...Object.entries(stats.costs).map(([name, value]) => [`Cost, ${safe(name)}`, Number(value).toPrecision(4)]),
   ];
   return h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
@@ -128,6 +129,6 @@ function total(tokens) {
 }
 
 const whole = (/** @type {number} */ y) => count(Math.round(y));
-const percent = (/** @type {number} */ y) => `${Math.round(y * 10) / 10} %`;
+const percent = (/** @type {number} */ y) => `${y < 1 ? Number(y.toPrecision(2)) : Math.round(y * 10) / 10} %`;
 
 customElements.define("view-statistics", StatisticsView);

@@ -1,7 +1,7 @@
 // The view "Timeline": every message, as a list or as a sequence diagram, and the chosen one.
 
 import { get, live } from "./api.js";
-import { count, fill, h } from "./dom.js";
+import { count, fill, h, safe } from "./dom.js";
 import "./message.js";
 import { address, go, messageAddress, messageOf, params, pathParts, router } from "./router.js";
 import { Sequence } from "./sequence.js";
@@ -109,8 +109,7 @@ class TimelineView extends HTMLElement {
       this.say("");
     }
     this.showAs(query.get("view") === "sequence");
-    const n = pathParts()[1];
-    this.open(n === undefined ? -1 : messageOf(n));
+    this.open(pathParts()[1]);
     this.showState();
   }
 
@@ -237,15 +236,20 @@ class TimelineView extends HTMLElement {
     if (n !== this.marks.chosen) go(target, { replace: n !== null && this.marks.chosen >= 0 });
   }
 
-  /** Show a message beside the list. @param {number} n */
-  open(n) {
-    if (n === this.marks.chosen) return;
-    this.marks.chosen = n;
-    this.classList.toggle("with-message", n >= 0);
-    this.message.hidden = n < 0;
-    if (n < 0) {
+  /** Show a message beside the list. @param {string | undefined} name its number as people read it */
+  open(name) {
+    if (name === this.opened) return;
+    this.opened = name;
+    const n = messageOf(name ?? "");
+    const isNumber = Number.isInteger(n) && n >= 0;
+    this.marks.chosen = isNumber ? n : -1;
+    this.classList.toggle("with-message", name !== undefined);
+    this.message.hidden = name === undefined;
+    if (name === undefined) {
       this.message.clear();
       this.list.element.focus();
+    } else if (!isNumber) {
+      this.message.showProblem(`There is no message ${safe(name)}: messages are counted from 1`);
     } else {
       this.message.show(n);
       if (this.store.at(this.list.active)?.n !== n) this.located = this.locate(n);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from itertools import islice
 from time import perf_counter
@@ -35,6 +36,7 @@ class RecordedMessages(Protocol):
     grows: bool
 
     def __len__(self) -> int: ...
+    def read_written(self) -> None: ...
     def record(self, n: int) -> Record: ...
     def observe(self, observer: Callable[[int], None]) -> None: ...
 
@@ -50,6 +52,8 @@ class Conversation:
         self._messages = messages
         self._changed = changed
         self._added = 0
+        # Problems, each with the number of messages that come before it.
+        self._problems: deque[tuple[int, str, str]] = deque()
         self._more = asyncio.Event()
         self._transcripts = Transcripts()
         messages.observe(lambda _: self._more.set())
@@ -78,6 +82,7 @@ class Conversation:
                 self._transcripts.add(number, self._messages.record(number))
             except Exception:  # one message must not end the inspection
                 _logger.exception("! message %d is not in the conversation", number)
+            self._add_problems()
             if perf_counter() > until:
                 return
 
@@ -90,10 +95,17 @@ class Conversation:
 
     def problem(self, session_id: str, text: str) -> None:
         """Add a problem of this side to a session."""
-        log = self._transcripts.sessions.get(session_id)
-        if log is not None:
-            log.at(Stamp(None, log.last.seconds)).add("failure", one_line(text))
-            self._changed()
+        self._messages.read_written()
+        self._problems.append((len(self._messages), session_id, text))
+        self._add_problems()
+        self._changed()
+
+    def _add_problems(self) -> None:
+        while self._problems and self._problems[0][0] <= self._added:
+            _, session_id, text = self._problems.popleft()
+            log = self._transcripts.sessions.get(session_id)
+            if log is not None:
+                log.at(_cause(log)).add("failure", one_line(text))
 
     def client_changed(self) -> None:
         """Note that the state of the client has changed."""
@@ -104,22 +116,24 @@ class Conversation:
     def json(self) -> dict[str, Any]:
         """Return the list of the sessions, the newest last, and the state of the client."""
         logs = list(self._transcripts.sessions.values())
+        subagents = {key for log in logs for key in log.transcript.subagents}
         client = self.client
         return {
             "changed": self._transcripts.clock.now,
             "added": self._added,
             "behind": len(self._messages) - self._added,
-            "sessions": [self._listed(log) for log in logs[-MAX_SESSIONS:]],
+            "sessions": [self._listed(log, subagents) for log in logs[-MAX_SESSIONS:]],
             "client": None if client is None else client.json(),
         }
 
-    def _listed(self, log: SessionLog) -> dict[str, Any]:
+    def _listed(self, log: SessionLog, subagents: set[str]) -> dict[str, Any]:
         return {
             "id": log.id,
             "label": one_line(log.transcript.title or log.id, 200),
             "changed": log.changed,
             "running": log.is_running,
             "closed": log.is_closed,
+            "opened": log.is_opened or log.id in subagents,
             "entries": len(log.entries),
             "questions": 0 if self.client is None else self.client.questions.waiting(log.id),
         }
@@ -180,3 +194,15 @@ class Conversation:
             for key, time in log.terminals_changed.items()
             if time > since and key in from_transcript
         }
+
+
+def _cause(log: SessionLog) -> Stamp:
+    """Return the message that a problem of the running turn most likely comes from."""
+    began = log.turn_began.number or 0
+    for entry in reversed(log.entries):
+        number = entry.stamp.number
+        if number is not None and number < began:
+            break
+        if entry.kind == "unreadable":
+            return entry.stamp
+    return log.last

@@ -131,7 +131,7 @@ def _permission(value: dict[str, Any]) -> dict[str, Any]:
             chosen = {"name": one_line(option_id, 200), "kind": "unknown"}
         else:
             kind = "cancelled" if selected is not None else "unanswered"
-            chosen = {"name": kind, "kind": kind}
+            chosen = {"name": _refusal(outcome) or kind, "kind": kind}
     return {
         "title": one_line(str(value["title"] or ""), 500),
         "description": one_line(str(value["description"] or "")),
@@ -145,8 +145,16 @@ def _action(outcome: dict[str, Any] | None) -> str | None:
     if outcome is None:
         return None
     if outcome["isError"] or not is_object(outcome["value"]):
-        return "unanswered"
+        return _refusal(outcome) or "unanswered"
     return one_line(str(outcome["value"].get("action")), 60)
+
+
+def _refusal(outcome: dict[str, Any]) -> str:
+    """Return the error that the client answered a question with; empty if it did not."""
+    error: Any = outcome["value"]
+    if not outcome["isError"] or not is_object(error):
+        return ""
+    return f"refused: {one_line(str(error.get('message', '')), 500)}"
 
 
 def session_json(log: SessionLog) -> dict[str, Any]:

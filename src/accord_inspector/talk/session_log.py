@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,6 +35,8 @@ from accord_inspector.talk.message_parts import MessageParts
 from accord_inspector.talk.wire import Wire
 
 __all__ = ("Clock", "Entry", "SessionLog", "Stamp")
+
+_MessageEvent: TypeAlias = Text | Thought | UserText | ContentChunk | MessageReplaced
 
 
 class Clock:
@@ -98,6 +100,7 @@ class SessionLog:
         self.last: Stamp = stamp
         self.cwd: str | None = None
         self.is_closed: bool = False
+        self.is_opened: bool = False  # whether the client has named it, or was told its id
         self.epoch: int = 0
         self.prompts: dict[Any, Stamp] = {}  # running, by connection and request id
         self.prompted: Stamp | None = None  # of the last prompt
@@ -110,6 +113,10 @@ class SessionLog:
         self._changed: OrderedDict[int, Entry] = OrderedDict()
         self._keys: dict[tuple[str, str], Entry] = {}
         self._last_item: Entry | None = None
+        self._turn = 0
+        self.turn_began: Stamp = self.last  # the last turn's prompt
+        # By role and message id of the agent: the turn of the message, and its id here.
+        self._message_ids: dict[tuple[str, str], tuple[int, str]] = {}
         self._stamp = self.last
         self.terminals_changed: dict[str, int] = {}
 
@@ -183,6 +190,8 @@ class SessionLog:
         """Apply an event of the session."""
         transcript = self.transcript
         count = len(transcript.items)
+        if isinstance(event, Text | Thought | UserText | ContentChunk | MessageReplaced):
+            event = self._within_turn(event)
         transcript.apply(event)
         match event:
             case Text() | Thought() | UserText() | ContentChunk() | MessageReplaced():
@@ -210,6 +219,26 @@ class SessionLog:
                 pass  # the response tells it, too
             case _:
                 self.touch()
+
+    def begin_turn(self) -> None:
+        """From now on, chunks with the id of an earlier message begin a new one."""
+        self._turn += 1
+        self.turn_began = self._stamp
+
+    def _within_turn(self, event: _MessageEvent) -> _MessageEvent:
+        """Return the event with another message id, if an earlier turn has used its id.
+
+        A replacement names an earlier message by its id.
+        """
+        if event.message_id is None:
+            return event
+        key = (getattr(event, "role", None) or _ROLES[type(event)], event.message_id)
+        turn, message_id = self._message_ids.get(key, (-1, event.message_id))
+        if turn < 0 or (turn != self._turn and not isinstance(event, MessageReplaced)):
+            if turn >= 0:
+                message_id = f"{event.message_id} of turn {self._turn}"
+            self._message_ids[key] = (self._turn, message_id)
+        return event if message_id == event.message_id else replace(event, message_id=message_id)
 
     def end_turn(self, event: StateChanged, seconds: float | None = None) -> None:
         """Add the end of a turn."""

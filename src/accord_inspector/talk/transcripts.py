@@ -122,11 +122,15 @@ class Transcripts:
             self._end_others(connection, stamp)
         begin = self._REQUESTS.get(record.method)
         if begin is not None and session is not None and lenient_json.is_object(params):
-            begin(self, connection, request, self._log(connection, session, stamp), record)
+            log = self._log(connection, session, stamp)
+            log.is_opened |= record.dir == "to_agent"
+            begin(self, connection, request, log, record)
 
     def _prompt(
         self, connection: _Connection, request: _Request, log: SessionLog, record: Record
     ) -> None:
+        if not log.is_running:
+            log.begin_turn()
         log.prompts[record.conn, record.id_text] = log.prompted = request.stamp
         log.touch()
         if connection.wire.echoes_prompts:
@@ -250,6 +254,7 @@ class Transcripts:
     ) -> None:
         log.wire = connection.wire
         log.is_closed = False
+        log.is_opened = True
         cwd = request.params.get("cwd") if lenient_json.is_object(request.params) else None
         log.cwd = cwd if isinstance(cwd, str) else log.cwd
         opened = connection.wire.opened(request.method, log.id, value)
