@@ -14,6 +14,7 @@ import pytest
 
 from accord.text import lenient_json
 from accord.trace import Filter, MessageIndex, Recording, TraceError, open_trace
+from accord.trace.json_path import JsonPath
 from accord.trace.pairing import Pairing
 from accord.trace.records import Record
 from sample_recordings import one_turn
@@ -312,3 +313,11 @@ def test_index_takes_at_most_60_bytes_for_a_message(tmp_path: Path) -> None:
     path = sample(tmp_path / "r.acp.jsonl")
     with opened(path) as index:
         assert sum(column.itemsize for column in index.columns.arrays) <= 60
+
+
+def test_error_in_a_json_path_is_one_line() -> None:
+    with pytest.raises(TraceError) as raised:
+        JsonPath("$.a[")
+    assert str(raised.value) == (
+        "Expected a JSONPath such as $.params.update, got '$.a[': unexpected end of query"
+    )

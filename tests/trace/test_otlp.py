@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -255,8 +259,28 @@ def test_collector_that_refuses_is_an_error(
 ) -> None:
     path = one_turn().save(tmp_path / "r.acp.jsonl")
     assert export("--endpoint", f"{collector.url}/custom", str(path)) == 1
-    assert "did not accept the spans" in capsys.readouterr().err
+    [line] = capsys.readouterr().err.splitlines()
+    assert "did not accept the spans" in line
+    assert line.endswith("code: 400, reason: Bad Request")
     assert collector.paths == ["/custom"]
+
+
+def test_collector_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
+    path = one_turn().save(tmp_path / "r.acp.jsonl")
+    with socket.socket() as bound:  # nobody listens
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        words = ["trace", "export", "--format", "otlp", "--endpoint", url, str(path)]
+        done = subprocess.run(
+            [sys.executable, "-m", "accord", *words],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            env={**os.environ, "OTEL_EXPORTER_OTLP_TIMEOUT": "2"},
+        )
+    why = "did not accept the spans: it cannot be reached"
+    assert done.stderr == f"Error: The collector at {url}/v1/traces {why}\n"
+    assert done.returncode == 1
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_differences_are_shown_with_message_path_and_values(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("program", "status", "text"),
     [
-        ("import sys; sys.exit('broken')", 1, "expected a response to initialize"),
+        ("import sys; sys.exit('broken')", 2, "exited with status 1: broken"),
         ("import sys; sys.stdin.read()", 1, "got nothing within 0.5 s"),
         (None, 2, "Cannot start"),
     ],
@@ -138,6 +138,10 @@ def test_agent_that_does_not_answer(
     done = run(path, "--as", "client", "--timeout", "0.5", "--", *agent)
     assert done.returncode == status
     assert text in done.stdout + done.stderr
+    if status == 1:
+        assert "1 difference: 0 messages of the agent compared" in done.stdout
+    else:
+        assert not done.stdout
 
 
 @requirement("R-TRACE-04")

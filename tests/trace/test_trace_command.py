@@ -43,10 +43,21 @@ def test_show_has_a_line_per_message_with_latencies(
 ) -> None:
     found = rows(capsys, recording)
     assert len(found) == 15
-    assert found[0] == '0.000 Client → Agent initialize #0 77 B {"protocolVersion":1}'
-    assert found[1].startswith("0.100 Agent → Client initialize #0 ✓ 100 ms")
+    assert found[0] == '1 0.000 Client → Agent initialize #0 77 B {"protocolVersion":1}'
+    assert found[1].startswith("2 0.100 Agent → Client initialize #0 ✓ 100 ms")
     assert found[4].endswith('"Fix it"')
     assert any("npm warn" in row and "not a message" in row for row in found)
+
+
+def test_show_says_an_end_in_plain_words(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    with Recording(path) as recording:
+        recording.hop().end("to_client", "The peer stopped reading")
+    [row] = rows(capsys, str(path))
+    assert row.startswith("1 ")
+    assert row.endswith("the other side closed its input")
 
 
 @requirement("R-SEC-12")
@@ -72,7 +83,12 @@ def test_show_escapes_what_agents_write(capsys: pytest.CaptureFixture[str], reco
 def test_show_filters(
     capsys: pytest.CaptureFixture[str], recording: str, words: list[str], count: int
 ) -> None:
-    assert len(rows(capsys, *words, recording)) == count
+    everything = [line.split()[0] for line in run(capsys, "show", recording)[1].splitlines()]
+    assert everything == list(map(str, range(1, 16)))
+    status, out, err = run(capsys, "show", *words, recording)
+    assert len(out.splitlines()) == count
+    assert status == 0
+    assert err == ("" if count else "accord trace: no message matches --from client --errors\n")
 
 
 def test_show_reads_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -90,18 +106,22 @@ def test_lines_that_are_skipped_are_reported(
     status, out, err = run(capsys, "show", recording)
     assert status == 0
     assert len(out.splitlines()) == 15
-    assert "skipped the last line is incomplete" in err
+    assert "skipped: the last line is incomplete: {" in err
 
 
 def test_file_that_is_not_a_recording_is_an_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "r.acp.jsonl"
-    path.write_text("hello")
-    for command in ("show", "stats"):
-        status, _, err = run(capsys, command, str(path))
-        assert status == 1
-        assert "Expected a recording in" in err
+    for data, why in (
+        (b"hello", "neither a record nor a JSON-RPC message: hello"),
+        (b"\xff\x00{\xfe", "neither a record nor a complete JSON-RPC message: \\xff\\x00{\\xfe"),
+    ):
+        path.write_bytes(data)
+        for command in ("show", "stats", "replay"):
+            status, _, err = run(capsys, command, str(path))
+            assert status == 1
+            assert err == f"Error: Expected a recording in {path}: line 1: {why}\n"
 
 
 def test_stats_as_table_json_and_page(

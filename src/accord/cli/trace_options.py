@@ -61,7 +61,7 @@ def show_problems(trace: Trace | MessageIndex) -> None:
     """Report the lines of a recording that were skipped on stderr."""
     problems = trace.problems
     for problem in problems[:5]:
-        click.echo(f"accord trace: skipped {problem}", err=True)
+        click.echo(f"accord trace: skipped: {problem}", err=True)
     if len(problems) > 5:
         click.echo(f"accord trace: {len(problems) - 5} more lines skipped", err=True)
 

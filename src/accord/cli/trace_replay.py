@@ -115,6 +115,10 @@ def command(
     """
     trace = open_trace(recording, first=directions[first])
     try:
+        next(iter(trace), None)
+    except TraceError as error:  # as the other commands say it
+        raise click.ClickException(str(error)) from None
+    try:
         script, *others = read_scripts(trace)
     except TraceError as error:
         raise click.UsageError(str(error)) from None

@@ -57,6 +57,7 @@ def command(
 ) -> int:
     """Show a recording: one line per message, with the latency of each response.
 
+    Each line begins with the number of the message in the recording, from 1, and its time.
     RECORDING is a file or a folder. Recordings of other programs can be read too: Rust's .jsons,
     journals of acpx, Thinkwell's, and logs with whole frames. Control characters are shown as
     escapes.
@@ -68,6 +69,7 @@ def command(
         errors=errors,
         text=text,
     )
+    shown = 0
     try:
         traces = open_traces(recording, first=directions[first])
         if follow and len(traces) > 1:
@@ -78,9 +80,12 @@ def command(
             with MessageIndex(trace.files, first=directions[first]) as index:
                 for line in _lines(index, wanted, None if full else _WIDTH, follow):
                     click.echo(line)
+                    shown += 1
                 if not len(index) and not index.size:
-                    raise TraceError(_nothing(index))
+                    next(iter(trace), None)  # says it as the other commands do
                 show_problems(index)
+        if not shown:
+            _say_none(methods, sessions, sender, errors, text)
     except TraceError as error:
         raise click.ClickException(str(error)) from None
     except BrokenPipeError:
@@ -111,7 +116,7 @@ def _line(row: MessageRow, record: Record, width: int | None) -> str:
     method = one_line(row.method or ("?" if row.kind == "response" else ""), 60)
     name = {"invalid": "not a message", "end": "end"}.get(row.kind, method)
     parts = [
-        click.style(f"{row.ts:>9.3f}", dim=True),
+        click.style(f"{row.number + 1:>4} {row.ts:>9.3f}", dim=True),
         click.style(f"{one_line(ends, 40):<16}", fg=_COLOURS[row.direction]),
         click.style(f"{name:<26}", bold=row.kind == "request", fg="red" if row.is_error else None),
     ]
@@ -128,6 +133,17 @@ def _line(row: MessageRow, record: Record, width: int | None) -> str:
     return " ".join((*parts, content)).rstrip()
 
 
-def _nothing(index: MessageIndex) -> str:
-    why = f": {index.problems[0]}" if index.problems else ": it is empty"
-    return f"Expected a recording in {index.files[0]}{why}"
+def _say_none(
+    methods: tuple[str, ...],
+    sessions: tuple[str, ...],
+    sender: str | None,
+    errors: bool,
+    text: str,
+) -> None:
+    """Say on stderr that there is nothing to show."""
+    words = [f"--method {one}" for one in methods] + [f"--session {one}" for one in sessions]
+    words += [f"--from {sender}"] if sender is not None else []
+    words += ["--errors"] if errors else []
+    words += [f"--text {text}"] if text else []
+    found = f"no message matches {' '.join(words)}" if words else "there are no messages"
+    click.echo(f"accord trace: {one_line(found)}", err=True)

@@ -191,7 +191,7 @@ class Columns:
             record = decode_record(line)
         except ValueError as exc:
             if len(self.problems) < _MAX_PROBLEMS:
-                text = one_line(line[:500].decode("utf-8", "replace"), 60)
+                text = one_line(line[:500].decode("utf-8", "backslashreplace"), 60)
                 self.problems.append(f"byte {position} is not a record: {exc}: {text}")
             return
         if record is not None:

@@ -25,6 +25,7 @@ from accord.trace.sides import DirectionGuess
 
 __all__ = ("Importer", "import_records")
 
+_SHOWN_BYTES = 500  # of a line that is skipped
 _ACPX_MARK = "acpx.session.journal.v1"
 _SIDES: dict[str, Direction] = {
     "client": "to_agent",
@@ -81,7 +82,7 @@ class Importer:
             yield from self._line(text)
         except ValueError as exc:
             if self._problems is not None:
-                shown = one_line(text.decode("utf-8", "replace"), 60)
+                shown = one_line(text[:_SHOWN_BYTES].decode("utf-8", "backslashreplace"), 60)
                 self._problems.append(f"line {self._lines}: {exc}: {shown}")
 
     def _line(self, line: bytes) -> Iterator[Header | Record]:
@@ -100,7 +101,7 @@ class Importer:
             yield self._of_log(text)
             return
         if not is_object(value):
-            raise ValueError("expected a record or a frame")
+            raise ValueError("neither a record nor a JSON-RPC message")
         if value.get("schema") == _ACPX_MARK:
             return
         if "message" in value and "direction" in value:
@@ -119,7 +120,7 @@ class Importer:
         elif not value.keys().isdisjoint(("jsonrpc", "method", "result", "error")):
             yield self._frame(0.0, self._guess.direction(value), text)
         elif "subject" not in value:  # the first line of a recording of the kit
-            raise ValueError("expected a record or a frame")
+            raise ValueError("neither a record nor a JSON-RPC message")
 
     def _complete(self, record: Record) -> None:
         """Fill in what Rust's format does not have."""
@@ -171,14 +172,14 @@ class Importer:
     def _of_log(self, text: bytes) -> Record:
         at = text.find(b"{")
         if at < 0:
-            raise ValueError("no frame")
+            raise ValueError("neither a record nor a JSON-RPC message")
         frame = text[at:]
         try:
             value = lenient_json.loads(frame)
         except lenient_json.NotJson:
-            raise ValueError("no complete frame") from None
+            raise ValueError("neither a record nor a complete JSON-RPC message") from None
         if not is_object(value) or value.keys().isdisjoint(("jsonrpc", "method")):
-            raise ValueError("no frame")
+            raise ValueError("neither a record nor a JSON-RPC message")
         before = text[:at].decode("utf-8", "replace")
         sent, received = _SENT.search(before), _RECEIVED.search(before)
         if (sent is None) is (received is None):

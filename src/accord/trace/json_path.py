@@ -28,8 +28,9 @@ class JsonPath:
         try:
             self._find = JSONPathEnvironment(strict=True).compile(text).finditer
         except JSONPathError as exc:
+            why = str(exc).partition("\n")[0]  # the other lines repeat the path
             raise TraceError(
-                f"Expected a JSONPath such as $.params.update, got {text!r}: {exc}"
+                f"Expected a JSONPath such as $.params.update, got {text!r}: {why}"
             ) from None
         self._errors: type[Exception] = JSONPathError
         names = _names(text)

@@ -111,7 +111,7 @@ class MessageIndex:
         """Descriptions of the lines that were skipped, and of a last one that is incomplete."""
         found = [*self.columns.problems, *self._source.problems]
         if self._rest.strip():
-            text = one_line(self._rest[:500].decode("utf-8", "replace"), 60)
+            text = one_line(self._rest[:500].decode("utf-8", "backslashreplace"), 60)
             found.append(f"the last line is incomplete: {text}")
         return found
 

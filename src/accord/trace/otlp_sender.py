@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from urllib.parse import urlsplit
 
@@ -13,6 +15,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
+from accord.text.excerpt import one_line
 from accord.trace.otlp import SCOPE, TRACEPARENT, nanoseconds, resource_attributes, trace_spans
 from accord.trace.packing import TraceError
 from accord.trace.spans import Span
@@ -38,13 +41,42 @@ def send_spans(trace: Trace, endpoint: str, *, content: bool = False) -> int:
     count = 0
     try:
         start, spans = trace_spans(trace, content=content)
-        while batch := [_readable(span, start) for span in islice(spans, _BATCH)]:
-            if exporter.export(batch) is not SpanExportResult.SUCCESS:
-                raise TraceError(f"The collector at {url} did not accept the spans")
-            count += len(batch)
+        with _reports() as reports:
+            while batch := [_readable(span, start) for span in islice(spans, _BATCH)]:
+                if exporter.export(batch) is not SpanExportResult.SUCCESS:
+                    why = f": {one_line(reports.why, 200)}" if reports.why else ""
+                    raise TraceError(f"The collector at {url} did not accept the spans{why}")
+                count += len(batch)
     finally:
         exporter.shutdown()
     return count
+
+
+class _Reports(logging.Handler):
+    """Keeps why the exporter fails, which it only writes to its log."""
+
+    why: str = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno < logging.ERROR and isinstance(record.args, tuple) and record.args:
+            cause = record.args[0]  # it tries again
+            self.why = "it cannot be reached" if isinstance(cause, OSError) else str(cause)
+        elif not self.why:
+            self.why = record.getMessage()
+
+
+@contextmanager
+def _reports() -> Generator[_Reports]:
+    """Keep what the exporter writes to its log, and show nothing of it."""
+    log = logging.getLogger("opentelemetry.exporter.otlp")
+    reports, before = _Reports(), log.propagate
+    log.propagate = False
+    log.addHandler(reports)
+    try:
+        yield reports
+    finally:
+        log.removeHandler(reports)
+        log.propagate = before
 
 
 def _readable(span: Span, start: float) -> ReadableSpan:

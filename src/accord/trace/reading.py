@@ -49,7 +49,7 @@ def read_records(
             record = decode_record(line)
         except ValueError as exc:
             if problems is not None:
-                text = one_line(line.decode("utf-8", "replace"), 60)
+                text = one_line(line[:500].decode("utf-8", "backslashreplace"), 60)
                 problems.append(f"line {number} is not a record: {exc}: {text}")
             continue
         if record is not None:

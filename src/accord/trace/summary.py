@@ -12,13 +12,16 @@ from accord.trace.records import Record
 
 __all__ = ("summary", "update_of")
 
+# How a connection says it, in plain words.
+_REASONS = {"The peer stopped reading": "the other side closed its input"}
+
 
 def summary(record: Record, max_length: int = 100) -> str:
     """Return what a message says, as one line without control characters (R-SEC-12)."""
     if record.type == "invalid":
         text = record.frame[: 4 * max_length].decode("utf-8", "replace")
     elif record.type == "end":
-        text = record.reason
+        text = _REASONS.get(record.reason, record.reason)
     else:
         text = " ".join(_parts(record, record.value()))
     return one_line(text, max_length)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from accord.errors import ConnectionLost, TransportError
 from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
@@ -74,11 +75,13 @@ class ClientReplay:
         self._came: list[tuple[str, str, str | None, Any, bool, Step | None]] = []
         self._changed = asyncio.Event()
         self._end: tuple[Exception | None] | None = None
+        self._compared = 0
 
     async def run(self, *, strict: bool = False) -> list[Difference]:
         """Run the replay, close the transport, and return the differences.
 
-        Raise `TransportError` if the agent cannot be started or reached.
+        Raise `TransportError` if the agent cannot be started or reached, or ends before it answers
+        `initialize`.
         """
         stopped: list[Difference] = []
         try:
@@ -96,8 +99,8 @@ class ClientReplay:
 
     @property
     def compared(self) -> int:
-        """The number of recorded messages of the agent."""
-        return len(self._expected())
+        """The number of recorded messages of the agent that were compared."""
+        return self._compared
 
     # What is sent.
 
@@ -200,15 +203,24 @@ class ClientReplay:
     async def _until(self, condition: Callable[[], bool], step: Step, what: str) -> None:
         try:
             async with asyncio.timeout(self._timeout_s):
-                while not condition():
-                    if self._end is not None:
-                        error = self._end[0]
-                        end = "the end of the agent" if error is None else str(error)
-                        raise _StoppedError(_stopped(step, what, one_line(end, 400)))
+                while self._end is None and not condition():
                     await self._next_change()
         except TimeoutError:
             nothing = f"nothing within {self._timeout_s:g} s"
             raise _StoppedError(_stopped(step, what, nothing)) from None
+        if self._end is not None and not condition():
+            await self._stop(step, what, self._end[0])
+
+    async def _stop(self, step: Step, what: str, error: Exception | None) -> None:
+        """Stop at the end of the agent; before the answer to `initialize` nothing can be said."""
+        error = await self._transport.exit_error() or error
+        request = step.request
+        if not self._answered and request is not None and request.method == "initialize":
+            if isinstance(error, TransportError):
+                raise error
+            raise ConnectionLost("The agent ended before it answered initialize") from error
+        end = "the end of the agent" if error is None else str(error)
+        raise _StoppedError(_stopped(step, what, one_line(end, 400)))
 
     async def _next_change(self) -> None:
         self._changed.clear()
@@ -362,6 +374,7 @@ class ClientReplay:
                 if step.cause is None or step.cause.number in self._sent
                 if step.number <= last or step.request is None
             ]
+        self._compared = len(expected)
         self._bind_other_sessions(expected)
         got = list(map(self._message, range(len(self._came)), self._came))
         return list(compare(expected, got, strict=strict))
