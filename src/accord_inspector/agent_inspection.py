@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -135,6 +136,11 @@ class AgentInspection(LiveInspection):
                 self.hub.changed("capabilities")
             if not self._restart.is_set():
                 await self._restart.wait()
+
+    def set_ended(self, error: BaseException | None, state: str) -> None:
+        super().set_ended(error, state)
+        if self.problem:  # the person at the terminal may not look at the page
+            sys.stderr.write(f"accord inspect: {self.problem}\n")
 
     async def _connect(self) -> None:
         client = self.client

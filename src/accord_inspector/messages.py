@@ -108,7 +108,7 @@ class Messages:
 
     def _check(self, n: int) -> None:
         if not 0 <= n < len(self.index):
-            raise ApiError(404, f"Unknown message {n}: the recording has {len(self.index)}")
+            raise ApiError(404, f"Unknown message {n + 1}: the recording has {len(self.index)}")
 
 
 class View:

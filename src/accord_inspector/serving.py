@@ -52,7 +52,12 @@ async def serve_inspection(
         address = f"http://{shown}:{port}{access.start_path}"
         options = ServerOptions(passed=[opened], drain_s=0.0)
         inspection.spawn(_stop_when_finished(inspection, stop))
-        await run_server(app, options, lambda _: started(address), stop)
+
+        def show(_: object) -> None:
+            if not inspection.finished.is_set():
+                started(address)
+
+        await run_server(app, options, show, stop)
         if stop.at_once.is_set():
             os._exit(1)  # the agents of this process are ended by their guardian
     return inspection.exit_status

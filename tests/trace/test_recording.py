@@ -174,3 +174,18 @@ async def test_connection_is_recorded_from_the_call_on(tmp_path: Path) -> None:
         with record(remote.connection, path):
             await remote.list_sessions(v1.ListSessionsRequest())
     assert [item.type for item in open_trace(path)] == ["request", "response"]
+
+
+def test_earlier_recording_is_kept_with_its_parts(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    for _ in range(3):
+        with Recording(path, max_bytes=1) as recording:
+            recording.hop().frames("to_client", [UPDATE])
+            recording.hop().frames("to_client", [UPDATE])
+    names = sorted(found.name for found in tmp_path.iterdir())
+    assert len(names) == 9
+    kept = {name for name in names if ".ended-" in name}
+    assert len(kept) == 6
+    for name in names:
+        if not name.endswith((".2.acp.jsonl", ".3.acp.jsonl")):
+            assert sum(1 for _ in open_trace(tmp_path / name)) == 2

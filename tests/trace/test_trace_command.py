@@ -234,3 +234,22 @@ def test_show_follows_a_recording_until_it_is_interrupted(tmp_path: Path) -> Non
             assert running.wait(20) == 0
             assert running.stderr is not None
             assert running.stderr.read() == b""
+
+
+def test_export_writes_over_neither_the_recording_nor_a_file_if_it_fails(
+    capsys: pytest.CaptureFixture[str], recording: str, tmp_path: Path
+) -> None:
+    before = Path(recording).read_bytes()
+    status, _, err = run(capsys, "export", "--format", "md", "-o", recording, recording)
+    assert status == 2
+    assert "--output is the recording itself" in err
+    assert Path(recording).read_bytes() == before
+    good, bad = tmp_path / "good.md", tmp_path / "bad.txt"
+    good.write_text("precious")
+    bad.write_text("hello")
+    status, _, err = run(capsys, "export", "--format", "md", "-o", str(good), str(bad))
+    assert status == 1
+    assert "Expected a recording in" in err
+    assert run(capsys, "export", "--format", "md", str(bad))[:2] == (1, "")
+    assert good.read_text() == "precious"
+    assert sorted(path.name for path in tmp_path.glob(".*")) == []

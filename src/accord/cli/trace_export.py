@@ -58,8 +58,11 @@ def command(
         raise click.UsageError("--endpoint and --content are for --format otlp")
     if endpoint is not None and output is not None:
         raise click.UsageError("Expected --endpoint or --output, got both")
+    if output is not None and output.exists() and output.samefile(recording):
+        raise click.UsageError(f"--output is the recording itself: {output}")
     trace = open_trace(recording, first=directions[first])
     try:
+        next(iter(trace))  # nothing is written if it is not a recording
         if endpoint is not None:
             count = _sent(trace, endpoint, content)
             click.echo(f"{count} spans sent to {endpoint}")
@@ -68,9 +71,7 @@ def command(
                 sys.stdout.buffer.write(part)
             sys.stdout.flush()
         else:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
-            with os.fdopen(os.open(output, flags, 0o600), "wb") as file:
-                file.writelines(_parts(trace, form, content, output))
+            _write(output, _parts(trace, form, content, output))
     except TraceError as error:
         raise click.ClickException(str(error)) from None
     except BrokenPipeError:
@@ -79,6 +80,22 @@ def command(
         raise click.ClickException(f"Cannot write {output}: {error.strerror}") from None
     show_problems(trace)
     return 0
+
+
+def _write(output: Path, parts: Iterator[bytes]) -> None:
+    """Write a private file; the one that exists is replaced when everything is written."""
+    path = output
+    if not output.exists() or output.is_file():
+        path = output.with_name(f".{output.name}.{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+    try:
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+            file.writelines(parts)
+        if path != output:
+            path.replace(output.resolve())
+    finally:
+        if path != output:
+            path.unlink(missing_ok=True)
 
 
 def _sent(trace: Trace, endpoint: str, content: bool) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from accord.trace.packing import Packer, packer_of
 
-__all__ = ("TraceFile", "part_path")
+__all__ = ("TraceFile", "keep_earlier", "part_path")
 
 _FLAGS = (
     os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -18,8 +19,10 @@ _FLAGS = (
 
 def part_path(path: Path, part: int) -> Path:
     """Return the path of a part; the second one of `r.acp.jsonl` is `r.2.acp.jsonl`."""
-    if part == 1:
-        return path
+    return path if part == 1 else _with_infix(path, str(part))
+
+
+def _with_infix(path: Path, infix: str) -> Path:
     for ending in (
         ".acp.jsonl.gz",
         ".acp.jsonl.zst",
@@ -29,8 +32,32 @@ def part_path(path: Path, part: int) -> Path:
         ".jsonl",
     ):
         if path.name.endswith(ending):
-            return path.with_name(f"{path.name.removesuffix(ending)}.{part}{ending}")
-    return path.with_name(f"{path.stem}.{part}{path.suffix}")
+            return path.with_name(f"{path.name.removesuffix(ending)}.{infix}{ending}")
+    return path.with_name(f"{path.stem}.{infix}{path.suffix}")
+
+
+def keep_earlier(path: Path) -> Path | None:
+    """Rename a recording that exists, with all its parts; return its new path.
+
+    `r.acp.jsonl` becomes `r.ended-20260501-100000.acp.jsonl`: the time of its last change in UTC.
+    An empty file and what is not a file stay.
+    """
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    if path.is_symlink() or not stat.S_ISREG(status.st_mode) or not status.st_size:
+        return None
+    ended = time.strftime("%Y%m%d-%H%M%S", time.gmtime(status.st_mtime))
+    number, kept = 1, _with_infix(path, f"ended-{ended}")
+    while kept.exists():
+        number += 1
+        kept = _with_infix(path, f"ended-{ended}-{number}")
+    part = 1
+    while part == 1 or part_path(path, part).exists():
+        part_path(path, part).rename(part_path(kept, part))
+        part += 1
+    return kept
 
 
 class TraceFile:
@@ -38,8 +65,8 @@ class TraceFile:
 
     What was written survives the death of this process. With `max_bytes`, the next part begins
     when a part has reached this size; `header` makes the first line of each part. A path that ends
-    in `.gz` or `.zst` is compressed, and every write can be read. Raise `OSError` if it cannot be
-    written.
+    in `.gz` or `.zst` is compressed, and every write can be read. An earlier recording of this name
+    is kept under another name. Raise `OSError` if it cannot be written.
     """
 
     def __init__(
@@ -68,6 +95,8 @@ class TraceFile:
     def _open_next(self) -> None:
         self.part += 1
         self._packer = packer_of(self.path)
+        if self.part == 1:
+            keep_earlier(self.path)
         self._fd = os.open(part_path(self.path, self.part), _FLAGS, 0o600)
         if hasattr(os, "fchmod") and stat.S_ISREG(os.fstat(self._fd).st_mode):
             os.fchmod(self._fd, 0o600)  # the file may have existed
