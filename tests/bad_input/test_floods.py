@@ -106,11 +106,11 @@ def test_updates_wait_for_a_slow_handler_and_are_handled_in_order() -> None:
         title = {"sessionUpdate": "session_info_update", "title": "end"}
         params = {"sessionId": "s", "update": title}
         running.send(notification("session/update", params))
-        running.send(answer(running.receive()["id"], "done"))
         assert running.err_line() == f"{sent * size} updates, in order: True"
+        assert running.peak_mib() < FLAT_MIB
+        running.send(answer(running.receive()["id"], "done"))
         assert running.err_line() == "answered 'done'"
         assert running.err_line() == "closed"
-        assert running.peak_mib() < FLAT_MIB
 
 
 @requirement("R-GEN-17")

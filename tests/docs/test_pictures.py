@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 IMAGES = ROOT / "docs" / "images"
 MOST_BYTES = 20_000
+MOST_PNG_BYTES = 150_000  # of pictures of a page
 
 
 def text_of(svg: str) -> list[str]:
@@ -31,17 +32,19 @@ def script() -> dict[str, Any]:
 def test_each_picture_is_made_by_the_script_and_small() -> None:
     if sys.platform == "win32":
         pytest.skip("the script needs a terminal of POSIX")
-    assert {file.stem for file in IMAGES.iterdir()} == {name for name, *_ in script()["PICTURES"]}
-    for file in IMAGES.iterdir():
+    files = list(IMAGES.glob("*.svg"))
+    assert {file.stem for file in files} == {name for name, *_ in script()["PICTURES"]}
+    for file in files:
         assert file.stat().st_size < MOST_BYTES
         assert text_of(file.read_text("utf-8"))
 
 
 def test_each_picture_is_on_a_page() -> None:
     pages = "".join(page.read_text("utf-8") for page in (ROOT / "docs").rglob("*.md"))
-    assert set(re.findall(r"images/([\w-]+)\.svg", pages)) == {
-        file.stem for file in IMAGES.iterdir()
+    assert set(re.findall(r"images/([\w-]+\.(?:svg|png))", pages)) == {
+        file.name for file in IMAGES.iterdir()
     }
+    assert all(file.stat().st_size < MOST_PNG_BYTES for file in IMAGES.glob("*.png"))
 
 
 @pytest.mark.slow

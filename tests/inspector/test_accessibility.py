@@ -135,7 +135,7 @@ async def test_the_views_are_used_by_keyboard(
     browser: Browser, inspector: Inspector, talked: dict[str, Any]
 ) -> None:
     page = await opened(browser, talked)
-    await shown(page, inspector, "/timeline?sequence=1")
+    await shown(page, inspector, "/timeline?view=sequence")
     await page.keyboard.press("4")
     await expect(page.get_by_role("heading", name="Faults", exact=True)).to_be_visible()
     await page.keyboard.press("Tab")

@@ -64,7 +64,7 @@ async def test_million_messages(page: Page, tmp_path: Path) -> None:
         await expect(status).to_contain_text(
             re.compile("^1 of 1 000 000 messages · "), timeout=60_000
         )
-        await expect(page.locator(".message-row:visible .n").last).to_have_text("999500")
+        await expect(page.locator(".message-row:visible .n").last).to_have_text("999501")
         await page.goto(f"{inspector.origin}/timeline/123457?errors=1")
         await expect(status).to_contain_text(
             re.compile("^100 of 1 000 000 messages · "), timeout=60_000
