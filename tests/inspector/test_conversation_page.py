@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
@@ -36,7 +37,11 @@ async def open_session(page: Page, inspector: Inspector) -> None:
     """Open the conversation and a new session in it."""
     await page.goto(inspector.address)
     await page.get_by_role("link", name="Conversation").click()
-    await page.get_by_role("button", name="New session").click()
+    # Until the new one is open, the page shows the session of an earlier test.
+    async with page.expect_response("**/api/conversation/new") as answer:
+        await page.get_by_role("button", name="New session").click()
+    session = quote((await (await answer.value).json())["result"], safe="!~*'()")
+    await expect(page).to_have_url(f"{inspector.origin}/conversation/{session}")
     await expect(page.get_by_label("Prompt", exact=True).first).to_be_visible()
     await expect(page.locator(".session-head .status")).to_have_text("idle")
 

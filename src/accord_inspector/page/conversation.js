@@ -82,9 +82,9 @@ class ConversationView extends HTMLElement {
       const state = session.questions ? "asks" : session.running && open && !session.closed ? "running" : "";
       return h("li", null, h("a", {
         href: address(["conversation", session.id]), "data-id": session.id, "aria-current": session.id === wanted ? "page" : null,
-        class: [state, (session.closed || !open) && "closed"],
+        class: [state, (session.closed || !open) && "closed", !session.opened && "unopened"],
       }, h("span", { class: "label" }, session.label), state ? h("span", { class: "badge status" }, state) : null,
-      session.opened ? null : h("span", { class: "badge status", title: "An update names this session, but it was not opened on this connection" }, "not opened on this connection")));
+      session.opened ? null : h("span", { class: "badge status", title: "The agent sends messages of this session, but it was not opened on this connection" }, "not opened")));
     }));
     if (!listed.length) fill(this.list, h("li", { class: "soft" }, "No sessions yet"));
     if (hadFocus) /** @type {any} */ (this.list?.querySelector(`[data-id="${CSS.escape(hadFocus)}"]`))?.focus();

@@ -33,11 +33,11 @@ export class SessionHead {
       isOpen && supports.includes("close_session") ? button("Close", () => this.attempt("close")) : null);
   }
 
-  /** @param {any} state @param {boolean} isLive */
-  update(state, isLive) {
+  /** @param {any} state @param {boolean} isLive @param {boolean} isOpened whether it ever was, on this connection */
+  update(state, isLive, isOpened) {
     fill(this.title, state.title ?? state.label);
     this.title.title = state.title ?? state.label;
-    const name = state.closed || !isLive ? "closed" : state.running ? state.state?.state ?? "running" : "idle";
+    const name = !isOpened ? "not opened on this connection" : state.closed || !isLive ? "closed" : state.running ? state.state?.state ?? "running" : "idle";
     fill(this.state, name.replaceAll("_", " "));
     fill(this.place, state.cwd ?? "");
     this.showUsage(state.usage);

@@ -56,6 +56,7 @@ export class SessionView {
   update(listed, isOpen, client) {
     this.isOpen = isOpen;
     this.client = client;
+    this.isOpened = listed.opened;
     this.prompt.element.hidden = !isOpen;
     this.head.setClient(isOpen, client);
     if (listed.changed > this.entries.now) this.refresh();
@@ -74,7 +75,7 @@ export class SessionView {
   showState() {
     const { state } = this.entries;
     if (!state) return;
-    this.head.update(state, Boolean(this.isOpen || !this.client));
+    this.head.update(state, Boolean(this.isOpen || !this.client), this.isOpened);
     this.prompt.commands = state.commands;
     this.prompt.setRunning(state.running);
   }

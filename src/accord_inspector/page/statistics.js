@@ -6,7 +6,7 @@ import { params, router } from "./router.js";
 import { bars, line } from "./statistics_chart.js";
 
 const AGAIN_MS = 1000;
-const TOKENS = { cachedRead: "read from cache", cachedWrite: "written to cache", thought: "of thoughts" };
+const TOKENS = { cachedRead: "read from cache", cachedWrite: "written to cache", thought: "thoughts" };
 
 class StatisticsView extends HTMLElement {
   constructor() {
