@@ -30,11 +30,18 @@ def main() -> None:
     connection.settimeout(None)
     connection.sendall(token.encode() + b"\n")
     threading.Thread(target=_send, args=(connection,), daemon=True).start()
-    while data := connection.recv(65536):
+    while data := _received(connection):
         view = memoryview(data)
         while view:
             view = view[os.write(1, view) :]
     os._exit(0)  # a thread may still wait for stdin
+
+
+def _received(connection: socket.socket) -> bytes:
+    try:
+        return connection.recv(65536)
+    except OSError:
+        return b""  # the other side has ended without reading everything
 
 
 def _send(connection: socket.socket) -> None:
