@@ -24,6 +24,7 @@ _PATH_BYTES = 64 * 1024  # that are decoded before others run
 _VIEWS = 16  # that are kept
 _COLLECT_S = 0.05  # for which messages are collected before they are read
 _LOOK_S = 0.5  # between two looks at a file that another process writes
+_CHECK_S = 0.5  # for a message that was not read yet
 
 
 class Messages:
@@ -107,6 +108,10 @@ class Messages:
         self.index.close()
 
     def _check(self, n: int) -> None:
+        # The first requests of a page may come before the recording was read up to this message.
+        until = perf_counter() + _CHECK_S
+        while n >= len(self.index) and not self._advance() and perf_counter() < until:
+            pass
         if not 0 <= n < len(self.index):
             raise ApiError(404, f"Unknown message {n + 1}: the recording has {len(self.index)}")
 
