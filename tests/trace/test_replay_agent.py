@@ -140,12 +140,12 @@ def test_ids_and_directories_are_those_of_the_client(tmp_path: Path) -> None:
     chunk(talk, 1.3, "In /project/a.py, not /project-2/a.py or /my/project")
     talk.to_client(1.4, id=2, result={"stopReason": "end_turn"})
     replay = Replay(talk, tmp_path)
-    open_session(replay, "/home/me/work")
-    [asked] = live_prompt(replay, "Read /home/me/work/a.py")
-    assert asked["params"]["path"] == "/home/me/work/a.py"
-    update, answer = replay.send(id=asked["id"], result={"content": "text of /home/me/work/a.py"})
+    open_session(replay, "/other/project")
+    [asked] = live_prompt(replay, "Read /other/project/a.py")
+    assert asked["params"]["path"] == "/other/project/a.py"
+    update, answer = replay.send(id=asked["id"], result={"content": "text of /other/project/a.py"})
     assert update["params"]["update"]["content"]["text"] == (
-        "In /home/me/work/a.py, not /project-2/a.py or /my/project"
+        "In /other/project/a.py, not /project-2/a.py or /my/project"
     )
     assert answer == {"jsonrpc": "2.0", "id": "p", "result": {"stopReason": "end_turn"}}
     assert replay.core.departures == []
