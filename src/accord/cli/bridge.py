@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from accord.cli.remote_token import read_token, token_file_option
+from accord.cli.remote_token import connection_options, read_token
 from accord.errors import TransportError
 from accord.local.run import run_program
 from accord.transports.reconnect_settings import ConnectionChange, Reconnect
@@ -21,14 +21,7 @@ __all__ = ("command",)
 
 @click.command()
 @click.argument("url")
-@token_file_option
-@click.option(
-    "--ca-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Certificates to trust instead of the system's.",
-)
-@click.option("--insecure", is_flag=True, help="Send the token unencrypted to another machine.")
+@connection_options
 def command(url: str, token_file: Path | None, ca_file: Path | None, insecure: bool) -> int:
     """Connect an editor to a remote agent: URL is its address, such as wss://build-7/acp.
 

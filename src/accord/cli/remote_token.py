@@ -10,7 +10,13 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ("TOKEN_VARIABLE", "read_or_make_token", "read_token", "token_file_option")
+__all__ = (
+    "TOKEN_VARIABLE",
+    "connection_options",
+    "read_or_make_token",
+    "read_token",
+    "token_file_option",
+)
 
 TOKEN_VARIABLE = "ACCORD_TOKEN"
 
@@ -25,6 +31,20 @@ def token_file_option(command: F) -> F:
         metavar="FILE",
         help=f"File with the token of the server. Default: the value of {TOKEN_VARIABLE}.",
     )(command)
+
+
+def connection_options(command: F) -> F:
+    """Add `--token-file`, `--ca-file` and `--insecure`, for connections to a remote agent."""
+    insecure = click.option(
+        "--insecure", is_flag=True, help="Send the token unencrypted to another machine."
+    )
+    ca_file = click.option(
+        "--ca-file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Certificates to trust instead of the system's.",
+    )
+    return token_file_option(ca_file(insecure(command)))
 
 
 def read_or_make_token(file: Path) -> tuple[str, bool]:

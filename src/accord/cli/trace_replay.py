@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from accord.cli.recording_options import own_path
-from accord.cli.remote_token import read_token, token_file_option
+from accord.cli.remote_token import connection_options, read_token
 from accord.cli.trace_options import directions, first_option, output_text, show_problems
 from accord.errors import TransportError
 from accord.local.run import run_program
@@ -80,14 +80,7 @@ _COLOURS = {"-": "red", "+": "green", "~": "yellow", "!": "red"}
     help="As agent: write the departures as JSON at the end. `{pid}` is replaced by the number of "
     "this process.",
 )
-@token_file_option
-@click.option(
-    "--ca-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Certificates to trust instead of the system's.",
-)
-@click.option("--insecure", is_flag=True, help="Send the token unencrypted to another machine.")
+@connection_options
 @first_option
 def command(
     recording: Path,
