@@ -125,6 +125,8 @@ LAYERS = (
         "`accord check`; fixtures for pytest",
     ),
     Layer((_folder("accord_inspector"),), "`accord inspect`: messages on a web page"),
+    Layer((_folder("accord_fleet.types"),), "tasks, limits and results of fleets"),
+    Layer((_folder("accord_fleet"),), "`accord fleet`: many tasks for many agents"),
     Layer((_folder("accord_pytest"),), "the entry point of the pytest plugin"),
 )
 # The only modules that import inside functions, and what each imports only when it is used.

@@ -23,6 +23,7 @@ MODULES = {
         "accord",
         "accord_coder",
         "accord_conformance",
+        "accord_fleet",
         "accord_inspector",
         "accord_pytest",
     )
