@@ -26,7 +26,9 @@ class SendView extends HTMLElement {
     this.direction = "to_agent";
     this.kind = "request";
     this.shown = /** @type {string | null} */ (null);
+    this.loads = 0; // how often something else was chosen: what is loaded for an earlier choice is not shown
     this.checkAt = 0;
+    this.checks = 0; // only the result of the newest check is shown
     /** @type {(() => void)[]} */
     this.ends = [];
     this.choice = h("div", { class: "choices" });
@@ -56,18 +58,20 @@ class SendView extends HTMLElement {
   /** Show what the address names. */
   async show() {
     const query = params();
+    if (query.toString() === this.shown) return;
     // Nothing of the previous method can be sent while the next one is loaded.
-    if (query.toString() !== this.shown) fill(this.editor);
+    fill(this.editor);
+    this.shown = query.toString();
+    const load = ++this.loads;
     const title = (await get("/api/inspection")).title;
     this.history.open(title);
     const number = query.get("message");
     if (number !== null) {
       const { message } = await get("/api/send/from", { message: messageOf(number) });
-      this.edit(message, true);
+      if (load === this.loads) this.edit(message, true);
       return;
     }
-    if (query.toString() === this.shown) return;
-    this.shown = query.toString();
+    if (load !== this.loads) return;
     this.version = Number(query.get("version"));
     this.direction = query.get("direction") === "to_client" ? "to_client" : "to_agent";
     const raw = query.get("raw");
@@ -75,7 +79,7 @@ class SendView extends HTMLElement {
       this.showRaw(raw);
       return;
     }
-    await this.showMethod(query.get("method") ?? "session/prompt");
+    await this.showMethod(query.get("method") ?? "session/prompt", load);
   }
 
   /** Edit a message that was sent: its text, or its method and params. @param {any} entry @param {boolean} [replace] */
@@ -87,18 +91,19 @@ class SendView extends HTMLElement {
     go(address(["send"], query), { replace });
   }
 
-  /** @param {string} name */
-  async showMethod(name) {
+  /** Load the form of a method, unless something else is chosen meanwhile. @param {string} name @param {number} load */
+  async showMethod(name, load) {
     const { methods, version } = await get("/api/methods", { version: this.version || "" });
-    this.version = version;
     const entry = methods.find((/** @type {any} */ one) => one.method === name && one.direction === this.direction);
+    const form = entry && await get("/api/form", { version, direction: this.direction, method: name });
+    if (load !== this.loads) return;
+    this.version = version;
     this.method = name;
     this.drawChoice(methods, entry ? name : OTHER);
     const pending = this.pending?.method === name ? this.pending : null;
     this.pending = null;
     this.kind = pending?.kind ?? entry?.kind ?? "request";
     if (entry) {
-      const form = await get("/api/form", { version: this.version, direction: this.direction, method: name });
       this.value = pending ? pending.params : form.params;
       this.form = new SchemaForm(new Schema(form.schema, form.suggestions), this.value, (value) => this.changed(value));
     } else {
@@ -124,16 +129,19 @@ class SendView extends HTMLElement {
   /** @param {any[]} methods @param {string} current */
   drawChoice(methods, current) {
     const change = (/** @type {Record<string, any>} */ changes) => {
-      const query = { version: this.version || "", direction: this.direction, method: this.method, ...changes };
-      go(address(["send"], query));
+      // Two choices can be made before the first of them is loaded: the address knows both.
+      const query = { version: this.version || "", direction: this.direction, method: this.method };
+      go(address(["send"], { ...query, ...Object.fromEntries(params()), ...changes }));
     };
     const isRaw = current === "";
     const tabs = [["Method", { raw: "" }, !isRaw], ["Raw frame", { raw: "1", method: "" }, isRaw]].map(([text, query, is]) =>
       h("button", { type: "button", "aria-pressed": String(is), onclick: () => change(/** @type {any} */ (query)) }, text));
     const versions = select("Version", [["1", "v1"], ["2", "v2"]], String(this.version), (version) => change({ version }));
     const sides = select("Direction", Object.entries(DIRECTIONS), this.direction, (direction) => change({ direction, method: "" }));
+    const focused = this.choice.contains(document.activeElement) ? document.activeElement?.id : "";
     fill(this.choice, h("div", { class: "tabs", role: "group", "aria-label": "What to send" }, tabs), isRaw ? null : versions, sides,
       isRaw ? null : this.methodChoice(methods, current, change));
+    if (focused) document.getElementById(focused)?.focus();
   }
 
   /** @param {any[]} methods @param {string} current @param {(changes: any) => void} change */
@@ -202,10 +210,13 @@ class SendView extends HTMLElement {
 
   /** Mark what the types of the protocol would reject; it can be sent anyway. */
   async check() {
-    if (!this.form) return;
+    const { form } = this;
+    if (!form) return;
     const message = { version: this.version, direction: this.direction, method: this.method, params: this.value };
+    const check = ++this.checks;
     try {
-      this.form.mark((await post("/api/form/check", message)).problems);
+      const { problems } = await post("/api/form/check", message);
+      if (check === this.checks) form.mark(problems);
     } catch (error) {
       this.problem(error);
     }
@@ -252,7 +263,7 @@ function labelled(text, control) {
 
 /** @param {string} text @param {string[][]} options @param {string} current @param {(value: string) => void} changed */
 function select(text, options, current, changed) {
-  return labelled(text, h("select", { onchange: (/** @type {any} */ event) => changed(event.target.value) },
+  return labelled(text, h("select", { id: `send-${text.toLowerCase()}`, onchange: (/** @type {any} */ event) => changed(event.target.value) },
     options.map(([value, label]) => h("option", { value, selected: value === current }, label))));
 }
 
