@@ -1,0 +1,36 @@
+"""How a run is stopped: first no more tasks, then no more turns."""
+
+from __future__ import annotations
+
+import asyncio
+
+__all__ = ("Control",)
+
+
+class Control:
+    """Stops a run; used in its event loop."""
+
+    def __init__(self) -> None:
+        self.stopping: asyncio.Event = asyncio.Event()
+        """Set when no further tasks are started."""
+        self.cancelling: asyncio.Event = asyncio.Event()
+        """Set when running turns are cancelled."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether no further tasks are started."""
+        return self.stopping.is_set()
+
+    @property
+    def is_cancelling(self) -> bool:
+        """Whether running turns are cancelled."""
+        return self.cancelling.is_set()
+
+    def stop(self) -> None:
+        """Start no further tasks; running attempts continue."""
+        self.stopping.set()
+
+    def cancel(self) -> None:
+        """Cancel running turns, too."""
+        self.stopping.set()
+        self.cancelling.set()

@@ -1,0 +1,142 @@
+"""What an attempt uses, each as a small protocol: workspaces, sandbox, gateway, graders.
+
+Their methods raise `AttemptFailed` or `LimitReached` for what goes wrong in one attempt. Any other
+exception counts as a bug: the attempt fails with its traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from accord_fleet.types.agent import AgentSpec
+from accord_fleet.types.grading import GradedAttempt
+from accord_fleet.types.limits import LimitName, Limits
+from accord_fleet.types.result import Result, Usage, Verdict
+from accord_fleet.types.task import Grader, Task
+
+__all__ = (
+    "AskAgent",
+    "Breaker",
+    "Gateway",
+    "GatewayAccess",
+    "Graders",
+    "Launch",
+    "OnLimit",
+    "PreparedWorkspace",
+    "Sandbox",
+    "WorkspaceDiff",
+    "Workspaces",
+)
+
+OnLimit = Callable[[LimitName, str], None]
+"""Is called with the limit that was reached, and a sentence with its value."""
+
+
+class WorkspaceDiff(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attempt changed in its workspace."""
+
+    text: str = ""
+    """A unified diff, cut at a limit."""
+    files: tuple[str, ...] = ()
+    """The relative paths of the changed files."""
+
+
+class PreparedWorkspace(Protocol):
+    """The folder of one attempt."""
+
+    @property
+    def path(self) -> Path:
+        """The folder, absolute and without symbolic links; the agent works in it."""
+        ...
+
+    async def diff(self) -> WorkspaceDiff:
+        """Return the changes since the folder was prepared."""
+        ...
+
+    async def remove(self) -> None:
+        """Remove the folder, also if the agent has made files that cannot be written."""
+        ...
+
+
+class Workspaces(Protocol):
+    """Prepares workspaces; one object for each machine, which may cache what tasks share."""
+
+    async def prepare(self, task: Task, folder: Path) -> PreparedWorkspace:
+        """Make `folder`, which does not exist, the workspace of a task, with its `files`.
+
+        Nothing is left in it if this fails.
+        """
+        ...
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """How the process of an agent is started. Attempts with an equal launch share warm agents."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str | None] = {}
+    """Changes of the inherited environment; None removes a variable."""
+    cwd: str = ""
+
+
+class Sandbox(Protocol):
+    """Isolates the processes of agents; one object for each machine."""
+
+    def plan(self, launch: Launch, task: Task, workspace: Path) -> Launch:
+        """Return the launch with the sandbox around it."""
+        ...
+
+    def watch(
+        self, pid: int, limits: Limits, on_limit: OnLimit
+    ) -> AbstractAsyncContextManager[object]:
+        """Watch the process and its children in the block; the agent is stopped by the caller."""
+        ...
+
+
+class GatewayAccess(Protocol):
+    """The access of one agent's process to its provider of models."""
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Variables for the agent's process: the address of the gateway and a worthless token."""
+        ...
+
+    def usage(self) -> Usage:
+        """Return what the process has used so far; None where nothing was counted."""
+        ...
+
+
+class Gateway(Protocol):
+    """Forwards requests of agents to the providers of models; one object for each machine."""
+
+    def open(self, agent: AgentSpec) -> AbstractAsyncContextManager[GatewayAccess]:
+        """Admit one process of an agent in the block."""
+        ...
+
+
+class Breaker(Protocol):
+    """Holds back the attempts of an agent that fails repeatedly."""
+
+    async def before(self, agent: AgentSpec) -> None:
+        """Wait until an attempt may start; raise `AttemptFailed` if it must not."""
+        ...
+
+    def after(self, agent: AgentSpec, result: Result) -> None:
+        """Count a result."""
+        ...
+
+
+AskAgent = Callable[[str, str, Path, float], Awaitable[str]]
+"""Asks an agent of the fleet: its name, a prompt, the folder, seconds. Returns the answer."""
+
+
+class Graders(Protocol):
+    """Grades attempts; one object for each machine."""
+
+    async def grade(self, grader: Grader, attempt: GradedAttempt, ask: AskAgent) -> Verdict:
+        """Return the verdict; a grader that fails is a verdict with `error`."""
+        ...

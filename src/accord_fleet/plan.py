@@ -1,0 +1,54 @@
+"""The plan of a run: what is stored in `RUN/run.json`, and the attempts that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from accord_fleet.types.agent import AgentSpec
+from accord_fleet.types.limits import LimitName
+from accord_fleet.types.task import Permissions, Task, WorkItem
+
+__all__ = ("Plan", "work_items")
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run does; with the tasks, it is everything that `accord fleet resume` needs."""
+
+    version: int = 1
+    created: float
+    """Seconds since 1970."""
+    agents: tuple[AgentSpec, ...]
+    attempts: int = 1
+    """Attempts of each agent at each task."""
+    tasks: int
+    """Number of tasks."""
+    digest: str
+    """SHA-256 of the tasks as they are stored."""
+    permissions: Permissions = Permissions()
+    limits: dict[LimitName, float] = {}
+    """Limits of all tasks, instead of their own."""
+    sandbox: Any = None
+    providers: tuple[Any, ...] = ()
+    jobs: int = 1
+    engine: str = "local"
+    """`local`, or the address of a cluster."""
+
+    @property
+    def total(self) -> int:
+        """Number of attempts."""
+        return self.tasks * len(self.agents) * self.attempts
+
+
+def work_items(
+    plan: Plan, tasks: Iterable[Task], is_done: Callable[[tuple[str, str, int]], bool]
+) -> Iterator[WorkItem]:
+    """Yield the attempts that have no row yet, task by task; tasks are read as needed."""
+    for task in tasks:
+        for agent in plan.agents:
+            for attempt in range(1, plan.attempts + 1):
+                item = WorkItem(task=task, agent=agent.name, attempt=attempt)
+                if not is_done(item.key):
+                    yield item
