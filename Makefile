@@ -9,7 +9,7 @@ endif
 
 .DEFAULT_GOAL := help
 SECONDS := 3600
-.PHONY: help setup demo test unit attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace simulate recordings clean
+.PHONY: help setup demo test test-programs unit attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -19,11 +19,14 @@ setup: $(VENV)/.dev  ## Make .venv with everything for development
 demo: $(VENV)/.runtime  ## Ask the bundled agent to read, edit and run something in this folder
 	$(BIN)/accord ask --yes 'read README.md; create demo.txt hello; replace demo.txt hello "hello, world"; run cat demo.txt; delete demo.txt'
 
-test: $(VENV)/.dev  ## Run all tests
-	$(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --durations-min 5
+test: $(VENV)/.dev  ## Run all tests that need only Python
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --durations-min 5 -m "not programs"
+
+test-programs: $(VENV)/.dev  ## Run the tests with node, Chromium, servers, and agents and editors by others
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --durations-min 5 -m programs
 
 unit: $(VENV)/.dev  ## Run the tests of the library, which take under a minute
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow" \
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow and not programs" \
 		--ignore tests/interop --ignore tests/docs --ignore tests/bad_input \
 		--ignore tests/cli --ignore tests/coder --ignore tests/conformance \
 		--ignore tests/attack --ignore tests/simulation

@@ -8,9 +8,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+HERE = Path(__file__).parent
 
 # Tests start thousands of programs: compile each module once, whatever the environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -34,6 +37,26 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
         return None
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return cores + (cores + 1) // 2
+
+
+# Tests that need programs which pip does not install, by folder, by file and by fixture.
+NEED_PROGRAMS = (
+    "agent/postgres_store",
+    "interop",
+    "remote/many_servers",
+    "remote/test_proxies.py",
+    "workflows",
+)
+FIXTURES_OF_PROGRAMS = {"browser"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what `make test-programs` runs, and not `make test`."""
+    folders = (HERE / path for path in NEED_PROGRAMS)
+    fixtures = FIXTURES_OF_PROGRAMS.intersection(getattr(item, "fixturenames", ()))
+    if fixtures or any(map(item.path.is_relative_to, folders)):
+        item.add_marker("programs")
 
 
 @pytest.hookimpl(trylast=True)
