@@ -1,0 +1,3 @@
+"""Workspaces: the folders that attempts work in, prepared, compared and removed."""
+
+__all__ = ()
