@@ -175,6 +175,7 @@ SEAMS = {
     "accord_conformance.cli.check_client": "the server, which needs the extra `remote`",
     "accord_conformance.client.scenarios": "the scenarios that need the extra `remote`",
     "accord_conformance.rules.extensions": "the packages that extend the kit",
+    "accord_fleet.addresses": "`fsspec`, for addresses",
     "accord_pytest": "the fixtures, which most runs of pytest do not use",
 }
 # These layers contain values and decisions: they do no I/O.

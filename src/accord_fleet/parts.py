@@ -43,7 +43,11 @@ class WorkspaceDiff(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     """A unified diff, cut at a limit."""
     files: tuple[str, ...] = ()
-    """The relative paths of the changed files."""
+    """The relative paths of the changed files; for renamed ones, both."""
+    cut: bool = False
+    """Whether the text ends at the limit."""
+    problem: str | None = None
+    """Why changes are missing, for example because git is not installed."""
 
 
 class PreparedWorkspace(Protocol):

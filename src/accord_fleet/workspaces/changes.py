@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import stat
 from pathlib import Path
 
-import msgspec
-
+from accord_fleet.parts import WorkspaceDiff
 from accord_fleet.workspaces.errors import WorkspaceError
 from accord_fleet.workspaces.git_command import git, has_git
 from accord_fleet.workspaces.git_mirrors import make_repository
 from accord_fleet.workspaces.paths import write_files
 
-__all__ = ("DIFF_BYTES", "Snapshot", "WorkspaceDiff")
+__all__ = ("DIFF_BYTES", "Snapshot")
 
 DIFF_BYTES = 1024 * 1024
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -39,19 +39,6 @@ _DIFF = (
     "--src-prefix=a/",
     "--dst-prefix=b/",
 )
-
-
-class WorkspaceDiff(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes of a workspace."""
-
-    text: str = ""
-    """A unified diff; binary files are named only."""
-    files: tuple[str, ...] = ()
-    """Files that were changed, added, deleted or renamed (with both names)."""
-    cut: bool = False
-    """Whether the text ends at the limit."""
-    problem: str | None = None
-    """Why changes are missing, for example because git is not installed."""
 
 
 class Snapshot:
@@ -93,7 +80,7 @@ class Snapshot:
 
     async def diff(self, limit_bytes: int = DIFF_BYTES) -> WorkspaceDiff:
         """Return what has changed since the snapshot; files that git ignores count for folders."""
-        if _identity(self._root) != self._identity:
+        if self._identity is None or _identity(self._root) != self._identity:
             return WorkspaceDiff(problem="The agent has replaced or removed the workspace's folder")
         if self._base is None and await asyncio.to_thread(self._has_only_task_files):
             return WorkspaceDiff()
@@ -221,7 +208,7 @@ def _identity(root: Path) -> tuple[int, int] | None:
         found = root.lstat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
 
 
 def _parents(path: str) -> list[str]:

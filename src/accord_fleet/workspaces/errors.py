@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from accord.errors import AccordError
+from accord_fleet.errors import AttemptFailed
 
 __all__ = ("WorkspaceError",)
 
 
-class WorkspaceError(AccordError):
+class WorkspaceError(AttemptFailed):
     """A workspace cannot be prepared; the message names what was expected and what came."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("workspace", message)

@@ -28,12 +28,14 @@ def default_cache() -> Path:
     return platformdirs.user_cache_path("accord") / "fleet" / "git"
 
 
-def make_repository(git_dir: Path, head: str, *, alternate: Path | None = None) -> None:
+def make_repository(
+    git_dir: Path, head: str, *, bare: bool = False, alternate: Path | None = None
+) -> None:
     """Make a repository without hooks; it also has the objects of `alternate`."""
     for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info"):
         (git_dir / folder).mkdir(parents=True, exist_ok=True)
     (git_dir / "HEAD").write_text(f"{head}\n", "utf-8")
-    (git_dir / "config").write_text(_CONFIG.format("false"), "utf-8")
+    (git_dir / "config").write_text(_CONFIG.format(str(bare).lower()), "utf-8")
     if alternate is not None:
         alternates = git_dir / "objects" / "info" / "alternates"
         alternates.write_bytes(os.fsencode(alternate) + b"\n")
@@ -67,7 +69,7 @@ class GitMirrors:
         objects = mirror / "objects"
         git_dir = root / ".git"
         make_repository(git_dir, sha, alternate=objects)
-        # HEAD is the commit already, and nothing is there: everything is written.
+        # HEAD is the commit already, and the folder is empty: all files are written.
         await git("read-tree", "-u", "--reset", sha, cwd=root, timeout_s=_FETCH_S)
         return sha, objects
 
@@ -85,7 +87,7 @@ class GitMirrors:
             self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
             async with filelock.AsyncFileLock(f"{mirror}.lock"):
                 if not (mirror / "HEAD").exists():
-                    make_repository(mirror, "ref: refs/heads/main")
+                    make_repository(mirror, "ref: refs/heads/main", bare=True)
                 is_sha = _SHA.fullmatch(commit) is not None
                 if not is_sha or await self._find(mirror, commit) is None:
                     await self._fetch(mirror, url, *_REFS)

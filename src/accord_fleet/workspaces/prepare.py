@@ -3,81 +3,76 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from accord_fleet.parts import WorkspaceDiff
 from accord_fleet.types.task import Archive, EmptyFolder, Folder, GitRepository, Task
 from accord_fleet.workspaces.archive import extract_archive
-from accord_fleet.workspaces.changes import DIFF_BYTES, Snapshot, WorkspaceDiff
+from accord_fleet.workspaces.changes import DIFF_BYTES, Snapshot
 from accord_fleet.workspaces.errors import WorkspaceError
 from accord_fleet.workspaces.folder import copy_folder
 from accord_fleet.workspaces.git_mirrors import GitMirrors, default_cache
 from accord_fleet.workspaces.paths import write_files
 from accord_fleet.workspaces.remove import remove_tree
 
-__all__ = ("PreparedWorkspace", "Workspaces")
+__all__ = ("FolderWorkspaces", "PreparedFolder")
+
+log: logging.Logger = logging.getLogger("accord.fleet")
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class PreparedWorkspace:
-    """The workspace of one attempt."""
+class PreparedFolder:
+    """The workspace of one attempt; what the diff needs is in a folder next to it."""
 
-    def __init__(self, place: Path, objects: Path) -> None:
-        self.root: Path = place / "workspace"
-        """The folder that the agent works in."""
+    def __init__(self, path: Path, objects: Path) -> None:
+        self.path: Path = path
         self.readable: tuple[Path, ...] = ()
-        """Folders outside of `root` that programs in it need to read."""
-        self._place = place
-        self.snapshot: Snapshot = Snapshot(self.root, place, objects)
+        """Folders elsewhere that programs in the workspace need to read."""
+        self._beside = path.with_name(f"{path.name}.diff")
+        self._beside.mkdir(mode=0o700)
+        self.snapshot: Snapshot = Snapshot(path, self._beside, objects)
 
     async def diff(self, limit_bytes: int = DIFF_BYTES) -> WorkspaceDiff:
         """Return what has changed since the workspace was prepared, at most `limit_bytes` of it."""
         return await self.snapshot.diff(limit_bytes)
 
-    async def remove(self) -> tuple[str, ...]:
-        """Remove the workspace; return what could not be removed, with the reasons."""
-        return await asyncio.to_thread(remove_tree, self._place)
+    async def remove(self) -> None:
+        """Remove the workspace; what cannot be removed is logged as a warning."""
+        for folder in (self.path, self._beside):
+            for failure in await asyncio.to_thread(remove_tree, folder):
+                log.warning("A workspace was not removed completely: %s", failure)
 
 
-class Workspaces:
-    """The workspaces of a run on one machine.
+class FolderWorkspaces:
+    """The workspaces of a run on one machine (`accord_fleet.parts.Workspaces`).
 
-    They are in a new folder in `scratch`, or in the folder for temporary files. `cache` has copies
-    of git repositories, which later runs use again.
+    `scratch` is a folder for what they share during the run. `cache` has copies of git
+    repositories, which later runs use again.
     """
 
-    def __init__(self, scratch: Path | None = None, cache: Path | None = None) -> None:
-        self._scratch = scratch
-        self._folder: Path | None = None
+    def __init__(self, scratch: Path, cache: Path | None = None) -> None:
+        self._objects = scratch / "snapshots"
         self._mirrors = GitMirrors(cache or default_cache())
 
-    @property
-    def folder(self) -> Path:
-        """The folder of all workspaces, which only this user can read; made when it is used."""
-        if self._folder is None:
-            if self._scratch is not None:
-                self._scratch.mkdir(parents=True, exist_ok=True)
-            made = tempfile.mkdtemp(prefix="accord-fleet-", dir=self._scratch)
-            self._folder = Path(made).resolve()
-        return self._folder
-
-    async def prepare(self, task: Task) -> PreparedWorkspace:
-        """Prepare a workspace for one attempt at a task.
+    async def prepare(self, task: Task, folder: Path) -> PreparedFolder:
+        """Prepare a workspace in `folder`, which does not exist, for one attempt at a task.
 
         Raises `WorkspaceError`, which names the task, what was expected and what came; nothing is
         left of the workspace then.
         """
         try:
-            place = Path(tempfile.mkdtemp(prefix=f"{task.id[:40]}-", dir=self.folder))
-            (place / "workspace").mkdir(mode=0o700)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            path = folder.parent.resolve() / folder.name
+            path.mkdir(mode=0o700)
+            prepared = PreparedFolder(path, self._objects)
         except OSError as error:
             why = error.strerror or str(error)
-            raise WorkspaceError(f"The workspace of the task {task.id}: {why}") from error
-        prepared = PreparedWorkspace(place, self.folder / "objects")
+            raise WorkspaceError(f"The workspace of the task {task.id}: {folder}: {why}") from error
         try:
             await self._fill(prepared, task)
         except BaseException as error:
@@ -87,15 +82,8 @@ class Workspaces:
             raise
         return prepared
 
-    async def aclose(self) -> tuple[str, ...]:
-        """Remove the folder of all workspaces; return what could not be removed."""
-        if self._folder is None:
-            return ()
-        folder, self._folder = self._folder, None
-        return await asyncio.to_thread(remove_tree, folder)
-
-    async def _fill(self, prepared: PreparedWorkspace, task: Task) -> None:
-        root, snapshot = prepared.root, prepared.snapshot
+    async def _fill(self, prepared: PreparedFolder, task: Task) -> None:
+        root, snapshot = prepared.path, prepared.snapshot
         match task.workspace:
             case EmptyFolder():
                 if task.files:
