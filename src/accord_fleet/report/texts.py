@@ -1,0 +1,110 @@
+"""How numbers and names of a report are written, on the page and at the terminal."""
+
+from __future__ import annotations
+
+import shlex
+
+from accord.text.excerpt import one_line
+from accord.trace.numbers import duration
+from accord_fleet.report.statistics import Interval
+from accord_fleet.report.summary import Case, Comparison, Outcome, Report, SuccessRate
+
+__all__ = (
+    "OUTCOMES",
+    "case_title",
+    "clear_winner",
+    "inspect_command",
+    "money",
+    "name",
+    "number",
+    "percent",
+    "points",
+    "probability",
+    "range_of",
+    "success",
+    "unjudged",
+)
+
+OUTCOMES: dict[Outcome, str] = {
+    "passed": "passed",
+    "not_passed": "not passed",
+    "unfinished": "not finished",
+    "grader_error": "grader error",
+    "no_verdict": "no verdict",
+    "excluded": "excluded",
+}
+
+
+def name(text: str) -> str:
+    """Return a name of an agent, a task or a tag, which may be any text."""
+    return one_line(text, 80)
+
+
+def percent(share: float) -> str:
+    """Return a share such as `62.5 %`."""
+    return f"{share * 100:.1f} %"
+
+
+def points(difference: float) -> str:
+    """Return a difference of shares in percentage points, with its sign."""
+    return f"{difference * 100:+.1f}"
+
+
+def range_of(interval: Interval) -> str:
+    """Return an interval such as `48.0 to 75.1 %`."""
+    return f"{interval.low * 100:.1f} to {interval.high * 100:.1f} %"
+
+
+def probability(p: float) -> str:
+    """Return a p value with two significant digits."""
+    return "< 0.0001" if p < 0.0001 else f"{p:.2g}"
+
+
+def money(amount: float, currency: str | None) -> str:
+    """Return a cost with its currency."""
+    return f"{amount:.4g} {one_line(currency, 12)}" if currency else f"{amount:.4g}"
+
+
+def number(value: float) -> str:
+    """Return a count with separators."""
+    return f"{value:,.0f}"
+
+
+def success(rate: SuccessRate | None) -> str:
+    """Return a rate with its counts, or `not judged`."""
+    if rate is None:
+        return "not judged"
+    return f"{percent(rate.rate)} ({rate.passed:,} of {rate.judged:,})"
+
+
+def clear_winner(comparison: Comparison) -> str:
+    """Return which agent is better, or that the difference may be chance."""
+    if comparison.p_adjusted >= 0.05:
+        return "not clear"
+    return name(comparison.first if comparison.wins > comparison.losses else comparison.second)
+
+
+def unjudged(report: Report) -> str:
+    """Return why there is no rate at all, or an empty text."""
+    if any(agent.success is not None for agent in report.agents):
+        return ""
+    if any(agent.outcomes.get("grader_error") for agent in report.agents):
+        return "All graders failed, so the report says nothing about success."
+    return "No attempt was graded, so the report says nothing about success."
+
+
+def case_title(case: Case) -> str:
+    """Return what happened in one attempt."""
+    parts = [case.status if case.outcome in ("unfinished", "excluded") else OUTCOMES[case.outcome]]
+    parts.append(duration(case.wall_s))
+    if case.cost is not None:
+        parts.append(money(case.cost, case.currency))
+    if case.tokens is not None:
+        parts.append(f"{case.tokens:,} tokens")
+    parts.append(f"{case.tool_calls:,} tool calls")
+    return ", ".join(parts)
+
+
+def inspect_command(case: Case) -> str | None:
+    """Return the command that shows the recording of an attempt."""
+    return None if case.trace is None else f"accord inspect {shlex.quote(case.trace)}"

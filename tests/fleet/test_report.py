@@ -1,0 +1,207 @@
+"""What a report says about results."""
+
+from __future__ import annotations
+
+import io
+import tracemalloc
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from accord_fleet.report.aggregate import report_of
+from accord_fleet.report.page import report_page
+from accord_fleet.report.summary import Report
+from accord_fleet.report.terminal import print_report
+from accord_fleet.types.result import Failure, Result, Times, Usage, Verdict
+from fleet.sample_results import HOSTILE, sample_results
+
+YES, NO = Verdict(passed=True), Verdict(passed=False, reason="2 tests failed")
+
+
+def result(task: str, agent: str, verdict: Verdict | None = None, **fields: object) -> Result:
+    row = Result(
+        task=task, agent=agent, status="finished", verdict=verdict, times=Times(started=0.0)
+    )
+    return msgspec.structs.replace(row, **fields)
+
+
+def reported(*results: Result, **options: object) -> Report:
+    return report_of(lambda: results, "RUN", **options)  # type: ignore[arg-type]
+
+
+def page_of(report: Report) -> str:
+    return "".join(report_page(report))
+
+
+def printed(report: Report, width: int = 100) -> str:
+    out = io.StringIO()
+    print_report(report, Console(file=out, width=width))
+    return out.getvalue()
+
+
+def test_without_a_grader_the_report_says_nothing_about_success() -> None:
+    report = reported(result("t", "a"), result("t", "b"))
+    assert [agent.success for agent in report.agents] == [None, None]
+    assert report.comparisons == ()
+    assert report.failures == ()
+    for shown in (page_of(report), printed(report)):
+        assert "No attempt was graded, so the report says nothing about success." in shown
+        assert "0.0 %" not in shown
+
+
+def test_a_grader_that_failed_is_not_a_failure_of_the_agent() -> None:
+    report = reported(result("t1", "a", Verdict(error="no pytest")), result("t2", "a", YES))
+    (agent,) = report.agents
+    assert agent.outcomes == {"grader_error": 1, "passed": 1}
+    assert agent.success is not None
+    assert (agent.success.passed, agent.success.judged) == (1, 1)
+    assert [(one.kind, one.count) for one in report.failures] == [("grader error", 1)]
+    only = reported(result("t", "a", Verdict(error="no pytest")))
+    assert "All graders failed, so the report says nothing about success." in page_of(only)
+
+
+def test_an_attempt_that_did_not_finish_has_not_passed_if_its_task_is_graded() -> None:
+    failed = Failure(where="agent_exit", message="exited with status 9")
+    report = reported(
+        result("t1", "a", YES),
+        result("t1", "b", status="failed", failure=failed),
+        result("t2", "b", status="failed", failure=failed),  # nothing says that t2 is graded
+    )
+    a, b = report.agents
+    assert a.success is not None
+    assert b.success is not None
+    assert (b.success.passed, b.success.judged) == (0, 1)
+    known = reported(
+        result("t2", "b", status="failed", failure=failed), has_grader=lambda task: task == "t2"
+    )
+    assert known.agents[0].success is not None
+
+
+@pytest.mark.parametrize("where", ["workspace", "sandbox", "engine"])
+def test_what_failed_around_the_agent_does_not_count_against_it(where: str) -> None:
+    around = Failure(where=where, message="git failed")  # type: ignore[arg-type]
+    report = reported(
+        result("t", "a", YES),
+        result("t", "b", status="failed", failure=around),
+        result("t", "c", status="cancelled"),
+        result("t", "d", status="lost"),
+    )
+    assert [agent.success is None for agent in report.agents] == [False, True, True, True]
+    assert {one.kind for one in report.failures} == {f"failed: {where}", "cancelled", "lost"}
+
+
+def test_agents_are_compared_on_the_tasks_judged_for_both() -> None:
+    rows = [result(f"t{at}", "a", YES) for at in range(10)]
+    rows += [result(f"t{at}", "b", NO if at < 8 else YES) for at in range(9)]
+    (pair,) = reported(*rows).comparisons
+    assert (pair.tasks, pair.wins, pair.losses, pair.ties) == (9, 8, 0, 1)
+    assert pair.difference == pytest.approx(8 / 9)
+    assert pair.p == pytest.approx(2 / 2**8)
+    assert 0 < pair.interval.low < pair.difference < pair.interval.high <= 1
+
+
+def test_several_attempts_at_a_task_are_compared_by_rate() -> None:
+    rows = [result("t", "a", YES, attempt=1), result("t", "a", NO, attempt=2)]
+    rows += [result("t", "b", NO, attempt=1), result("t", "b", NO, attempt=2)]
+    report = reported(*rows)
+    (pair,) = report.comparisons
+    assert (pair.wins, pair.difference) == (1, 0.5)
+    assert report.most_attempts == 2
+    assert [[case.agent for case in cases] for cases in report.disagreements] == [["a", "b"]]
+
+
+def test_costs_of_different_currencies_are_never_added() -> None:
+    report = reported(
+        result("t1", "a", usage=Usage(cost=1.0, currency="USD")),
+        result("t2", "a", usage=Usage(cost=2.0, currency="USD")),
+        result("t3", "a", usage=Usage(cost=9.0, currency="EUR")),
+    )
+    (agent,) = report.agents
+    assert agent.costs == {"USD": 3.0, "EUR": 9.0}
+    assert agent.currency == "USD"
+    assert agent.cost is not None
+    assert (agent.cost.count, agent.cost.max) == (2, 2.0)
+    assert [case.cost for case in report.dearest] == [2.0, 1.0]
+
+
+def test_messages_that_differ_in_numbers_count_as_one() -> None:
+    rows = [
+        result(f"t{at}", "a", status="failed", failure=Failure(where="turn", message=f"line {at}"))
+        for at in range(3)
+    ]
+    same = Failure(where="start", message="exit status 137")
+    rows += [result(f"s{at}", "a", status="failed", failure=same) for at in range(2)]
+    report = reported(*rows)
+    assert [(one.kind, one.messages[0].message) for one in report.failures] == [
+        ("failed: turn", "line #"),
+        ("failed: start", "exit status 137"),
+    ]
+
+
+def test_the_report_of_no_results_is_a_page() -> None:
+    report = reported(planned=12)
+    assert "12 of 12 results are missing" in page_of(report)
+    assert "12 results are missing" in printed(report)
+
+
+def test_text_of_agents_is_only_text() -> None:
+    report = reported(
+        result(HOSTILE, HOSTILE, NO, answer=HOSTILE, diff=f"+{HOSTILE}", tags=(HOSTILE,)),
+        result(HOSTILE, "b", Verdict(passed=True, reason=HOSTILE), trace=f"traces/{HOSTILE}"),
+        result("c", "b", status="failed", failure=Failure(where="turn", message=HOSTILE)),
+    )
+    page = page_of(report)
+    assert "<img" not in page
+    assert "<script" not in page
+    for hidden in ("\u202e", "\x1b"):
+        assert hidden not in page
+        assert hidden not in printed(report)
+    assert "\\u202e" in page
+
+
+def test_a_case_has_the_command_that_opens_its_recording() -> None:
+    rows = [result("t", "a", NO, trace="traces/t/a 1.acp.jsonl.zst")]
+    report = reported(*rows)
+    assert report.failed[0].trace == "RUN/traces/t/a 1.acp.jsonl.zst"
+    command = "accord inspect 'RUN/traces/t/a 1.acp.jsonl.zst'"
+    assert command.replace("'", "&#x27;") in page_of(report)
+    assert command in printed(report)
+
+
+def test_the_page_loads_and_runs_nothing() -> None:
+    page = page_of(report_of(lambda: sample_results(30), "RUN"))
+    assert "Content-Security-Policy\" content=\"default-src 'none'; style-src" in page
+    for word in ("<script", "<link", "<iframe", "src=", "@import", "url("):
+        assert word not in page.replace("img src=x", "")
+
+
+def test_the_table_at_the_terminal_fits_eighty_columns() -> None:
+    shown = printed(report_of(lambda: sample_results(40, attempts=2), "RUN"), width=80)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "claude-agent-acp" in shown
+
+
+def test_many_results_need_little_memory() -> None:
+    def many() -> Iterator[Result]:
+        for row in range(10_000):
+            agent = "a" if row % 2 else "b"
+            task = f"task-{row // 2}"
+            times = Times(started=float(row), wall_s=row % 97)
+            yield Result(
+                task=task,
+                agent=agent,
+                status="finished",
+                verdict=YES if row % 3 else NO,
+                times=times,
+                answer="x" * 1000,
+            )
+
+    tracemalloc.start()
+    report = report_of(many, "RUN")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert report.results == 10_000
+    assert peak < 4e6  # the answers alone are 10 MB
+    assert len(page_of(report)) < 300_000
