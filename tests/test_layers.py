@@ -24,7 +24,8 @@ MODULES = {
         "accord_coder",
         "accord_conformance",
         "accord_fleet",
-        "accord_inspector",
+        "accord_fleet.report.terminal": {"rich"},
+    "accord_inspector",
         "accord_pytest",
     )
     for name, module in read(SOURCE, package).items()
