@@ -24,8 +24,7 @@ MODULES = {
         "accord_coder",
         "accord_conformance",
         "accord_fleet",
-        "accord_fleet.report.terminal": {"rich"},
-    "accord_inspector",
+        "accord_inspector",
         "accord_pytest",
     )
     for name, module in read(SOURCE, package).items()
@@ -87,6 +86,7 @@ EXTRAS = {
     "accord_conformance.cli": {"click", "rich"},
     "accord_conformance.network.raw_socket": {"websockets"},
     "accord_conformance.pytest_plugin": {"pytest"},
+    "accord_fleet.report.terminal": {"rich"},
     "accord_inspector": {"click", "jsonpath", "markdown_it", "psutil", "starlette"},
     "accord_fleet.workspaces.git_mirrors": {"filelock", "platformdirs"},
     "accord_pytest": {"pytest"},
