@@ -176,6 +176,9 @@ SEAMS = {
     "accord_conformance.client.scenarios": "the scenarios that need the extra `remote`",
     "accord_conformance.rules.extensions": "the packages that extend the kit",
     "accord_fleet.addresses": "`fsspec`, for addresses",
+    "accord_fleet": "the public names: a program uses few of them",
+    "accord_fleet.command": "the command that is called",
+    "accord_fleet.command.run": "what runs the tasks: `--help` does not need it",
     "accord_pytest": "the fixtures, which most runs of pytest do not use",
 }
 # These layers contain values and decisions: they do no I/O.

@@ -87,6 +87,7 @@ EXTRAS = {
     "accord_conformance.network.raw_socket": {"websockets"},
     "accord_conformance.pytest_plugin": {"pytest"},
     "accord_fleet.report.terminal": {"rich"},
+    "accord_fleet.command": {"click"},
     "accord_inspector": {"click", "jsonpath", "markdown_it", "psutil", "starlette"},
     "accord_fleet.workspaces.git_mirrors": {"filelock", "platformdirs"},
     "accord_pytest": {"pytest"},

@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+from accord import ClientSession, UsageChanged
+from accord.client.permissions import Policy
+from accord.errors import AccordError, RequestError, TransportError
+from accord_fleet.attempt_recording import AttemptRecording
+from accord_fleet.attempt_usage import AttemptUsage
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import Attempted
+from accord_fleet.errors import AttemptFailed, FleetError, LimitReached
 from accord_fleet.machine import Machine
+from accord_fleet.mcp_servers import mcp_servers
+from accord_fleet.parts import Launch, PreparedWorkspace, WorkspaceDiff
+from accord_fleet.policies import policy_for
+from accord_fleet.running_agent import Direction, RunningAgent
+from accord_fleet.types.grading import GradedAttempt
+from accord_fleet.types.limits import LimitName
+from accord_fleet.types.result import FailedPart, Failure, Result, Status, Times, Verdict
 from accord_fleet.types.task import WorkItem
 
 __all__ = ("run_attempt",)
+
+INITIALIZE_S = 120.0
+STDERR_CHARS = 16 * 1024  # of the end of stderr, in the result
+ANSWER_CHARS = 1024 * 1024
+_FLOOD = 1.25  # times the limit of output: then the agent is not waited for
+# The last stop reasons of an attempt: further prompts make no sense.
+_FINAL = ("refusal", "cancelled")
 
 
 async def run_attempt(item: WorkItem, machine: Machine, control: Control) -> Attempted:
@@ -15,4 +41,322 @@ async def run_attempt(item: WorkItem, machine: Machine, control: Control) -> Att
 
     Only cancellation of the caller's task leaves as an exception.
     """
-    raise NotImplementedError
+    return await _Attempt(item, machine, control).run()
+
+
+class _CancelledByUser(Exception):
+    pass
+
+
+class _Attempt:
+    """The state of an attempt; the `Listener` of its agent."""
+
+    def __init__(self, item: WorkItem, machine: Machine, control: Control) -> None:
+        self._item = item
+        self._task = item.task
+        self._machine = machine
+        self._control = control
+        self._spec = machine.settings.agent(item.agent)
+        self._limits = item.task.limits
+        self._loop = asyncio.get_running_loop()
+        self._began = time.time()
+        self._zero = time.perf_counter()
+        self._workspace: PreparedWorkspace | None = None
+        self._agent: RunningAgent | None = None
+        self._session: ClientSession | None = None
+        self._recording: AttemptRecording | None = None
+        self._usage = AttemptUsage()
+        self._stderr = ""
+        self._output_bytes = 0
+        self._reason: Exception | None = None  # why the attempt is stopped
+        self._timeout: asyncio.Timeout | None = None
+        self._is_clean = False  # the agent can serve another attempt
+        self._stop_reasons: list[str] = []
+        self._turns_s: list[float] = []
+        self._workspace_s = self._start_s = self._grading_s = self._wall_s = 0.0
+        self._answer = ""
+        self._tool_calls = 0
+        self.policy: Policy | None = policy_for(self._task.permissions, machine.settings)
+
+    async def run(self) -> Attempted:
+        failure: Failure | None = None
+        verdict: Verdict | None = None
+        diff = WorkspaceDiff()
+        status: Status = "finished"
+        try:
+            try:
+                await self._work()
+            except _CancelledByUser:
+                status = "cancelled"
+            except LimitReached as limit:
+                status, failure = "limit", Failure(limit=limit.limit, message=str(limit))
+            except AttemptFailed as failed:
+                status, failure = "failed", Failure(where=failed.where, message=str(failed))
+            if self._workspace is not None and status != "cancelled":
+                diff = await self._workspace.diff()
+                if status == "finished" and self._task.grader is not None:
+                    verdict = await self._grade(diff)
+        except AttemptFailed as failed:
+            status, failure = "failed", Failure(where=failed.where, message=str(failed))
+        except Exception:  # noqa: BLE001  # a bug in one attempt must not end the others
+            message = f"A bug of accord_fleet or of a part: {traceback.format_exc()}"
+            status, failure = "failed", Failure(where="engine", message=message)
+        finally:
+            trace = self._finish_recording()
+            await self._remove_workspace()
+        result = self._result(status, failure, diff, verdict)
+        return Attempted(result, trace)
+
+    # The parts, in order.
+
+    async def _work(self) -> None:
+        """Do everything up to the last turn, and release the agent."""
+        wall_s = self._limits.wall_s
+        timer = None
+        if wall_s is not None:
+            timer = self._loop.call_later(
+                wall_s, self._limit, "wall_s", f"The attempt took longer than {wall_s:g} s"
+            )
+        try:
+            with self._control.on_cancel(lambda: self._stop(_CancelledByUser())):
+                async with asyncio.timeout(None) as self._timeout:
+                    if self._reason is not None:
+                        raise self._reason
+                    await self._prepare()
+                    await self._start()
+                    await self._open_session()
+                    await self._run_turns()
+                    self._is_clean = True
+        except (AttemptFailed, TimeoutError, AccordError):
+            if self._reason is not None:
+                raise self._reason from None
+            raise
+        finally:
+            self._timeout = None
+            if timer is not None:
+                timer.cancel()
+            self._wall_s = time.perf_counter() - self._zero
+            await self._release()
+        if self._reason is not None:
+            raise self._reason
+
+    async def _prepare(self) -> None:
+        folder = self._machine.new_folder()
+        began = time.perf_counter()
+        try:
+            self._workspace = await self._machine.workspaces.prepare(self._task, folder)
+        except OSError as error:
+            raise AttemptFailed("workspace", f"The workspace was not prepared: {error}") from error
+        finally:
+            self._workspace_s = time.perf_counter() - began
+
+    async def _start(self) -> None:
+        assert self._workspace is not None
+        began = time.perf_counter()
+        if self._machine.settings.records:
+            self._recording = AttemptRecording(self._machine.new_recording(), self._item)
+        launch = Launch(
+            argv=self._spec.command,
+            env={**self._spec.env, **self._task.env},
+            cwd=str(self._machine.agents_folder if self._spec.warm else self._workspace.path),
+        )
+        if self._machine.sandbox is not None:
+            launch = self._machine.sandbox.plan(launch, self._task, self._workspace.path)
+        try:
+            self._agent = await self._machine.pool.take(self._spec, launch, self, INITIALIZE_S)
+        except AccordError as error:
+            raise AttemptFailed("start", _start_text(self._spec.name, error)) from error
+        except TimeoutError as error:
+            message = f"Expected {self._spec.name} to answer `initialize` within {INITIALIZE_S:g} s"
+            raise AttemptFailed("start", message) from error
+        finally:
+            self._start_s = time.perf_counter() - began
+        if self._recording is not None:
+            self._recording.begin(self._agent.handshake)
+
+    async def _open_session(self) -> None:
+        assert self._agent is not None
+        assert self._workspace is not None
+        began = time.perf_counter()
+        task = self._task
+        try:
+            servers = mcp_servers(task.mcp_servers)
+            session = await self._agent.agent.new_session(self._workspace.path, mcp_servers=servers)
+            self._session = session
+            if task.mode is not None:
+                await session.set_mode(task.mode)
+            for option, value in task.options.items():
+                await session.set_option(option, value)
+        except TransportError as error:
+            raise _exited(error, "before the session was open") from error
+        except (AccordError, FleetError) as error:
+            raise AttemptFailed("session", f"Expected a new session, got: {error}") from error
+        finally:
+            self._start_s += time.perf_counter() - began
+
+    async def _run_turns(self) -> None:
+        for prompt in self._task.prompts:
+            await self._run_turn(prompt)
+            if self._reason is not None:
+                raise self._reason
+            if self._stop_reasons[-1] in _FINAL:
+                return
+
+    async def _run_turn(self, prompt: str) -> None:
+        assert self._session is not None
+        turn_s = self._limits.turn_s
+        timer = None
+        if turn_s is not None:
+            timer = self._loop.call_later(
+                turn_s, self._limit, "turn_s", f"The turn took longer than {turn_s:g} s"
+            )
+        began = time.perf_counter()
+        turn = self._session.prompt(prompt, cancel_timeout_s=self._machine.settings.cancel_s)
+        try:
+            async with turn:
+                async for event in turn:
+                    if type(event) is UsageChanged:
+                        self._usage.on_context(event.usage)
+                        self._check_usage()
+        except TransportError as error:
+            raise _exited(error, "during the turn") from error
+        except RequestError as error:
+            message = f"Expected a stop reason, got an error: {error}"
+            raise AttemptFailed("turn", message) from error
+        except AccordError as error:
+            raise AttemptFailed("turn", f"Expected a stop reason, got: {error}") from error
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self._turns_s.append(time.perf_counter() - began)
+            if turn.stop_reason is not None and turn.error is None:
+                self._stop_reasons.append(turn.stop_reason)
+            self._usage.on_turn_end(turn.token_usage)
+            self._answer = turn.text[:ANSWER_CHARS]
+        self._check_usage()
+
+    async def _release(self) -> None:
+        """Stop the agent, or let it wait for the next attempt."""
+        agent, session = self._agent, self._session
+        if agent is None:
+            return
+        if session is not None:
+            self._tool_calls = sum(
+                type(item).__name__ == "ToolCall" for item in session.transcript.items
+            )
+        if agent.access is not None:
+            self._usage.on_gateway(agent.access.usage())
+        await self._machine.pool.give_back(agent, session, is_clean=self._is_clean)
+
+    async def _grade(self, diff: WorkspaceDiff) -> Verdict:
+        assert self._workspace is not None
+        assert self._task.grader is not None
+        began = time.perf_counter()
+        attempt = GradedAttempt(
+            task=self._task,
+            workspace=self._workspace.path,
+            result=self._result("finished", None, diff, None),
+            trace=None if self._recording is None else self._recording.path,
+        )
+        try:
+            return await self._machine.graders.grade(self._task.grader, attempt, self._machine.ask)
+        finally:
+            self._grading_s = time.perf_counter() - began
+
+    async def _remove_workspace(self) -> None:
+        if self._workspace is not None:
+            with suppress(OSError):
+                await self._workspace.remove()
+
+    def _finish_recording(self) -> Path | None:
+        return None if self._recording is None else self._recording.close()
+
+    def _result(
+        self,
+        status: Status,
+        failure: Failure | None,
+        diff: WorkspaceDiff,
+        verdict: Verdict | None,
+    ) -> Result:
+        item = self._item
+        return Result(
+            task=self._task.id,
+            agent=item.agent,
+            attempt=item.attempt,
+            status=status,
+            failure=failure,
+            stop_reasons=tuple(self._stop_reasons),
+            answer=self._answer,
+            diff=diff.text,
+            files_changed=diff.files,
+            tool_calls=self._tool_calls,
+            verdict=verdict,
+            usage=self._usage.total(),
+            times=Times(
+                started=self._began,
+                workspace_s=self._workspace_s,
+                start_s=self._start_s,
+                turns_s=tuple(self._turns_s),
+                grading_s=self._grading_s,
+                wall_s=self._wall_s,
+            ),
+            stderr=self._stderr,
+            machine=self._machine.name,
+            tags=self._task.tags,
+        )
+
+    # Limits.
+
+    def _limit(self, limit: LimitName, message: str) -> None:
+        self._stop(LimitReached(limit, message))
+
+    def _stop(self, reason: Exception) -> None:
+        """Cancel what runs: a turn first gets the time to end."""
+        if self._reason is None:
+            self._reason = reason
+            if self._timeout is not None:
+                self._timeout.reschedule(self._loop.time())
+
+    def _check_usage(self) -> None:
+        if self._agent is not None and self._agent.access is not None:
+            self._usage.on_gateway(self._agent.access.usage())
+        limits, usage = self._limits, self._usage
+        if limits.tokens is not None and usage.tokens > limits.tokens:
+            self._limit("tokens", f"The turns used {usage.tokens} tokens of {limits.tokens}")
+        elif limits.cost is not None and usage.cost > limits.cost:
+            self._limit("cost", f"The turns cost {usage.cost:g} of {limits.cost:g}")
+
+    def _count(self, size_bytes: int) -> None:
+        self._output_bytes += size_bytes
+        most = self._limits.output_bytes
+        if most is not None and self._output_bytes > most:
+            self._limit("output_bytes", f"The agent sent more than {most} bytes")
+            if self._agent is not None and self._output_bytes > _FLOOD * most:
+                self._agent.kill()
+
+    # What the agent sends: `Listener`.
+
+    def frame(self, direction: Direction, frame: bytes | bytearray) -> None:
+        """Record a message, and count its bytes."""
+        if self._recording is not None:
+            self._recording.frame(direction, frame)
+        if direction == "received":
+            self._count(len(frame))
+
+    def stderr_line(self, line: str) -> None:
+        """Keep the end of stderr."""
+        self._stderr = f"{self._stderr}{line}\n"[-STDERR_CHARS:]
+        self._count(len(line) + 1)
+
+    def stdout_noise(self, line: str) -> None:
+        """Count what is not a message."""
+        self._count(len(line) + 1)
+
+
+def _start_text(name: str, error: AccordError) -> str:
+    return f"Expected {name} to answer `initialize`, got: {error}"
+
+
+def _exited(error: TransportError, when: str) -> AttemptFailed:
+    where: FailedPart = "agent_exit"
+    return AttemptFailed(where, f"Expected the agent to stay connected; {when}: {error}")

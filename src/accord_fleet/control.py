@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 __all__ = ("Control",)
 
@@ -15,6 +17,7 @@ class Control:
         """Set when no further tasks are started."""
         self.cancelling: asyncio.Event = asyncio.Event()
         """Set when running turns are cancelled."""
+        self._callbacks: dict[Callable[[], None], None] = {}
 
     @property
     def is_stopping(self) -> bool:
@@ -34,3 +37,16 @@ class Control:
         """Cancel running turns, too."""
         self.stopping.set()
         self.cancelling.set()
+        for callback in list(self._callbacks):
+            callback()
+
+    @contextmanager
+    def on_cancel(self, callback: Callable[[], None]) -> Generator[None]:
+        """Call a function when turns are cancelled while the block runs."""
+        self._callbacks[callback] = None
+        if self.is_cancelling:
+            callback()
+        try:
+            yield
+        finally:
+            self._callbacks.pop(callback, None)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import os
 import platform
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import accord
 from accord_fleet.engines.engine import RunSettings
 from accord_fleet.parts import Breaker, Gateway, Graders, Sandbox, Workspaces
+from accord_fleet.pool import AgentPool
+from accord_fleet.stand_ins import EmptyWorkspaces, NoGraders
 
-__all__ = ("Machine",)
+__all__ = ("Machine", "open_machine")
 
 
 class Machine:
@@ -19,6 +28,7 @@ class Machine:
         self,
         settings: RunSettings,
         scratch: Path,
+        pool: AgentPool,
         *,
         workspaces: Workspaces,
         graders: Graders,
@@ -29,6 +39,7 @@ class Machine:
         self.settings: RunSettings = settings
         self.scratch: Path = scratch
         """A folder for workspaces and recordings of running attempts."""
+        self.pool: AgentPool = pool
         self.workspaces: Workspaces = workspaces
         self.graders: Graders = graders
         self.sandbox: Sandbox | None = sandbox
@@ -36,3 +47,49 @@ class Machine:
         self.breaker: Breaker | None = breaker
         self.name: str = f"{platform.node()}:{os.getpid()}"
         """What results have as `machine`."""
+        self.agents_folder: Path = scratch / "agents"
+        """Where warm agents are started."""
+        self.agents_folder.mkdir()
+        self._numbers = itertools.count(1)
+
+    def new_folder(self) -> Path:
+        """Return the path of a folder that does not exist."""
+        return self.scratch / f"w{next(self._numbers)}"
+
+    def new_recording(self) -> Path:
+        """Return the path of a recording that does not exist."""
+        return self.scratch / f"r{next(self._numbers)}.acp.jsonl.gz"
+
+    async def ask(self, agent: str, prompt: str, folder: Path, timeout_s: float) -> str:
+        """Ask an agent of the fleet one prompt in a folder; return its answer."""
+        spec = self.settings.agent(agent)
+        async with (
+            asyncio.timeout(timeout_s),
+            accord.connect(spec.command, env=spec.env) as connected,
+        ):
+            session = await connected.new_session(folder)
+            async with session.prompt(prompt) as turn:
+                await turn.wait()
+            return turn.text
+
+
+@asynccontextmanager
+async def open_machine(settings: RunSettings, *, jobs: int) -> AsyncGenerator[Machine]:
+    """Make the parts for attempts of a run on this machine; remove everything at the end."""
+    scratch = _scratch()
+    pool = AgentPool(idle=jobs, gateway=None, in_process=settings.in_process)
+    try:
+        yield Machine(
+            settings,
+            scratch,
+            pool,
+            workspaces=EmptyWorkspaces(),
+            graders=NoGraders(),
+        )
+    finally:
+        await pool.aclose()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _scratch() -> Path:
+    return Path(tempfile.mkdtemp(prefix="accord-fleet-")).resolve()

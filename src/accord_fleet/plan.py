@@ -43,12 +43,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def work_items(
-    plan: Plan, tasks: Iterable[Task], is_done: Callable[[tuple[str, str, int]], bool]
+    agents: Iterable[AgentSpec],
+    attempts: int,
+    tasks: Iterable[Task],
+    is_done: Callable[[tuple[str, str, int]], bool] | None = None,
 ) -> Iterator[WorkItem]:
     """Yield the attempts that have no row yet, task by task; tasks are read as needed."""
+    names = [agent.name for agent in agents]
     for task in tasks:
-        for agent in plan.agents:
-            for attempt in range(1, plan.attempts + 1):
-                item = WorkItem(task=task, agent=agent.name, attempt=attempt)
-                if not is_done(item.key):
+        for name in names:
+            for attempt in range(1, attempts + 1):
+                item = WorkItem(task=task, agent=name, attempt=attempt)
+                if is_done is None or not is_done(item.key):
                     yield item

@@ -22,6 +22,7 @@ COMMANDS = {
     "bridge": "Connect an editor to a remote agent.",
     "chain": "Run proxies and an agent as one agent.",
     "check": "Test agents and clients against the protocol.",
+    "fleet": "Give the same tasks to many agents, here or on a cluster.",
     "inspect": "Show messages on a web page, live or recorded.",
     "serve": "Serve an agent to clients on the network.",
     "trace": "Record messages, and read recordings.",
@@ -41,11 +42,15 @@ _COMPLETION = "_ACCORD_COMPLETE"  # click's name; a shell sets it when it comple
 _EXTRAS = {
     **dict.fromkeys(("click", "markdown_it", "platformdirs", "rich"), "cli"),
     **dict.fromkeys(("jsonpath", "psutil", "starlette"), "inspector"),
+    **dict.fromkeys(("fsspec", "pyarrow", "ray"), "fleet"),
     **dict.fromkeys(("h11", "h2", "httpx2", "hypercorn", "websockets"), "remote"),
 }
 
 
-_EXTRA_OF_COMMAND = {"inspect": "inspector"}  # if it needs more than a module tells
+_EXTRA_OF_COMMAND = {
+    "fleet": "fleet",
+    "inspect": "inspector",
+}  # if it needs more than a module tells
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,42 @@
+"""The recording of one attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from accord.trace import HopRecorder, Recording
+from accord_fleet.running_agent import Direction
+from accord_fleet.types.task import WorkItem
+
+__all__ = ("AttemptRecording",)
+
+
+class AttemptRecording:
+    """Records the messages of an attempt; those of an earlier handshake are repeated in it."""
+
+    def __init__(self, path: Path, item: WorkItem) -> None:
+        self._recording = Recording(path, argv=(item.task.id, item.agent, str(item.attempt)))
+        self._hop: HopRecorder = self._recording.hop("Client", "Agent")
+        self._is_empty = True
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._recording.path
+
+    def begin(self, handshake: Sequence[tuple[Direction, bytes]]) -> None:
+        """Record the handshake, if it was before this attempt."""
+        if self._is_empty:
+            for direction, frame in handshake:
+                self.frame(direction, frame)
+
+    def frame(self, direction: Direction, frame: bytes | bytearray) -> None:
+        """Record a message."""
+        self._is_empty = False
+        self._hop.frame("to_agent" if direction == "sent" else "to_client", frame)
+
+    def close(self) -> Path:
+        """Close the file; return its path."""
+        self._recording.close()
+        return self._recording.path

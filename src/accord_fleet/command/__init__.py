@@ -1,0 +1,37 @@
+"""`accord fleet`: run, resume, status and report."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+__all__ = ("command",)
+
+_COMMANDS = {
+    "report": "Show the results of a run, as text or as a page.",
+    "resume": "Run what has no result yet.",
+    "run": "Give tasks to agents, and store the results.",
+    "status": "Show how far a run is.",
+}
+
+
+class _FleetGroup(click.Group):
+    """Imports only the command that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        return import_module(f"accord_fleet.command.{cmd_name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+@click.group("fleet", cls=_FleetGroup)
+def command() -> None:
+    """Give the same tasks to many agents, on this machine or on a cluster."""

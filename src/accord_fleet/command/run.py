@@ -1,0 +1,45 @@
+"""`accord fleet run`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import click
+
+from accord.errors import AccordError
+
+__all__ = ("command",)
+
+
+@click.command("run")
+@click.argument("tasks", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    required=True,
+    metavar="AGENT",
+    help="A command, NAME=COMMAND, a name of `accord agents`, a URL, or a file agents.toml. "
+    "Repeat it to compare agents.",
+)
+@click.option("--out", required=True, metavar="RUN", help="The folder or address of the results.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=os.cpu_count() or 1,
+    show_default="processors of this machine",
+    help="Attempts at the same time.",
+)
+@click.option("--attempts", type=click.IntRange(min=1), default=1, show_default=True)
+def command(tasks: Path, agents: tuple[str, ...], out: str, jobs: int, attempts: int) -> int:
+    """Give the tasks of a file to agents, and store every result in RUN."""
+    from accord_fleet.command.run_fleet import run_fleet
+
+    try:
+        return asyncio.run(
+            run_fleet(tasks=tasks, agents=agents, out=out, jobs=jobs, attempts=attempts)
+        )
+    except AccordError as error:
+        raise click.ClickException(str(error)) from None

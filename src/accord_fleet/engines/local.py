@@ -1,0 +1,88 @@
+"""The engine of this machine: a bounded number of attempts at the same time, on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+
+from accord_fleet.attempt import run_attempt
+from accord_fleet.control import Control
+from accord_fleet.engines.engine import Attempted, RunSettings
+from accord_fleet.machine import Machine, open_machine
+from accord_fleet.types.task import WorkItem
+
+__all__ = ("LocalEngine",)
+
+
+class LocalEngine:
+    """Runs up to `jobs` attempts at the same time."""
+
+    def __init__(self, jobs: int | None = None) -> None:
+        self.jobs: int = jobs or os.cpu_count() or 1
+
+    async def run(
+        self,
+        items: Iterable[WorkItem] | AsyncIterable[WorkItem],
+        settings: RunSettings,
+        control: Control,
+    ) -> AsyncGenerator[Attempted]:
+        """Yield the outcomes as they arrive; nothing starts while the caller does not take them."""
+        source = _Source(items, control)
+        done: asyncio.Queue[Attempted | None] = asyncio.Queue(maxsize=1)
+        async with open_machine(settings, jobs=self.jobs) as machine:
+            workers = [
+                asyncio.create_task(
+                    _work(source, machine, control, done), name=f"accord fleet worker {number}"
+                )
+                for number in range(1, self.jobs + 1)
+            ]
+            running = self.jobs
+            try:
+                while running:
+                    attempted = await done.get()
+                    if attempted is None:
+                        running -= 1
+                    else:
+                        yield attempted
+                for worker in workers:
+                    await worker
+            finally:
+                for worker in workers:
+                    worker.cancel()
+                await asyncio.wait(workers)
+
+
+class _Source:
+    """Hands out the items one by one."""
+
+    def __init__(
+        self, items: Iterable[WorkItem] | AsyncIterable[WorkItem], control: Control
+    ) -> None:
+        self._items: AsyncIterator[WorkItem] | None = None
+        self._plain = iter(())
+        if isinstance(items, AsyncIterable):
+            self._items = aiter(items)
+        else:
+            self._plain = iter(items)
+        self._control = control
+        self._lock = asyncio.Lock()
+
+    async def next(self) -> WorkItem | None:
+        """Return the next item; None if there is none, or the run is being stopped."""
+        if self._control.is_stopping:
+            return None
+        if self._items is None:
+            return next(self._plain, None)
+        async with self._lock:
+            return await anext(self._items, None)
+
+
+async def _work(
+    source: _Source, machine: Machine, control: Control, done: asyncio.Queue[Attempted | None]
+) -> None:
+    try:
+        while (item := await source.next()) is not None:
+            await done.put(await run_attempt(item, machine, control))
+    finally:
+        await done.put(None)

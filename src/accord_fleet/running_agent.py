@@ -1,0 +1,174 @@
+"""An agent that runs and serves attempts, one after another."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from typing import Any, Literal, Protocol
+
+import accord
+from accord import ConnectedAgent, PermissionRequest
+from accord.client.permissions import Policy
+from accord.transports.base import Frame, Transport
+from accord.transports.memory import pair
+from accord.transports.process import ProcessTransport, process
+from accord.transports.registry import is_url
+from accord_fleet.parts import Gateway, GatewayAccess, Launch
+from accord_fleet.types.agent import AgentSpec
+
+__all__ = ("Direction", "Listener", "RunningAgent")
+
+Direction = Literal["received", "sent"]
+_STOP_S = (1.0, 1.0, 2.0)  # to exit after the end of stdin, after SIGTERM, after SIGKILL
+
+
+class Listener(Protocol):
+    """The attempt that an agent works on."""
+
+    @property
+    def policy(self) -> Policy | None:
+        """Decides permission requests."""
+        ...
+
+    def frame(self, direction: Direction, frame: Frame) -> None:
+        """A message was sent or received."""
+        ...
+
+    def stderr_line(self, line: str) -> None:
+        """The agent wrote a line to its stderr."""
+        ...
+
+    def stdout_noise(self, line: str) -> None:
+        """The agent wrote a line to its stdout that is not a message."""
+        ...
+
+
+class RunningAgent:
+    """A connected agent. `start` it, let it `serve` attempts, and `aclose` it."""
+
+    def __init__(self, spec: AgentSpec, launch: Launch, listener: Listener) -> None:
+        self.spec: AgentSpec = spec
+        self.launch: Launch = launch
+        self.listener: Listener | None = listener
+        """The current attempt."""
+        self.attempts: int = 0
+        """Attempts that it has served."""
+        self.access: GatewayAccess | None = None
+        self.connection: ConnectedAgent | None = None
+        self._handshake: list[tuple[Direction, bytes]] | None = []
+        self._transport: ProcessTransport | None = None
+        self._stack = AsyncExitStack()
+
+    @property
+    def agent(self) -> ConnectedAgent:
+        """The connection, after `start`."""
+        assert self.connection is not None
+        return self.connection
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process, if it is on this machine."""
+        return None if self._transport is None else self._transport.pid
+
+    @property
+    def handshake(self) -> Sequence[tuple[Direction, bytes]]:
+        """The messages before the first session."""
+        return self._shaken
+
+    async def start(
+        self, gateway: Gateway | None, in_process: Callable[[], Any] | None, timeout_s: float
+    ) -> None:
+        """Start the agent and connect to it; raise what `accord.connect` raises."""
+        env = dict(self.launch.env)
+        try:
+            if gateway is not None and self.spec.provider is not None:
+                self.access = await self._stack.enter_async_context(gateway.open(self.spec))
+                env |= self.access.env
+            command: Any
+            if in_process is not None:
+                command = await self._served(in_process())
+            elif is_url(self.launch.argv[0]):
+                command = self.launch.argv[0]
+            else:
+                command = self._process(env)
+            self.connection = await self._stack.enter_async_context(
+                accord.connect(
+                    command,
+                    permissions=self._decide,
+                    observers=[self._observe],
+                    versions=self.spec.versions,  # type: ignore[arg-type]  # checked
+                    initialize_timeout_s=timeout_s,
+                )
+            )
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        self._shaken = tuple(self._handshake or ())
+        self._handshake = None
+
+    def kill(self) -> None:
+        """End the process and its group now; `aclose` does the rest."""
+        if self._transport is not None and self._transport.pid is not None:
+            self._transport.stop_times_s = (0.0, 0.0, _STOP_S[2])
+            with suppress(OSError):
+                os.killpg(self._transport.pid, signal.SIGKILL)
+
+    async def aclose(self) -> None:
+        """Disconnect, and end the process with its group within a few seconds."""
+        await self._stack.aclose()
+
+    # The transport.
+
+    def _process(self, env: dict[str, str | None]) -> Callable[[], ProcessTransport]:
+        make = process(
+            *self.launch.argv,
+            cwd=self.launch.cwd or None,
+            env=env,
+            on_stderr=self._stderr_line,
+            on_stdout_noise=self._stdout_noise,
+            stop_times_s=_STOP_S,
+        )
+
+        def started() -> ProcessTransport:
+            self._transport = make()
+            return self._transport
+
+        return started
+
+    async def _served(self, agent: Any) -> Transport:
+        """Serve an agent of this process; return the client's end of its transport."""
+        ours, theirs = pair()
+        serving = asyncio.create_task(accord.serve(agent, theirs), name="accord fleet agent")
+
+        async def ended() -> None:
+            await theirs.aclose()
+            serving.cancel()
+            await asyncio.wait([serving])
+
+        self._stack.push_async_callback(ended)
+        return ours
+
+    # What the attempt gets.
+
+    def _decide(self, request: PermissionRequest) -> Any:
+        listener = self.listener
+        return None if listener is None or listener.policy is None else listener.policy(request)
+
+    def _observe(self, direction: Direction, frame: Frame) -> None:
+        if self._handshake is not None:
+            self._handshake.append((direction, bytes(frame)))
+        if self.listener is not None:
+            self.listener.frame(direction, frame)
+
+    def _stderr_line(self, line: str) -> None:
+        if self.listener is not None:
+            self.listener.stderr_line(line)
+
+    def _stdout_noise(self, line: str) -> None:
+        if self.listener is not None:
+            self.listener.stdout_noise(line)
+
+    _shaken: tuple[tuple[Direction, bytes], ...] = ()
