@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -20,6 +21,16 @@ NOISE = b"npm warn \xff\r\n\n  " + PING + b" \n"
 
 def tee(path: Path, *agent: str) -> list[str]:
     return [sys.executable, "-m", "accord", "trace", "record", "-o", str(path), "--", *agent]
+
+
+def recorder_of(pid: int) -> int:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    [found] = [
+        int(child)
+        for child in children
+        if b"recorder_program" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+    return found
 
 
 def test_bytes_pass_unchanged_and_the_exit_status_too(tmp_path: Path) -> None:
@@ -157,6 +168,29 @@ def test_burst_is_recorded_completely(tmp_path: Path) -> None:
     )
     assert done.stdout.count(b"\n") == 30_000
     assert path.read_bytes().count(b'"method":"session/update"') == 30_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc of Linux")
+def test_death_of_the_recorder_does_not_stop_the_agent(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    with subprocess.Popen(
+        tee(path, sys.executable, "-c", ECHO),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        assert running.stderr is not None
+        for number in range(3):
+            running.stdin.write(PING + b"\n")
+            running.stdin.flush()
+            assert running.stdout.readline() == PING + b"\n"
+            if number == 0:
+                os.kill(recorder_of(running.pid), signal.SIGKILL)
+        running.stdin.close()
+        assert running.stderr.read() == b"accord trace: the recorder ended: the rest is lost\n"
+        assert running.wait(20) == 0
 
 
 def test_option_that_does_not_exist_is_an_error(tmp_path: Path) -> None:

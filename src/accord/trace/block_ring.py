@@ -1,0 +1,121 @@
+"""Blocks of bytes in memory that two processes of Linux have: one writes, the other one reads."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import threading
+from typing import TypeAlias
+
+__all__ = ("Block", "BlockRing")
+
+_BYTES = 64 * 1024 * 1024
+_CONTROL_BYTES = mmap.PAGESIZE
+_WARM_BYTES = 1024 * 1024  # that are used again while the reader keeps up
+_WRITTEN, _READ, _START, _IS_ASLEEP = range(4)  # the numbers in the first page
+_HEAD = struct.Struct("<BdI")  # direction, time, size of the data that follow
+_SKIP = 255  # in place of a direction: the next block is at the start of the memory
+
+Block: TypeAlias = tuple[int, float, bytes]  # the number of its direction, time, data
+
+
+class BlockRing:
+    """64 MB in which blocks wait that were written and not yet read.
+
+    No call of the system is needed to write or to read. What was written stays if the writer dies.
+    `write` and `is_asleep` are for one thread at a time in one process, the other methods for one
+    thread at a time in the other process, which makes its ring from `fd`.
+    """
+
+    def __init__(self, fd: int | None = None) -> None:
+        if fd is None:
+            fd = os.memfd_create("accord-trace")
+            os.ftruncate(fd, _CONTROL_BYTES + _BYTES)
+        self.fd: int = fd
+        self._memory = mmap.mmap(fd, _CONTROL_BYTES + _BYTES)
+        self._numbers = memoryview(self._memory)[:_CONTROL_BYTES].cast("Q")
+        self._data = memoryview(self._memory)[_CONTROL_BYTES:]
+        self._barrier = threading.Lock()
+        self._next = 0  # how far `blocks` has read
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The size of what waits."""
+        return self._numbers[_WRITTEN] - self._numbers[_READ]
+
+    @property
+    def is_more_than_half_full(self) -> bool:
+        """Whether the reader should hurry."""
+        return self.waiting_bytes > _BYTES // 2
+
+    def write(self, direction: int, time: float, data: bytes) -> bool:
+        """Append a block; return False if there is no room for it at present."""
+        written, read = self._numbers[_WRITTEN], self._numbers[_READ]
+        size, at = _HEAD.size + len(data), self._place(written)
+        if written == read and at > _WARM_BYTES:
+            self._numbers[_START], at = written, 0
+        skipped = _BYTES - at if at + size > _BYTES else 0
+        if written + skipped + size - read > _BYTES:
+            return False
+        if skipped:
+            self._data[at] = _SKIP
+            at = 0
+        _HEAD.pack_into(self._data, at, direction, time, len(data))
+        self._data[at + _HEAD.size : at + size] = data
+        self._order()
+        self._numbers[_WRITTEN] = written + skipped + size
+        self._order()
+        return True
+
+    def is_asleep(self) -> bool:
+        """Return whether the reader must be told that a block was written; only once."""
+        if not self._numbers[_IS_ASLEEP]:
+            return False
+        self._numbers[_IS_ASLEEP] = 0
+        return True
+
+    def blocks(self, limit_bytes: int) -> list[Block]:
+        """Return the next blocks, until they have so many bytes; `release` them afterwards."""
+        blocks: list[Block] = []
+        at, written = self._numbers[_READ], self._numbers[_WRITTEN]
+        self._order()
+        limit = at + limit_bytes
+        while at < min(written, limit):
+            start = self._place(at)
+            if self._data[start] == _SKIP:
+                at += _BYTES - start
+                continue
+            direction, time, size = _head(self._data, start)
+            start += _HEAD.size
+            blocks.append((direction, time, bytes(self._data[start : start + size])))
+            at += _HEAD.size + size
+        self._next = at
+        return blocks
+
+    def release(self) -> None:
+        """Give back the room of what `blocks` has returned."""
+        self._order()
+        self._numbers[_READ] = self._next
+
+    def fall_asleep(self) -> bool:
+        """Ask to be woken for the next block; return False if there is one already."""
+        self._numbers[_IS_ASLEEP] = 1
+        self._order()
+        if not self.waiting_bytes:
+            return True
+        self._numbers[_IS_ASLEEP] = 0
+        return False
+
+    def _place(self, position: int) -> int:
+        return (position - self._numbers[_START]) % _BYTES
+
+    def _order(self) -> None:
+        """Let the other process see what was written before, before what is written after."""
+        for _ in range(2):
+            with self._barrier:
+                pass
+
+
+def _head(data: memoryview, at: int) -> tuple[int, float, int]:
+    return _HEAD.unpack_from(data, at)
