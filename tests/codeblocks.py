@@ -38,6 +38,11 @@ FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*([\w+-]*)[^\n`]*$")
 NOTE = re.compile(r"^\s*<!--\s*(skip|async|file|run|pytest)\s*(?::\s*(.*?))?\s*-->\s*$")
 COMMAND_SECONDS = 30
 GROUPS = {"check", "trace"}  # of `accord`, with commands of their own
+# Plugins of other packages can take seconds to import.
+FEW_PLUGINS = {
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "PYTEST_PLUGINS": "accord_pytest,pytest_asyncio.plugin",
+}
 TEXT = {"", "text"}  # pictures, not code
 TESTS = Path(__file__).parent
 NEEDS = re.compile(r"^<!-- needs: (.+?) -->$", re.MULTILINE)
@@ -176,7 +181,7 @@ class Page:
         done = subprocess.run(
             [python, *words],
             cwd=self.folder,
-            env={**os.environ, "PATH": path, "PYTHONPATH": str(TESTS)},
+            env={**os.environ, **FEW_PLUGINS, "PATH": path, "PYTHONPATH": str(TESTS)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -15,12 +17,17 @@ def levels_up(match: re.Match[str]) -> int:
     return steps + ("HERE" in match[0])  # the directory of the file
 
 
+def python_files(folder: Path) -> Iterator[Path]:
+    for path, folders, names in os.walk(folder):
+        folders[:] = {*folders} - {"node_modules", ".venvs"}
+        yield from (Path(path, name) for name in names if name.endswith(".py"))
+
+
 def test_no_path_leads_above_the_root() -> None:
     outside = [
         f"{file.relative_to(ROOT)}: {match[0]}"
         for folder in ("tests", "docs", "benchmarks", "tools")
-        for file in (ROOT / folder).rglob("*.py")
-        if not {"node_modules", ".venvs"} & set(file.parts)
+        for file in python_files(ROOT / folder)
         for match in ABOVE.finditer(file.read_text("utf-8"))
         if levels_up(match) > len(file.relative_to(ROOT).parts)
     ]

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from _pytest.mark import ParameterSet
 
-from codeblocks import Block, NotInstalled, Page, extract, missing, wanted
+from codeblocks import NEEDS, Block, NotInstalled, Page, extract, missing, wanted
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -22,7 +23,15 @@ NOT_RUN = [
 WITH_CODE = [page for page in PAGES if any(map(wanted, extract(page.read_text("utf-8"))))]
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
+def with_mark(page: Path) -> ParameterSet:
+    """Return the page as a parameter, with a mark if it needs more packages."""
+    text = page.read_text("utf-8")
+    more = NEEDS.search(text) or any(block.note == "run" and block.value for block in extract(text))
+    marks = [pytest.mark.programs] if more else []
+    return pytest.param(page, marks=marks, id=str(page.relative_to(ROOT)))
+
+
+@pytest.mark.parametrize("page", [with_mark(page) for page in WITH_CODE])
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = page.read_text("utf-8")
     if names := missing(text):

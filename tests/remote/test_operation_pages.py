@@ -76,6 +76,7 @@ def serving_line(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.programs
 def test_dockerfile_builds_an_environment_that_serves(tmp_path: Path) -> None:
     """Runs COPY, RUN, HEALTHCHECK and CMD, with other directories and without a registry."""
     lines = block("run-in-a-container.md", "dockerfile").splitlines()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import stat
 import subprocess
@@ -17,6 +18,7 @@ from accord.cli.click_group import main
 from accord.cli.main import COMMANDS, load_command
 from accord.trace import Recording, open_trace
 from accord.trace.importing import import_records
+from codeblocks import FEW_PLUGINS
 from requirement import requirement
 from sample_recordings import ESCAPES, one_turn
 
@@ -201,6 +203,7 @@ def test_export_as_pytest_passes_with_the_recording_and_the_same_agent(tmp_path:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)],
         cwd=tmp_path,
+        env={**os.environ, **FEW_PLUGINS},
         capture_output=True,
         timeout=60,
     )

@@ -156,7 +156,7 @@ def check(tp: Any, value: Any) -> Any:
     return tolerant
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(TYPED_JSON)
 def test_both_decoders_agree_on_valid_values(case: tuple[Any, Any]) -> None:
     tp, value = case
@@ -166,7 +166,7 @@ def test_both_decoders_agree_on_valid_values(case: tuple[Any, Any]) -> None:
     assert check(tp, json.loads(encode(read))) == read
 
 
-@settings(max_examples=600)
+@settings(max_examples=200)
 @given(TYPED_JSON, st.data())
 def test_both_decoders_agree_on_changed_values(case: tuple[Any, Any], data: st.DataObject) -> None:
     tp, value = case
@@ -174,7 +174,7 @@ def test_both_decoders_agree_on_changed_values(case: tuple[Any, Any], data: st.D
     check(tp, _put(value, path, data.draw(JSON)))
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(TYPED_JSON, st.data())
 def test_both_decoders_agree_on_missing_keys(case: tuple[Any, Any], data: st.DataObject) -> None:
     tp, value = case
@@ -183,7 +183,7 @@ def test_both_decoders_agree_on_missing_keys(case: tuple[Any, Any], data: st.Dat
         check(tp, _drop(value, data.draw(st.sampled_from(paths))))
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(TYPED_JSON, JSON)
 def test_unknown_keys_change_nothing(case: tuple[Any, Any], extra: Any) -> None:
     tp, value = case
