@@ -1,0 +1,174 @@
+"""The columns of results in Parquet, and results from and to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow
+
+from accord_fleet.dataset.errors import DatasetError
+from accord_fleet.types.result import Failure, Result, Times, Usage, Verdict
+
+__all__ = ("COLUMNS", "SCHEMA", "SCHEMA_VERSION", "Column", "check_version", "results_of", "table_of")
+
+SCHEMA_VERSION = 1
+"""Increased if a column changes its meaning or type; new columns do not increase it."""
+_VERSION_KEY = b"accord_fleet.version"
+
+_arrow: Any = pyarrow  # without types
+_TEXT = _arrow.string()
+_INT = _arrow.int64()
+_FLOAT = _arrow.float64()
+_TEXTS = _arrow.list_(_TEXT)
+
+
+class Column(NamedTuple):
+    """A column: how it follows from a result."""
+
+    name: str
+    type: Any
+    value: Callable[[Result], Any]
+    about: str
+
+
+def _failure(name: str) -> Callable[[Result], Any]:
+    return lambda result: None if result.failure is None else getattr(result.failure, name)
+
+
+def _verdict(name: str) -> Callable[[Result], Any]:
+    return lambda result: None if result.verdict is None else getattr(result.verdict, name)
+
+
+def _usage(name: str) -> Callable[[Result], Any]:
+    return lambda result: getattr(result.usage, name)
+
+
+def _details(result: Result) -> str | None:
+    if result.verdict is None or not result.verdict.details:
+        return None
+    return msgspec.json.encode(result.verdict.details).decode()
+
+
+COLUMNS = (
+    Column("task", _TEXT, lambda r: r.task, "id of the task"),
+    Column("agent", _TEXT, lambda r: r.agent, "name of the agent"),
+    Column("attempt", _INT, lambda r: r.attempt, "number of the attempt, from 1"),
+    Column("status", _TEXT, lambda r: r.status, "how the attempt ended"),
+    Column("failed_part", _TEXT, _failure("where"), "what failed; null if nothing did"),
+    Column("limit", _TEXT, _failure("limit"), "the limit that was reached"),
+    Column("failure", _TEXT, _failure("message"), "why the attempt did not finish"),
+    Column(
+        "stop_reasons", _TEXTS, lambda r: r.stop_reasons, "stop reason of each turn that ended"
+    ),
+    Column("answer", _TEXT, lambda r: r.answer, "text of the last turn"),
+    Column("diff", _TEXT, lambda r: r.diff, "changes of the workspace as a unified diff"),
+    Column("files_changed", _TEXTS, lambda r: r.files_changed, "relative paths"),
+    Column("tool_calls", _INT, lambda r: r.tool_calls, "number of tool calls"),
+    Column("passed", _arrow.bool_(), _verdict("passed"), "verdict of the grader"),
+    Column("score", _FLOAT, _verdict("score"), "score of the grader"),
+    Column("verdict", _TEXT, _verdict("reason"), "reason of the grader; null without a verdict"),
+    Column("grader_error", _TEXT, _verdict("error"), "why the grader itself failed"),
+    Column("verdict_details", _TEXT, _details, "details of the grader as JSON"),
+    Column("input_tokens", _INT, _usage("input_tokens"), "tokens of all turns; null if unknown"),
+    Column("output_tokens", _INT, _usage("output_tokens"), "tokens of all turns; null if unknown"),
+    Column("total_tokens", _INT, _usage("total_tokens"), "tokens of all turns; null if unknown"),
+    Column("cost", _FLOAT, _usage("cost"), "cost of all turns; null if unknown"),
+    Column("currency", _TEXT, _usage("currency"), "currency of the cost"),
+    Column("started", _FLOAT, lambda r: r.times.started, "start in seconds since 1970 (UTC)"),
+    Column("workspace_s", _FLOAT, lambda r: r.times.workspace_s, "seconds for the workspace"),
+    Column("start_s", _FLOAT, lambda r: r.times.start_s, "seconds from the start to the session"),
+    Column("turns_s", _arrow.list_(_FLOAT), lambda r: r.times.turns_s, "seconds of each turn"),
+    Column("grading_s", _FLOAT, lambda r: r.times.grading_s, "seconds of the grader"),
+    Column("wall_s", _FLOAT, lambda r: r.times.wall_s, "seconds of the attempt"),
+    Column("stderr", _TEXT, lambda r: r.stderr, "end of the agent's stderr"),
+    Column("trace", _TEXT, lambda r: r.trace, "recording, relative to the folder of the run"),
+    Column("machine", _TEXT, lambda r: r.machine, "machine that ran the attempt"),
+    Column("tags", _TEXTS, lambda r: r.tags, "tags of the task"),
+)
+SCHEMA: Any = _arrow.schema(
+    [_arrow.field(column.name, column.type) for column in COLUMNS],
+    metadata={_VERSION_KEY: str(SCHEMA_VERSION).encode()},
+)
+
+
+def table_of(results: Iterable[Result]) -> Any:
+    """Return the results as a `pyarrow.Table`."""
+    rows = list(results)
+    arrays = [
+        _arrow.array([column.value(result) for result in rows], type=column.type)
+        for column in COLUMNS
+    ]
+    return _arrow.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def results_of(batch: Any, name: str) -> Iterator[Result]:
+    """Yield the results of a record batch of the part `name`.
+
+    Columns that the part lacks have their defaults, and unknown columns are ignored. Raises
+    `DatasetError` if the part has a later version.
+    """
+    check_version(batch.schema, name)
+    for row in batch.to_pylist():
+        yield _result(row)
+
+
+def check_version(schema: Any, name: str) -> None:
+    """Raise `DatasetError` if a part has a later version of the columns."""
+    version = int((schema.metadata or {}).get(_VERSION_KEY, b"1"))
+    if version > SCHEMA_VERSION:
+        raise DatasetError(
+            f"{name} has version {version} of the columns, and this version of Accord reads "
+            f"versions up to {SCHEMA_VERSION}"
+        )
+
+
+def _result(row: dict[str, Any]) -> Result:
+    def texts(name: str) -> tuple[Any, ...]:
+        return tuple(row.get(name) or ())
+
+    failure = verdict = None
+    if row.get("failure") is not None:
+        failure = Failure(where=row["failed_part"], limit=row["limit"], message=row["failure"])
+    if row.get("verdict") is not None:
+        details = row.get("verdict_details")
+        verdict = Verdict(
+            passed=row["passed"],
+            score=row["score"],
+            reason=row["verdict"],
+            error=row["grader_error"],
+            details=msgspec.json.decode(details) if details else {},
+        )
+    return Result(
+        task=row["task"],
+        agent=row["agent"],
+        attempt=row["attempt"],
+        status=row["status"],
+        failure=failure,
+        stop_reasons=texts("stop_reasons"),
+        answer=row.get("answer") or "",
+        diff=row.get("diff") or "",
+        files_changed=texts("files_changed"),
+        tool_calls=row.get("tool_calls") or 0,
+        verdict=verdict,
+        usage=Usage(
+            input_tokens=row.get("input_tokens"),
+            output_tokens=row.get("output_tokens"),
+            total_tokens=row.get("total_tokens"),
+            cost=row.get("cost"),
+            currency=row.get("currency"),
+        ),
+        times=Times(
+            started=row["started"],
+            workspace_s=row.get("workspace_s") or 0.0,
+            start_s=row.get("start_s") or 0.0,
+            turns_s=texts("turns_s"),
+            grading_s=row.get("grading_s") or 0.0,
+            wall_s=row.get("wall_s") or 0.0,
+        ),
+        stderr=row.get("stderr") or "",
+        trace=row.get("trace"),
+        machine=row.get("machine") or "",
+        tags=texts("tags"),
+    )

@@ -1,0 +1,142 @@
+"""The plan and the tasks of a run, as they are stored."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from accord_fleet.dataset.errors import DatasetError, TasksChanged
+from accord_fleet.dataset.segments import list_segments
+from accord_fleet.dataset.storage import Storage
+from accord_fleet.plan import Plan
+from accord_fleet.types.task import Task
+
+__all__ = (
+    "RUN",
+    "TASKS",
+    "CountedTasks",
+    "check_same_tasks",
+    "check_tasks",
+    "count_tasks",
+    "read_plan",
+    "read_tasks",
+    "write_run",
+)
+
+RUN = "run.json"
+TASKS = "tasks.jsonl"
+_PIECE = 2**20
+_VERSION = 1
+
+
+class CountedTasks(NamedTuple):
+    """What a plan has of its tasks."""
+
+    number: int
+    digest: str
+    """SHA-256 of the lines of the tasks."""
+
+
+def count_tasks(tasks: Iterable[Task]) -> CountedTasks:
+    """Return the number and the digest of tasks for a `Plan`."""
+    digest = hashlib.sha256()
+    number = 0
+    for task in tasks:
+        digest.update(_line(task))
+        number += 1
+    return CountedTasks(number, digest.hexdigest())
+
+
+def write_run(storage: Storage, plan: Plan, tasks: Iterable[Task]) -> None:
+    """Store tasks and then the plan.
+
+    Raises `DatasetError` if the dataset exists, and `TasksChanged` if the plan has another digest.
+    """
+    try:
+        storage.read(RUN)
+    except FileNotFoundError:
+        pass
+    else:
+        raise DatasetError(
+            f"{storage.address} already has a run: continue it with `accord fleet resume`, "
+            "or choose another address"
+        )
+    if list_segments(storage):
+        raise DatasetError(f"{storage.address} has results, but {RUN} is missing")
+    digest = hashlib.sha256()
+
+    def pieces() -> Iterator[bytes]:
+        piece = bytearray()
+        for task in tasks:
+            piece += _line(task)
+            if len(piece) >= _PIECE:
+                digest.update(piece)
+                yield bytes(piece)
+                piece.clear()
+        digest.update(piece)
+        yield bytes(piece)
+
+    storage.write_pieces(TASKS, pieces())
+    if digest.hexdigest() != plan.digest:
+        raise TasksChanged(f"{storage.address}: the digest of the plan is not that of the tasks")
+    storage.write(RUN, msgspec.json.format(msgspec.json.encode(plan)))
+
+
+def read_plan(storage: Storage) -> Plan:
+    """Return the plan; raise `DatasetError` if it is missing or invalid."""
+    try:
+        plan = msgspec.json.decode(storage.read(RUN), type=Plan)
+    except FileNotFoundError:
+        raise DatasetError(f"{storage.address} is not a dataset: {RUN} is missing") from None
+    except (OSError, msgspec.DecodeError) as error:
+        raise DatasetError(f"{storage.address}: {RUN} cannot be read: {error}") from error
+    if plan.version > _VERSION:
+        raise DatasetError(
+            f"{storage.address}: {RUN} has version {plan.version}, and this version of Accord "
+            f"reads versions up to {_VERSION}"
+        )
+    return plan
+
+
+def read_tasks(storage: Storage) -> Iterator[Task]:
+    """Yield the tasks; raise `DatasetError` for a line that is not a task."""
+    decoder = msgspec.json.Decoder(Task)
+    with storage.open(TASKS) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield decoder.decode(line)
+            except msgspec.DecodeError as error:
+                raise DatasetError(
+                    f"{storage.address}: line {number} of {TASKS}: {error}"
+                ) from error
+
+
+def check_tasks(storage: Storage, plan: Plan) -> None:
+    """Raise `TasksChanged` if the stored tasks were changed after the run began."""
+    digest = hashlib.sha256()
+    with storage.open(TASKS) as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    if digest.hexdigest() != plan.digest:
+        raise TasksChanged(
+            f"{storage.address}: {TASKS} was changed after the run began "
+            f"(SHA-256 {digest.hexdigest()[:12]}, expected {plan.digest[:12]}): "
+            "restore it, or begin a new run"
+        )
+
+
+def check_same_tasks(storage: Storage, stored: Plan, plan: Plan) -> None:
+    """Raise `TasksChanged` if a plan has other tasks than the stored plan."""
+    if plan.digest != stored.digest:
+        raise TasksChanged(
+            f"{storage.address} has the results of {stored.tasks} other tasks "
+            f"(SHA-256 {stored.digest[:12]}) than these {plan.tasks} ({plan.digest[:12]}): "
+            "begin a new run with another address"
+        )
+
+
+def _line(task: Task) -> bytes:
+    return msgspec.json.encode(task) + b"\n"

@@ -1,0 +1,46 @@
+"""The recordings of attempts in a dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+from accord_fleet.dataset.storage import Storage
+
+__all__ = ("TRACES", "store_trace", "trace_name")
+
+TRACES = "traces"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_GZIP = b"\x1f\x8b"
+
+
+def trace_name(task: str, agent: str, attempt: int, end: str = ".acp.jsonl") -> str:
+    """Return the name of a recording in the dataset."""
+    return f"{TRACES}/{_part(task)}/{_part(agent)}-{attempt}{end}"
+
+
+def store_trace(storage: Storage, key: tuple[str, str, int], trace: Path | bytes) -> str:
+    """Move a finished recording into the dataset, and return its name.
+
+    A recording of the same attempt that an ended run left is replaced. Raises `OSError`.
+    """
+    if isinstance(trace, bytes):
+        name = trace_name(*key, _end_of(trace))
+        storage.write(name, trace)
+        return name
+    with trace.open("rb") as file:
+        name = trace_name(*key, _end_of(file.read(4)))
+    storage.move_in(trace, name)
+    return name
+
+
+def _end_of(head: bytes) -> str:
+    if head.startswith(_ZSTD):
+        return ".acp.jsonl.zst"
+    return ".acp.jsonl.gz" if head.startswith(_GZIP) else ".acp.jsonl"
+
+
+def _part(name: str) -> str:
+    """Return a part of a path for any name; different names have different parts."""
+    safe = quote(name, safe=" @+=,").strip()
+    return f"%2E{safe[1:]}" if safe.startswith(".") else safe

@@ -1,0 +1,371 @@
+"""Writes the results of a run as they arrive."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self, TypeVar
+
+import msgspec
+
+from accord_fleet.dataset.errors import DatasetError, DatasetWriteFailed
+from accord_fleet.dataset.journal import Journal, open_journal
+from accord_fleet.dataset.lock import Lock, acquire_lock
+from accord_fleet.dataset.recovery import Recovered, recover
+from accord_fleet.dataset.run_file import (
+    check_same_tasks,
+    check_tasks,
+    read_plan,
+    read_tasks,
+    write_run,
+)
+from accord_fleet.dataset.segments import Key, Segment, encode_result, fold
+from accord_fleet.dataset.storage import Storage, open_storage
+from accord_fleet.dataset.traces import store_trace
+from accord_fleet.plan import Plan
+from accord_fleet.types.result import Result
+from accord_fleet.types.task import Task
+
+__all__ = ("DatasetWriter",)
+
+_ROWS_OF_PART = 1000
+_BYTES_OF_PART = 16 * 2**20
+_SYNC_S = 1.0
+"""Seconds between flushes to the disk; see docs/reference/fleet-dataset.md for the costs."""
+_THREADS = 16
+_T = TypeVar("_T")
+
+
+class _Waiting(NamedTuple):
+    line: bytes
+    stored: asyncio.Future[None]
+
+
+class DatasetWriter:
+    """The dataset of a running run; one process has one at a time.
+
+    Use it in one event loop, as an async context manager.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        plan: Plan,
+        lock: Lock,
+        recovered: Recovered,
+        threads: ThreadPoolExecutor,
+        *,
+        rows_of_part: int = _ROWS_OF_PART,
+        bytes_of_part: int = _BYTES_OF_PART,
+    ) -> None:
+        self.plan: Plan = plan
+        self.recovered: Recovered = recovered
+        self.refused: int = 0
+        """Results of attempts that had a row; they were dropped."""
+        self.not_folded: OSError | DatasetError | None = None
+        """Why journals could not become parts. Their results are stored and can be read."""
+        self._storage = storage
+        self._lock = lock
+        self._threads = threads
+        self._rows_of_part = rows_of_part
+        self._bytes_of_part = bytes_of_part
+        self._keys = recovered.keys
+        self._number = recovered.next_segment
+        self._journal: Journal | None = None
+        self._waiting: list[_Waiting] = []
+        self._committing: asyncio.Task[None] | None = None
+        self._folding: asyncio.Task[None] | None = None
+        self._synced: float = time.monotonic()
+        self._is_unsynced = False
+        self._sync_timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    @classmethod
+    async def create(
+        cls, address: str | os.PathLike[str], plan: Plan, tasks: Iterable[Task]
+    ) -> DatasetWriter:
+        """Begin a dataset, with the plan and the tasks of its run.
+
+        Raises `DatasetError` if it exists, `DatasetInUse` if another process begins it, and
+        `TasksChanged` if the digest of the plan is not the digest of the tasks.
+        """
+
+        def prepare(storage: Storage) -> Plan:
+            write_run(storage, plan, tasks)
+            return plan
+
+        return await cls._open(address, prepare)
+
+    @classmethod
+    async def resume(
+        cls, address: str | os.PathLike[str], plan: Plan | None = None
+    ) -> DatasetWriter:
+        """Open the dataset of a run that has ended or died, to run what has no row.
+
+        Cancelled attempts lose their rows. Raises `DatasetError` if it is not a dataset,
+        `DatasetInUse` if another process writes it, and `TasksChanged` if the stored tasks were
+        changed or those of `plan` are other tasks.
+        """
+
+        def prepare(storage: Storage) -> Plan:
+            stored = read_plan(storage)
+            check_tasks(storage, stored)
+            if plan is not None:
+                check_same_tasks(storage, stored, plan)
+            return stored
+
+        return await cls._open(address, prepare)
+
+    @classmethod
+    async def _open(
+        cls, address: str | os.PathLike[str], prepare: Callable[[Storage], Plan]
+    ) -> DatasetWriter:
+        def open_blocking() -> tuple[Storage, Plan, Lock, Recovered]:
+            storage = open_storage(address)
+            lock = _locked(storage)
+            try:
+                plan = prepare(storage)
+                return storage, plan, lock, recover(storage)
+            except OSError as error:
+                lock.release()
+                raise _failed(storage.address, "the dataset was not opened", error) from error
+            except BaseException:
+                lock.release()
+                raise
+
+        threads = ThreadPoolExecutor(_THREADS, "accord-dataset")
+        try:
+            opened = await asyncio.get_running_loop().run_in_executor(threads, open_blocking)
+        except BaseException:
+            threads.shutdown(wait=False)
+            raise
+        return cls(*opened, threads)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __len__(self) -> int:
+        """Return the number of attempts that have a row."""
+        return len(self._keys)
+
+    def is_done(self, key: Key) -> bool:
+        """Return whether an attempt has a row."""
+        return key in self._keys
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield the tasks of the run; they are read as needed."""
+        return read_tasks(self._storage)
+
+    async def append(self, result: Result, trace: Path | bytes | None = None) -> Result | None:
+        """Store a result and, before it, its recording; return the result as it is stored.
+
+        When this returns, the result survives the end of this process. Returns None, and drops
+        both, if the attempt has a row. Raises `DatasetWriteFailed` if nothing was stored; a later
+        call may succeed. Calls at the same time share one write.
+        """
+        if self._closed:
+            raise DatasetError(f"{self._storage.address} is closed")
+        key = result.key
+        if key in self._keys:
+            self.refused += 1
+            if isinstance(trace, Path):
+                await self._in_thread(lambda: trace.unlink(missing_ok=True))
+            return None
+        self._keys.add(key)
+        try:
+            return await self._store(result, trace)
+        except OSError as error:
+            self._keys.discard(key)
+            name = f"{result.task} ({result.agent}, attempt {result.attempt})"
+            raise _failed(self._storage.address, f"{name} was not stored", error) from error
+        except DatasetError:
+            self._keys.discard(key)
+            raise
+
+    async def append_all(
+        self, outcomes: AsyncIterable[tuple[Result, Path | bytes | None]], *, at_once: int = 64
+    ) -> AsyncIterator[Result]:
+        """Store outcomes as they arrive, `at_once` at the same time; yield what is stored.
+
+        The results of one address arrive in the order in which they are stored. Raises
+        `DatasetWriteFailed` as soon as a result cannot be stored.
+        """
+        running: set[asyncio.Task[Result | None]] = set()
+        source = aiter(outcomes)
+        upcoming: asyncio.Future[tuple[Result, Path | bytes | None]] | None = None
+        more = True
+        try:
+            while more or running:
+                if more and upcoming is None and len(running) < at_once:
+                    upcoming = asyncio.ensure_future(anext(source))
+                waits = running if upcoming is None else {*running, upcoming}
+                done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                if upcoming is not None and upcoming in done:
+                    arrived, upcoming = upcoming, None
+                    try:
+                        running.add(asyncio.create_task(self.append(*arrived.result())))
+                    except StopAsyncIteration:
+                        more = False
+                for task in running & done:
+                    running.discard(task)
+                    if (stored := task.result()) is not None:
+                        yield stored
+        finally:
+            if upcoming is not None:
+                upcoming.cancel()
+            # What has arrived is stored, whatever happens to the caller.
+            await asyncio.gather(*running, *filter(None, [upcoming]), return_exceptions=True)
+
+    async def close(self) -> None:
+        """Make all results parts, and let other runs write the dataset."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._committing is not None:
+                await self._committing
+            if self._sync_timer is not None:
+                self._sync_timer.cancel()
+            segment = await self._in_thread(self._close_journal)
+            if segment is not None:
+                self._fold_later(segment)
+            if self._folding is not None:
+                await self._folding
+        finally:
+            await self._in_thread(self._lock.release)
+            self._threads.shutdown()
+
+    async def _store(self, result: Result, trace: Path | bytes | None) -> Result:
+        if trace is not None:
+            name = await self._in_thread(lambda: store_trace(self._storage, result.key, trace))
+            result = msgspec.structs.replace(result, trace=name)
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(encode_result(result), stored))
+        self._start_commit()
+        await stored
+        return result
+
+    def _start_commit(self) -> None:
+        if self._committing is None:
+            self._committing = asyncio.create_task(self._commit_all())
+
+    async def _commit_all(self) -> None:
+        """Write what waits, and what arrives until it is written, in as few writes as possible."""
+        try:
+            while True:
+                batch, self._waiting = self._waiting, []
+                lines = [waiting.line for waiting in batch]
+                error, segment = await self._in_thread(lambda lines=lines: self._commit(lines))
+                for waiting in batch:
+                    if waiting.stored.done():
+                        continue  # its caller was cancelled
+                    if error is None:
+                        waiting.stored.set_result(None)
+                    else:
+                        waiting.stored.set_exception(error)
+                if segment is not None:
+                    self._fold_later(segment)
+                if not self._waiting:
+                    return
+        finally:
+            self._committing = None
+            if self._journal is not None and self._is_unsynced and self._sync_timer is None:
+                self._sync_timer = asyncio.get_running_loop().call_later(_SYNC_S, self._sync)
+
+    def _sync(self) -> None:
+        self._sync_timer = None
+        if not self._closed:
+            self._start_commit()
+
+    def _commit(self, lines: list[bytes]) -> tuple[Exception | None, Segment | None]:
+        """Write lines to the journal, in a thread; return its segment once it is complete."""
+        try:
+            self._lock.check()
+            if self._journal is None:
+                if not lines:
+                    return None, None
+                self._journal = open_journal(self._storage, self._number)
+                self._number += 1
+            if lines:
+                self._journal.commit(lines)
+                self._is_unsynced = True
+        except (OSError, DatasetError) as error:
+            return error, None
+        journal = self._journal
+        if journal.rows >= self._rows_of_part or journal.bytes >= self._bytes_of_part:
+            return None, self._close_journal()
+        now = time.monotonic()
+        if self._is_unsynced and now - self._synced >= _SYNC_S:
+            # The lines are in the file, and the system may still write them to the disk.
+            with contextlib.suppress(OSError):
+                journal.sync()
+            self._synced = now
+            self._is_unsynced = False
+        return None, None
+
+    def _close_journal(self) -> Segment | None:
+        journal, self._journal = self._journal, None
+        self._is_unsynced = False
+        if journal is None:
+            return None
+        try:
+            return journal.close()
+        except OSError as error:
+            # The next run folds it.
+            self.not_folded = error
+            return None
+
+    def _fold_later(self, segment: Segment) -> None:
+        """Make a segment a part, after those before it."""
+        before = self._folding
+
+        async def fold_next() -> None:
+            if before is not None:
+                await before
+            try:
+                await self._in_thread(lambda: self._fold(segment))
+            except (OSError, DatasetError) as error:
+                self.not_folded = error
+
+        self._folding = asyncio.create_task(fold_next())
+
+    def _fold(self, segment: Segment) -> None:
+        self._lock.check()
+        fold(self._storage, segment)
+
+    async def _in_thread(self, call: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+def _locked(storage: Storage) -> Lock:
+    if storage.folder is not None:
+        try:
+            storage.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _failed(storage.address, "the folder was not made", error) from error
+    try:
+        return acquire_lock(storage)
+    except OSError as error:
+        raise _failed(storage.address, "no lease was written", error) from error
+
+
+def _failed(address: str, what: str, error: OSError) -> DatasetWriteFailed:
+    reason = error.strerror or str(error)
+    if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+        reason += "; make space and run `accord fleet resume`"
+    return DatasetWriteFailed(f"{address}: {what}: {reason}", error)
