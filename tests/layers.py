@@ -179,6 +179,8 @@ SEAMS = {
     "accord_fleet": "the public names: a program uses few of them",
     "accord_fleet.command": "the command that is called",
     "accord_fleet.command.run": "what runs the tasks: `--help` does not need it",
+    "accord_fleet.dataset.lock": "`psutil`, to look up the process that writes a dataset",
+    "accord_fleet.dataset.storage": "`fsspec`, for datasets at addresses",
     "accord_pytest": "the fixtures, which most runs of pytest do not use",
 }
 # These layers contain values and decisions: they do no I/O.

@@ -90,6 +90,11 @@ EXTRAS = {
     "accord_fleet.command": {"click"},
     "accord_inspector": {"click", "jsonpath", "markdown_it", "psutil", "starlette"},
     "accord_fleet.workspaces.git_mirrors": {"filelock", "platformdirs"},
+    "accord_fleet.dataset.dataset": {"pyarrow"},
+    "accord_fleet.dataset.lock": {"filelock", "psutil"},
+    "accord_fleet.dataset.rows": {"pyarrow"},
+    "accord_fleet.dataset.segments": {"pyarrow"},
+    "accord_fleet.dataset.storage_fsspec": {"fsspec"},
     "accord_pytest": {"pytest"},
     "accord_coder": {
         "filelock",

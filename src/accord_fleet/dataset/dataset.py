@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-import pyarrow
+import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from accord_fleet.dataset.holder import Holder
 from accord_fleet.dataset.lock import read_holder

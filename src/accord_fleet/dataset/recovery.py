@@ -16,6 +16,7 @@ from accord_fleet.dataset.segments import (
     write_part,
 )
 from accord_fleet.dataset.storage import Storage
+from accord_fleet.types.result import Result
 
 __all__ = ("Recovered", "recover")
 
@@ -57,7 +58,7 @@ def recover(storage: Storage) -> Recovered:
 def _fold(storage: Storage, segment: Segment, found: Recovered) -> None:
     journal = read_journal(storage, segment.journals)
     found.torn += journal.torn
-    keep = {}
+    keep: dict[Key, Result] = {}
     for result in journal.results:
         if result.status == "cancelled":
             found.cancelled += 1
@@ -72,10 +73,9 @@ def _fold(storage: Storage, segment: Segment, found: Recovered) -> None:
 
 def _keys(storage: Storage, name: str) -> list[Key]:
     try:
-        part = open_part(storage, name)
+        with open_part(storage, name) as part:
+            columns: list[Any] = part.read(columns=["task", "agent", "attempt"]).columns
     except FileNotFoundError:
         return []  # all its rows were removed
-    with part:
-        columns: list[Any] = part.read(columns=["task", "agent", "attempt"]).columns
     task, agent, attempt = (column.to_pylist() for column in columns)
     return list(zip(task, agent, attempt, strict=True))

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
-import pyarrow
+import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 
 from accord_fleet.dataset.errors import DatasetError
 from accord_fleet.types.result import Failure, Result, Times, Usage, Verdict
 
-__all__ = ("COLUMNS", "SCHEMA", "SCHEMA_VERSION", "Column", "check_version", "results_of", "table_of")
+__all__ = (
+    "COLUMNS",
+    "SCHEMA",
+    "SCHEMA_VERSION",
+    "Column",
+    "check_version",
+    "results_of",
+    "table_of",
+)
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: int = 1
 """Increased if a column changes its meaning or type; new columns do not increase it."""
 _VERSION_KEY = b"accord_fleet.version"
 
@@ -25,67 +33,47 @@ _TEXTS = _arrow.list_(_TEXT)
 
 
 class Column(NamedTuple):
-    """A column: how it follows from a result."""
+    """A column, and the field of `Result` that it has."""
 
     name: str
     type: Any
-    value: Callable[[Result], Any]
+    field: str
     about: str
 
 
-def _failure(name: str) -> Callable[[Result], Any]:
-    return lambda result: None if result.failure is None else getattr(result.failure, name)
-
-
-def _verdict(name: str) -> Callable[[Result], Any]:
-    return lambda result: None if result.verdict is None else getattr(result.verdict, name)
-
-
-def _usage(name: str) -> Callable[[Result], Any]:
-    return lambda result: getattr(result.usage, name)
-
-
-def _details(result: Result) -> str | None:
-    if result.verdict is None or not result.verdict.details:
-        return None
-    return msgspec.json.encode(result.verdict.details).decode()
-
-
-COLUMNS = (
-    Column("task", _TEXT, lambda r: r.task, "id of the task"),
-    Column("agent", _TEXT, lambda r: r.agent, "name of the agent"),
-    Column("attempt", _INT, lambda r: r.attempt, "number of the attempt, from 1"),
-    Column("status", _TEXT, lambda r: r.status, "how the attempt ended"),
-    Column("failed_part", _TEXT, _failure("where"), "what failed; null if nothing did"),
-    Column("limit", _TEXT, _failure("limit"), "the limit that was reached"),
-    Column("failure", _TEXT, _failure("message"), "why the attempt did not finish"),
-    Column(
-        "stop_reasons", _TEXTS, lambda r: r.stop_reasons, "stop reason of each turn that ended"
-    ),
-    Column("answer", _TEXT, lambda r: r.answer, "text of the last turn"),
-    Column("diff", _TEXT, lambda r: r.diff, "changes of the workspace as a unified diff"),
-    Column("files_changed", _TEXTS, lambda r: r.files_changed, "relative paths"),
-    Column("tool_calls", _INT, lambda r: r.tool_calls, "number of tool calls"),
-    Column("passed", _arrow.bool_(), _verdict("passed"), "verdict of the grader"),
-    Column("score", _FLOAT, _verdict("score"), "score of the grader"),
-    Column("verdict", _TEXT, _verdict("reason"), "reason of the grader; null without a verdict"),
-    Column("grader_error", _TEXT, _verdict("error"), "why the grader itself failed"),
-    Column("verdict_details", _TEXT, _details, "details of the grader as JSON"),
-    Column("input_tokens", _INT, _usage("input_tokens"), "tokens of all turns; null if unknown"),
-    Column("output_tokens", _INT, _usage("output_tokens"), "tokens of all turns; null if unknown"),
-    Column("total_tokens", _INT, _usage("total_tokens"), "tokens of all turns; null if unknown"),
-    Column("cost", _FLOAT, _usage("cost"), "cost of all turns; null if unknown"),
-    Column("currency", _TEXT, _usage("currency"), "currency of the cost"),
-    Column("started", _FLOAT, lambda r: r.times.started, "start in seconds since 1970 (UTC)"),
-    Column("workspace_s", _FLOAT, lambda r: r.times.workspace_s, "seconds for the workspace"),
-    Column("start_s", _FLOAT, lambda r: r.times.start_s, "seconds from the start to the session"),
-    Column("turns_s", _arrow.list_(_FLOAT), lambda r: r.times.turns_s, "seconds of each turn"),
-    Column("grading_s", _FLOAT, lambda r: r.times.grading_s, "seconds of the grader"),
-    Column("wall_s", _FLOAT, lambda r: r.times.wall_s, "seconds of the attempt"),
-    Column("stderr", _TEXT, lambda r: r.stderr, "end of the agent's stderr"),
-    Column("trace", _TEXT, lambda r: r.trace, "recording, relative to the folder of the run"),
-    Column("machine", _TEXT, lambda r: r.machine, "machine that ran the attempt"),
-    Column("tags", _TEXTS, lambda r: r.tags, "tags of the task"),
+COLUMNS: tuple[Column, ...] = (
+    Column("task", _TEXT, "task", "id of the task"),
+    Column("agent", _TEXT, "agent", "name of the agent"),
+    Column("attempt", _INT, "attempt", "number of the attempt, from 1"),
+    Column("status", _TEXT, "status", "how the attempt ended"),
+    Column("failed_part", _TEXT, "failure.where", "what failed; null if nothing did"),
+    Column("limit", _TEXT, "failure.limit", "the limit that was reached"),
+    Column("failure", _TEXT, "failure.message", "why the attempt did not finish"),
+    Column("stop_reasons", _TEXTS, "stop_reasons", "stop reason of each turn that ended"),
+    Column("answer", _TEXT, "answer", "text of the last turn"),
+    Column("diff", _TEXT, "diff", "changes of the workspace as a unified diff"),
+    Column("files_changed", _TEXTS, "files_changed", "relative paths"),
+    Column("tool_calls", _INT, "tool_calls", "number of tool calls"),
+    Column("passed", _arrow.bool_(), "verdict.passed", "verdict of the grader"),
+    Column("score", _FLOAT, "verdict.score", "score of the grader"),
+    Column("verdict", _TEXT, "verdict.reason", "reason of the grader; null without a verdict"),
+    Column("grader_error", _TEXT, "verdict.error", "why the grader itself failed"),
+    Column("verdict_details", _TEXT, "verdict.details", "details of the grader as JSON"),
+    Column("input_tokens", _INT, "usage.input_tokens", "tokens of all turns; null if unknown"),
+    Column("output_tokens", _INT, "usage.output_tokens", "tokens of all turns; null if unknown"),
+    Column("total_tokens", _INT, "usage.total_tokens", "tokens of all turns; null if unknown"),
+    Column("cost", _FLOAT, "usage.cost", "cost of all turns; null if unknown"),
+    Column("currency", _TEXT, "usage.currency", "currency of the cost"),
+    Column("started", _FLOAT, "times.started", "start in seconds since 1970 (UTC)"),
+    Column("workspace_s", _FLOAT, "times.workspace_s", "seconds for the workspace"),
+    Column("start_s", _FLOAT, "times.start_s", "seconds from the start to the session"),
+    Column("turns_s", _arrow.list_(_FLOAT), "times.turns_s", "seconds of each turn"),
+    Column("grading_s", _FLOAT, "times.grading_s", "seconds of the grader"),
+    Column("wall_s", _FLOAT, "times.wall_s", "seconds of the attempt"),
+    Column("stderr", _TEXT, "stderr", "end of the agent's stderr"),
+    Column("trace", _TEXT, "trace", "recording, relative to the folder of the run"),
+    Column("machine", _TEXT, "machine", "machine that ran the attempt"),
+    Column("tags", _TEXTS, "tags", "tags of the task"),
 )
 SCHEMA: Any = _arrow.schema(
     [_arrow.field(column.name, column.type) for column in COLUMNS],
@@ -97,7 +85,7 @@ def table_of(results: Iterable[Result]) -> Any:
     """Return the results as a `pyarrow.Table`."""
     rows = list(results)
     arrays = [
-        _arrow.array([column.value(result) for result in rows], type=column.type)
+        _arrow.array([_value(result, column.field) for result in rows], type=column.type)
         for column in COLUMNS
     ]
     return _arrow.Table.from_arrays(arrays, schema=SCHEMA)
@@ -116,12 +104,25 @@ def results_of(batch: Any, name: str) -> Iterator[Result]:
 
 def check_version(schema: Any, name: str) -> None:
     """Raise `DatasetError` if a part has a later version of the columns."""
-    version = int((schema.metadata or {}).get(_VERSION_KEY, b"1"))
+    metadata: dict[bytes, bytes] = schema.metadata or {}
+    version = int(metadata.get(_VERSION_KEY, b"1"))
     if version > SCHEMA_VERSION:
         raise DatasetError(
             f"{name} has version {version} of the columns, and this version of Accord reads "
             f"versions up to {SCHEMA_VERSION}"
         )
+
+
+def _value(result: Result, field: str) -> Any:
+    """Return a field, or None in a part of the result that is None."""
+    part, _, name = field.rpartition(".")
+    owner = getattr(result, part) if part else result
+    if owner is None:
+        return None
+    value = getattr(owner, name)
+    if field == "verdict.details":
+        return msgspec.json.encode(value).decode() if value else None
+    return value
 
 
 def _result(row: dict[str, Any]) -> Result:

@@ -8,13 +8,15 @@ every moment, each result is in exactly one segment, once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, cast
 
 import msgspec
-import pyarrow
-import pyarrow.parquet
+import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
+from accord_fleet.dataset.errors import DatasetError
 from accord_fleet.dataset.rows import results_of, table_of
 from accord_fleet.dataset.storage import Storage
 from accord_fleet.types.result import Result
@@ -125,14 +127,19 @@ def segment_results(storage: Storage, segment: Segment) -> Iterator[Result]:
                 yield from results_of(batch, segment.part)
 
 
-def open_part(storage: Storage, name: str) -> Any:
-    """Open a part as a `pyarrow.parquet.ParquetFile`; close it."""
-    file = storage.open(name)
-    try:
-        return _parquet.ParquetFile(file)
-    except BaseException:
-        file.close()
-        raise
+@contextmanager
+def open_part(storage: Storage, name: str) -> Generator[Any]:
+    """Open a part as a `pyarrow.parquet.ParquetFile` in the block.
+
+    Raises `FileNotFoundError` if it does not exist, and `DatasetError` if it is not a part.
+    """
+    with storage.open(name) as file:
+        try:
+            part = _parquet.ParquetFile(file)
+        except _arrow.ArrowInvalid as error:
+            raise DatasetError(f"{storage.address}: {name} cannot be read: {error}") from error
+        with part:
+            yield part
 
 
 def read_journal(storage: Storage, names: Iterable[str]) -> ReadJournal:
@@ -194,11 +201,13 @@ def _packed(table: Any) -> Any:
 
 
 def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        items: Iterable[tuple[Any, Any]] = value.items()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in items}
-    if isinstance(value, list | tuple):
-        return [_without_surrogates(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    return value
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case dict():
+            items = cast("dict[Any, Any]", value).items()
+            return {_without_surrogates(key): _without_surrogates(item) for key, item in items}
+        case list() | tuple():
+            return [_without_surrogates(item) for item in cast("list[Any]", value)]
+        case _:
+            return value

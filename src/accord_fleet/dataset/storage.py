@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
-from urllib.parse import unquote, urlsplit
 
 from accord_fleet.dataset.storage_folder import FolderStorage
 
@@ -66,7 +65,7 @@ def open_storage(address: str | os.PathLike[str]) -> Storage:
     if not separator:
         return FolderStorage(Path(text).absolute(), text)
     if scheme in {"file", "local"}:
-        return FolderStorage(Path(unquote(urlsplit(text).path)), text)
+        return FolderStorage(Path(text.partition("://")[2]).absolute(), text)
     # fsspec is imported for its addresses only: it needs a third of a second.
     from accord_fleet.dataset.storage_fsspec import FsspecStorage
 

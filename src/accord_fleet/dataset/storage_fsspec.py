@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from errno import EIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import fsspec
+import fsspec  # pyright: ignore[reportMissingTypeStubs]
 
 from accord_fleet.dataset.errors import DatasetError
 
@@ -117,7 +117,7 @@ class FsspecStorage:
 
 
 @contextlib.contextmanager
-def _os_errors() -> Iterator[None]:
+def _os_errors() -> Generator[None]:
     """Raise the errors of a store's library as `OSError`, as fsspec itself does for most."""
     try:
         yield

@@ -61,9 +61,6 @@ class DatasetWriter:
         lock: Lock,
         recovered: Recovered,
         threads: ThreadPoolExecutor,
-        *,
-        rows_of_part: int = _ROWS_OF_PART,
-        bytes_of_part: int = _BYTES_OF_PART,
     ) -> None:
         self.plan: Plan = plan
         self.recovered: Recovered = recovered
@@ -74,8 +71,6 @@ class DatasetWriter:
         self._storage = storage
         self._lock = lock
         self._threads = threads
-        self._rows_of_part = rows_of_part
-        self._bytes_of_part = bytes_of_part
         self._keys = recovered.keys
         self._number = recovered.next_segment
         self._journal: Journal | None = None
@@ -307,7 +302,7 @@ class DatasetWriter:
         except (OSError, DatasetError) as error:
             return error, None
         journal = self._journal
-        if journal.rows >= self._rows_of_part or journal.bytes >= self._bytes_of_part:
+        if journal.rows >= _ROWS_OF_PART or journal.bytes >= _BYTES_OF_PART:
             return None, self._close_journal()
         now = time.monotonic()
         if self._is_unsynced and now - self._synced >= _SYNC_S:
