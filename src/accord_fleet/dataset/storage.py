@@ -38,11 +38,11 @@ class Storage(Protocol):
         ...
 
     def write(self, name: str, data: Any) -> None:
-        """Write a whole file durably, or leave what was there."""
+        """Write a whole file durably, or leave it unchanged."""
         ...
 
     def write_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Write a whole file durably from its pieces, or leave what was there."""
+        """Write a whole file durably from its pieces, or leave it unchanged."""
         ...
 
     def create(self, name: str, data: bytes) -> None:

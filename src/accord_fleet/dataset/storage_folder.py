@@ -39,11 +39,11 @@ class FolderStorage:
             return []
 
     def write(self, name: str, data: Any) -> None:
-        """Write a whole file durably, or leave what was there."""
+        """Write a whole file durably, or leave it unchanged."""
         self.write_pieces(name, (data,))
 
     def write_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Write a whole file durably from its pieces, or leave what was there."""
+        """Write a whole file durably from its pieces, or leave it unchanged."""
         unfinished = self._write_unfinished(name, pieces)
         unfinished.replace(self.folder / name)
         _sync_folder(unfinished.parent)
