@@ -1,0 +1,3 @@
+"""Runs agents in a sandbox of bubblewrap: files, processes and network."""
+
+__all__ = ()
