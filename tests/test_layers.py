@@ -88,6 +88,7 @@ EXTRAS = {
     "accord_conformance.pytest_plugin": {"pytest"},
     "accord_fleet.report.terminal": {"rich"},
     "accord_fleet.command": {"click"},
+    "accord_fleet.gateway": {"httpx2"},
     "accord_inspector": {"click", "jsonpath", "markdown_it", "psutil", "starlette"},
     "accord_fleet.workspaces.git_mirrors": {"filelock", "platformdirs"},
     "accord_fleet.dataset.dataset": {"pyarrow"},

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord_fleet.gateway.usage import TokenCount, UsageReader
@@ -73,6 +73,7 @@ RESPONSES = {
 
 
 @pytest.mark.parametrize("name", RESPONSES)
+@settings(max_examples=25)
 @given(size=st.integers(1, 300))
 def test_tokens_are_counted_in_pieces_of_any_size(name: str, size: int) -> None:
     stream, expected = RESPONSES[name]

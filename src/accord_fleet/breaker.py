@@ -1,0 +1,159 @@
+"""A circuit breaker for each agent: an agent that cannot start does not burn all tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Literal
+
+import msgspec
+
+from accord_fleet.errors import AttemptFailed
+from accord_fleet.types.agent import AgentSpec
+from accord_fleet.types.result import Result
+
+__all__ = ("AgentBreaker", "BreakerSettings", "is_start_failure")
+
+# Failures before the agent has done anything for the task.
+_START_FAILURES = frozenset({"start", "session", "sandbox", "engine"})
+
+
+class BreakerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """When an agent is held back."""
+
+    failures: int = 5
+    """Starts that fail in a row, after which the agent is held back."""
+    first_pause_s: float = 5.0
+    """Before the first probe; each further pause is three times as long."""
+    longest_pause_s: float = 300.0
+    probes: int = 4
+    """After so many probes that fail, the remaining attempts fail without being started."""
+
+
+def is_start_failure(result: Result) -> bool:
+    """Return whether an attempt failed before its agent had a session."""
+    failure = result.failure
+    return result.status == "failed" and failure is not None and failure.where in _START_FAILURES
+
+
+class AgentBreaker:
+    """The breakers of all agents in this process; see `Breaker` in `accord_fleet.parts`."""
+
+    def __init__(self, settings: BreakerSettings | None = None) -> None:
+        self._settings = settings or BreakerSettings()
+        self._agents: dict[str, _Circuit] = {}
+
+    async def before(self, agent: AgentSpec) -> None:
+        """Wait until an attempt may start; raise `AttemptFailed` if it must not.
+
+        Each call that returns is followed by one of `after`, also if the attempt is cancelled.
+        """
+        await self._circuit(agent).before()
+
+    def after(self, agent: AgentSpec, result: Result) -> None:
+        """Count the result of an attempt."""
+        circuit = self._circuit(agent)
+        if is_start_failure(result):
+            circuit.failed(result.failure.message if result.failure else "")
+        elif result.status == "cancelled":
+            circuit.released()
+        else:
+            circuit.succeeded()
+
+    def state(self, agent: str) -> Literal["closed", "open", "given up"]:
+        """Return whether attempts of an agent start, wait, or fail at once."""
+        circuit = self._agents.get(agent)
+        return "closed" if circuit is None else circuit.state
+
+    def _circuit(self, agent: AgentSpec) -> _Circuit:
+        if (circuit := self._agents.get(agent.name)) is None:
+            circuit = self._agents[agent.name] = _Circuit(agent.name, self._settings)
+        return circuit
+
+
+class _Circuit:
+    def __init__(self, agent: str, settings: BreakerSettings) -> None:
+        self.state: Literal["closed", "open", "given up"] = "closed"
+        self._agent = agent
+        self._settings = settings
+        self._in_a_row = 0
+        self._probes_failed = 0
+        self._reason = ""
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_probing = False
+
+    async def before(self) -> None:
+        if self.state == "open":
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            if self._timer is None and not self._is_probing:
+                self._pause()
+            try:
+                await future
+            except asyncio.CancelledError:
+                if future.done() and not future.cancelled():
+                    self.released()  # it was the probe
+                raise
+        if self.state == "given up":
+            raise AttemptFailed("start", self._given_up())
+
+    def succeeded(self) -> None:
+        """Close the circuit: the agent works."""
+        self._in_a_row = self._probes_failed = 0
+        self._is_probing = False
+        if self.state == "open":
+            self.state = "closed"
+            self._wake_all()
+
+    def failed(self, reason: str) -> None:
+        """Count a failure; those of attempts that began before the circuit opened change nothing."""
+        self._reason = reason
+        self._in_a_row += 1
+        if self.state == "closed" and self._in_a_row >= self._settings.failures:
+            self.state = "open"
+            self._pause()
+        elif self.state == "open" and self._is_probing:
+            self._is_probing = False
+            self._probes_failed += 1
+            if self._probes_failed >= self._settings.probes:
+                self.state = "given up"
+                self._wake_all()
+            else:
+                self._pause()
+
+    def released(self) -> None:
+        """Let another attempt be the probe: this one was cancelled."""
+        if self._is_probing:
+            self._is_probing = False
+            self._probe()
+
+    def _pause(self) -> None:
+        settings = self._settings
+        pause_s = min(settings.first_pause_s * 3**self._probes_failed, settings.longest_pause_s)
+        self._timer = asyncio.get_running_loop().call_later(pause_s, self._probe)
+
+    def _probe(self) -> None:
+        """Let one waiting attempt start."""
+        self._timer = None
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():
+                self._is_probing = True
+                future.set_result(None)
+                return
+
+    def _wake_all(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(None)
+
+    def _given_up(self) -> str:
+        return (
+            f"{self._agent} was not started: {self._in_a_row} starts in a row have failed,"
+            f" {self._probes_failed} of them after a pause. The last reason: {self._reason}"
+        )
