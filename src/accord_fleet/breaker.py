@@ -107,7 +107,7 @@ class _Circuit:
             self._wake_all()
 
     def failed(self, reason: str) -> None:
-        """Count a failure; those of attempts that began before the circuit opened change nothing."""
+        """Count a failure; the circuit is opened, or held open by a failed probe."""
         self._reason = reason
         self._in_a_row += 1
         if self.state == "closed" and self._in_a_row >= self._settings.failures:

@@ -37,8 +37,7 @@ def test_broken_agent_does_not_burn_all_tasks() -> None:
                 try:
                     await breaker.before(AGENT)
                 except AttemptFailed as failed:
-                    assert failed.where == "start"
-                    reasons.add(str(failed))
+                    reasons.add(f"{failed.where}: {failed}")
                     continue
                 starts += 1
                 await asyncio.sleep(0.1)
@@ -48,7 +47,7 @@ def test_broken_agent_does_not_burn_all_tasks() -> None:
         assert starts == 8 + 4 + 3  # what had begun when it opened, and the probes
         (reason,) = reasons
         assert reason == (
-            "a was not started: 15 starts in a row have failed, 3 of them after a pause."
+            "start: a was not started: 15 starts in a row have failed, 3 of them after a pause."
             " The last reason: No such program."
         )
         assert breaker.state("a") == "given up"
