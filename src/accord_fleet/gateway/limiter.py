@@ -154,7 +154,7 @@ class _Key:
             queue.popleft()
             del self._waiting[caller]
             if queue:
-                self._waiting[caller] = queue  # behind the others
+                self._waiting[caller] = queue  # after the others
             if not future.done():
                 self._take(tokens)
                 future.set_result(None)

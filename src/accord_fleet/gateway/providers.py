@@ -47,7 +47,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A provider of models behind the gateway."""
+    """A provider of models that the gateway serves."""
 
     name: str
     api: Api
@@ -60,7 +60,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     prices: dict[str, Price] = {}
-    """Prices by name of the model; `*` stands for any characters."""
+    """Prices by name of the model; `*` matches any characters."""
     currency: str = "USD"
 
     def price(self, model: str) -> Price | None:

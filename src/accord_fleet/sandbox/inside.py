@@ -95,7 +95,7 @@ def _connect(inner: socket.socket, path: str) -> None:
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Copy until the source ends; the other direction may go on."""
+    """Copy until the source ends; the other direction continues."""
     try:
         while data := source.recv(_CHUNK):
             target.sendall(data)
