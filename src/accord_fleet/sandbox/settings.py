@@ -35,7 +35,7 @@ class HostRule(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> HostRule:
-        """Read a rule; raise `SandboxError` if it is none."""
+        """Read a rule; raise `SandboxError` for another text."""
         name, colon, port = text.strip().lower().rpartition(":")
         if not colon:
             name, port = port, str(_HTTPS)
