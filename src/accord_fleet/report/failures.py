@@ -66,7 +66,7 @@ class _Kind:
         self.count = 0
         self._agents: Counter[str] = Counter()
         self._messages: Counter[str] = Counter()
-        self._spelt: dict[str, str] = {}  # as it was, as long as it is always the same
+        self._spelt: dict[str, str] = {}  # as it was, if it is always the same
 
     def add(self, agent: str, message: str) -> None:
         self.count += 1
