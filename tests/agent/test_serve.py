@@ -22,7 +22,7 @@ class Slow(Agent):
         if turn.text == "forever":
             await asyncio.Event().wait()
         await turn.say("one")
-        await asyncio.to_thread(subprocess.run, [sys.executable, "-c", ""])  # takes its time
+        await asyncio.to_thread(subprocess.run, [sys.executable, "-ISc", ""])  # takes its time
         await turn.say("two")
         if turn.text == "ask":
             async with turn.tool("Ask") as call:
