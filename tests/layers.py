@@ -177,6 +177,7 @@ SEAMS = {
     "accord_conformance.rules.extensions": "the packages that extend the kit",
     "accord_fleet.addresses": "`fsspec`, for addresses",
     "accord_fleet": "the public names: a program uses few of them",
+    "accord_fleet.progress.choice": "`rich`, to show progress at a terminal",
     "accord_fleet.command": "the command that is called",
     "accord_fleet.command.run": "what runs the tasks: `--help` does not need it",
     "accord_fleet.dataset.lock": "`psutil`, to look up the process that writes a dataset",

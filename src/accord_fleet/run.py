@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +12,7 @@ from accord_fleet.engines.engine import Engine, RunSettings
 from accord_fleet.plan import Plan, work_items
 from accord_fleet.run_observer import RunObserver
 from accord_fleet.types.result import Result
-from accord_fleet.types.task import Task
+from accord_fleet.types.task import Task, WorkItem
 
 __all__ = ("Dataset", "run_plan")
 
@@ -52,7 +52,9 @@ async def run_plan(
     """Run what has no row; yield the results as they are stored."""
     plan = dataset.plan
     observer.begin(plan, len(dataset))
-    items = work_items(plan.agents, plan.attempts, dataset.tasks(), dataset.is_done)
+    items = _shown(
+        work_items(plan.agents, plan.attempts, dataset.tasks(), dataset.is_done), observer
+    )
     try:
         async with aclosing(engine.run(items, settings, control)) as outcomes:
             async for attempted in outcomes:
@@ -62,3 +64,9 @@ async def run_plan(
                     yield stored
     finally:
         observer.stage("ended")
+
+
+def _shown(items: Iterable[WorkItem], observer: RunObserver) -> Iterator[WorkItem]:
+    for item in items:
+        observer.starting(item)
+        yield item

@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 from accord_fleet.plan import Plan
 from accord_fleet.types.result import Result
+from accord_fleet.types.task import WorkItem
 
 __all__ = ("RunObserver", "RunStage")
 
@@ -17,6 +18,14 @@ class RunObserver(Protocol):
 
     def begin(self, plan: Plan, done: int) -> None:
         """A run begins; `done` of `plan.total` attempts have results from before."""
+        ...
+
+    def starting(self, item: WorkItem) -> None:
+        """The engine has taken an attempt; it starts when there is room for it."""
+        ...
+
+    def waiting(self, what: str, why: str | None) -> None:
+        """An agent or a provider waits for a reason; None: it no longer does."""
         ...
 
     def result(self, result: Result) -> None:

@@ -33,13 +33,18 @@ __all__ = ("command",)
     help="Attempts at the same time.",
 )
 @click.option("--attempts", type=click.IntRange(min=1), default=1, show_default=True)
-def command(tasks: Path, agents: tuple[str, ...], out: str, jobs: int, attempts: int) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Write progress as JSON lines on stdout.")
+def command(
+    tasks: Path, agents: tuple[str, ...], out: str, jobs: int, attempts: int, as_json: bool
+) -> int:
     """Give the tasks of a file to agents, and store every result in RUN."""
     from accord_fleet.command.run_fleet import run_fleet
 
     try:
         return asyncio.run(
-            run_fleet(tasks=tasks, agents=agents, out=out, jobs=jobs, attempts=attempts)
+            run_fleet(
+                tasks=tasks, agents=agents, out=out, jobs=jobs, attempts=attempts, as_json=as_json
+            )
         )
     except AccordError as error:
         raise click.ClickException(str(error)) from None

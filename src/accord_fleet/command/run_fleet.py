@@ -6,24 +6,21 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
 from accord_fleet.agent_words import agents_from_words
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import RunSettings
 from accord_fleet.engines.local import LocalEngine
 from accord_fleet.errors import FleetError
 from accord_fleet.plan import Plan
+from accord_fleet.progress.choice import progress_for
 from accord_fleet.run import run_plan
-from accord_fleet.run_observer import RunStage
 from accord_fleet.stand_ins_dataset import JsonLinesDataset, read_tasks
-from accord_fleet.types.result import Result
 
 __all__ = ("run_fleet",)
 
 
 async def run_fleet(
-    *, tasks: Path, agents: Sequence[str], out: str, jobs: int, attempts: int
+    *, tasks: Path, agents: Sequence[str], out: str, jobs: int, attempts: int, as_json: bool
 ) -> int:
     """Run all attempts; return the exit status."""
     specs, errors = agents_from_words(agents)
@@ -39,29 +36,7 @@ async def run_fleet(
     )
     async with await JsonLinesDataset.create(out, plan, read_tasks(tasks)) as dataset:
         settings = RunSettings(agents=plan.agents)
-        observer = _Lines()
+        observer = progress_for(out, as_json=as_json)
         async for _ in run_plan(dataset, LocalEngine(jobs), settings, Control(), observer):
             pass
     return 0
-
-
-class _Lines:
-    """Prints a line for each result."""
-
-    def begin(self, plan: Plan, done: int) -> None:
-        """Print nothing yet."""
-        self._total = plan.total
-        self._done = done
-
-    def result(self, result: Result) -> None:
-        """Print a line."""
-        self._done += 1
-        failure = "" if result.failure is None else f": {result.failure.message}"
-        click.echo(
-            f"{self._done}/{self._total} {result.task} {result.agent} {result.status}{failure}"
-        )
-
-    def stage(self, stage: RunStage) -> None:
-        """Print the stage."""
-        if stage != "ended":
-            click.echo(stage, err=True)

@@ -24,7 +24,7 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
     time: float
 
 
-class Begin(_Event, tag="begin"):
+class Begin(_Event, frozen=True, kw_only=True, tag="begin"):
     """The first event of a run."""
 
     version: int = 1
@@ -36,7 +36,7 @@ class Begin(_Event, tag="begin"):
     agents: list[str]
 
 
-class Ran(_Event, tag="result"):
+class Ran(_Event, frozen=True, kw_only=True, tag="result"):
     """A result was stored."""
 
     task: str
@@ -59,20 +59,20 @@ class Ran(_Event, tag="result"):
     """Estimated seconds to the end of the run."""
 
 
-class Waiting(_Event, tag="waiting"):
+class Waiting(_Event, frozen=True, kw_only=True, tag="waiting"):
     """An agent or a provider waits; `why` is null when it no longer does."""
 
     what: str
     why: str | None
 
 
-class Stage(_Event, tag="stage"):
+class Stage(_Event, frozen=True, kw_only=True, tag="stage"):
     """The user stopped taking tasks (`stopping`), or cancelled the turns (`cancelling`)."""
 
     stage: str
 
 
-class End(_Event, tag="end"):
+class End(_Event, frozen=True, kw_only=True, tag="end"):
     """The last event of a run."""
 
     total: int

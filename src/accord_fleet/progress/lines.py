@@ -9,7 +9,13 @@ from typing import TextIO
 from accord.text.excerpt import one_line
 from accord_fleet.plan import Plan
 from accord_fleet.progress.tally import Tally
-from accord_fleet.progress.wording import end_text, outcomes_text, spent_text, speed_text, stage_text
+from accord_fleet.progress.wording import (
+    end_text,
+    outcomes_text,
+    speed_text,
+    spent_text,
+    stage_text,
+)
 from accord_fleet.report.failures import failure_message
 from accord_fleet.run_observer import RunStage
 from accord_fleet.types.result import Result

@@ -18,8 +18,8 @@ from accord_fleet.progress.wording import (
     clock_time,
     end_text,
     outcomes_text,
-    spent_text,
     speed_text,
+    spent_text,
     stage_text,
 )
 from accord_fleet.run_observer import RunStage
@@ -134,7 +134,9 @@ def _all(tally: Tally) -> AgentTally:
 def _failures(tally: Tally, most: int) -> list[Text]:
     kinds = sorted(tally.failures.items(), key=lambda item: -item[1].count)
     lines = [
-        _line(f"{failure.count:,} {kind}" + (f": {failure.message}" if failure.message else ""), "red")
+        _line(
+            f"{failure.count:,} {kind}" + (f": {failure.message}" if failure.message else ""), "red"
+        )
         for kind, failure in kinds[:most]
     ]
     if len(kinds) > most:

@@ -51,7 +51,7 @@ class Tally:
         self.new: int = 0
         self.running: int = 0
         self.agents: dict[str, AgentTally] = {}
-        self.outcomes: Counter[Outcome] = Counter()
+        self.outcomes: Counter[str] = Counter()
         self.statuses: Counter[str] = Counter()
         self.failures: dict[str, FailureTally] = {}
         self.tokens: int = 0

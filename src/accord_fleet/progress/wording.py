@@ -9,7 +9,7 @@ from accord_fleet.progress.tally import Tally
 from accord_fleet.report.texts import OUTCOMES, money
 from accord_fleet.run_observer import RunStage
 
-__all__ = ("clock_time", "end_text", "outcomes_text", "spent_text", "speed_text", "stage_text")
+__all__ = ("clock_time", "end_text", "outcomes_text", "speed_text", "spent_text", "stage_text")
 
 
 def clock_time(seconds: float) -> str:
@@ -33,7 +33,9 @@ def speed_text(tally: Tally) -> str:
     left = tally.left_s
     if left is None or not tally.left:
         return shown
-    at = time.strftime("%H:%M" if left < 20 * 3600 else "%d %b %H:%M", time.localtime(time.time() + left))
+    at = time.strftime(
+        "%H:%M" if left < 20 * 3600 else "%d %b %H:%M", time.localtime(time.time() + left)
+    )
     return f"{shown}, {clock_time(left)} left (until {at})"
 
 
