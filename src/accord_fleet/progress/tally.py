@@ -47,7 +47,7 @@ class Tally:
         self._samples: deque[tuple[float, int]] = deque()
         self.total: int = 0
         self.before: int = 0
-        """Results that were there when the run began; they do not count for the rate."""
+        """Results from before the run; they do not count for the rate."""
         self.new: int = 0
         self.running: int = 0
         self.agents: dict[str, AgentTally] = {}
