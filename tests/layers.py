@@ -143,6 +143,7 @@ SEAMS = {
     "accord.cli.main": "the command that is called",
     "accord.cli.trace": "the command that is called",
     "accord.cli.trace_export": "OpenTelemetry, to send spans to a collector",
+    "accord.cli.settings": "what explains an invalid value",
     "accord.cli.serve": "the agent that is named on the command line",
     "accord.client.connect": "the version that the agent speaks",
     "accord.client.tools": "what serves `tools`, for sessions that have some",

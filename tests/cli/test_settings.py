@@ -73,7 +73,7 @@ def test_value_that_is_not_a_name_is_a_command_line() -> None:
         ("agents = 3", "Expected `object`, got `int` - at `$.agents`"),
         ("[agents.x]\ncomand = 'x'", "field `com"),
         ("[agents.x]\ncommand = 'x'\nprotcol = 1", "unknown field `protcol`"),
-        ("[agents.x]\ncommand = 'x'\nprotocol = 3", "Invalid enum value 3"),
+        ("[agents.x]\ncommand = 'x'\nprotocol = 3", "Invalid enum value 3, expected 1 or 2 - at"),
         ("[agents.'a b']\ncommand = 'x'", "'a b'"),
         ("[ask", "TOML"),
         ('[agents.x]\ncommand = "it\'s"', "agents.x.command"),

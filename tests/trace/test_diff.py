@@ -46,9 +46,9 @@ def test_missing_and_added_messages_and_fields_are_shown(tmp_path: Path) -> None
     one.update(1.0, sessionUpdate="plan")
     other.to_client(1.0, id=0, error={"code": 1})
     assert shown(records(one, tmp_path), records(other, tmp_path)) == [
-        "~ Client → Agent initialize: new is only in the second: 1",
-        "~ Client → Agent initialize: old is only in the first: True",
-        "~ Client → Agent initialize: protocolVersion is 1, then '1'",
+        '~ Client → Agent initialize: protocolVersion: expected 1, got "1"',
+        "~ Client → Agent initialize: old: expected true, got nothing",
+        "~ Client → Agent initialize: new: expected nothing, got 1",
         "- Agent → Client session/update plan",
         "+ Agent → Client error of initialize",
     ]
@@ -61,5 +61,5 @@ def test_values_are_compared_strictly_if_asked(tmp_path: Path) -> None:
     left, right = records(one, tmp_path), records(other, tmp_path)
     assert shown(left, right) == []
     assert shown(left, right, strict=True) == [
-        "~ Agent → Client session/update tool_call: update.title is 'a', then 'b\\x1b'"
+        '~ Agent → Client session/update tool_call: update.title: expected "a", got "b\\u001b"'
     ]

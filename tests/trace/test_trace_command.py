@@ -45,8 +45,8 @@ def test_show_has_a_line_per_message_with_latencies(
 ) -> None:
     found = rows(capsys, recording)
     assert len(found) == 15
-    assert found[0] == '1 0.000 Client → Agent initialize #0 77 B {"protocolVersion":1}'
-    assert found[1].startswith("2 0.100 Agent → Client initialize #0 ✓ 100 ms")
+    assert found[0] == '1 0.000 Client → Agent initialize id 0 77 B {"protocolVersion":1}'
+    assert found[1].startswith("2 0.100 Agent → Client initialize id 0 ✓ 100 ms")
     assert found[4].endswith('"Fix it"')
     assert any("npm warn" in row and "not a message" in row for row in found)
 
@@ -120,9 +120,15 @@ def test_file_that_is_not_a_recording_is_an_error(
         (b"\xff\x00{\xfe", "neither a record nor a complete JSON-RPC message: \\xff\\x00{\\xfe"),
     ):
         path.write_bytes(data)
-        for command in ("show", "stats", "replay"):
-            status, _, err = run(capsys, command, str(path))
-            assert status == 1
+        for words, expected in (
+            (["show"], 1),
+            (["stats"], 1),
+            (["export", "--format", "md"], 1),
+            (["replay"], 2),  # 1 says that something is different
+            (["diff", str(path)], 2),
+        ):
+            status, _, err = run(capsys, *words, str(path))
+            assert status == expected
             assert err == f"Error: Expected a recording in {path}: line 1: {why}\n"
 
 
@@ -214,6 +220,8 @@ def test_diff_has_exit_status_1_for_differences(
     capsys: pytest.CaptureFixture[str], recording: str, tmp_path: Path
 ) -> None:
     assert run(capsys, "diff", recording, recording) == (0, "", "")
+    same = json.loads(run(capsys, "diff", "--json", recording, recording)[1])
+    assert same == {"same": True, "differences": []}
     other = str(one_turn(2).save(tmp_path / "other.acp.jsonl"))
     status, out, _ = run(capsys, "diff", recording, other)
     assert status == 1

@@ -70,6 +70,11 @@ def load() -> Settings:
         raise SettingsError(f"Cannot read the settings file {where}: {exc}") from None
     try:
         settings = msgspec.toml.decode(text, type=Settings)
+    except msgspec.ValidationError as exc:
+        from accord.text.enum_values import validation_text
+
+        why = validation_text(exc, Settings)
+        raise SettingsError(f"The settings file {where} is invalid: {why}") from None
     except msgspec.DecodeError as exc:
         raise SettingsError(f"The settings file {where} is invalid: {exc}") from None
     timeout_s = settings.ask.timeout

@@ -15,6 +15,7 @@ from accord.trace.records import Direction
 from accord.trace.trace import Trace
 
 __all__ = (
+    "CannotCompare",
     "directions",
     "first_option",
     "open_recording",
@@ -24,6 +25,13 @@ __all__ = (
 )
 
 directions: dict[str, Direction] = {"client": "to_agent", "agent": "to_client"}
+
+
+class CannotCompare(click.ClickException):
+    """An error of a command whose exit status 1 says that something is different."""
+
+    exit_code = 2
+
 
 first_option: Option = click.option(
     "--first",

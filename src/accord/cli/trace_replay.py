@@ -11,7 +11,13 @@ import click
 
 from accord.cli.recording_options import own_path
 from accord.cli.remote_token import connection_options, read_token
-from accord.cli.trace_options import directions, first_option, output_text, show_problems
+from accord.cli.trace_options import (
+    CannotCompare,
+    directions,
+    first_option,
+    output_text,
+    show_problems,
+)
 from accord.errors import TransportError
 from accord.local.run import run_program
 from accord.trace.reading import TraceError
@@ -110,7 +116,7 @@ def command(
     try:
         next(iter(trace), None)
     except TraceError as error:  # as the other commands say it
-        raise click.ClickException(str(error)) from None
+        raise CannotCompare(str(error)) from None
     try:
         script, *others = read_scripts(trace)
     except TraceError as error:

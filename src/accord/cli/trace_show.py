@@ -121,7 +121,7 @@ def _line(row: MessageRow, record: Record, width: int | None) -> str:
         click.style(f"{name:<26}", bold=row.kind == "request", fg="red" if row.is_error else None),
     ]
     number = one_line(record.id_text, 40)
-    parts.append(f"{'#' + number if number else '':<5}")
+    parts.append(f"{'id ' + number if number else '':<6}")
     if row.kind == "response":
         took = "" if row.latency_s is None else f" {duration(row.latency_s)}"
         mark = "✗" if row.is_error else "✓"

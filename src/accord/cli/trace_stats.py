@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from accord.cli.trace_options import directions, first_option, output_text
+from accord.cli.trace_options import directions, first_option, output_text, show_problems
 from accord.trace.reading import TraceError
 from accord.trace.stats import stats_of
 from accord.trace.stats_page import stats_page
@@ -36,7 +36,8 @@ def command(recording: Path, as_json: bool, page: Path | None, first: str) -> in
     the client are counted.
     """
     try:
-        found = stats_of(open_trace(recording, first=directions[first]))
+        trace = open_trace(recording, first=directions[first])
+        found = stats_of(trace)
     except TraceError as error:
         raise click.ClickException(str(error)) from None
     if page is not None:
@@ -46,4 +47,5 @@ def command(recording: Path, as_json: bool, page: Path | None, first: str) -> in
     elif page is None:
         for line in stats_table(found):
             click.echo(line)
+    show_problems(trace)
     return 0

@@ -13,7 +13,7 @@ from msgspec import Struct
 from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
-from accord.trace.replay.comparing import canonical, json_text, value_differences
+from accord.trace.comparing import canonical, json_text, value_differences
 from accord.trace.replay.mapping import ValueMap
 from accord.trace.replay.matching import Match, Matcher
 from accord.trace.replay.report import Departure, ReplayReport, Unused

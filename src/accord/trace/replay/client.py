@@ -10,7 +10,7 @@ from accord.errors import ConnectionLost, TransportError
 from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
-from accord.trace.replay.comparing import canonical, json_text
+from accord.trace.comparing import canonical, json_text
 from accord.trace.replay.comparison import (
     AgentMessage,
     Difference,

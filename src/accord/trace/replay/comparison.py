@@ -10,7 +10,7 @@ from msgspec import Struct, to_builtins
 
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
-from accord.trace.replay.comparing import shape_differences
+from accord.trace.comparing import shape_differences
 from accord.trace.replay.script import Step
 
 __all__ = ("AgentMessage", "Difference", "compare", "label_of", "recorded_message")

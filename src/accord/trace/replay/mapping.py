@@ -6,20 +6,12 @@ import re
 from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
+from accord.trace.comparing import id_kind
 
-__all__ = ("ValueMap", "id_kind")
+__all__ = ("ValueMap",)
 
-# Ids that one side makes up. Others, such as `optionId` and `modeId`, have a meaning.
-_IDS = frozenset(("terminalId", "toolCallId", "messageId", "elicitationId", "connectionId"))
 _DIRECTORIES = ("cwd", "additionalDirectories")
 _ABSOLUTE = re.compile(r"(?:/|\\\\|[A-Za-z]:[\\/])[^\0]")
-
-
-def id_kind(key: str) -> str | None:
-    """Return the kind of the made-up id that a field has; None for other fields."""
-    if key.lower().endswith("sessionid"):
-        return "sessionId"
-    return key if key in _IDS else None
 
 
 class ValueMap:

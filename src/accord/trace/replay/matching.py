@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from accord.text.lenient_json import is_object
-from accord.trace.replay.comparing import ValueDifference, canonical, value_differences
+from accord.trace.comparing import ValueDifference, canonical, value_differences
 from accord.trace.replay.mapping import ValueMap
 from accord.trace.replay.script import Script, Step
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, to_builtins
 
-from accord.trace.replay.comparing import ValueDifference
+from accord.trace.comparing import ValueDifference
 
 __all__ = ("Departure", "DepartureKind", "ReplayReport", "Unused")
 

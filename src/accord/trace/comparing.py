@@ -11,11 +11,19 @@ from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
 from accord.trace.redaction import REDACTED
-from accord.trace.replay.mapping import id_kind
 
-__all__ = ("ValueDifference", "canonical", "json_text", "shape_differences", "value_differences")
+__all__ = (
+    "ValueDifference",
+    "canonical",
+    "id_kind",
+    "json_text",
+    "shape_differences",
+    "value_differences",
+)
 
 _SHOWN = 60
+# Ids that one side makes up. Others, such as `optionId` and `modeId`, have a meaning.
+_IDS = frozenset(("terminalId", "toolCallId", "messageId", "elicitationId", "connectionId"))
 # What describes a client, in either version, or differs each time.
 _LEFT_OUT = frozenset(
     ("_meta", "clientInfo", "clientCapabilities", "info", "capabilities", "messageId")
@@ -35,6 +43,13 @@ class ValueDifference(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.path}: expected {self.expected}, got {self.got}"
+
+
+def id_kind(key: str) -> str | None:
+    """Return the kind of the made-up id that a field has; None for other fields."""
+    if key.lower().endswith("sessionid"):
+        return "sessionId"
+    return key if key in _IDS else None
 
 
 def canonical(value: Any) -> Any:
