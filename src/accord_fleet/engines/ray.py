@@ -1,0 +1,375 @@
+"""Runs attempts on a Ray cluster: Ray places the slots, and each slot keeps its agents warm."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from typing import Any
+
+import msgspec
+
+from accord_fleet.control import Control
+from accord_fleet.engines.engine import Attempted, RunSettings
+from accord_fleet.engines.ray_cluster import NAMESPACE, Cluster, Versions
+from accord_fleet.engines.ray_files import DriverFiles
+from accord_fleet.engines.ray_items import Items, Waiting
+from accord_fleet.engines.ray_slot import OpenAttempts, RunAttempt, Slot
+from accord_fleet.errors import AttemptFailed, FleetError
+from accord_fleet.types.agent import AgentSpec
+from accord_fleet.types.result import FailedPart, Failure, Result, Status, Times
+from accord_fleet.types.task import WorkItem
+
+__all__ = ("RayEngine",)
+
+_log = logging.getLogger("accord.fleet")
+
+_CLOSE_S = 15.0
+_OPEN_FAILURES = 8
+_RETRY_S = 1.0
+_RESULTS_AHEAD = 16
+
+
+@contextlib.asynccontextmanager
+async def open_attempts(settings: RunSettings) -> AsyncIterator[RunAttempt]:
+    """Open what the attempts in a slot share."""
+    from accord_fleet.attempt import run_attempt
+    from accord_fleet.machine import open_machine
+
+    async with open_machine(settings, jobs=1) as machine:
+
+        async def run(item: WorkItem, control: Control) -> Attempted:
+            return await run_attempt(item, machine, control)
+
+        yield run
+
+
+class RayEngine:
+    """Runs attempts on a Ray cluster.
+
+    A slot is an actor that reserves the resources of its agent, runs one attempt at a time and
+    keeps agents warm. Lost slots are replaced. An attempt that was lost with its slot is repeated
+    only if its effects were limited to its workspace; otherwise its result is `lost`.
+    """
+
+    def __init__(
+        self,
+        address: str = "ray",
+        *,
+        jobs: int = 8,
+        name: str | None = None,
+        retries: int = 3,
+        open_attempts: OpenAttempts = open_attempts,
+    ) -> None:
+        """`address`: `ray://host:10001`, `host:6379`, or `ray` for the cluster that `RAY_ADDRESS`
+        names, or else a new one on this machine.
+
+        `name` identifies the run in the cluster: attempts of an earlier process with the same name
+        are ended before the first attempt starts. `retries` is how often an attempt is repeated
+        after its slot was lost.
+        """
+        if jobs < 1:
+            raise ValueError(f"jobs: expected a number of at least 1, got {jobs}")
+        self.address: str = address
+        self.jobs: int = jobs
+        self.name: str = name or f"run-{secrets.token_hex(8)}"
+        self.retries: int = retries
+        self._open_attempts = open_attempts
+
+    async def run(
+        self,
+        items: Iterable[WorkItem] | AsyncIterable[WorkItem],
+        settings: RunSettings,
+        control: Control,
+    ) -> AsyncGenerator[Attempted, None]:
+        """Yield the outcomes as they arrive; the caller closes the generator."""
+        cpus = self.jobs * max([1.0, *(agent.resources.cpus for agent in settings.agents)])
+        async with Cluster(self.address, cpus) as cluster:
+            await _end_slots(cluster, f"{self.name}/")
+            run = _Run(self, cluster, settings, control, items, self._open_attempts)
+            async with contextlib.aclosing(run.outcomes()) as outcomes:
+                async for outcome in outcomes:
+                    yield outcome
+
+
+class _Slot:
+    """The driver's side of a slot."""
+
+    def __init__(self, cluster: Cluster, kind: str, actor: Any) -> None:
+        self.kind = kind
+        self._cluster = cluster
+        self._actor = actor
+        self.machine = ""
+
+    async def open(self) -> None:
+        machine, versions = await self._cluster.wait_for(self._actor.open.remote())
+        self._cluster.check(machine, Versions(*msgspec.structs.astuple(versions)))
+        self.machine = machine
+
+    async def run(self, item: WorkItem, shipped: object) -> tuple[Result, Any]:
+        """Return the result, and a reference to the recording."""
+        result, trace = self._actor.run.options(num_returns=2).remote(item, shipped)
+        return await self._cluster.wait_for(result), trace
+
+    def cancel(self) -> None:
+        self._actor.cancel.remote()
+
+    async def close(self) -> None:
+        """End the agents, then the actor, however long they take."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(_CLOSE_S):
+                await self._cluster.wait_for(self._actor.close.remote())
+        self.kill()
+
+    def kill(self) -> None:
+        with contextlib.suppress(Exception):
+            self._cluster.ray.kill(self._actor, no_restart=True)
+
+
+class _Run:
+    """One run on a cluster."""
+
+    def __init__(
+        self,
+        engine: RayEngine,
+        cluster: Cluster,
+        settings: RunSettings,
+        control: Control,
+        items: Iterable[WorkItem] | AsyncIterable[WorkItem],
+        open_attempts: OpenAttempts,
+    ) -> None:
+        ray = cluster.ray
+        self._engine = engine
+        self._cluster = cluster
+        self._control = control
+        self._settings = ray.put(settings)
+        self._open_attempts = ray.put(open_attempts)
+        self._class = ray.remote(Slot)
+        self._files = DriverFiles(ray)
+        self._agents = {agent.name: agent for agent in settings.agents}
+        self._kinds = {agent.name: _kind(agent) for agent in settings.agents}
+        self._by_kind = {_kind(agent): agent for agent in settings.agents}
+        ahead = engine.jobs if len(self._by_kind) > 1 else 0
+        self._items = Items(items, lambda item: self._kinds[item.agent], ahead)
+        # The run's own token: names of slots are never reused, also not by a resumed run.
+        self._prefix = f"{engine.name}/{secrets.token_hex(4)}"
+        self._started = 0
+        self._running: dict[_Slot, Waiting] = {}
+        self._out: asyncio.Queue[tuple[Result, Any] | BaseException | None] = asyncio.Queue(
+            _RESULTS_AHEAD
+        )
+
+    async def outcomes(self) -> AsyncGenerator[Attempted, None]:
+        tasks = [asyncio.ensure_future(self._serve()) for _ in range(self._engine.jobs)]
+        tasks.append(asyncio.ensure_future(self._follow_control()))
+        tasks.append(asyncio.ensure_future(self._finish()))
+        try:
+            while (out := await self._out.get()) is not None:
+                if isinstance(out, BaseException):
+                    raise out
+                result, trace = out
+                yield Attempted(result, await self._trace(trace))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._files.aclose()
+
+    async def _finish(self) -> None:
+        await self._items.over()
+        await self._out.put(None)
+
+    async def _follow_control(self) -> None:
+        await self._control.stopping.wait()
+        await self._items.stop()
+        await self._control.cancelling.wait()
+        for slot in self._running:
+            slot.cancel()
+
+    async def _serve(self) -> None:
+        """Be one of the slots, until no attempts are left."""
+        try:
+            await self._serve_kinds()
+        except Exception as error:  # noqa: BLE001  # the run ends with it
+            await self._out.put(error)
+
+    async def _serve_kinds(self) -> None:
+        slot: _Slot | None = None
+        failures = 0
+        try:
+            while True:
+                kind = await self._items.want(slot.kind if slot else None)
+                if kind is None:
+                    return
+                if slot is None or slot.kind != kind:
+                    try:
+                        if slot is not None:
+                            await slot.close()
+                        slot = self._new_slot(kind)
+                        await slot.open()
+                        failures = 0
+                    except self._lost() as error:
+                        failures += 1
+                        if failures >= _OPEN_FAILURES:
+                            raise self._cannot_open(error) from error
+                        _log.debug("a slot was lost before it was ready: %s", error)
+                        if slot is not None:
+                            slot.kill()
+                        slot = None
+                        await asyncio.sleep(_RETRY_S)
+                        continue
+                    except self._cluster.ray.exceptions.RayError as error:
+                        raise self._cannot_open(error) from error
+                    finally:
+                        self._items.opened(kind)
+                waiting = self._items.take(kind)
+                if waiting is not None and not await self._attempt(slot, waiting):
+                    slot.kill()
+                    slot = None
+        finally:
+            if slot is not None:
+                await slot.close()
+
+    def _new_slot(self, kind: str) -> _Slot:
+        agent = self._by_kind[kind]
+        options: dict[str, Any] = {
+            "name": f"{self._prefix}/{self._started}",
+            "namespace": NAMESPACE,
+            "num_cpus": agent.resources.cpus,
+            "resources": agent.resources.custom,
+            "max_restarts": 0,
+            "max_task_retries": 0,
+            "max_concurrency": 8,
+        }
+        if agent.resources.memory_bytes is not None:
+            options["memory"] = agent.resources.memory_bytes
+        if runtime_env := self._runtime_env(agent):
+            options["runtime_env"] = runtime_env
+        self._started += 1
+        actor = self._class.options(**options).remote(self._settings, self._open_attempts)
+        return _Slot(self._cluster, kind, actor)
+
+    def _runtime_env(self, agent: AgentSpec) -> dict[str, Any]:
+        if not agent.packages:
+            return {}
+        base = self._cluster.runtime_env.get("pip", {}).get("packages", [])
+        return {"pip": {"packages": [*base, *agent.packages], "pip_check": False}}
+
+    async def _attempt(self, slot: _Slot, waiting: Waiting) -> bool:
+        """Run an attempt and pass on its result; return False if the slot was lost."""
+        item = waiting.item
+        started = time.time()
+        self._running[slot] = waiting
+        out: tuple[Result, Any] | None = None
+        is_alive = True
+        try:
+            shipped = () if self._cluster.is_local else await self._files.needed(item.task)
+            out = await slot.run(item, shipped)
+        except self._lost() as error:
+            is_alive = False
+            if self._may_repeat(waiting):
+                _log.debug("%s: lost with %s, repeated", item.key, slot.machine)
+            else:
+                message = f"{slot.machine} was lost: {_first_line(error)}"
+                out = _outcome(item, "lost", "engine", message, started, slot.machine), None
+        except AttemptFailed as error:
+            out = _outcome(item, "failed", error.where, str(error), started, ""), None
+        except self._cluster.ray.exceptions.RayTaskError as error:
+            message = str(error.cause if error.cause is not None else error)
+            out = _outcome(item, "failed", "engine", message, started, slot.machine), None
+        finally:
+            del self._running[slot]
+        if out is None:
+            await self._items.again(waiting)
+        else:
+            await self._out.put(out)
+            await self._items.done()
+        return is_alive
+
+    def _may_repeat(self, waiting: Waiting) -> bool:
+        is_inside = waiting.item.task.side_effects == "workspace"
+        return is_inside and waiting.losses < self._engine.retries
+
+    def _lost(self) -> tuple[type[Exception], ...]:
+        """Return what Ray raises when an actor, its worker or its node is gone."""
+        errors = self._cluster.ray.exceptions
+        return (
+            errors.RayActorError,
+            errors.WorkerCrashedError,
+            errors.NodeDiedError,
+            errors.ObjectLostError,
+            errors.OutOfMemoryError,
+        )
+
+    def _cannot_open(self, error: Exception) -> FleetError:
+        cause = getattr(error, "cause", None) or error
+        return FleetError(f"cluster {self._cluster.label}: no slot could be opened: {cause}")
+
+    async def _trace(self, ref: Any) -> bytes | None:
+        if ref is None:
+            return None
+        try:
+            return await self._cluster.wait_for(ref) or None
+        except self._cluster.ray.exceptions.RayError as error:
+            # The attempt has reported, so it is not repeated.
+            _log.warning("a recording was lost with its node: %s", _first_line(error))
+            return None
+
+
+async def _end_slots(cluster: Cluster, prefix: str) -> None:
+    """End the slots of an earlier process of the same run, and wait until they are gone."""
+    ray = cluster.ray
+
+    def names() -> list[str]:
+        listed = ray.util.list_named_actors(all_namespaces=True)
+        return [
+            entry["name"]
+            for entry in listed
+            if entry["namespace"] == NAMESPACE and entry["name"].startswith(prefix)
+        ]
+
+    async def end(name: str) -> None:
+        with contextlib.suppress(ValueError):
+            actor = await asyncio.to_thread(ray.get_actor, name, NAMESPACE)
+            await _Slot(cluster, "", actor).close()
+
+    old = await asyncio.to_thread(names)
+    if not old:
+        return
+    _log.info("%s slots of an earlier process are ended", len(old))
+    await asyncio.gather(*map(end, old))
+    try:
+        async with asyncio.timeout(_CLOSE_S):
+            while await asyncio.to_thread(names):
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise FleetError(
+            f"cluster {cluster.label}: attempts of an earlier process of this run do not end"
+        ) from None
+
+
+def _kind(agent: AgentSpec) -> str:
+    """Return what distinguishes the slots of an agent from those of others."""
+    return msgspec.json.encode((agent.resources, agent.packages), order="deterministic").decode()
+
+
+def _outcome(
+    item: WorkItem, status: Status, where: FailedPart, message: str, started: float, machine: str
+) -> Result:
+    return Result(
+        task=item.task.id,
+        agent=item.agent,
+        attempt=item.attempt,
+        status=status,
+        failure=Failure(where=where, message=message),
+        times=Times(started=started, wall_s=time.time() - started),
+        machine=machine,
+        tags=item.task.tags,
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

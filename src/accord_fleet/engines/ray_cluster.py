@@ -1,0 +1,218 @@
+"""Connects to a Ray cluster, or starts one on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import importlib
+import importlib.metadata
+import logging
+import os
+import platform
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+import accord
+from accord_fleet.errors import FleetError
+
+__all__ = ("NAMESPACE", "Cluster", "Versions", "ray_module", "this_process")
+
+NAMESPACE = "accord-fleet"
+"""The namespace of Ray that has the names of all actors of fleets."""
+
+_CONNECT_S = 180.0
+_SHUTDOWN_S = 20.0
+_OBJECT_STORE_BYTES = 200 * 2**20
+# Packages that a driver sends to a cluster that has no Accord.
+_OWN_PACKAGES = ("accord", "accord_fleet")
+
+T = TypeVar("T")
+
+
+class Versions(msgspec.Struct, frozen=True):
+    """The versions that must be equal in all processes of a fleet."""
+
+    python: str
+    ray: str
+    accord: str | None
+    """None: Accord is not installed."""
+
+    def __str__(self) -> str:
+        return f"Python {self.python}, Ray {self.ray}, Accord {self.accord or 'missing'}"
+
+
+def ray_module() -> Any:
+    """Import Ray, which is slow and optional; raise `FleetError` where it is missing."""
+    # Ray reads these when it is imported or started. The user's own values win.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise FleetError(
+            f"engine Ray: {error}. It requires more packages: pip install 'accord[fleet]'"
+        ) from None
+
+
+def this_process() -> Versions:
+    """Return the versions of this process."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return Versions(python, ray_module().__version__, accord.__version__)
+
+
+class Cluster:
+    """The connection of this process to a cluster; open it with `async with`."""
+
+    def __init__(self, address: str, cpus: float) -> None:
+        self._address = os.environ.get("RAY_ADDRESS", "") if address == "ray" else address
+        self._cpus = cpus
+        self._owned = True
+        self.ray: Any = None
+        self.runtime_env: dict[str, Any] = {}
+        """What actors need that the cluster does not have."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all nodes are this machine, started by this process."""
+        return not self._address
+
+    @property
+    def label(self) -> str:
+        """The cluster in messages."""
+        return self._address or "on this machine"
+
+    async def __aenter__(self) -> Cluster:
+        self.ray = await in_thread(ray_module, _CONNECT_S, "import of Ray")
+        if self.ray.is_initialized():
+            self._owned = False
+        else:
+            await self._connect({})
+        try:
+            if not self.is_local:
+                await self._agree()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._owned:
+            with contextlib.suppress(TimeoutError):
+                await in_thread(self.ray.shutdown, _SHUTDOWN_S, "shutdown of Ray")
+
+    async def _connect(self, runtime_env: dict[str, Any]) -> None:
+        options: dict[str, Any] = {
+            "namespace": NAMESPACE,
+            "log_to_driver": False,
+            "logging_level": logging.ERROR,
+        }
+        if runtime_env:
+            options["runtime_env"] = runtime_env
+        if self.is_local:
+            options |= {
+                "address": "local",
+                "num_cpus": max(os.cpu_count() or 1, -(-self._cpus // 1)),
+                "include_dashboard": False,
+                "object_store_memory": _OBJECT_STORE_BYTES,
+            }
+        else:
+            options["address"] = self._address
+        logging.getLogger("ray").setLevel(logging.ERROR)
+        try:
+            await in_thread(
+                lambda: self.ray.init(**options), _CONNECT_S, f"connection to Ray {self.label}"
+            )
+        except Exception as error:  # noqa: BLE001  # Ray raises Exception itself
+            raise FleetError(self._connect_text(error)) from error
+
+    def _connect_text(self, error: Exception) -> str:
+        said = str(error).strip()
+        if "ersion" in said and "mismatch" in said.lower():
+            return (
+                f"cluster {self.label}: its versions of Python and Ray must be those of this "
+                f"process ({this_process()}). Ray says: {said}"
+            )
+        return f"cluster {self.label}: no connection: {type(error).__name__}: {said}"
+
+    async def _agree(self) -> None:
+        """Check the versions of a node; send Accord to a cluster that has none."""
+        there = Versions(*await self.wait_for(self.ray.remote(num_cpus=0)(_probe()).remote()))
+        if there.accord is None and self._owned:
+            self.runtime_env = own_packages()
+            await in_thread(self.ray.shutdown, _SHUTDOWN_S, "shutdown of Ray")
+            await self._connect(self.runtime_env)
+        else:
+            self.check("a node", there)
+
+    def check(self, machine: str, there: Versions) -> None:
+        """Raise `FleetError` if the versions of a node differ from those of this process."""
+        here = this_process()
+        if there != here:
+            raise FleetError(
+                f"cluster {self.label}: {machine} has {there}; expected the versions of this "
+                f"process: {here}"
+            )
+
+    async def wait_for(self, ref: Any) -> Any:
+        """Return the value of an object; for a result, raise what the task raised."""
+        return await asyncio.wrap_future(ref.future())
+
+
+def own_packages() -> dict[str, Any]:
+    """Return a runtime environment with Accord as it is installed here."""
+    folders = [str(Path(importlib.import_module(name).__path__[0])) for name in _OWN_PACKAGES]
+    return {"py_modules": folders, "pip": {"packages": requirements(), "pip_check": False}}
+
+
+def requirements() -> list[str]:
+    """Return what Accord requires on a node, without Ray itself."""
+    wanted: list[str] = []
+    for text in importlib.metadata.requires("accord") or []:
+        requirement, _, marker = text.partition(";")
+        is_extra = "extra ==" in marker
+        if is_extra and not any(f"extra == '{name}'" in marker for name in ("fleet", "zstd")):
+            continue
+        if requirement.strip().startswith(("ray", "rich", "click")):
+            continue
+        condition = marker.split("extra ==")[0].strip().removesuffix("and").strip(" ()")
+        wanted.append(f"{requirement.strip()}; {condition}" if condition else requirement.strip())
+    return wanted
+
+
+def _probe() -> Callable[[], tuple[str, str, str | None]]:
+    """Return a function that Ray sends by value: the nodes may have no Accord."""
+
+    def versions() -> tuple[str, str, str | None]:
+        import importlib
+        import platform
+
+        try:
+            own = importlib.import_module("accord").__version__
+        except ImportError:
+            own = None
+        ray = importlib.import_module("ray").__version__
+        return ".".join(platform.python_version_tuple()[:2]), ray, own
+
+    return versions
+
+
+async def in_thread(function: Callable[[], T], seconds: float, what: str) -> T:
+    """Call in a thread that does not keep the process alive; raise `TimeoutError` when late."""
+    done: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+    def call() -> None:
+        try:
+            done.set_result(function())
+        except BaseException as error:  # noqa: BLE001  # the waiting task raises it
+            done.set_exception(error)
+
+    threading.Thread(target=call, name=f"accord-fleet: {what}", daemon=True).start()
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(done), seconds)
+    except TimeoutError:
+        raise TimeoutError(f"{what}: not finished after {seconds:g} s") from None

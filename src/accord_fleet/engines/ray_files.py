@@ -1,0 +1,209 @@
+"""Sends folders and files of the driver to the nodes, once to each node."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import hashlib
+import platform
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Literal, cast
+
+import msgspec
+
+from accord_fleet.engines.ray_cluster import ray_module
+from accord_fleet.errors import AttemptFailed
+from accord_fleet.types.task import (
+    Archive,
+    Folder,
+    FunctionGrader,
+    GitRepository,
+    Task,
+    WorkItem,
+)
+
+__all__ = ("DriverFiles", "NodeFiles", "ShippedFiles")
+
+_CHUNK_BYTES = 32 * 2**20
+_COMMAND_S = 600.0
+
+_Part = Literal["workspace", "grader"]
+
+
+class ShippedFiles(msgspec.Struct, frozen=True):
+    """A folder or a file of the driver, in Ray's object store."""
+
+    part: _Part
+    digest: str
+    """Names the copy on each node."""
+    name: str
+    """The folder or file in the copy."""
+    chunks: tuple[Any, ...]
+    """References to the parts of a tar file."""
+
+
+class DriverFiles:
+    """Puts what tasks need from the driver's disk into the object store, once each."""
+
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self._shipped: dict[tuple[_Part, str], asyncio.Task[ShippedFiles]] = {}
+
+    async def needed(self, task: Task) -> tuple[ShippedFiles, ...]:
+        """Return what the task needs; raise `AttemptFailed` for what cannot be read."""
+        shipped: list[ShippedFiles] = []
+        for part, path in _local_paths(task):
+            key = part, str(path)
+            if key not in self._shipped:
+                is_repository = isinstance(task.workspace, GitRepository) and part == "workspace"
+                work = asyncio.to_thread(self._ship, part, path, is_repository)
+                self._shipped[key] = asyncio.ensure_future(work)
+            try:
+                shipped.append(await asyncio.shield(self._shipped[key]))
+            except (OSError, subprocess.SubprocessError, tarfile.TarError) as error:
+                raise AttemptFailed("workspace", f"{path}: cannot be sent: {error}") from error
+        return tuple(shipped)
+
+    async def aclose(self) -> None:
+        """Let the cluster drop everything that was sent."""
+        for task in self._shipped.values():
+            task.cancel()
+        await asyncio.gather(*self._shipped.values(), return_exceptions=True)
+        self._shipped.clear()
+
+    def _ship(self, part: _Part, path: Path, is_repository: bool) -> ShippedFiles:
+        with tempfile.TemporaryDirectory(prefix="accord-fleet-") as scratch:
+            if is_repository:
+                source, path = path, Path(scratch) / "repository.git"
+                command = ("git", "clone", "--quiet", "--mirror", "--", str(source), str(path))
+                subprocess.run(command, check=True, capture_output=True, timeout=_COMMAND_S)
+            chunks = _Chunks(self._ray)
+            with tarfile.open(fileobj=cast("IO[bytes]", chunks), mode="w|") as tar:
+                tar.add(path, arcname=path.name)
+        return ShippedFiles(part, chunks.close(), path.name, tuple(chunks.refs))
+
+
+class _Chunks:
+    """Puts what is written to it into the object store, in parts."""
+
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self._digest = hashlib.sha256()
+        self._data = bytearray()
+        self.refs: list[Any] = []
+
+    def write(self, data: bytes) -> int:
+        self._digest.update(data)
+        self._data += data
+        if len(self._data) >= _CHUNK_BYTES:
+            self._put()
+        return len(data)
+
+    def close(self) -> str:
+        """Put the rest; return the digest of everything."""
+        self._put()
+        return self._digest.hexdigest()
+
+    def _put(self) -> None:
+        if self._data:
+            self.refs.append(self._ray.put(bytes(self._data)))
+            self._data.clear()
+
+
+class NodeFiles:
+    """The files of fleets on one node: copies of what drivers sent, and scratch folders."""
+
+    def __init__(self, temporary: Path) -> None:
+        self.machine: str = platform.node()
+        self._root = temporary / f"accord-fleet-{getpass.getuser()}"
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Make a folder for the block; remove those of processes that have ended."""
+        from filelock import FileLock, Timeout
+
+        folders = self._root / "slots"
+        folders.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for lock_file in folders.glob("*.lock"):
+            with contextlib.suppress(Timeout, OSError), FileLock(lock_file, timeout=0):
+                shutil.rmtree(lock_file.with_suffix(""), ignore_errors=True)
+                lock_file.unlink(missing_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=folders))
+        with FileLock(folder.with_suffix(".lock")):
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.with_suffix(".lock").unlink(missing_ok=True)
+
+    async def unpacked(self, item: WorkItem, shipped: tuple[ShippedFiles, ...]) -> WorkItem:
+        """Return the item with the paths of this node."""
+        for files in shipped:
+            path = await asyncio.to_thread(self._copy, files)
+            item = msgspec.structs.replace(item, task=_with_path(item.task, files.part, path))
+        return item
+
+    def _copy(self, files: ShippedFiles) -> Path:
+        from filelock import FileLock
+
+        copies = self._root / "copies"
+        folder = copies / files.digest
+        if not folder.exists():
+            copies.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with FileLock(copies / f"{files.digest}.lock", timeout=_COMMAND_S):
+                if not folder.exists():
+                    self._unpack(files, folder)
+        return folder / files.name
+
+    def _unpack(self, files: ShippedFiles, folder: Path) -> None:
+        ray = ray_module()
+        unfinished = folder.with_suffix(".new")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        with tempfile.TemporaryFile(dir=folder.parent) as file:
+            for ref in files.chunks:
+                file.write(ray.get(ref))
+            file.seek(0)
+            with tarfile.open(fileobj=file) as tar:
+                tar.extractall(unfinished, filter="tar")
+        unfinished.rename(folder)
+
+
+def _local_paths(task: Task) -> Iterator[tuple[_Part, Path]]:
+    """Yield what the task needs from the driver's disk."""
+    workspace = task.workspace
+    if isinstance(workspace, Folder):
+        yield "workspace", Path(workspace.path).absolute()
+    elif isinstance(workspace, Archive) and "://" not in workspace.path:
+        yield "workspace", Path(workspace.path).absolute()
+    elif isinstance(workspace, GitRepository):
+        path = Path(workspace.url.removeprefix("file://"))
+        if path.is_dir():
+            yield "workspace", path.absolute()
+    grader = task.grader
+    if isinstance(grader, FunctionGrader):
+        file = grader.function.rpartition(":")[0]
+        if file.endswith(".py"):
+            yield "grader", Path(file).absolute()
+
+
+def _with_path(task: Task, part: _Part, path: Path) -> Task:
+    replace = msgspec.structs.replace
+    if part == "grader":
+        assert isinstance(task.grader, FunctionGrader)
+        name = task.grader.function.rpartition(":")[2]
+        return replace(task, grader=replace(task.grader, function=f"{path}:{name}"))
+    match task.workspace:
+        case Folder():
+            return replace(task, workspace=Folder(str(path)))
+        case Archive():
+            return replace(task, workspace=Archive(str(path)))
+        case GitRepository(commit=commit):
+            return replace(task, workspace=GitRepository(str(path), commit))
+        case workspace:
+            raise TypeError(f"workspace {type(workspace).__name__} has no path")
