@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from accord_fleet.engines.engine import Engine as Engine
     from accord_fleet.engines.local import LocalEngine as LocalEngine
+    from accord_fleet.engines.ray import RayEngine as RayEngine
     from accord_fleet.errors import FleetError as FleetError
     from accord_fleet.fleet import Fleet as Fleet
     from accord_fleet.types.agent import AgentSpec as AgentSpec
@@ -64,6 +65,7 @@ else:
         for module, names in {
             "accord_fleet.engines.engine": "Engine",
             "accord_fleet.engines.local": "LocalEngine",
+            "accord_fleet.engines.ray": "RayEngine",
             "accord_fleet.errors": "FleetError",
             "accord_fleet.fleet": "Fleet",
             "accord_fleet.types.agent": "AgentSpec Resources",

@@ -7,11 +7,12 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from typing import Any
 
 import msgspec
 
+from accord_fleet.attempt import run_attempt
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import Attempted, RunSettings
 from accord_fleet.engines.ray_cluster import NAMESPACE, Cluster, Versions
@@ -19,6 +20,7 @@ from accord_fleet.engines.ray_files import DriverFiles
 from accord_fleet.engines.ray_items import Items, Waiting
 from accord_fleet.engines.ray_slot import OpenAttempts, RunAttempt, Slot
 from accord_fleet.errors import AttemptFailed, FleetError
+from accord_fleet.machine import open_machine
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.result import FailedPart, Failure, Result, Status, Times
 from accord_fleet.types.task import WorkItem
@@ -34,11 +36,8 @@ _RESULTS_AHEAD = 16
 
 
 @contextlib.asynccontextmanager
-async def open_attempts(settings: RunSettings) -> AsyncIterator[RunAttempt]:
+async def open_attempts(settings: RunSettings) -> AsyncGenerator[RunAttempt]:
     """Open what the attempts in a slot share."""
-    from accord_fleet.attempt import run_attempt
-    from accord_fleet.machine import open_machine
-
     async with open_machine(settings, jobs=1) as machine:
 
         async def run(item: WorkItem, control: Control) -> Attempted:
@@ -343,7 +342,7 @@ async def _end_slots(cluster: Cluster, prefix: str) -> None:
     await asyncio.gather(*map(end, old))
     try:
         async with asyncio.timeout(_CLOSE_S):
-            while await asyncio.to_thread(names):
+            while await asyncio.to_thread(names):  # noqa: ASYNC110  # Ray has no event for it
                 await asyncio.sleep(0.1)
     except TimeoutError:
         raise FleetError(

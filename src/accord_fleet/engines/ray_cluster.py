@@ -127,7 +127,7 @@ class Cluster:
             await in_thread(
                 lambda: self.ray.init(**options), _CONNECT_S, f"connection to Ray {self.label}"
             )
-        except Exception as error:  # noqa: BLE001  # Ray raises Exception itself
+        except Exception as error:  # Ray raises Exception itself
             raise FleetError(self._connect_text(error)) from error
 
     def _connect_text(self, error: Exception) -> str:
@@ -188,9 +188,6 @@ def _probe() -> Callable[[], tuple[str, str, str | None]]:
     """Return a function that Ray sends by value: the nodes may have no Accord."""
 
     def versions() -> tuple[str, str, str | None]:
-        import importlib
-        import platform
-
         try:
             own = importlib.import_module("accord").__version__
         except ImportError:

@@ -11,11 +11,12 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 import msgspec
+from filelock import FileLock, Timeout
 
 from accord_fleet.engines.ray_cluster import ray_module
 from accord_fleet.errors import AttemptFailed
@@ -124,10 +125,8 @@ class NodeFiles:
         self._root = temporary / f"accord-fleet-{getpass.getuser()}"
 
     @contextlib.contextmanager
-    def scratch(self) -> Iterator[Path]:
+    def scratch(self) -> Generator[Path]:
         """Make a folder for the block; remove those of processes that have ended."""
-        from filelock import FileLock, Timeout
-
         folders = self._root / "slots"
         folders.mkdir(parents=True, exist_ok=True, mode=0o700)
         for lock_file in folders.glob("*.lock"):
@@ -150,8 +149,6 @@ class NodeFiles:
         return item
 
     def _copy(self, files: ShippedFiles) -> Path:
-        from filelock import FileLock
-
         copies = self._root / "copies"
         folder = copies / files.digest
         if not folder.exists():
@@ -177,14 +174,15 @@ class NodeFiles:
 def _local_paths(task: Task) -> Iterator[tuple[_Part, Path]]:
     """Yield what the task needs from the driver's disk."""
     workspace = task.workspace
-    if isinstance(workspace, Folder):
-        yield "workspace", Path(workspace.path).absolute()
-    elif isinstance(workspace, Archive) and "://" not in workspace.path:
-        yield "workspace", Path(workspace.path).absolute()
-    elif isinstance(workspace, GitRepository):
-        path = Path(workspace.url.removeprefix("file://"))
-        if path.is_dir():
-            yield "workspace", path.absolute()
+    match workspace:
+        case Folder(path):
+            yield "workspace", Path(path).absolute()
+        case Archive(path) if "://" not in path:
+            yield "workspace", Path(path).absolute()
+        case GitRepository(url) if (folder := Path(url.removeprefix("file://"))).is_dir():
+            yield "workspace", folder.absolute()
+        case _:
+            pass
     grader = task.grader
     if isinstance(grader, FunctionGrader):
         file = grader.function.rpartition(":")[0]

@@ -47,7 +47,8 @@ class Slot:
 
     async def run(self, item: WorkItem, shipped: tuple[ShippedFiles, ...]) -> tuple[Result, bytes]:
         """Run one attempt; return its result and its recording."""
-        assert self._run is not None and self._files is not None, "open() comes first"
+        assert self._run is not None, "open() comes first"
+        assert self._files is not None
         item = await self._files.unpacked(item, shipped)
         result, trace = await self._run(item, self._control)
         if isinstance(trace, Path):
