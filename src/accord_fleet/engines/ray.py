@@ -36,7 +36,7 @@ _RESULTS_AHEAD = 16
 
 
 @contextlib.asynccontextmanager
-async def open_attempts(settings: RunSettings) -> AsyncGenerator[RunAttempt]:
+async def _open_attempts(settings: RunSettings) -> AsyncGenerator[RunAttempt]:
     """Open what the attempts in a slot share."""
     async with open_machine(settings, jobs=1) as machine:
 
@@ -61,7 +61,7 @@ class RayEngine:
         jobs: int = 8,
         name: str | None = None,
         retries: int = 3,
-        open_attempts: OpenAttempts = open_attempts,
+        open_attempts: OpenAttempts = _open_attempts,
     ) -> None:
         """`address`: `ray://host:10001`, `host:6379`, or `ray` for the cluster that `RAY_ADDRESS`
         names, or else a new one on this machine.

@@ -20,7 +20,7 @@ import msgspec
 import accord
 from accord_fleet.errors import FleetError
 
-__all__ = ("NAMESPACE", "Cluster", "Versions", "ray_module", "this_process")
+__all__ = ("NAMESPACE", "Cluster", "Versions", "in_thread", "ray_module", "this_process")
 
 NAMESPACE = "accord-fleet"
 """The namespace of Ray that has the names of all actors of fleets."""
@@ -143,7 +143,7 @@ class Cluster:
         """Check the versions of a node; send Accord to a cluster that has none."""
         there = Versions(*await self.wait_for(self.ray.remote(num_cpus=0)(_probe()).remote()))
         if there.accord is None and self._owned:
-            self.runtime_env = own_packages()
+            self.runtime_env = _own_packages()
             await in_thread(self.ray.shutdown, _SHUTDOWN_S, "shutdown of Ray")
             await self._connect(self.runtime_env)
         else:
@@ -163,13 +163,13 @@ class Cluster:
         return await asyncio.wrap_future(ref.future())
 
 
-def own_packages() -> dict[str, Any]:
+def _own_packages() -> dict[str, Any]:
     """Return a runtime environment with Accord as it is installed here."""
     folders = [str(Path(importlib.import_module(name).__path__[0])) for name in _OWN_PACKAGES]
-    return {"py_modules": folders, "pip": {"packages": requirements(), "pip_check": False}}
+    return {"py_modules": folders, "pip": {"packages": _requirements(), "pip_check": False}}
 
 
-def requirements() -> list[str]:
+def _requirements() -> list[str]:
     """Return what Accord requires on a node, without Ray itself."""
     wanted: list[str] = []
     for text in importlib.metadata.requires("accord") or []:
