@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
 
 from accord.remote.asgi_socket import handshake_of
 from accord.remote.asgi_types import Event, Receive, Scope, Send
@@ -19,12 +16,12 @@ from accord_inspector.access import HEADERS, PageAccess
 from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
 from accord_inspector.live import Hub
+from accord_inspector.page_files import PAGE, PageFiles
 from accord_inspector.talk.routes import conversation_routes
 from accord_inspector.timeline_api import timeline_routes
 
 __all__ = ("InspectorApp",)
 
-PAGE = Path(__file__).parent / "page"
 _LIVE = "/api/live"
 _SOCKET_BYTES = 64 * 1024  # of a message from the page
 
@@ -88,6 +85,11 @@ class InspectorApp:
 
 def _routes(inspection: Inspection) -> list[BaseRoute]:
     """Return all routes: those of the API first, then every view of the page."""
+    files = PageFiles()
+
+    async def page(_request: Request) -> Response:
+        return files.index()
+
     return [
         *api.routes(inspection),
         *timeline_routes(inspection),
@@ -96,13 +98,9 @@ def _routes(inspection: Inspection) -> list[BaseRoute]:
         *faults_api.routes(inspection),
         *panels_api.routes(inspection),
         Route("/api/{rest:path}", _unknown),
-        Mount("/page", StaticFiles(directory=PAGE)),
-        Route("/{rest:path}", _page, methods=["GET"]),
+        Mount("/page", files),
+        Route("/{rest:path}", page, methods=["GET"]),
     ]
-
-
-async def _page(_request: Request) -> Response:
-    return FileResponse(PAGE / "index.html")
 
 
 async def _unknown(request: Request) -> Response:
@@ -131,14 +129,16 @@ def _login_page(scope: Scope) -> Response:
 
 
 def _with_headers(send: Send) -> Send:
-    """Return `send` with the headers that every response has."""
-    added = [(name.lower().encode(), value.encode()) for name, value in HEADERS]
-    names = {name for name, _ in added}
+    """Return `send` with the headers that every response has. It may say how long it is kept."""
+    added = {name.lower().encode(): value.encode() for name, value in HEADERS}
+    fixed = added.keys() - {b"cache-control"}
 
     async def sending(event: Event) -> None:
         if event["type"] == "http.response.start":
-            kept = [(name, value) for name, value in event["headers"] if name not in names]
-            event = {**event, "headers": [*kept, *added]}
+            kept = [(name, value) for name, value in event["headers"] if name not in fixed]
+            given = {name for name, _ in kept}
+            headers = (item for item in added.items() if item[0] not in given)
+            event = {**event, "headers": [*kept, *headers]}
         await send(event)
 
     return sending

@@ -1,7 +1,8 @@
 """A real Chromium for the tests of the inspector's page.
 
 A module with browser tests has `pytestmark = pytest.mark.asyncio(loop_scope="session")`: all of
-them share one Chromium, and each test has a context (cookies, storage) of its own.
+them share one Chromium with one profile (cookies, storage, cache), because a new profile loads the
+page anew. Each test has a tab of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ import pytest
 import pytest_asyncio
 
 try:
-    from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+    from playwright.async_api import (
+        Browser,
+        BrowserContext,
+        ConsoleMessage,
+        Page,
+        async_playwright,
+        expect,
+    )
 except ImportError:
     MISSING = "playwright is not installed"
 else:
@@ -54,25 +62,40 @@ async def browser() -> AsyncIterator[Browser]:
         await opened.close()
 
 
+class Profile:
+    """A browser profile. Errors of scripts in its tabs are collected."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self.context = context
+        self.problems: list[str] = []
+        context.set_default_timeout(15_000)
+        context.on("weberror", lambda error: self.problems.append(str(error.error)))
+        context.on("console", self._console)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if "Content Security Policy" in message.text:
+            self.problems.append(message.text)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def profile(browser: Browser) -> AsyncIterator[Profile]:
+    context = await browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    yield Profile(context)
+    await context.close()
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
-    """A browser profile: its pages share cookies. Errors of scripts fail the test."""
-    opened = await browser.new_context()
-    opened.set_default_timeout(15_000)
-    problems: list[str] = []
-    opened.on("weberror", lambda error: problems.append(str(error.error)))
-    opened.on(
-        "console",
-        lambda message: (
-            problems.append(message.text) if "Content Security Policy" in message.text else None
-        ),
-    )
-    yield opened
-    await opened.close()
-    assert not problems, problems
+async def context(profile: Profile) -> AsyncIterator[BrowserContext]:
+    """The browser profile; errors of scripts fail the test, whose tabs are closed at its end."""
+    profile.problems.clear()
+    before = set(profile.context.pages)
+    yield profile.context
+    for page in set(profile.context.pages) - before:
+        await page.close()
+    assert not profile.problems, profile.problems
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(context: BrowserContext) -> Page:
-    """A page of its own browser profile."""
+    """A tab."""
     return await context.new_page()

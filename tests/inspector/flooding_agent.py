@@ -19,31 +19,31 @@ def send(**message: object) -> None:
     os.write(1, json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
 
-def update(text: str) -> bytes:
+def update(session: str, text: str) -> bytes:
     chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
-    params = {"sessionId": "s", "update": chunk}
+    params = {"sessionId": session, "update": chunk}
     message = {"jsonrpc": "2.0", "method": "session/update", "params": params}
     return json.dumps(message).encode() + b"\n"
 
 
-def run(command: str, argument: str) -> None:
+def run(session: str, command: str, argument: str) -> None:
     if command == "stream":
-        block = update("word ") * 100
+        block = update(session, "word ") * 100
         for _ in range(int(argument) // 100):
             data = block
             while data:
                 data = data[os.write(1, data) :]
     elif command == "wait":
-        os.write(1, update("before "))
+        os.write(1, update(session, "before "))
         deadline = time.monotonic() + WAIT_S
         while not Path(argument).exists() and time.monotonic() < deadline:
             time.sleep(0.01)
-        os.write(1, update("after"))
+        os.write(1, update(session, "after"))
     elif command == "die":
         sys.stderr.write("the agent dies\n")
         sys.exit(3)
     else:
-        os.write(1, update(f"{command} {argument}"))
+        os.write(1, update(session, f"{command} {argument}"))
 
 
 for line in sys.stdin:
@@ -56,7 +56,7 @@ for line in sys.stdin:
         send(id=request["id"], result={"sessionId": "s"})
     elif method == "session/prompt":
         words = params["prompt"][0]["text"].partition(" ")
-        run(words[0], words[2])
+        run(params["sessionId"], words[0], words[2])
         send(id=request["id"], result={"stopReason": "end_turn"})
     elif "id" in request and method is not None:
         error = {"code": -32601, "message": "Method not found"}

@@ -11,11 +11,24 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
 
 START_S = 30.0
 STOP_S = 20.0
 SCRIPT_AGENT = (sys.executable, "-m", "accord", "agent", "script")
+
+
+# The module of the page that has this name, in a script.
+MODULE = "(name) => import(document.querySelector('script[type=module]').src.replace('app', name))"
+
+
+async def go(page: Page, address: str) -> None:
+    """Go to an address of the page that is open, without loading it again."""
+    await page.evaluate(f"async (target) => (await ({MODULE})('router')).go(target)", address)
 
 
 class Inspector:

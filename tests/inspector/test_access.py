@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 
 import httpx2
@@ -161,7 +162,21 @@ async def test_every_response_forbids_inline_scripts_and_other_hosts(
         check_headers(response)
 
 
-def check_headers(response: httpx2.Response) -> None:
+async def test_browsers_keep_only_files_whose_address_names_their_version(
+    inspector: Inspector, browser_like: httpx2.AsyncClient
+) -> None:
+    await log_in(browser_like, inspector)
+    named = re.findall(r'"(/page/[^"]+)"', (await browser_like.get("/timeline")).text)
+    assert any(address.endswith("/app.js") for address in named)
+    for address in named:
+        response = await browser_like.get(address)
+        assert response.status_code == 200, address
+        check_headers(response, "private, max-age=31536000, immutable")
+    other = re.sub("/page/[^/]+/", "/page/0123456789abcdef/", named[0])
+    assert (await browser_like.get(other)).status_code == 404
+
+
+def check_headers(response: httpx2.Response, kept: str = "no-store") -> None:
     headers = response.headers
     policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
     assert policy["default-src"] == "'none'"
@@ -170,4 +185,4 @@ def check_headers(response: httpx2.Response) -> None:
     assert "unsafe" not in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"
-    assert headers["cache-control"] == "no-store"
+    assert headers["cache-control"] == kept

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from inspector.inspector_process import SCRIPT_AGENT, Inspector, inspecting
+from inspector.inspector_process import SCRIPT_AGENT, Inspector, go, inspecting
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
@@ -63,26 +62,21 @@ async def inspector() -> AsyncIterator[Inspector]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def talked(browser: Browser, inspector: Inspector) -> dict[str, Any]:
-    """The cookies of a page that had a turn with the agent."""
-    context = await browser.new_context()
-    page = await context.new_page()
+async def tab(browser: Browser, inspector: Inspector) -> AsyncIterator[Page]:
+    """A tab in which axe can run, after a turn with the agent."""
+    page = await browser.new_page(bypass_csp=True)
     await page.goto(inspector.address)
     await expect(page.locator("header .state")).to_have_text("Agent running")
     await page.evaluate(TURN)
-    state = await context.storage_state()
-    await context.close()
-    return dict(state)
+    if AXE.is_file():
+        await page.add_script_tag(path=AXE)
+    yield page
+    await page.close()
 
 
-async def opened(browser: Browser, talked: dict[str, Any], **options: Any) -> Page:
-    context = await browser.new_context(storage_state=talked, bypass_csp=True, **options)  # type: ignore[arg-type]
-    return await context.new_page()
-
-
-async def shown(page: Page, inspector: Inspector, view: str) -> None:
+async def shown(page: Page, view: str) -> None:
     """Open a view, and wait for its content."""
-    await page.goto(inspector.origin + view)
+    await go(page, view)
     await expect(page.locator(VIEWS[view]).first).to_be_visible()
 
 
@@ -99,52 +93,40 @@ async def problems_of(page: Page, options: str) -> list[str]:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-async def test_axe_finds_nothing_serious_in_dark_and_light(
-    browser: Browser, inspector: Inspector, talked: dict[str, Any], view: str
-) -> None:
+async def test_axe_finds_nothing_serious_in_dark_and_light(tab: Page, view: str) -> None:
     if not AXE.is_file():
         why = "axe-core is not installed: sh tests/inspector/install.sh"
         if os.environ.get("ACCORD_REQUIRE_BROWSER"):
             pytest.fail(why)
         pytest.skip(why)
-    page = await opened(browser, talked, color_scheme="dark")
-    await shown(page, inspector, view)
-    await page.add_script_tag(path=AXE)
-    assert await problems_of(page, "") == []
-    assert await page.evaluate(UNREACHABLE) == []
-    await page.emulate_media(color_scheme="light")
-    assert await problems_of(page, "runOnly: ['color-contrast']") == []
-    await page.context.close()
+    await tab.emulate_media(color_scheme="dark")
+    await shown(tab, view)
+    assert await problems_of(tab, "") == []
+    assert await tab.evaluate(UNREACHABLE) == []
+    await tab.emulate_media(color_scheme="light")
+    assert await problems_of(tab, "runOnly: ['color-contrast']") == []
 
 
-async def test_the_page_does_not_scroll_sideways_at_320_pixels_and_at_4k(
-    browser: Browser, inspector: Inspector, talked: dict[str, Any]
-) -> None:
-    page = await opened(browser, talked)
+async def test_the_page_does_not_scroll_sideways_at_320_pixels_and_at_4k(tab: Page) -> None:
     widths = "[document.documentElement.scrollWidth, document.querySelector('main').scrollWidth]"
-    for view in VIEWS:
-        await page.set_viewport_size({"width": 320, "height": 640})
-        await shown(page, inspector, view)
-        assert max(await page.evaluate(widths)) <= 320, view
-        await page.set_viewport_size({"width": 3840, "height": 2160})
-        assert max(await page.evaluate(widths)) <= 3840, view
-    await page.context.close()
+    for width, height in ((320, 640), (3840, 2160)):
+        await tab.set_viewport_size({"width": width, "height": height})
+        for view in VIEWS:
+            await shown(tab, view)
+            assert max(await tab.evaluate(widths)) <= width, view
+    await tab.set_viewport_size({"width": 1280, "height": 720})
 
 
-async def test_the_views_are_used_by_keyboard(
-    browser: Browser, inspector: Inspector, talked: dict[str, Any]
-) -> None:
-    page = await opened(browser, talked)
-    await shown(page, inspector, "/timeline?view=sequence")
-    await page.keyboard.press("4")
-    await expect(page.get_by_role("heading", name="Faults", exact=True)).to_be_visible()
-    await page.keyboard.press("Tab")
-    await expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-    await page.keyboard.press("Enter")
+async def test_the_views_are_used_by_keyboard(tab: Page) -> None:
+    await shown(tab, "/timeline?view=sequence")
+    await tab.locator("body").evaluate("body => document.activeElement?.blur()")
+    await tab.keyboard.press("4")
+    await expect(tab.get_by_role("heading", name="Faults", exact=True)).to_be_visible()
+    await tab.get_by_role("link", name="Skip to the content").focus()
+    await tab.keyboard.press("Enter")
     for _ in range(20):
-        await page.keyboard.press("Tab")
-        if await page.evaluate("document.activeElement.type") == "submit":
+        await tab.keyboard.press("Tab")
+        if await tab.evaluate("document.activeElement.type") == "submit":
             break
-    await page.keyboard.press("Enter")
-    await expect(page.locator("faults-bar")).to_contain_text("2 faults are on")
-    await page.context.close()
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator("faults-bar")).to_contain_text("2 faults are on")

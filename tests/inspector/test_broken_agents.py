@@ -13,7 +13,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from accord.trace.recording import HopRecorder, Recording
-from inspector.inspector_process import inspecting
+from inspector.inspector_process import go, inspecting
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
@@ -102,8 +102,9 @@ async def test_the_page_shows_the_mistake_of_each_broken_agent(page: Page, tmp_p
             assert rows, name
             rows.sort(key=lambda row: "rules" not in row)
             assert rule in rows[0].get("rules", [None])
-            await page.goto(f"{inspector.origin}/timeline/{rows[0]['n'] + 1}")
+            await go(page, f"/timeline/{rows[0]['n'] + 1}")
             message = page.locator("message-view")
+            await expect(message).to_contain_text(f"#{rows[0]['n'] + 1}")
             if rule is not None:
                 message = page.get_by_role("region", name="Broken rules")
                 await expect(message).to_contain_text(rule)

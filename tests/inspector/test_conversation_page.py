@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -12,9 +13,9 @@ from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import BrowserContext, Page, expect
+from playwright.async_api import BrowserContext, Page, Route, expect
 
-from inspector.inspector_process import SCRIPT_AGENT, Inspector, inspecting
+from inspector.inspector_process import MODULE, SCRIPT_AGENT, Inspector, inspecting
 from requirement import requirement
 from sample_recordings import one_turn
 
@@ -129,6 +130,31 @@ async def test_reload_in_the_middle_of_a_turn_keeps_everything(
     await expect(page.get_by_role("button", name="Cancel the turn")).to_be_visible()
     await page.get_by_role("button", name="Allow allows this once").click()
     await wait_for_answer(page, "1 of 1 allowed")
+
+
+async def test_what_changes_while_the_page_asks_for_changes_is_shown(
+    page: Page, inspector: Inspector
+) -> None:
+    await open_session(page, inspector)
+    held: asyncio.Queue[Route] = asyncio.Queue()
+
+    async def hold(route: Route) -> None:
+        await held.put(route)
+
+    await page.route(re.compile("/api/conversation/session"), hold, times=1)
+    await prompt(page, "echo first")
+    async with asyncio.timeout(20):
+        early = await held.get()
+        answer = await early.fetch()  # what the server knows now
+        # The whole turn is pushed while the page waits for this answer.
+        await page.wait_for_function(
+            f"""async () => {{
+              const {{ sessions }} = (await ({MODULE})('api')).live.state.conversation;
+              return !sessions.at(-1).running && sessions.at(-1).entries >= 3;
+            }}"""
+        )
+        await early.fulfill(response=answer)
+    await wait_for_answer(page, "first")
 
 
 async def test_answer_in_one_tab_removes_the_card_in_the_other(
@@ -295,7 +321,7 @@ async def test_agent_that_dies_ends_the_turn_and_the_question_with_the_reason(
     await expect(page.locator(".question.permission")).to_have_count(1)
     answer = await page.request.get(f"{inspector.origin}/api/inspection")
     assert answer.ok
-    pid = await page.evaluate("async () => (await import('/page/api.js')).live.state.process.pid")
+    pid = await page.evaluate(f"async () => (await ({MODULE})('api')).live.state.process.pid")
     os.kill(pid, signal.SIGKILL)
     card = page.locator(".question.ended")
     await expect(card).to_contain_text("SIGKILL")

@@ -4,49 +4,57 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import pytest_asyncio
 
-from inspector.inspector_process import SCRIPT_AGENT, Inspector, inspecting
+from inspector.inspector_process import MODULE, SCRIPT_AGENT, Inspector, go, inspecting
 from sample_recordings import one_turn
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Page
+    from playwright.async_api import Browser, BrowserContext, Page
 
 playwright = pytest.importorskip("playwright.async_api")
 expect = playwright.expect
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+STREAMED = 30_000
 AGENT = (sys.executable, str(Path(__file__).parent / "flooding_agent.py"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def inspector() -> AsyncIterator[Inspector]:
+    """The inspector of an agent that these tests share; each leaves it running."""
+    async with inspecting("--", *AGENT) as running:
+        yield running
 
 
 async def opened(page: Page, inspector: Inspector, path: str = "/timeline") -> Page:
     """Log in, and open an address."""
     await page.goto(inspector.address)
-    await page.goto(inspector.origin + path)
+    await expect(page.locator("header .state")).to_be_attached()
+    await go(page, path)
     return page
 
 
-async def prompt(page: Page, text: str) -> Any:
+async def prompt(page: Page, text: str, session: str = "s") -> Any:
     """Send a prompt by hand, as the page does; return without waiting for the response."""
-    params = {"sessionId": "s", "prompt": [{"type": "text", "text": text}]}
+    params = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
     request = {"direction": "to_agent", "kind": "request", "method": "session/prompt"}
     return await page.evaluate(
-        "async (request) => (await import('/page/api.js')).post('/api/send', request)",
+        f"async (request) => (await ({MODULE})('api')).post('/api/send', request)",
         {**request, "params": params},
     )
 
 
 async def sees(page: Page, matched: int, **wanted: Any) -> None:
     """Wait until the server pushes so many messages to the page."""
-    await page.evaluate(
-        "async (wanted) => (await import('/page/api.js')).live.watch(wanted)",
-        wanted or {"method": ["session/prompt", "session/update"]},
-    )
+    await page.evaluate(f"async (wanted) => (await ({MODULE})('api')).live.watch(wanted)", wanted)
     await page.wait_for_function(
-        "async (n) => (await import('/page/api.js')).live.messages?.matched === n", arg=matched
+        f"async (n) => (await ({MODULE})('api')).live.messages?.matched === n", arg=matched
     )
 
 
@@ -59,54 +67,55 @@ async def test_address_opens_the_page_without_the_token(page: Page) -> None:
         await expect(page.locator("header .counts")).to_contain_text("2 messages")
 
 
-async def test_wrong_token_shows_what_to_do(page: Page) -> None:
-    async with inspecting("--", *AGENT) as inspector:
-        await page.goto(f"{inspector.origin}/?token=wrong")
-        await expect(page.get_by_role("heading")).to_have_text("This browser is not logged in")
-        await expect(page.locator("main")).to_contain_text("accord inspect")
+async def test_wrong_token_shows_what_to_do(browser: Browser, inspector: Inspector) -> None:
+    page = await browser.new_page()
+    await page.goto(f"{inspector.origin}/?token=wrong")
+    await expect(page.get_by_role("heading")).to_have_text("This browser is not logged in")
+    await expect(page.locator("main")).to_contain_text("accord inspect")
+    await page.close()
 
 
-async def test_agent_that_dies_is_shown_and_started_again(page: Page) -> None:
-    async with inspecting("--", *AGENT) as inspector:
-        await opened(page, inspector)
-        state = page.locator("header .state")
-        await expect(state).to_have_text("Agent running")
-        await prompt(page, "die")
-        await expect(state).to_contain_text("Agent ended")
-        await expect(state).to_contain_text("the agent dies")
-        # What it has sent can still be read, and it can be started again.
-        await page.reload()
-        await expect(state).to_contain_text("Agent ended")
-        await sees(page, 1)
-        await page.get_by_role("button", name="Start again").click()
-        await expect(state).to_have_text("Agent running")
-        await sees(page, 4, method="initialize")
+async def test_agent_that_dies_is_shown_and_started_again(page: Page, inspector: Inspector) -> None:
+    await opened(page, inspector)
+    state = page.locator("header .state")
+    await expect(state).to_have_text("Agent running")
+    await prompt(page, "die", session="dies")
+    await expect(state).to_contain_text("Agent ended")
+    await expect(state).to_contain_text("the agent dies")
+    # What it has sent can still be read, and it can be started again.
+    await page.reload()
+    await expect(state).to_contain_text("Agent ended")
+    await sees(page, 1, session="dies")
+    await page.get_by_role("button", name="Start again").click()
+    await expect(state).to_have_text("Agent running")
 
 
-async def test_reload_in_the_middle_of_a_turn_loses_nothing(page: Page, tmp_path: Path) -> None:
-    go = tmp_path / "go"
-    async with inspecting("--", *AGENT) as inspector:
-        await opened(page, inspector)
-        await expect(page.locator("header .state")).to_have_text("Agent running")
-        await prompt(page, f"wait {go}")
-        await sees(page, 2)
-        await page.reload()
-        await sees(page, 2)
-        go.touch()
-        await sees(page, 4)
+async def test_reload_in_the_middle_of_a_turn_loses_nothing(
+    page: Page, inspector: Inspector, tmp_path: Path
+) -> None:
+    go_on = tmp_path / "go"
+    await opened(page, inspector)
+    await expect(page.locator("header .state")).to_have_text("Agent running")
+    await prompt(page, f"wait {go_on}", session="reloaded")
+    await sees(page, 2, session="reloaded")
+    await page.reload()
+    await sees(page, 2, session="reloaded")
+    go_on.touch()
+    await sees(page, 4, session="reloaded")
 
 
-async def test_tabs_are_independent(page: Page, context: BrowserContext) -> None:
-    async with inspecting("--", *AGENT) as inspector:
-        await opened(page, inspector, "/timeline?method=initialize")
-        other = await opened(await context.new_page(), inspector, "/timeline?text=hello")
-        await expect(page.locator("header .state")).to_have_text("Agent running")
-        await prompt(page, "hello you")
-        await sees(page, 3)
-        await sees(other, 2, text="hello")
-        await other.close()
-        await prompt(page, "more")
-        await sees(page, 6)
+async def test_tabs_are_independent(
+    page: Page, context: BrowserContext, inspector: Inspector
+) -> None:
+    await opened(page, inspector, "/timeline?method=initialize")
+    other = await opened(await context.new_page(), inspector, "/timeline?text=tabs")
+    await expect(page.locator("header .state")).to_have_text("Agent running")
+    await prompt(page, "hello you", session="tabs")
+    await sees(page, 3, session="tabs")
+    await sees(other, 2, session="tabs", text="hello")
+    await other.close()
+    await prompt(page, "more", session="tabs")
+    await sees(page, 6, session="tabs")
 
 
 async def test_folder_lists_its_recordings(page: Page, tmp_path: Path) -> None:
@@ -156,9 +165,9 @@ async def test_fast_stream_is_sampled_and_the_page_says_so(page: Page) -> None:
     async with inspecting("--", *AGENT) as inspector:
         await opened(page, inspector)
         await expect(page.locator("header .state")).to_have_text("Agent running")
-        await prompt(page, "stream 100000")
+        await prompt(page, f"stream {STREAMED}")
         counts = page.locator("header .counts")
         await expect(counts).to_contain_text("sampled")
         # Nothing was lost, and the page says so no longer.
-        all_of_them = re.compile(r"^100 0\d\d messages$")
+        all_of_them = re.compile(r"^30 0\d\d messages$")
         await expect(counts).to_have_text(all_of_them, timeout=40_000)

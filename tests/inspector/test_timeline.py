@@ -6,15 +6,18 @@ import re
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from accord.trace import Recording
-from inspector.inspector_process import Inspector, inspecting
+from inspector.inspector_process import Inspector, go, inspecting
 from inspector.recordings import Direction, chunk, message, opening, save, turn
+
+if TYPE_CHECKING:
+    from inspector.conftest import Profile
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -79,25 +82,23 @@ async def shown(folder: Path) -> AsyncIterator[Inspector]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def opened(browser: Browser, shown: Inspector) -> AsyncIterator[BrowserContext]:
-    """A browser profile that is logged in; the tests of this module share it."""
-    context = await browser.new_context(permissions=["clipboard-read", "clipboard-write"])
-    context.set_default_timeout(15_000)
-    page = await context.new_page()
+async def tab(profile: Profile, shown: Inspector) -> AsyncIterator[Page]:
+    """A tab that is logged in; the tests of this module share it."""
+    page = await profile.context.new_page()
     await page.goto(shown.address)
+    yield page
     await page.close()
-    yield context
-    await context.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def timeline(opened: BrowserContext, shown: Inspector) -> AsyncIterator[Timeline]:
-    page = await opened.new_page()
-    problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    yield Timeline(page, shown.origin)
-    await page.close()
-    assert not problems, problems
+async def timeline(tab: Page, profile: Profile, shown: Inspector) -> AsyncIterator[Timeline]:
+    """The tab, with the list of recordings."""
+    profile.problems.clear()
+    await tab.set_viewport_size({"width": 1280, "height": 720})
+    await go(tab, "/recordings")
+    await expect(tab.get_by_role("heading", name="Recordings")).to_be_visible()
+    yield Timeline(tab, shown.origin)
+    assert not profile.problems, profile.problems
 
 
 class Timeline:
@@ -107,9 +108,13 @@ class Timeline:
         self.page = page
         self.origin = origin
 
+    async def load(self, path: str) -> None:
+        """Open an address as a bookmark does."""
+        await self.page.goto(f"{self.origin}{path}?recording=plain.acp.jsonl")
+
     async def open(self, path: str, recording: str = "plain.acp.jsonl") -> None:
         mark = "&" if "?" in path else "?"
-        await self.page.goto(f"{self.origin}{path}{mark}recording={recording}")
+        await go(self.page, f"{path}{mark}recording={recording}")
 
     @property
     def status(self) -> Locator:
@@ -184,7 +189,7 @@ async def test_wrong_filter_is_explained(timeline: Timeline) -> None:
 
 
 async def test_deep_link_opens_a_message_and_shows_its_row(timeline: Timeline) -> None:
-    await timeline.open("/timeline/151")
+    await timeline.load("/timeline/151")
     await expect(timeline.message).to_contain_text("#151")
     await expect(timeline.page.locator(".message-row.chosen .n")).to_have_text("151")
 

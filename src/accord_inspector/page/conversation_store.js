@@ -27,7 +27,9 @@ export class Sessions extends EventTarget {
 
   /** Get the first state; later ones are pushed. */
   async start() {
-    this.set(await get("/api/conversation", { recording: this.recording }));
+    const before = this.value;
+    const value = await get("/api/conversation", { recording: this.recording });
+    if (this.value === before) this.set(value); // what was pushed meanwhile is newer
   }
 
   /** @param {any} value */
@@ -64,6 +66,7 @@ export class SessionEntries extends EventTarget {
     /** @type {Record<string, any>} */
     this.terminals = {};
     this.isBusy = false;
+    this.isWanted = false;
     this.isOver = false;
   }
 
@@ -76,17 +79,21 @@ export class SessionEntries extends EventTarget {
     this.now = -1;
   }
 
-  /** Get what has changed since the last call; calls while one is running are joined. */
+  /** Get what has changed since the last call; calls while one is running are one more request. */
   async refresh() {
-    if (this.isBusy || this.isOver) return;
+    this.isWanted = true;
+    if (this.isBusy) return;
     this.isBusy = true;
     try {
-      const { id: session, recording, now: since, epoch, first } = this;
-      this.apply(
-        await get("/api/conversation/session", {
-          session, recording, since: String(since), epoch: String(epoch), first: String(first),
-        }),
-      );
+      while (this.isWanted && !this.isOver) {
+        this.isWanted = false;
+        const { id: session, recording, now: since, epoch, first } = this;
+        this.apply(
+          await get("/api/conversation/session", {
+            session, recording, since: String(since), epoch: String(epoch), first: String(first),
+          }),
+        );
+      }
     } finally {
       this.isBusy = false;
     }

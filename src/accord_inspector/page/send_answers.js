@@ -13,6 +13,7 @@ export class Answers {
     this.list = h("ol", { class: "answers" });
     this.element = h("div", null, h("h3", null, "Answers"), h("div", { "aria-live": "polite" }, this.list));
     this.isLooking = false;
+    this.isWanted = false; // messages have come while it was looking
     this.draw();
   }
 
@@ -27,10 +28,14 @@ export class Answers {
 
   /** Look for responses that have come. */
   async look() {
+    this.isWanted = true;
     if (this.isLooking) return;
     this.isLooking = true;
     try {
-      for (const entry of this.entries.filter((one) => one.waits)) await this.find(entry);
+      while (this.isWanted) {
+        this.isWanted = false;
+        for (const entry of this.entries.filter((one) => one.waits)) await this.find(entry);
+      }
     } finally {
       this.isLooking = false;
     }
