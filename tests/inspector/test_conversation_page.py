@@ -150,7 +150,9 @@ async def test_what_changes_while_the_page_asks_for_changes_is_shown(
         await page.wait_for_function(
             f"""async () => {{
               const {{ sessions }} = (await ({MODULE})('api')).live.state.conversation;
-              return !sessions.at(-1).running && sessions.at(-1).entries >= 3;
+              const now = await (await fetch("/api/conversation")).json();
+              const isOver = !sessions.at(-1).running && sessions.at(-1).entries >= 3;
+              return isOver && JSON.stringify(now.sessions) === JSON.stringify(sessions);
             }}"""
         )
         await early.fulfill(response=answer)
