@@ -184,6 +184,7 @@ SEAMS = {
     "accord_fleet.command.run": "what runs the tasks: `--help` does not need it",
     "accord_fleet.dataset.lock": "`psutil`, to look up the process that writes a dataset",
     "accord_fleet.dataset.storage": "`fsspec`, for datasets at addresses",
+    "accord_fleet.descendants": "`psutil`, where there is no /proc",
     "accord_pytest": "the fixtures, which most runs of pytest do not use",
 }
 # These layers contain values and decisions: they do no I/O.

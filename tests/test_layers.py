@@ -91,6 +91,7 @@ EXTRAS = {
     "accord_fleet.command": {"click"},
     "accord_fleet.gateway": {"httpx2"},
     "accord_fleet.engines.ray_files": {"filelock"},
+    "accord_fleet.descendants": {"psutil"},
     "accord_inspector": {"click", "jsonpath", "markdown_it", "psutil", "starlette"},
     "accord_fleet.workspaces.git_mirrors": {"filelock", "platformdirs"},
     "accord_fleet.dataset.dataset": {"pyarrow"},

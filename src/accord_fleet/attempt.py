@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
+from collections.abc import Awaitable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from accord_fleet.attempt_recording import AttemptRecording
 from accord_fleet.attempt_usage import AttemptUsage
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import Attempted
-from accord_fleet.errors import AttemptFailed, FleetError, LimitReached
+from accord_fleet.errors import AttemptFailed, LimitReached
 from accord_fleet.machine import Machine
 from accord_fleet.mcp_servers import mcp_servers
 from accord_fleet.parts import Launch, PreparedWorkspace, WorkspaceDiff
@@ -162,17 +163,26 @@ class _Attempt:
         )
         if self._machine.sandbox is not None:
             launch = self._machine.sandbox.plan(launch, self._task, self._workspace.path)
+        pool = self._machine.pool
         try:
-            self._agent = await self._machine.pool.take(self._spec, launch, self, INITIALIZE_S)
-        except AccordError as error:
-            raise AttemptFailed("start", _start_text(self._spec.name, error)) from error
-        except TimeoutError as error:
-            message = f"Expected {self._spec.name} to answer `initialize` within {INITIALIZE_S:g} s"
-            raise AttemptFailed("start", message) from error
+            await self._connect(pool.take(self._spec, launch, self, INITIALIZE_S))
         finally:
             self._start_s = time.perf_counter() - began
-        if self._recording is not None:
-            self._recording.begin(self._agent.handshake)
+
+    async def _connect(self, starting: Awaitable[RunningAgent]) -> None:
+        """Wait for an agent; its handshake is in the recording."""
+        self._agent = None  # an agent that fails to start is not given back
+        name = self._spec.name
+        try:
+            self._agent = await starting
+        except AccordError as error:
+            message = f"Expected {name} to answer `initialize`, got: {error}"
+            raise AttemptFailed("start", message) from error
+        except TimeoutError as error:
+            message = f"Expected {name} to answer `initialize` within {INITIALIZE_S:g} s"
+            raise AttemptFailed("start", message) from error
+        if self._recording is not None and not self._agent.is_new:
+            self._recording.repeat(self._agent.handshake)
 
     async def _open_session(self) -> None:
         assert self._agent is not None
@@ -189,10 +199,29 @@ class _Attempt:
                 await session.set_option(option, value)
         except TransportError as error:
             raise _exited(error, "before the session was open") from error
-        except (AccordError, FleetError) as error:
+        except AttemptFailed:
+            raise
+        except AccordError as error:
             raise AttemptFailed("session", f"Expected a new session, got: {error}") from error
         finally:
             self._start_s += time.perf_counter() - began
+
+    async def _new_session(self) -> ClientSession:
+        assert self._agent is not None
+        assert self._workspace is not None
+        servers = mcp_servers(self._task.mcp_servers)
+        folder = self._workspace.path
+        try:
+            return await self._agent.agent.new_session(folder, mcp_servers=servers)
+        except TransportError:
+            if self._agent.is_new:
+                raise
+        # It has ended after the attempt before this one.
+        if self._recording is not None:
+            self._recording.next_connection()
+        await self._connect(self._machine.pool.replace(self._agent, INITIALIZE_S))
+        assert self._agent is not None
+        return await self._agent.agent.new_session(folder, mcp_servers=servers)
 
     async def _run_turns(self) -> None:
         for prompt in self._task.prompts:
@@ -351,10 +380,6 @@ class _Attempt:
     def stdout_noise(self, line: str) -> None:
         """Count what is not a message."""
         self._count(len(line) + 1)
-
-
-def _start_text(name: str, error: AccordError) -> str:
-    return f"Expected {name} to answer `initialize`, got: {error}"
 
 
 def _exited(error: TransportError, when: str) -> AttemptFailed:

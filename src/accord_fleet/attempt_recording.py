@@ -18,22 +18,23 @@ class AttemptRecording:
     def __init__(self, path: Path, item: WorkItem) -> None:
         self._recording = Recording(path, argv=(item.task.id, item.agent, str(item.attempt)))
         self._hop: HopRecorder = self._recording.hop("Client", "Agent")
-        self._is_empty = True
 
     @property
     def path(self) -> Path:
         """The file."""
         return self._recording.path
 
-    def begin(self, handshake: Sequence[tuple[Direction, bytes]]) -> None:
-        """Record the handshake, if it was before this attempt."""
-        if self._is_empty:
-            for direction, frame in handshake:
-                self.frame(direction, frame)
+    def repeat(self, handshake: Sequence[tuple[Direction, bytes]]) -> None:
+        """Record a handshake that was before this attempt."""
+        for direction, frame in handshake:
+            self.frame(direction, frame)
+
+    def next_connection(self) -> None:
+        """Let the following messages be those of another connection."""
+        self._hop = self._recording.hop("Client", "Agent")
 
     def frame(self, direction: Direction, frame: bytes | bytearray) -> None:
         """Record a message."""
-        self._is_empty = False
         self._hop.frame("to_agent" if direction == "sent" else "to_client", frame)
 
     def close(self) -> Path:

@@ -77,7 +77,7 @@ class Machine:
 async def open_machine(settings: RunSettings, *, jobs: int) -> AsyncGenerator[Machine]:
     """Make the parts for attempts of a run on this machine; remove everything at the end."""
     scratch = _scratch()
-    pool = AgentPool(idle=jobs, gateway=None, in_process=settings.in_process)
+    pool = AgentPool(jobs, in_process=settings.in_process)
     try:
         yield Machine(
             settings,

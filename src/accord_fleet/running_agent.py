@@ -56,9 +56,14 @@ class RunningAgent:
         """The current attempt."""
         self.attempts: int = 0
         """Attempts that it has served."""
+        self.is_new: bool = True
+        """Whether the current attempt is its first."""
+        self.children: frozenset[int] = frozenset()
+        """The processes below it before the first session."""
         self.access: GatewayAccess | None = None
         self.connection: ConnectedAgent | None = None
         self._handshake: list[tuple[Direction, bytes]] | None = []
+        self._shaken: tuple[tuple[Direction, bytes], ...] = ()
         self._transport: ProcessTransport | None = None
         self._stack = AsyncExitStack()
 
@@ -72,6 +77,11 @@ class RunningAgent:
     def pid(self) -> int | None:
         """The number of the process, if it is on this machine."""
         return None if self._transport is None else self._transport.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the connection has ended: the process exited, or closed its output."""
+        return self.agent.remote.connection.has_ended
 
     @property
     def handshake(self) -> Sequence[tuple[Direction, bytes]]:
@@ -130,6 +140,7 @@ class RunningAgent:
             on_stderr=self._stderr_line,
             on_stdout_noise=self._stdout_noise,
             stop_times_s=_STOP_S,
+            stops_descendants=True,
         )
 
         def started() -> ProcessTransport:
@@ -170,5 +181,3 @@ class RunningAgent:
     def _stdout_noise(self, line: str) -> None:
         if self.listener is not None:
             self.listener.stdout_noise(line)
-
-    _shaken: tuple[tuple[Direction, bytes], ...] = ()

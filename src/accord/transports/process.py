@@ -46,6 +46,7 @@ def process(
     on_stdout_noise: Callable[[str], None] | None = None,
     on_stderr: Callable[[str], None] | None = None,
     stop_times_s: StopTimes = (2.0, 2.0, 2.0),
+    stops_descendants: bool = False,
 ) -> Callable[[], ProcessTransport]:
     """Return a factory that starts this command for each connection; see `argv_of` for strings.
 
@@ -53,7 +54,8 @@ def process(
     agent's stdout that are not JSON go to `on_stdout_noise`, the lines of its stderr to
     `on_stderr`.
     `stop_times_s` is the time for it to exit after its stdin is closed, after SIGTERM, and after
-    SIGKILL.
+    SIGKILL. Processes of its group are stopped with it; with `stops_descendants`, on Linux also
+    those that have left the group.
     """
     words = argv_of(argv)
 
@@ -66,6 +68,7 @@ def process(
             on_stdout_noise=on_stdout_noise,
             on_stderr=on_stderr,
             stop_times_s=stop_times_s,
+            stops_descendants=stops_descendants,
         )
 
     return make
@@ -84,6 +87,7 @@ class ProcessTransport(PipeTransport):
         on_stdout_noise: Callable[[str], None] | None,
         on_stderr: Callable[[str], None] | None,
         stop_times_s: StopTimes,
+        stops_descendants: bool = False,
     ) -> None:
         super().__init__(-1, -1, frame_bytes=frame_bytes)
         self._fds.clear()
@@ -95,6 +99,7 @@ class ProcessTransport(PipeTransport):
         self._on_stdout_noise = on_stdout_noise
         self._stderr = _Stderr(on_stderr)
         self.stop_times_s = stop_times_s  # read by `aclose`
+        self._stops_descendants = stops_descendants
         self._group: ProcessGroup | None = None
         self._leftovers: asyncio.TimerHandle | None = None
 
@@ -111,11 +116,14 @@ class ProcessTransport(PipeTransport):
         if self._closed is not None:
             raise ConnectionClosed("The transport was closed")
         loop = asyncio.get_running_loop()
-        mark = Mark("a")
+        mark = Mark("c" if self._stops_descendants else "a")
         popen, error_fd = self._spawn(mark)
         # From here on the process has an owner.
         self._group = ProcessGroup(loop, popen, mark)
-        self._group.guard_agent(self.stop_times_s)
+        if self._stops_descendants:
+            self._group.guard_command(self.stop_times_s)
+        else:
+            self._group.guard_agent(self.stop_times_s)
         self.pid = popen.pid
         log.debug("= process %d started: %s", popen.pid, self._argv[0])
         try:
