@@ -181,18 +181,16 @@ class _Attempt:
         except TimeoutError as error:
             message = f"Expected {name} to answer `initialize` within {INITIALIZE_S:g} s"
             raise AttemptFailed("start", message) from error
+        if self._agent.access is not None:
+            self._agent.access.begin(self._limits, self._limit)
         if self._recording is not None and not self._agent.is_new:
             self._recording.repeat(self._agent.handshake)
 
     async def _open_session(self) -> None:
-        assert self._agent is not None
-        assert self._workspace is not None
         began = time.perf_counter()
         task = self._task
         try:
-            servers = mcp_servers(task.mcp_servers)
-            session = await self._agent.agent.new_session(self._workspace.path, mcp_servers=servers)
-            self._session = session
+            self._session = session = await self._new_session()
             if task.mode is not None:
                 await session.set_mode(task.mode)
             for option, value in task.options.items():
@@ -355,7 +353,8 @@ class _Attempt:
         elif limits.cost is not None and usage.cost > limits.cost:
             self._limit("cost", f"The turns cost {usage.cost:g} of {limits.cost:g}")
 
-    def _count(self, size_bytes: int) -> None:
+    def output(self, size_bytes: int) -> None:
+        """Count what the agent sends."""
         self._output_bytes += size_bytes
         most = self._limits.output_bytes
         if most is not None and self._output_bytes > most:
@@ -366,20 +365,13 @@ class _Attempt:
     # What the agent sends: `Listener`.
 
     def frame(self, direction: Direction, frame: bytes | bytearray) -> None:
-        """Record a message, and count its bytes."""
+        """Record a message."""
         if self._recording is not None:
             self._recording.frame(direction, frame)
-        if direction == "received":
-            self._count(len(frame))
 
     def stderr_line(self, line: str) -> None:
         """Keep the end of stderr."""
         self._stderr = f"{self._stderr}{line}\n"[-STDERR_CHARS:]
-        self._count(len(line) + 1)
-
-    def stdout_noise(self, line: str) -> None:
-        """Count what is not a message."""
-        self._count(len(line) + 1)
 
 
 def _exited(error: TransportError, when: str) -> AttemptFailed:

@@ -16,7 +16,8 @@ import accord
 from accord_fleet.engines.engine import RunSettings
 from accord_fleet.parts import Breaker, Gateway, Graders, Sandbox, Workspaces
 from accord_fleet.pool import AgentPool
-from accord_fleet.stand_ins import EmptyWorkspaces, NoGraders
+from accord_fleet.stand_ins import NoGraders
+from accord_fleet.workspaces.prepare import FolderWorkspaces
 
 __all__ = ("Machine", "open_machine")
 
@@ -47,6 +48,8 @@ class Machine:
         self.breaker: Breaker | None = breaker
         self.name: str = f"{platform.node()}:{os.getpid()}"
         """What results have as `machine`."""
+        recordings = Path(settings.recordings) if settings.recordings else scratch
+        self._recordings = recordings if recordings.is_dir() else scratch
         self.agents_folder: Path = scratch / "agents"
         """Where warm agents are started."""
         self.agents_folder.mkdir()
@@ -58,7 +61,7 @@ class Machine:
 
     def new_recording(self) -> Path:
         """Return the path of a recording that does not exist."""
-        return self.scratch / f"r{next(self._numbers)}.acp.jsonl.gz"
+        return self._recordings / f"r{os.getpid()}-{next(self._numbers)}.acp.jsonl.gz"
 
     async def ask(self, agent: str, prompt: str, folder: Path, timeout_s: float) -> str:
         """Ask an agent of the fleet one prompt in a folder; return its answer."""
@@ -83,7 +86,7 @@ async def open_machine(settings: RunSettings, *, jobs: int) -> AsyncGenerator[Ma
             settings,
             scratch,
             pool,
-            workspaces=EmptyWorkspaces(),
+            workspaces=FolderWorkspaces(scratch),
             graders=NoGraders(),
         )
     finally:

@@ -109,16 +109,20 @@ class GatewayAccess(Protocol):
         """Variables for the agent's process: the address of the gateway and a worthless token."""
         ...
 
+    def begin(self, limits: Limits, on_limit: OnLimit | None = None) -> None:
+        """Begin an attempt: it has used nothing yet, and `on_limit` is called at its limits."""
+        ...
+
     def usage(self) -> Usage:
-        """Return what the process has used so far; None where nothing was counted."""
+        """Return what the attempt has used so far; None where nothing was counted."""
         ...
 
 
 class Gateway(Protocol):
     """Forwards requests of agents to the providers of models; one object for each machine."""
 
-    def open(self, agent: AgentSpec) -> AbstractAsyncContextManager[GatewayAccess]:
-        """Admit one process of an agent in the block."""
+    def open(self, provider: str) -> AbstractAsyncContextManager[GatewayAccess]:
+        """Admit one process of an agent to a provider in the block."""
         ...
 
 

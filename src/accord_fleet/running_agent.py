@@ -41,8 +41,8 @@ class Listener(Protocol):
         """The agent wrote a line to its stderr."""
         ...
 
-    def stdout_noise(self, line: str) -> None:
-        """The agent wrote a line to its stdout that is not a message."""
+    def output(self, size_bytes: int) -> None:
+        """The agent sent this many bytes: messages, anything else on its stdout, and stderr."""
         ...
 
 
@@ -95,7 +95,9 @@ class RunningAgent:
         env = dict(self.launch.env)
         try:
             if gateway is not None and self.spec.provider is not None:
-                self.access = await self._stack.enter_async_context(gateway.open(self.spec))
+                self.access = await self._stack.enter_async_context(
+                    gateway.open(self.spec.provider)
+                )
                 env |= self.access.env
             command: Any
             if in_process is not None:
@@ -138,7 +140,7 @@ class RunningAgent:
             cwd=self.launch.cwd or None,
             env=env,
             on_stderr=self._stderr_line,
-            on_stdout_noise=self._stdout_noise,
+            on_output=self._output,
             stop_times_s=_STOP_S,
             stops_descendants=True,
         )
@@ -173,11 +175,13 @@ class RunningAgent:
             self._handshake.append((direction, bytes(frame)))
         if self.listener is not None:
             self.listener.frame(direction, frame)
+            if self._transport is None and direction == "received":
+                self.listener.output(len(frame))
 
     def _stderr_line(self, line: str) -> None:
         if self.listener is not None:
             self.listener.stderr_line(line)
 
-    def _stdout_noise(self, line: str) -> None:
+    def _output(self, size_bytes: int) -> None:
         if self.listener is not None:
-            self.listener.stdout_noise(line)
+            self.listener.output(size_bytes)

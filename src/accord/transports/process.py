@@ -45,6 +45,7 @@ def process(
     frame_bytes: int = FRAME_BYTES,
     on_stdout_noise: Callable[[str], None] | None = None,
     on_stderr: Callable[[str], None] | None = None,
+    on_output: Callable[[int], None] | None = None,
     stop_times_s: StopTimes = (2.0, 2.0, 2.0),
     stops_descendants: bool = False,
 ) -> Callable[[], ProcessTransport]:
@@ -52,7 +53,7 @@ def process(
 
     `env` changes the inherited environment; the value None removes a variable. Lines on the
     agent's stdout that are not JSON go to `on_stdout_noise`, the lines of its stderr to
-    `on_stderr`.
+    `on_stderr`. `on_output` gets the number of bytes of each read from either.
     `stop_times_s` is the time for it to exit after its stdin is closed, after SIGTERM, and after
     SIGKILL. Processes of its group are stopped with it; with `stops_descendants`, on Linux also
     those that have left the group.
@@ -67,6 +68,7 @@ def process(
             frame_bytes=frame_bytes,
             on_stdout_noise=on_stdout_noise,
             on_stderr=on_stderr,
+            on_output=on_output,
             stop_times_s=stop_times_s,
             stops_descendants=stops_descendants,
         )
@@ -87,6 +89,7 @@ class ProcessTransport(PipeTransport):
         on_stdout_noise: Callable[[str], None] | None,
         on_stderr: Callable[[str], None] | None,
         stop_times_s: StopTimes,
+        on_output: Callable[[int], None] | None = None,
         stops_descendants: bool = False,
     ) -> None:
         super().__init__(-1, -1, frame_bytes=frame_bytes)
@@ -97,7 +100,8 @@ class ProcessTransport(PipeTransport):
         self._cwd = cwd
         self._env = env
         self._on_stdout_noise = on_stdout_noise
-        self._stderr = _Stderr(on_stderr)
+        self._on_output = on_output
+        self._stderr = _Stderr(on_stderr, on_output)
         self.stop_times_s = stop_times_s  # read by `aclose`
         self._stops_descendants = stops_descendants
         self._group: ProcessGroup | None = None
@@ -225,6 +229,11 @@ class ProcessTransport(PipeTransport):
             await self._close_reader()
             await self._stderr.aclose()
 
+    def _received(self, data: bytes) -> None:
+        if self._on_output is not None:
+            self._on_output(len(data))
+        super()._received(data)
+
     def _exited(self, _: asyncio.Future[int | None]) -> None:
         """Stop reading soon: processes that it started may hold its output open."""
         self._stderr.end_when_empty()
@@ -284,8 +293,11 @@ class _NonJsonFilter:
 class _Stderr:
     """Reads stderr continuously, so that the process never blocks on it."""
 
-    def __init__(self, on_line: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, on_line: Callable[[str], None] | None, on_output: Callable[[int], None] | None
+    ) -> None:
         self._on_line = on_line
+        self._on_output = on_output
         self._kept = bytearray()
         self._partial_line = b""
         self._reader: Reader | None = None
@@ -313,6 +325,8 @@ class _Stderr:
             self._ended(None)
 
     def _received(self, data: bytes) -> None:
+        if self._on_output is not None:
+            self._on_output(len(data))
         self._kept += data
         if len(self._kept) > 2 * STDERR_BYTES:
             del self._kept[:-STDERR_BYTES]

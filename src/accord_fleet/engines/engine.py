@@ -41,6 +41,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Providers of models, with the names of the variables that have their keys."""
     records: bool = True
     """Whether messages are recorded."""
+    recordings: str | None = None
+    """A folder for finished recordings, on the machine where it exists."""
     cancel_s: float = 10.0
     """Seconds in which an agent has to end a cancelled turn."""
 

@@ -1,0 +1,271 @@
+"""Attempts of real agent processes: what they yield when all is well, and when agents misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from accord.client.permissions import allow
+from accord.trace import open_trace
+from accord_fleet import AgentSpec, Limits, LocalEngine, attempt
+from accord_fleet.control import Control
+from accord_fleet.engines.engine import RunSettings
+from accord_fleet.types.task import Permissions, WorkItem
+from fleet.running import RAW, SCRIPT, outcomes, raw, result, results, task
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the agents use signals of POSIX")
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process exists and is not a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+async def test_turns_usage_and_times_are_in_the_result() -> None:
+    done = await result(task("say one", "tokens 30", "spend 0.5", "say last", tags=("x",)))
+    assert (done.status, done.failure) == ("finished", None)
+    assert done.stop_reasons == ("end_turn",) * 4
+    assert done.answer == "last"
+    assert (done.usage.total_tokens, done.usage.input_tokens) == (30, 29)
+    assert (done.usage.cost, done.usage.currency) == (0.5, "USD")
+    assert len(done.times.turns_s) == 4
+    assert 0 < sum(done.times.turns_s) + done.times.start_s < done.times.wall_s
+    assert (done.key, done.tags) == (("t1", "raw", 1), ("x",))
+    assert done.machine.endswith(f":{os.getpid()}")
+
+
+async def test_script_agent_in_both_versions() -> None:
+    for version in (1, 2):
+        agent = AgentSpec(name="script", command=SCRIPT, versions=(version,))
+        done = await result(task("echo hello", "tools"), agent)
+        assert (done.status, done.stop_reasons) == ("finished", ("end_turn", "end_turn"))
+        assert done.tool_calls > 0
+
+
+async def test_stderr_diff_and_workspace() -> None:
+    done = await result(
+        task("stderr a warning", "write new.txt hello", files={"given.txt": "x"}), raw(warm=False)
+    )
+    assert done.stderr == "a warning\n"
+    assert done.files_changed == ("new.txt",)
+    assert "+hello" in done.diff
+
+
+async def test_each_recording_has_its_own_messages_and_the_handshake() -> None:
+    recorded = []
+    settings = RunSettings(agents=(raw(),))
+    items = [WorkItem(task=task(f"say {n}", name=f"t{n}"), agent="raw") for n in range(2)]
+    async for attempted in LocalEngine(1).run(items, settings, Control()):
+        assert isinstance(attempted.trace, Path)
+        methods = [record.method for record in open_trace(attempted.trace)]
+        recorded.append((methods, gzip.decompress(attempted.trace.read_bytes()).decode()))
+    for number, (methods, text) in enumerate(recorded):
+        assert methods[0] == "initialize"
+        assert "session/prompt" in methods
+        assert f"say {number}" in text
+        assert f"say {1 - number}" not in text
+
+
+# Warm agents.
+
+
+async def test_a_process_serves_several_attempts_in_new_sessions() -> None:
+    done = await results([task("pid", name=f"t{n}") for n in range(3)])
+    pids, prompts, sessions = zip(*(one.answer.split() for one in done), strict=True)
+    assert len(set(pids)) == 1
+    assert (prompts, sessions) == (("1", "2", "3"), ("1", "2", "3"))
+    assert done[1].times.start_s < done[0].times.start_s
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "refuse",
+        "error no",
+        "die",
+        "children",
+        "children apart",
+        "die-at session/close",
+        "die-at session/new",
+    ],
+)
+async def test_a_process_that_may_be_changed_is_not_used_again(bad: str) -> None:
+    done = await results([task("pid", name="t1"), task(bad, name="t2"), task("pid", name="t3")])
+    assert done[2].failure is None
+    before, after = done[0].answer.split()[0], done[2].answer.split()[0]
+    if bad == "refuse":
+        assert before == after
+    else:
+        assert before != after
+        assert not is_running(int(before))
+
+
+async def test_another_environment_needs_another_process() -> None:
+    done = await results(
+        [task("env COLOR", name=f"t{n}", env={"COLOR": color}) for n, color in enumerate("ab")]
+    )
+    assert [one.answer for one in done] == ["a", "b"]
+
+
+async def test_agents_that_are_not_warm_start_in_their_workspace() -> None:
+    done = await results([task("cwd", name=f"t{n}") for n in range(2)], raw(warm=False))
+    assert len({one.answer for one in done}) == 2
+    warm = await results([task("cwd", name=f"t{n}") for n in range(2)])
+    assert len({one.answer for one in warm}) == 1
+
+
+# Agents that misbehave.
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("no-such-program-anywhere",), ["no-such-program-anywhere"]),
+        ((*RAW, "exit"), ["status 7", "no license"]),
+        ((sys.executable, "-c", "print('hello')"), ["exited with status 0"]),
+    ],
+)
+async def test_an_agent_that_does_not_start(command: tuple[str, ...], words: list[str]) -> None:
+    done = await result(task("say hi"), AgentSpec(name="bad", command=command))
+    assert done.status == "failed"
+    assert done.failure is not None
+    assert done.failure.where == "start"
+    assert "Expected bad to answer `initialize`" in done.failure.message
+    assert all(word in done.failure.message for word in words)
+
+
+async def test_an_agent_without_sessions() -> None:
+    done = await result(task("say hi"), raw("no-session"))
+    assert done.failure is not None
+    assert done.failure.where == "session"
+    assert "Log in first" in done.failure.message
+
+
+async def test_a_mode_that_does_not_exist() -> None:
+    done = await result(task("say hi", mode="turbo"))
+    assert done.failure is not None
+    assert (done.failure.where, "mode" in done.failure.message) == ("session", True)
+
+
+async def test_an_agent_that_dies_in_a_turn() -> None:
+    done = await result(task("die 5"))
+    assert done.failure is not None
+    assert (done.status, done.failure.where) == ("failed", "agent_exit")
+    assert "status 5" in done.failure.message
+    assert done.stderr == "out of luck\n"
+    assert done.answer == "about to die"
+
+
+async def test_an_agent_that_closes_its_output() -> None:
+    done = await result(task("close-output"))
+    assert done.failure is not None
+    assert done.failure.where == "agent_exit"
+
+
+async def test_an_error_of_a_turn() -> None:
+    done = await result(task("error out of money", "say unreached"))
+    assert done.failure is not None
+    assert (done.failure.where, done.stop_reasons) == ("turn", ())
+    assert "out of money" in done.failure.message
+
+
+@pytest.mark.parametrize("words", [[], ["stubborn"]])
+async def test_an_agent_that_hangs_is_ended(words: list[str]) -> None:
+    began = time.perf_counter()
+    done = await result(task("hang", limits=Limits(turn_s=0.1)), raw(*words))
+    assert done.failure is not None
+    assert (done.status, done.failure.limit) == ("limit", "turn_s")
+    assert "0.1 s" in done.failure.message
+    assert done.answer == "hanging"
+    assert time.perf_counter() - began < 10
+
+
+async def test_a_turn_at_its_limit_is_cancelled_properly() -> None:
+    [attempted] = await outcomes([task("wait", limits=Limits(turn_s=0.1))], cancel_s=5.0)
+    assert attempted.result.status == "limit"
+    assert attempted.result.stop_reasons == ("cancelled",)
+    assert attempted.result.times.turns_s[0] < 2
+
+
+async def test_the_wall_limit_includes_the_start() -> None:
+    done = await result(task("say hi", limits=Limits(wall_s=0.2)), raw("silent"))
+    assert done.failure is not None
+    assert (done.status, done.failure.limit) == ("limit", "wall_s")
+
+
+@pytest.mark.parametrize("command", ["flood", "flood-line", "flood-noise", "flood-stderr"])
+async def test_an_agent_that_floods_is_ended(command: str) -> None:
+    limits = Limits(output_bytes=1_000_000, wall_s=20)
+    done = await result(task(command, limits=limits))
+    assert done.failure is not None
+    assert (done.status, done.failure.limit) == ("limit", "output_bytes"), done.failure
+    assert "1000000 bytes" in done.failure.message
+
+
+@pytest.mark.parametrize("how", ["children", "children apart"])
+async def test_children_of_an_agent_are_ended(how: str) -> None:
+    done = await result(task(how))
+    assert done.status == "finished"
+    assert not is_running(int(done.answer))
+
+
+async def test_limits_of_tokens_and_cost() -> None:
+    tokens, cost = await results(
+        [
+            task("tokens 60", "tokens 60", "say unreached", name="t1", limits=Limits(tokens=100)),
+            task("spend 0.5", "spend 200", name="t2", limits=Limits(cost=1.0)),
+        ]
+    )
+    assert tokens.failure is not None
+    assert (tokens.failure.limit, len(tokens.stop_reasons)) == ("tokens", 2)
+    assert "120 tokens of 100" in tokens.failure.message
+    assert cost.failure is not None
+    assert (cost.failure.limit, cost.stop_reasons) == ("cost", ("end_turn", "cancelled"))
+
+
+async def test_permissions_are_those_of_the_task_then_those_of_the_run() -> None:
+    denied = Permissions(deny=("edit",))
+    tasks = [task("edit", name="t1"), task("edit", name="t2", permissions=denied)]
+    by_run, by_task = await results(tasks, policy=(allow("*"),))
+    by_default = await result(task("edit"))
+    assert [one.answer for one in (by_run, by_task, by_default)] == [
+        "allow_once",
+        "reject_once",
+        "reject_once",
+    ]
+
+
+async def test_a_bug_in_one_attempt_does_not_end_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attempt, "mcp_servers", lambda servers: 1 / len(tuple(servers)))
+    server = {"name": "x", "command": "/bin/true", "args": [], "env": []}
+    done = await results(
+        [task("say hi", name="t1"), task("say hi", name="t2", mcp_servers=(server,))]
+    )
+    assert done[0].failure is not None
+    assert done[0].failure.where == "engine"
+    assert "ZeroDivisionError" in done[0].failure.message
+
+
+async def test_cancelled_attempts_end_their_turns() -> None:
+    control = Control()
+    items = [
+        WorkItem(task=task(words, name=f"t{n}"), agent="raw")
+        for n, words in enumerate(["say first", "wait", "say never"])
+    ]
+    found = []
+    async for attempted in LocalEngine(1).run(items, RunSettings(agents=(raw(),)), control):
+        found.append(attempted.result)
+        if len(found) == 1:
+            asyncio.get_running_loop().call_later(0.2, control.cancel)
+    assert [one.status for one in found] == ["finished", "cancelled"]
