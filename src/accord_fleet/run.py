@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
-from pathlib import Path
 from typing import Protocol
 
 from accord_fleet.control import Control
-from accord_fleet.engines.engine import Engine, RunSettings
+from accord_fleet.engines.engine import Attempted, Engine, RunSettings
 from accord_fleet.plan import Plan, work_items
 from accord_fleet.run_observer import RunObserver
 from accord_fleet.types.result import Result
@@ -37,8 +36,8 @@ class Dataset(Protocol):
         """Yield the tasks, reading them as needed."""
         ...
 
-    async def append(self, result: Result, trace: Path | bytes | None = None) -> Result | None:
-        """Store a result and its recording; return it as stored, None if it has a row."""
+    def append_all(self, outcomes: AsyncGenerator[Attempted]) -> AsyncGenerator[Result]:
+        """Store outcomes as they arrive; yield what is stored, and close `outcomes`."""
         ...
 
 
@@ -56,12 +55,11 @@ async def run_plan(
         work_items(plan.agents, plan.attempts, dataset.tasks(), dataset.is_done), observer
     )
     try:
-        async with aclosing(engine.run(items, settings, control)) as outcomes:
-            async for attempted in outcomes:
-                stored = await dataset.append(attempted.result, attempted.trace)
-                if stored is not None:
-                    observer.result(stored)
-                    yield stored
+        outcomes = engine.run(items, settings, control)
+        async with aclosing(dataset.append_all(outcomes)) as results:
+            async for result in results:
+                observer.result(result)
+                yield result
     finally:
         observer.stage("ended")
 

@@ -149,6 +149,7 @@ async def test_what_is_not_a_dataset_is_refused(address: str) -> None:
         Dataset.open(address)
     with pytest.raises(DatasetError, match=r"run\.json is missing"):
         await DatasetWriter.resume(address)
+    assert open_storage(address).names(".") == []
     later = msgspec.json.encode(msgspec.structs.replace(sample_plan(), version=2))
     open_storage(address).write("run.json", later)
     with pytest.raises(DatasetError, match="has version 2"):

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import click
+import msgspec
+
 from accord_fleet.agent_words import agents_from_words
+from accord_fleet.command.recovered import recovered_lines
 from accord_fleet.control import Control
+from accord_fleet.dataset.run_file import count_tasks
+from accord_fleet.dataset.writer import DatasetWriter
 from accord_fleet.engines.engine import RunSettings
 from accord_fleet.engines.local import LocalEngine
 from accord_fleet.errors import FleetError
 from accord_fleet.plan import Plan
 from accord_fleet.progress.choice import progress_for
 from accord_fleet.run import run_plan
-from accord_fleet.stand_ins_dataset import JsonLinesDataset, read_tasks
+from accord_fleet.run_observer import RunObserver
+from accord_fleet.types.task import Task
 
-__all__ = ("run_fleet",)
+__all__ = ("resume_fleet", "run_fleet")
 
 
 async def run_fleet(
@@ -26,17 +33,40 @@ async def run_fleet(
     specs, errors = agents_from_words(agents)
     if errors:
         raise FleetError("\n".join(errors))
+    counted = count_tasks(_read_tasks(tasks))
     plan = Plan(
         created=time.time(),
         agents=tuple(specs),
         attempts=attempts,
-        tasks=sum(1 for _ in read_tasks(tasks)),
-        digest="",
+        tasks=counted.number,
+        digest=counted.digest,
         jobs=jobs,
     )
-    async with await JsonLinesDataset.create(out, plan, read_tasks(tasks)) as dataset:
-        settings = RunSettings(agents=plan.agents)
-        observer = progress_for(out, as_json=as_json)
-        async for _ in run_plan(dataset, LocalEngine(jobs), settings, Control(), observer):
-            pass
+    async with await DatasetWriter.create(out, plan, _read_tasks(tasks)) as dataset:
+        await _run(dataset, jobs, progress_for(out, as_json=as_json))
     return 0
+
+
+async def resume_fleet(*, out: str, jobs: int | None, as_json: bool) -> int:
+    """Run the attempts that have no result yet; return the exit status."""
+    async with await DatasetWriter.resume(out) as dataset:
+        for line in recovered_lines(dataset):
+            click.echo(line, err=True)
+        await _run(dataset, jobs or dataset.plan.jobs, progress_for(out, as_json=as_json))
+    return 0
+
+
+async def _run(dataset: DatasetWriter, jobs: int, observer: RunObserver) -> None:
+    plan = dataset.plan
+    settings = RunSettings(agents=plan.agents)
+    async for _ in run_plan(dataset, LocalEngine(jobs), settings, Control(), observer):
+        pass
+
+
+def _read_tasks(path: Path) -> Iterator[Task]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                yield msgspec.json.decode(line, type=Task)
+            except msgspec.DecodeError as error:
+                raise FleetError(f"{path}:{number}: {error}") from None

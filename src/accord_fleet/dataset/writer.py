@@ -7,8 +7,9 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
@@ -40,6 +41,7 @@ _BYTES_OF_PART = 16 * 2**20
 _SYNC_S = 1.0
 """Seconds between flushes to the disk; see docs/reference/fleet-dataset.md for the costs."""
 _THREADS = 16
+_AT_ONCE = 64
 _T = TypeVar("_T")
 
 
@@ -96,7 +98,7 @@ class DatasetWriter:
             write_run(storage, plan, tasks)
             return plan
 
-        return await cls._open(address, prepare)
+        return await cls._open(address, prepare, resumes=False)
 
     @classmethod
     async def resume(
@@ -116,14 +118,20 @@ class DatasetWriter:
                 check_same_tasks(storage, stored, plan)
             return stored
 
-        return await cls._open(address, prepare)
+        return await cls._open(address, prepare, resumes=True)
 
     @classmethod
     async def _open(
-        cls, address: str | os.PathLike[str], prepare: Callable[[Storage], Plan]
+        cls,
+        address: str | os.PathLike[str],
+        prepare: Callable[[Storage], Plan],
+        *,
+        resumes: bool,
     ) -> DatasetWriter:
         def open_blocking() -> tuple[Storage, Plan, Lock, Recovered]:
             storage = open_storage(address)
+            if resumes:
+                read_plan(storage)  # before the lock makes a folder
             lock = _locked(storage)
             try:
                 plan = prepare(storage)
@@ -193,38 +201,47 @@ class DatasetWriter:
             raise
 
     async def append_all(
-        self, outcomes: AsyncIterable[tuple[Result, Path | bytes | None]], *, at_once: int = 64
-    ) -> AsyncIterator[Result]:
-        """Store outcomes as they arrive, `at_once` at the same time; yield what is stored.
+        self, outcomes: AsyncGenerator[tuple[Result, Path | bytes | None]]
+    ) -> AsyncGenerator[Result]:
+        """Store outcomes as they arrive, many at the same time; yield each once it is stored.
 
-        The results of one address arrive in the order in which they are stored. Raises
-        `DatasetWriteFailed` as soon as a result cannot be stored.
+        Takes at most 64 outcomes more than the caller took results. One task iterates over the
+        outcomes and closes them. Raises `DatasetWriteFailed` as soon as one cannot be stored.
         """
+        slots = asyncio.Semaphore(_AT_ONCE)
+        ready: asyncio.Queue[asyncio.Task[Result | None] | None] = asyncio.Queue()
         running: set[asyncio.Task[Result | None]] = set()
-        source = aiter(outcomes)
-        upcoming: asyncio.Future[tuple[Result, Path | bytes | None]] | None = None
+
+        async def store_all() -> None:
+            try:
+                async with aclosing(outcomes):
+                    async for result, trace in outcomes:
+                        await slots.acquire()
+                        task = asyncio.create_task(self.append(result, trace))
+                        running.add(task)
+                        task.add_done_callback(ready.put_nowait)
+            finally:
+                ready.put_nowait(None)
+
+        storing = asyncio.create_task(store_all())
         more = True
         try:
             while more or running:
-                if more and upcoming is None and len(running) < at_once:
-                    upcoming = asyncio.ensure_future(anext(source))
-                waits = running if upcoming is None else {*running, upcoming}
-                done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-                if upcoming is not None and upcoming in done:
-                    arrived, upcoming = upcoming, None
-                    try:
-                        running.add(asyncio.create_task(self.append(*arrived.result())))
-                    except StopAsyncIteration:
-                        more = False
-                for task in running & done:
-                    running.discard(task)
-                    if (stored := task.result()) is not None:
-                        yield stored
+                task = await ready.get()
+                if task is None:
+                    more = False
+                    continue
+                running.discard(task)
+                slots.release()
+                if (stored := task.result()) is not None:
+                    yield stored
+            await storing
         finally:
-            if upcoming is not None:
-                upcoming.cancel()
+            storing.cancel()
             # What has arrived is stored, whatever happens to the caller.
-            await asyncio.gather(*running, *filter(None, [upcoming]), return_exceptions=True)
+            await asyncio.wait([storing, *running])
+            for task in running:
+                task.exception()
 
     async def close(self) -> None:
         """Make all results parts, and let other runs write the dataset."""

@@ -1,0 +1,34 @@
+"""`accord fleet resume`."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from accord.errors import AccordError
+
+__all__ = ("command",)
+
+
+@click.command("resume")
+@click.argument("run", metavar="RUN")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    show_default="as the run began",
+    help="Attempts at the same time.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print progress as JSON lines.")
+def command(run: str, jobs: int | None, as_json: bool) -> int:
+    """Run the attempts of RUN that have no result.
+
+    RUN is the folder or address of a run that was stopped or has died. Cancelled attempts are run
+    again. The run is refused if its tasks were changed, or if another process writes its results.
+    """
+    from accord_fleet.command.run_fleet import resume_fleet
+
+    try:
+        return asyncio.run(resume_fleet(out=run, jobs=jobs, as_json=as_json))
+    except AccordError as error:
+        raise click.ClickException(str(error)) from None
