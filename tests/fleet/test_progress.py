@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections.abc import Iterator
 
 import msgspec
@@ -56,22 +57,26 @@ def played(
         observer.result(row)
 
 
-class Screen:
-    """A terminal of a size, with what a program has drawn."""
+class Screen(io.StringIO):
+    """A terminal of a size, with what a program has drawn; a thread may draw, too."""
 
     def __init__(self, columns: int, lines: int) -> None:
-        self.file = io.StringIO()
-        self.console = Console(
-            file=self.file, width=columns, height=lines, force_terminal=True, color_system="256"
-        )
+        super().__init__()
         self._screen = pyte.Screen(columns, lines)
         self._stream = pyte.Stream(self._screen)
+        self._lock = threading.Lock()
+        self.console = Console(
+            file=self, width=columns, height=lines, force_terminal=True, color_system="256"
+        )
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            self._stream.feed(text.replace("\n", "\r\n"))
+        return len(text)
 
     def lines(self) -> list[str]:
-        self._stream.feed(self.file.getvalue().replace("\n", "\r\n"))
-        self.file.seek(0)
-        self.file.truncate()
-        return [line.rstrip() for line in self._screen.display if line.strip()]
+        with self._lock:
+            return [line.rstrip() for line in self._screen.display if line.strip()]
 
 
 @pytest.fixture(params=[(80, 24), (200, 50), (40, 12)], ids=str)

@@ -46,7 +46,13 @@ class ScreenProgress:
     def begin(self, plan: Plan, done: int) -> None:
         """Start to draw."""
         self._tally.begin(plan.total, done, [agent.name for agent in plan.agents])
-        self._live = Live(self, console=self._console, refresh_per_second=4, transient=True)
+        self._live = Live(
+            self,
+            console=self._console,
+            refresh_per_second=4,
+            transient=True,
+            redirect_stdout=False,  # logs on stderr are shown above the bars
+        )
         self._live.start()
 
     def starting(self, item: WorkItem) -> None:

@@ -1,0 +1,24 @@
+"""Makes the report of a dataset."""
+
+from __future__ import annotations
+
+from accord_fleet.dataset.dataset import Dataset
+from accord_fleet.report.aggregate import report_of
+from accord_fleet.report.summary import Report
+
+__all__ = ("read_report",)
+
+
+def read_report(address: str) -> Report:
+    """Return the report of the dataset at a path or an address, as it is now.
+
+    Raises `DatasetError` if it is not a dataset.
+    """
+    dataset = Dataset.open(address)
+    graded = {task.id for task in dataset.tasks() if task.grader is not None}
+    return report_of(
+        dataset.results,
+        address.rstrip("/"),
+        planned=dataset.plan.total,
+        has_grader=graded.__contains__,
+    )
