@@ -45,11 +45,9 @@ def command(run: str, html: Path | None, as_json: bool) -> int:
 
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     elif html is None:
-        from rich.console import Console
-
         from accord_fleet.report.terminal import print_report
 
-        print_report(report, Console())
+        print_report(report)
     else:
         click.echo(f"{report.results:,} results: {html}")
     return 0

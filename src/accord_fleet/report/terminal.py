@@ -28,9 +28,9 @@ __all__ = ("print_report",)
 _SHOWN_CASES = 5
 
 
-def print_report(report: Report, console: Console) -> None:
-    """Print the tables; text of agents is never read as markup."""
-    console.print(Group(*_parts(report)))
+def print_report(report: Report, console: Console | None = None) -> None:
+    """Print the tables, on stdout without a console; text of agents is never markup."""
+    (console or Console()).print(Group(*_parts(report)))
 
 
 def _parts(report: Report) -> list[RenderableType]:
