@@ -1,0 +1,3 @@
+"""Graders: commands, Python functions and agents that decide whether an attempt succeeded."""
+
+__all__ = ()

@@ -1,0 +1,166 @@
+"""Grades attempts: runs the command, calls the function, or asks the agent of a grader."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from accord.errors import AccordError
+from accord_fleet.child_process import Ended, run_child
+from accord_fleet.errors import FleetError
+from accord_fleet.graders.agent_prompt import first_prompt, second_prompt
+from accord_fleet.graders.function_process import Call, Check
+from accord_fleet.graders.verdicts import last_verdict
+from accord_fleet.parts import AskAgent
+from accord_fleet.types.grading import GradedAttempt
+from accord_fleet.types.result import Verdict
+from accord_fleet.types.task import AgentGrader, CommandGrader, FunctionGrader, Grader
+
+__all__ = ("GRADER_MEMORY_BYTES", "ProcessGraders", "check_functions")
+
+GRADER_MEMORY_BYTES = 4 * 2**30
+_OUTPUT_BYTES = 64 * 1024
+_REASON_CHARACTERS = 2000
+_CHECK_S = 120.0
+_NOT_RUN = {126: "cannot be executed", 127: "was not found"}  # exit statuses of shells
+
+
+class ProcessGraders:
+    """Grades the attempts of one machine (`accord_fleet.parts.Graders`).
+
+    Commands and functions run in processes of their own, without the variables in `hidden`, which
+    hold keys: they may run what an agent wrote.
+    """
+
+    def __init__(self, hidden: Collection[str] = ()) -> None:
+        self._hidden = frozenset(hidden)
+
+    async def grade(self, grader: Grader, attempt: GradedAttempt, ask: AskAgent) -> Verdict:
+        """Return the verdict; a grader that fails is a verdict with `error`."""
+        try:
+            match grader:
+                case CommandGrader():
+                    return await self._by_command(grader, attempt)
+                case FunctionGrader():
+                    return await self._by_function(grader, attempt)
+                case AgentGrader():
+                    return await _by_agent(grader, attempt, ask)
+        except (AccordError, OSError, TimeoutError) as error:
+            return Verdict(error=f"The grader failed: {error or type(error).__name__}")
+
+    async def _by_command(self, grader: CommandGrader, attempt: GradedAttempt) -> Verdict:
+        ended = await run_child(
+            grader.command,
+            cwd=str(attempt.workspace),
+            env=self._environment(attempt),
+            timeout_s=grader.timeout_s,
+            output_bytes=_OUTPUT_BYTES,
+        )
+        name = " ".join(grader.command)[:200]
+        if (why := _why_no_verdict(ended, grader.timeout_s)) is not None:
+            return Verdict(error=f"{name} {why}", reason=_tail(ended))
+        if ended.status in _NOT_RUN:
+            return Verdict(error=f"{name}: a program {_NOT_RUN[ended.status]}", reason=_tail(ended))
+        said = last_verdict(_last_line(ended.stdout)) or Verdict()
+        passed = ended.status == 0 and said.passed is not False
+        return msgspec.structs.replace(
+            said, passed=passed, reason=said.reason or _tail(ended), error=None
+        )
+
+    async def _by_function(self, grader: FunctionGrader, attempt: GradedAttempt) -> Verdict:
+        memory = attempt.task.limits.memory_bytes or GRADER_MEMORY_BYTES
+        call = Call(grader.function, attempt, _sys_path(), memory)
+        ended = await _run_function_process(
+            call, str(attempt.workspace), grader.timeout_s, self._environment(attempt)
+        )
+        if (why := _why_no_verdict(ended, grader.timeout_s)) is not None:
+            return Verdict(error=f"{grader.function} {why}", reason=_tail(ended))
+        try:
+            return msgspec.json.decode(ended.stdout, type=Verdict)
+        except msgspec.MsgspecError:
+            how = ended.describe()
+            return Verdict(error=f"{grader.function} {how} without a verdict", reason=_tail(ended))
+
+    def _environment(self, attempt: GradedAttempt) -> dict[str, str | None]:
+        return {
+            **attempt.task.env,
+            **dict.fromkeys(self._hidden, None),
+            "ACCORD_TASK": attempt.task.id,
+            "ACCORD_AGENT": attempt.result.agent,
+            "ACCORD_ATTEMPT": str(attempt.result.attempt),
+        }
+
+
+async def check_functions(functions: Iterable[str]) -> dict[str, str]:
+    """Import graders in a process of its own; return those that fail, with the reasons."""
+    check = Check(tuple(functions), _sys_path())
+    if not check.functions:
+        return {}
+    ended = await _run_function_process(check, os.getcwd(), _CHECK_S, None)  # noqa: PTH109
+    try:
+        found = msgspec.json.decode(ended.stdout, type=dict[str, str | None])
+    except msgspec.MsgspecError:
+        how = f"took more than {_CHECK_S:g} s" if ended.timed_out else ended.describe()
+        if len(check.functions) == 1:
+            return {check.functions[0]: f"{check.functions[0]}: importing it {how}"}
+        # One of them ended the process: each is checked on its own.
+        found: dict[str, str | None] = {}
+        for name in check.functions:
+            found |= await check_functions([name])
+    return {name: why for name, why in found.items() if why is not None}
+
+
+async def _by_agent(grader: AgentGrader, attempt: GradedAttempt, ask: AskAgent) -> Verdict:
+    prompt = first_prompt(grader.prompt, attempt)
+    answer = ""
+    for _ in range(2):
+        answer = await ask(grader.agent, prompt, attempt.workspace, grader.timeout_s)
+        if (verdict := last_verdict(answer)) is not None:
+            return msgspec.structs.replace(verdict, error=None)
+        prompt = second_prompt(grader.prompt, attempt, answer)
+    return Verdict(
+        error=f"{grader.agent} answered twice without a verdict in JSON",
+        reason=answer[-_REASON_CHARACTERS:],
+    )
+
+
+async def _run_function_process(
+    given: Call | Check, cwd: str, timeout_s: float, env: dict[str, str | None] | None
+) -> Ended:
+    if not sys.executable:
+        raise FleetError("The path of the Python interpreter is not known")
+    return await run_child(
+        # -P: files in the workspace must not replace modules.
+        [sys.executable, "-P", "-m", "accord_fleet.graders.function_process"],
+        cwd=cwd,
+        env=env,
+        stdin=pickle.dumps(given),
+        timeout_s=timeout_s,
+        output_bytes=_OUTPUT_BYTES,
+    )
+
+
+def _sys_path() -> tuple[str, ...]:
+    return tuple(os.path.abspath(path) for path in sys.path)  # noqa: PTH100  # "" is the cwd
+
+
+def _why_no_verdict(ended: Ended, timeout_s: float) -> str | None:
+    if ended.timed_out:
+        return f"took more than {timeout_s:g} s"
+    if ended.status is None or ended.status < 0:
+        return ended.describe()
+    return None
+
+
+def _last_line(text: str) -> str:
+    line = text.rstrip().rpartition("\n")[2].strip()
+    return line if line.startswith("{") and line.endswith("}") else ""
+
+
+def _tail(ended: Ended) -> str:
+    parts = [text.strip() for text in (ended.stdout, ended.stderr)]
+    return "\n".join(part[-_REASON_CHARACTERS // 2 :] for part in parts if part)
