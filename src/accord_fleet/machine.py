@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import os
 import platform
-import shutil
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -14,10 +13,11 @@ from pathlib import Path
 
 import accord
 from accord_fleet.engines.engine import RunSettings
+from accord_fleet.graders.grade import ProcessGraders
 from accord_fleet.parts import Breaker, Gateway, Graders, Sandbox, Workspaces
 from accord_fleet.pool import AgentPool
-from accord_fleet.stand_ins import NoGraders
 from accord_fleet.workspaces.prepare import FolderWorkspaces
+from accord_fleet.workspaces.remove import remove_tree
 
 __all__ = ("Machine", "open_machine")
 
@@ -87,11 +87,11 @@ async def open_machine(settings: RunSettings, *, jobs: int) -> AsyncGenerator[Ma
             scratch,
             pool,
             workspaces=FolderWorkspaces(scratch),
-            graders=NoGraders(),
+            graders=ProcessGraders(hidden=[name for a in settings.agents for name in a.secrets]),
         )
     finally:
         await pool.aclose()
-        shutil.rmtree(scratch, ignore_errors=True)
+        await asyncio.to_thread(remove_tree, scratch)
 
 
 def _scratch() -> Path:

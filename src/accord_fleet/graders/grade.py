@@ -49,7 +49,7 @@ class ProcessGraders:
                     return await self._by_function(grader, attempt)
                 case AgentGrader():
                     return await _by_agent(grader, attempt, ask)
-        except (AccordError, OSError, TimeoutError) as error:
+        except (AccordError, OSError, TimeoutError, KeyError) as error:
             return Verdict(error=f"The grader failed: {error or type(error).__name__}")
 
     async def _by_command(self, grader: CommandGrader, attempt: GradedAttempt) -> Verdict:

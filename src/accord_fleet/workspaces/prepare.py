@@ -8,6 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+import msgspec
+
+from accord.text.excerpt import one_line
 from accord_fleet.parts import WorkspaceDiff
 from accord_fleet.types.task import Archive, EmptyFolder, Folder, GitRepository, Task
 from accord_fleet.workspaces.archive import extract_archive
@@ -38,8 +41,15 @@ class PreparedFolder:
         self.snapshot: Snapshot = Snapshot(path, self._beside, objects)
 
     async def diff(self, limit_bytes: int = DIFF_BYTES) -> WorkspaceDiff:
-        """Return what has changed since the workspace was prepared, at most `limit_bytes` of it."""
-        return await self.snapshot.diff(limit_bytes)
+        """Return what has changed since the workspace was prepared, at most `limit_bytes` of it.
+
+        If changes are missing, the text begins with a line that says why.
+        """
+        found = await self.snapshot.diff(limit_bytes)
+        if found.problem is None:
+            return found
+        text = f"# {one_line(found.problem)}\n{found.text}"
+        return msgspec.structs.replace(found, text=text)
 
     async def remove(self) -> None:
         """Remove the workspace; what cannot be removed is logged as a warning."""
