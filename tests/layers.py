@@ -187,6 +187,8 @@ SEAMS = {
     "accord_fleet.dataset.lock": "`psutil`, to look up the process that writes a dataset",
     "accord_fleet.dataset.storage": "`fsspec`, for datasets at addresses",
     "accord_fleet.descendants": "`psutil`, where there is no /proc",
+    "accord_fleet.graders.function_process": "`resource`, which Windows does not have",
+    "accord_fleet.graders.references": "the module of a grader",
     "accord_pytest": "the fixtures, which most runs of pytest do not use",
 }
 # These layers contain values and decisions: they do no I/O.
