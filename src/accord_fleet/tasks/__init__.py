@@ -1,0 +1,3 @@
+"""Tasks: read from files and Python, checked before anything runs."""
+
+__all__ = ()
