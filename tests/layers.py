@@ -189,6 +189,7 @@ SEAMS = {
     "accord_fleet.descendants": "`psutil`, where there is no /proc",
     "accord_fleet.graders.function_process": "`resource`, which Windows does not have",
     "accord_fleet.graders.references": "the module of a grader",
+    "accord_fleet.tasks.rows": "`pyarrow`, for tasks in Parquet",
     "accord_pytest": "the fixtures, which most runs of pytest do not use",
 }
 # These layers contain values and decisions: they do no I/O.

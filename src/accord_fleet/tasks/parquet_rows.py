@@ -6,18 +6,20 @@ from collections.abc import Iterator
 from typing import IO, Any, cast
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow  # pyright: ignore[reportMissingTypeStubs]
+from pyarrow import parquet  # pyright: ignore[reportMissingTypeStubs]
 
 __all__ = ("ParquetError", "parquet_rows")
 
-ParquetError = pa.ArrowException
+_pyarrow: Any = pyarrow
+_parquet: Any = parquet
+ParquetError: type[Exception] = _pyarrow.ArrowException
 _ROWS_AT_ONCE = 256
 
 
 def parquet_rows(file: IO[bytes]) -> Iterator[dict[str, Any]]:
     """Yield the rows; nulls are left out, and times and decimals are strings."""
-    for batch in cast("Any", pq.ParquetFile(file)).iter_batches(batch_size=_ROWS_AT_ONCE):
+    for batch in _parquet.ParquetFile(file).iter_batches(batch_size=_ROWS_AT_ONCE):
         for row in batch.to_pylist(maps_as_pydicts="lossy"):
             yield _without_nulls(msgspec.to_builtins(row))
 

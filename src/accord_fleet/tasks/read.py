@@ -135,8 +135,6 @@ class _Reading:
         task = self._converted(row)
         if task is None:
             return None
-        if (place := self._places.setdefault(task.id, row.where)) != row.where:
-            self.problems.add(row.where, "id", f"expected a unique id, {task.id!r} is at {place}")
         for path, message in self._checker.check(task, row.where):
             self.problems.add(row.where, path, message)
         return task if self.problems.count == before else None
@@ -144,7 +142,7 @@ class _Reading:
     def _converted(self, row: Row) -> Task | None:
         data: Any = row.data
         if isinstance(data, Task):
-            data = {name: value for name, value in msgspec.to_builtins(data).items() if value}
+            data = _given_fields(data)
         if not is_object(data):
             self.problems.add(row.where, "", f"expected an object, got {shown(data)}")
             return None
@@ -153,6 +151,11 @@ class _Reading:
         except FleetError as error:
             self.problems.add(row.where, "", str(error))
             return None
+        name = fields.get("id")
+        if isinstance(name, str):
+            place = self._places.setdefault(name, row.where)
+            if place != row.where:
+                self.problems.add(row.where, "id", f"expected a unique id, {name!r} is at {place}")
         strict = not self._source.is_text
         try:
             return msgspec.convert(fields, Task, strict=strict)
@@ -175,7 +178,8 @@ class _Reading:
             data = fields_of(data, is_text=self._source.is_text)
         data = absolute_paths(_with_prompts(data), self._source.folder)
         if self._template is not None and "prompts" not in data:
-            values = {**data.get("metadata", {}), **columns}
+            metadata = data.get("metadata")
+            values = {**(metadata if is_object(metadata) else {}), **columns}
             data["prompts"] = [self._template.fill(values)]
         return merged(self._defaults, data)
 
@@ -210,6 +214,14 @@ class _Reading:
             if kind != "commit":
                 message = f"expected a commit of {url}, {commit!r} does not exist"
                 self.problems.add(where, "workspace.commit", message)
+
+
+def _given_fields(task: Task) -> dict[str, Any]:
+    """Return the fields of a task that do not have their default values."""
+    plain = Task(id="", prompts=())
+    names = [name for name in Task.__struct_fields__ if getattr(task, name) != getattr(plain, name)]
+    found = msgspec.to_builtins(task)
+    return {name: found[name] for name in names}
 
 
 def _with_prompts(data: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import importlib
 import io
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -73,7 +72,10 @@ def open_source(given: str | Path | Iterable[Any]) -> Source:
 
 
 def _opened(name: str) -> IO[bytes]:
-    return open_address(name) if is_address(name) else Path(name).open("rb")
+    try:
+        return open_address(name) if is_address(name) else Path(name).open("rb")
+    except OSError as error:
+        raise FleetError(f"{name}: {error.strerror or error}") from error
 
 
 def _json_rows(name: str) -> Iterator[Row]:
@@ -140,15 +142,15 @@ def _parquet_rows(name: str) -> Iterator[Row]:
 
 def _python_rows(name: str) -> Iterator[Row]:
     place = str(Path(name.rpartition(":")[0]).resolve())
-    found = load_object(f"{place}:{name.rpartition(':')[2]}")
     try:
+        found = load_object(f"{place}:{name.rpartition(':')[2]}")
         items = found() if callable(found) else found
         yield from _items(items, f"{name}, item")
+    except FleetError:
+        raise
     except Exception as error:  # noqa: BLE001  # the user's code
         kind = type(error).__name__
         yield Row(name, None, f"expected tasks, got {kind}: {error}")
-    finally:
-        sys.stdout.flush()
 
 
 def _items(items: Any, where: str) -> Iterator[Row]:
