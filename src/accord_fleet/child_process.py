@@ -1,4 +1,4 @@
-"""Runs a program to its end, with bounds for its time and its output."""
+"""Runs a program until it ends, with bounds for its time and its output."""
 
 from __future__ import annotations
 

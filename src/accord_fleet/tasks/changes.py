@@ -15,7 +15,7 @@ _MOST_SHOWN = 5
 
 
 def describe_changes(stored: Iterable[Task], given: Iterable[Task]) -> str | None:
-    """Return which tasks were added, removed or changed, at most five of each; None if none was.
+    """Return which tasks were added, removed or changed, at most five of each, or None.
 
     The order of the tasks does not matter. Tasks are read one at a time.
     """

@@ -39,7 +39,7 @@ _LISTS: dict[str, Callable[[str], list[str]]] = {
 
 
 def misspelt_column(name: str) -> str | None:
-    """Return the field that a column probably means, if it is none and its name is similar."""
+    """Return the field that a column probably means, if its name is only similar to one."""
     first = name.partition(".")[0]
     return None if first in FIELDS else closest(first, FIELDS, cutoff=0.8)
 

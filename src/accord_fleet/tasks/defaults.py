@@ -15,7 +15,7 @@ from accord_fleet.errors import FleetError
 
 __all__ = ("absolute_paths", "merged", "read_defaults")
 
-_REMOTE = re.compile(r"[^/\\]{2,}:")  # host:path, as ssh has it; C: is a drive
+_REMOTE = re.compile(r"[^/\\]{2,}:")  # host:path of ssh; C: is a drive
 
 
 def read_defaults(path: str | Path) -> dict[str, Any]:
