@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from sys import intern
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct
@@ -11,6 +12,7 @@ from accord.text import lenient_json
 from accord.text.lenient_json import is_object
 from accord.trace.reading import TraceError
 from accord.trace.records import Record
+from accord.trace.replay.frames import Frames, StoredFrame
 
 __all__ = ("Script", "Step", "StepKind", "is_idle", "read_scripts")
 
@@ -32,7 +34,7 @@ class Step(Struct, eq=False, kw_only=True):
     ts: float
     from_client: bool
     kind: StepKind
-    frame: bytes
+    stored: bytes | StoredFrame
     method: str = ""
     session: str | None = None
     id: str = ""
@@ -40,8 +42,13 @@ class Step(Struct, eq=False, kw_only=True):
     request: Step | None = None
     response: Step | None = None
     cause: Step | None = None
-    awaits: list[Step] = []
+    awaits: Sequence[Step] = ()
     reactions: list[Step] = []
+
+    @property
+    def frame(self) -> bytes:
+        """The frame as it was sent."""
+        return self.stored if isinstance(self.stored, bytes) else self.stored.read()
 
     def message(self) -> dict[str, Any]:
         """Return the decoded frame; an empty object if it is not a message."""
@@ -71,7 +78,7 @@ class Script:
     `opening` has the steps of the agent before the first request of the client.
     """
 
-    def __init__(self, records: Iterable[tuple[int, Record]]) -> None:
+    def __init__(self, frames: Frames) -> None:
         self.steps: list[Step] = []
         self.opening: list[Step] = []
         self.redacted: int = 0  # messages in which secrets were replaced
@@ -82,22 +89,22 @@ class Script:
         self._latest_of: dict[str | None, Step] = {}
         self._awaits: dict[int, list[Step]] = {}  # by the number of the cause
         self._is_v2 = False
-        for number, record in records:
-            self._add(number, record)
+        self._frames = frames
 
     @property
     def requests(self) -> list[Step]:
         """The requests of the client."""
         return [step for step in self.steps if step.from_client and step.kind == "request"]
 
-    def _add(self, number: int, record: Record) -> None:
+    def add(self, number: int, record: Record) -> None:
+        """Add a message of the connection."""
         step = Step(
             number=number,
             ts=record.ts,
             from_client=record.dir == "to_agent",
             kind=_kind(record),
-            frame=record.frame,
-            session=record.session,
+            stored=self._frames.keep(record.frame),
+            session=None if record.session is None else intern(record.session),
             id=record.id_text,
             is_error=record.is_error,
         )
@@ -106,9 +113,10 @@ class Script:
             self.client_ended = True
             return
         if step.kind in ("request", "notification"):
-            # The frame, not the record: of a message of MCP, the record has what is inside.
-            method = step.message().get("method")
-            step.method = method if isinstance(method, str) else str(record.method)
+            step.method = intern(str(record.method))
+            if record.protocol == "mcp":  # the record has what is inside the message
+                method = step.message().get("method")
+                step.method = method if isinstance(method, str) else step.method
         if step.kind == "request":
             self._open[step.from_client, step.id] = step
         elif step.kind == "response":
@@ -191,20 +199,24 @@ def is_idle(step: Step) -> bool:
 def read_scripts(records: Iterable[Record]) -> list[Script]:
     """Return a script for each connection of the hop next to the client, in order.
 
-    Raise `TraceError` if the client has sent no message.
+    Of a large recording, the frames are in a temporary file, and a message takes about 500 bytes of
+    memory. Raise `TraceError` if the client has sent no message.
     """
-    hops: dict[tuple[str, str, str], list[tuple[int, Record]]] = {}
+    hops: dict[tuple[str, str, str], Script] = {}
+    frames = Frames()
     for number, record in enumerate(records, 1):
         if record.protocol == "mcp" and record.raw is UNSET:
             continue  # Rust's format has only what was inside a message of ACP
         ends = (record.sender, record.receiver)
         client, agent = ends if record.dir == "to_agent" else ends[::-1]
-        hops.setdefault((client, agent, record.conn), []).append((number, record))
+        hop = (client, agent, record.conn)
+        if hop not in hops:
+            hops[hop] = Script(frames)
+        hops[hop].add(number, record)
     if not hops:
         raise TraceError("Expected a recording with messages, found none")
     client = next((ends[0] for ends in hops if ends[0].lower() == "client"), next(iter(hops))[0])
-    scripts = [Script(found) for ends, found in hops.items() if ends[0] == client]
-    scripts = [script for script in scripts if script.requests]
+    scripts = [script for hop, script in hops.items() if hop[0] == client and script.requests]
     if not scripts:
         raise TraceError("Expected a recording with requests of a client, found none")
     return scripts
