@@ -98,6 +98,7 @@ EXTRAS = {
     "accord_fleet.dataset.lock": {"filelock", "psutil"},
     "accord_fleet.dataset.rows": {"pyarrow"},
     "accord_fleet.dataset.segments": {"pyarrow"},
+    "accord_fleet.dataset.status": {"pyarrow"},
     "accord_fleet.dataset.storage_fsspec": {"fsspec"},
     "accord_fleet.tasks.parquet_rows": {"pyarrow"},
     "accord_pytest": {"pytest"},
