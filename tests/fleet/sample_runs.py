@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from pathlib import Path
 
 from accord_fleet.dataset.run_file import count_tasks
@@ -49,7 +49,7 @@ def result(
 
 async def outcomes(
     results: Iterable[Result], trace: bytes | None = None
-) -> AsyncIterator[tuple[Result, Path | bytes | None]]:
+) -> AsyncGenerator[tuple[Result, Path | bytes | None]]:
     """Yield results as an engine does."""
     for one in results:
         yield one, trace
