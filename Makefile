@@ -9,7 +9,7 @@ endif
 
 .DEFAULT_GOAL := help
 SECONDS := 3600
-.PHONY: help setup demo test test-programs unit attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace simulate recordings clean
+.PHONY: help setup demo test test-programs unit attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace bench-fleet simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -85,6 +85,9 @@ bench-proxy: $(VENV)/.dev  ## Measure chains of proxies, 8 minutes
 bench-trace: $(VENV)/.dev  ## Measure what recording costs, and searching a recording of 1 GB, 3 minutes
 	$(BIN)/python benchmarks/run.py --only trace \
 		--peers accord --save benchmarks/RESULTS_TRACE.md
+
+bench-fleet: $(VENV)/.dev  ## Measure fleets on this machine and on Ray, 4 minutes
+	$(BIN)/python benchmarks/fleets/run.py --save benchmarks/RESULTS_FLEET.md
 
 bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and npm)
 	$(BIN)/python benchmarks/run.py
