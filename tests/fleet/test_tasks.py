@@ -11,9 +11,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accord_fleet.command.run import command
 from accord_fleet.errors import FleetError
 from accord_fleet.tasks.changes import describe_changes
 from accord_fleet.tasks.problems import TaskErrors
@@ -390,6 +392,17 @@ async def test_any_row_is_a_task_or_a_problem(row: dict[str, Any]) -> None:
     else:
         count = 0
     assert count >= ("id" not in row)
+
+
+def test_command_runs_nothing_if_tasks_are_wrong(tmp_path: Path) -> None:
+    file = lines(tmp_path / "tasks.jsonl", {"id": "a"}, {"id": "b"})
+    out = tmp_path / "RUN"
+    args = [str(file), "--agent", "no-such-agent", "--out", str(out)]
+    done = CliRunner().invoke(command, args)
+    assert done.exit_code == 1
+    assert "2 problems in the tasks; nothing was run:" in done.output
+    assert f"{file}:2: prompts: expected a value, it is missing" in done.output
+    assert not out.exists()
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ __all__ = ("command",)
 
 
 @click.command("run")
-@click.argument("tasks", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("tasks")
 @click.option(
     "--agent",
     "agents",
@@ -23,6 +23,12 @@ __all__ = ("command",)
     metavar="AGENT",
     help="A command, NAME=COMMAND, a name of `accord agents`, a URL, or a file agents.toml. "
     "Repeat it to compare agents.",
+)
+@click.option(
+    "--defaults",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A TOML file with the fields that all tasks have in common.",
 )
 @click.option("--out", required=True, metavar="RUN", help="The folder or address of the results.")
 @click.option(
@@ -35,15 +41,31 @@ __all__ = ("command",)
 @click.option("--attempts", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Write progress as JSON lines on stdout.")
 def command(
-    tasks: Path, agents: tuple[str, ...], out: str, jobs: int, attempts: int, as_json: bool
+    tasks: str,
+    defaults: Path | None,
+    agents: tuple[str, ...],
+    out: str,
+    jobs: int,
+    attempts: int,
+    as_json: bool,
 ) -> int:
-    """Give the tasks of a file to agents, and store every result in RUN."""
+    """Give tasks to agents, and store every result in RUN.
+
+    TASKS is a file .jsonl, .csv, .tsv or .parquet, or file.py:name. All tasks are checked before
+    the first one is run.
+    """
     from accord_fleet.command.run_fleet import run_fleet
 
     try:
         return asyncio.run(
             run_fleet(
-                tasks=tasks, agents=agents, out=out, jobs=jobs, attempts=attempts, as_json=as_json
+                tasks=tasks,
+                defaults=defaults,
+                agents=agents,
+                out=out,
+                jobs=jobs,
+                attempts=attempts,
+                as_json=as_json,
             )
         )
     except AccordError as error:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
-import msgspec
 
 from accord_fleet.agent_words import agents_from_words
 from accord_fleet.command.recovered import recovered_lines
 from accord_fleet.control import Control
-from accord_fleet.dataset.run_file import count_tasks
 from accord_fleet.dataset.writer import DatasetWriter
 from accord_fleet.engines.engine import RunSettings
 from accord_fleet.engines.local import LocalEngine
@@ -21,29 +19,38 @@ from accord_fleet.plan import Plan
 from accord_fleet.progress.choice import progress_for
 from accord_fleet.run import run_plan
 from accord_fleet.run_observer import RunObserver
-from accord_fleet.types.task import Task
+from accord_fleet.tasks.read import check_tasks
 
 __all__ = ("resume_fleet", "run_fleet")
 
 
 async def run_fleet(
-    *, tasks: Path, agents: Sequence[str], out: str, jobs: int, attempts: int, as_json: bool
+    *,
+    tasks: str,
+    defaults: Path | None,
+    agents: Sequence[str],
+    out: str,
+    jobs: int,
+    attempts: int,
+    as_json: bool,
 ) -> int:
     """Run all attempts; return the exit status."""
     specs, errors = agents_from_words(agents)
     if errors:
         raise FleetError("\n".join(errors))
-    counted = count_tasks(_read_tasks(tasks))
-    plan = Plan(
-        created=time.time(),
-        agents=tuple(specs),
-        attempts=attempts,
-        tasks=counted.number,
-        digest=counted.digest,
-        jobs=jobs,
-    )
-    async with await DatasetWriter.create(out, plan, _read_tasks(tasks)) as dataset:
-        await _run(dataset, jobs, progress_for(out, as_json=as_json))
+    with await check_tasks(
+        tasks, defaults=defaults, agents=[spec.name for spec in specs]
+    ) as checked:
+        plan = Plan(
+            created=time.time(),
+            agents=tuple(specs),
+            attempts=attempts,
+            tasks=checked.count,
+            digest=checked.digest,
+            jobs=jobs,
+        )
+        async with await DatasetWriter.create(out, plan, checked) as dataset:
+            await _run(dataset, jobs, progress_for(out, as_json=as_json))
     return 0
 
 
@@ -61,12 +68,3 @@ async def _run(dataset: DatasetWriter, jobs: int, observer: RunObserver) -> None
     settings = RunSettings(agents=plan.agents)
     async for _ in run_plan(dataset, LocalEngine(jobs), settings, Control(), observer):
         pass
-
-
-def _read_tasks(path: Path) -> Iterator[Task]:
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                yield msgspec.json.decode(line, type=Task)
-            except msgspec.DecodeError as error:
-                raise FleetError(f"{path}:{number}: {error}") from None
