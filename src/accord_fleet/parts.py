@@ -6,8 +6,8 @@ exception counts as a bug: the attempt fails with its traceback.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -29,6 +29,7 @@ __all__ = (
     "OnLimit",
     "PreparedWorkspace",
     "Sandbox",
+    "Watcher",
     "WorkspaceDiff",
     "Workspaces",
 )
@@ -85,19 +86,26 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str | None] = {}
     """Changes of the inherited environment; None removes a variable."""
     cwd: str = ""
+    is_shared: bool = True
+    """Whether attempts can share an agent that was started like this."""
 
 
 class Sandbox(Protocol):
     """Isolates the processes of agents; one object for each machine."""
 
-    def plan(self, launch: Launch, task: Task, workspace: Path) -> Launch:
-        """Return the launch with the sandbox around it."""
+    def plan(self, launch: Launch, workspace: Path, secrets: Sequence[str] = ()) -> Launch:
+        """Return the launch with the sandbox around it.
+
+        `secrets` are names of variables of this machine that the command gets.
+        """
         ...
 
-    def watch(
-        self, pid: int, limits: Limits, on_limit: OnLimit
-    ) -> AbstractAsyncContextManager[object]:
-        """Watch the process and its children in the block; the agent is stopped by the caller."""
+
+class Watcher(Protocol):
+    """Watches what the processes of attempts use; one object for each machine."""
+
+    def watch(self, pid: int, limits: Limits, on_limit: OnLimit) -> AbstractContextManager[object]:
+        """Watch a process and its children in the block; the agent is stopped by the caller."""
         ...
 
 
@@ -105,8 +113,15 @@ class GatewayAccess(Protocol):
     """The access of one agent's process to its provider of models."""
 
     @property
-    def env(self) -> dict[str, str]:
-        """Variables for the agent's process: the address of the gateway and a worthless token."""
+    def env(self) -> dict[str, str | None]:
+        """Variables for the agent's process: the address of the gateway and a worthless token.
+
+        None removes a variable with a key.
+        """
+        ...
+
+    def begin(self, limits: Limits, on_limit: OnLimit) -> None:
+        """Begin an attempt: it has used nothing yet, and may use what `limits` say."""
         ...
 
     def begin(self, limits: Limits, on_limit: OnLimit | None = None) -> None:

@@ -10,7 +10,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import httpx2
@@ -23,6 +23,7 @@ from accord_fleet.gateway.forward import Forwarder, RetrySettings
 from accord_fleet.gateway.http import Refusal, read_body, refuse, token_of, until_disconnect
 from accord_fleet.gateway.limiter import Limiter
 from accord_fleet.gateway.providers import Provider
+from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.limits import Limits
 from accord_fleet.types.result import Usage
 
@@ -37,20 +38,26 @@ _READ_S = 900.0  # between two parts of a response
 class GatewayAccess:
     """The access of one process of an agent: a token that is worth nothing elsewhere."""
 
-    def __init__(self, provider: Provider, url: str) -> None:
+    def __init__(self, provider: Provider, url: str, hidden: Iterable[str]) -> None:
         self.provider: Provider = provider
         self.token: str = f"accord-{secrets.token_hex(16)}"
         self.account: Account = Account(provider=provider)
         self._url = url
+        self._hidden = tuple(hidden)
 
     @property
-    def env(self) -> dict[str, str]:
-        """Variables for the agent's process: the address of the gateway and the token."""
+    def env(self) -> dict[str, str | None]:
+        """Variables for the agent's process: the address of the gateway and the token.
+
+        The variables with keys are removed.
+        """
         places = {"url": f"{self._url}/{self.provider.name}", "token": self.token}
-        return {
-            name: value.replace("{url}", places["url"]).replace("{token}", places["token"])
-            for name, value in self.provider.env.items()
-        }
+        changes: dict[str, str | None] = dict.fromkeys(self._hidden)
+        for name, value in self.provider.env.items():
+            for place, text in places.items():
+                value = value.replace(f"{{{place}}}", text)
+            changes[name] = value
+        return changes
 
     def begin(self, limits: Limits, on_limit: OnLimit | None = None) -> None:
         """Begin an attempt: it has used nothing yet, and it may use what `limits` say.
@@ -94,9 +101,11 @@ class ModelGateway:
         return (*self.keys.values(), *self._accesses)
 
     @contextlib.asynccontextmanager
-    async def open(self, provider: str) -> AsyncGenerator[GatewayAccess]:
-        """Admit one process of an agent to a provider in the block."""
-        access = GatewayAccess(self._providers[provider], self.url)
+    async def open(self, agent: AgentSpec) -> AsyncGenerator[GatewayAccess]:
+        """Admit one process of an agent to its provider in the block."""
+        assert agent.provider is not None
+        hidden = [provider.key for provider in self._providers.values()]
+        access = GatewayAccess(self._providers[agent.provider], self.url, hidden)
         self._accesses[access.token] = access
         try:
             yield access

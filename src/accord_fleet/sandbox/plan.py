@@ -12,9 +12,8 @@ from accord_fleet.sandbox.host import SandboxHost
 from accord_fleet.sandbox.programs import is_below, program_files
 from accord_fleet.sandbox.settings import SandboxError, SandboxSettings
 
-__all__ = ("GATEWAY_PORT", "PROXY_PORT", "Exits", "SandboxPlan", "plan_sandbox")
+__all__ = ("PROXY_PORT", "Exits", "SandboxPlan", "plan_sandbox")
 
-GATEWAY_PORT = 8088
 PROXY_PORT = 3128
 
 _INSIDE = "/run/accord/inside.py"
@@ -31,6 +30,8 @@ class Exits(msgspec.Struct, frozen=True, kw_only=True):
 
     gateway: str | None = None
     """Of the model gateway."""
+    gateway_port: int = 0
+    """The port of the gateway, which is the same inside: agents get one address."""
     proxy: str | None = None
     """Of the proxy for allowed hosts."""
 
@@ -141,7 +142,7 @@ def _limits(settings: SandboxSettings) -> list[str]:
 def _forwards(exits: Exits) -> list[str]:
     forwards: list[str] = []
     if exits.gateway is not None:
-        forwards += ["--forward", f"{GATEWAY_PORT}={_GATEWAY}"]
+        forwards += ["--forward", f"{exits.gateway_port}={_GATEWAY}"]
     if exits.proxy is not None:
         forwards += ["--forward", f"{PROXY_PORT}={_PROXY}"]
     return forwards

@@ -8,7 +8,9 @@ import msgspec
 
 __all__ = ("LimitName", "Limits")
 
-LimitName = Literal["turn_s", "wall_s", "output_bytes", "memory_bytes", "tokens", "cost"]
+LimitName = Literal[
+    "turn_s", "wall_s", "output_bytes", "memory_bytes", "processes", "tokens", "cost"
+]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -22,6 +24,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Bytes that the agent may send."""
     memory_bytes: int | None = None
     """Memory of the agent's process and its children together."""
+    processes: int | None = None
+    """Processes that the agent and its children may have at the same time."""
     tokens: int | None = None
     """Tokens of all turns, as the agent reports them or the model gateway counts them."""
     cost: float | None = None
