@@ -120,8 +120,8 @@ class GatewayAccess(Protocol):
         """
         ...
 
-    def begin(self, limits: Limits, on_limit: OnLimit) -> None:
-        """Begin an attempt: it has used nothing yet, and may use what `limits` say."""
+    def begin(self, limits: Limits, on_limit: OnLimit | None = None) -> None:
+        """Begin an attempt: it has used nothing yet, and `on_limit` is called at its limits."""
         ...
 
     def begin(self, limits: Limits, on_limit: OnLimit | None = None) -> None:

@@ -39,7 +39,8 @@ class _Watched(msgspec.Struct, eq=False):
     memory_bytes: int | None
     processes: int | None
     on_limit: Callable[[LimitName, str], None]
-    mark: bytes = b""
+    mark: bytes
+    began: float
     members: dict[int, int] = {}  # start times by pid: a process that was seen once stays
     used_bytes: int = 0
     used_at: float = 0.0
@@ -79,7 +80,9 @@ class ProcessWatcher:
         if limits.memory_bytes is None and limits.processes is None:
             yield
             return
-        watched = _Watched(pid, limits.memory_bytes, limits.processes, on_limit, _mark_of(pid))
+        now = asyncio.get_running_loop().time()
+        mark = _mark_of(pid)
+        watched = _Watched(pid, limits.memory_bytes, limits.processes, on_limit, mark, now)
         self._watched[pid] = watched
         self._plan(_SHORTEST_S)
         try:
@@ -145,7 +148,7 @@ class ProcessWatcher:
             path.append(pid)
             leaders = (process.group, process.session)
             owner = next((leader for leader in leaders if leader in self._watched), None)
-            if owner is None and process.parent <= 1:
+            if owner is None:
                 owner = self._marked(process)
             if owner is not None:
                 break
@@ -156,7 +159,7 @@ class ProcessWatcher:
         return owner
 
     def _marked(self, process: Seen) -> int | None:
-        """Return the attempt whose mark an orphan has; each orphan is read once."""
+        """Return the attempt whose mark a process has; each process is read once."""
         if self._known.get(process.pid) == process.began:
             return None
         self._known[process.pid] = process.began
@@ -175,7 +178,7 @@ class ProcessWatcher:
         if most is not None and len(processes) > most:
             text = f"The agent has {len(processes):,} processes, {most:,} are allowed"
             return ("processes", text), 0.0
-        until_s = _LONGEST_S
+        until_s = min(max(now - watched.began, _SHORTEST_S), _LONGEST_S)  # often at the start
         if most is not None and len(processes) > most // 2:
             until_s = _SHORTEST_S
         allowed = watched.memory_bytes

@@ -23,7 +23,6 @@ from accord_fleet.gateway.forward import Forwarder, RetrySettings
 from accord_fleet.gateway.http import Refusal, read_body, refuse, token_of, until_disconnect
 from accord_fleet.gateway.limiter import Limiter
 from accord_fleet.gateway.providers import Provider
-from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.limits import Limits
 from accord_fleet.types.result import Usage
 
@@ -101,11 +100,10 @@ class ModelGateway:
         return (*self.keys.values(), *self._accesses)
 
     @contextlib.asynccontextmanager
-    async def open(self, agent: AgentSpec) -> AsyncGenerator[GatewayAccess]:
-        """Admit one process of an agent to its provider in the block."""
-        assert agent.provider is not None
-        hidden = [provider.key for provider in self._providers.values()]
-        access = GatewayAccess(self._providers[agent.provider], self.url, hidden)
+    async def open(self, provider: str) -> AsyncGenerator[GatewayAccess]:
+        """Admit one process of an agent to a provider in the block."""
+        hidden = [each.key for each in self._providers.values()]
+        access = GatewayAccess(self._providers[provider], self.url, hidden)
         self._accesses[access.token] = access
         try:
             yield access

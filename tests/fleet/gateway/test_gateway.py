@@ -9,19 +9,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
-import msgspec
 import pytest
 
 from accord_fleet.gateway.forward import RetrySettings
 from accord_fleet.gateway.gateway import GatewayAccess, ModelGateway, open_gateway
 from accord_fleet.gateway.limiter import KeyLimits, LocalLimiter
 from accord_fleet.gateway.providers import KNOWN_PROVIDERS, Price, Provider, ProviderError
-from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.limits import Limits
 from coder.models.provider import Fails, Reply, Says, SendsBytes, Stalls, serve_provider
 from coder.models.provider import Provider as FakeProvider
 
-AGENT = AgentSpec(name="a", command=("a",), provider="anthropic")
 KEY = "sk-real-key-of-the-fleet"
 BODY = {"model": "claude-x", "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}]}
 
@@ -75,7 +72,7 @@ async def setup(*replies: Reply, **retry: Any) -> AsyncGenerator[Setup]:
             open_gateway(
                 [provider], limiter, environ={"FLEET_KEY": KEY}, retry=RetrySettings(**retry)
             ) as gateway,
-            gateway.open(AGENT) as access,
+            gateway.open("anthropic") as access,
         ):
             yield Setup(fake, gateway, access, client, limiter)
 
@@ -200,7 +197,7 @@ async def test_request_without_a_token_of_the_fleet_is_refused(token: str) -> No
 
 async def test_token_ends_with_its_agent() -> None:
     async with setup() as it:
-        async with it.gateway.open(AGENT) as other:
+        async with it.gateway.open("anthropic") as other:
             token = other.token
         assert (await it.post(**{"x-api-key": token})).status_code == 401
 
@@ -233,7 +230,7 @@ async def test_provider_that_cannot_be_reached_is_a_clear_error_without_the_key(
     limiter = RecordingLimiter()
     async with (
         open_gateway([provider], limiter, environ={"K": KEY}) as gateway,
-        gateway.open(msgspec.structs.replace(AGENT, provider="openai")) as access,
+        gateway.open("openai") as access,
         httpx2.AsyncClient(trust_env=False) as client,
     ):
         headers = {"authorization": f"Bearer {access.token}"}
