@@ -67,6 +67,7 @@ class ProcessWatcher:
         self._watched: dict[int, _Watched] = {}
         self._known: dict[int, int] = {}  # start times of processes whose mark was read
         self._timer: asyncio.TimerHandle | None = None
+        self._cost_s = 0.0
 
     @contextlib.contextmanager
     def watch(
@@ -117,8 +118,10 @@ class ProcessWatcher:
                 del self._watched[watched.root]
                 watched.on_limit(*reached)
         if self._watched:
-            cost_s = time.perf_counter() - began
-            self._plan(min(max(until_s, cost_s / _SHARE, _SHORTEST_S), _LONGEST_S))
+            # One expensive scan, which reads the marks of new processes, delays nothing.
+            before_s, self._cost_s = self._cost_s, time.perf_counter() - began
+            pause_s = min(before_s, self._cost_s) / _SHARE
+            self._plan(min(max(until_s, pause_s, _SHORTEST_S), _LONGEST_S))
 
     def _attribute(self, seen: Mapping[int, Seen]) -> dict[int, list[Seen]]:
         """Return the processes of each attempt."""
