@@ -6,7 +6,7 @@ import asyncio
 import time
 import traceback
 from collections.abc import Awaitable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from accord import ClientSession, UsageChanged
@@ -71,6 +71,9 @@ class _Attempt:
         self._output_bytes = 0
         self._reason: Exception | None = None  # why the attempt is stopped
         self._timeout: asyncio.Timeout | None = None
+        self._guards = machine.guards
+        self._is_admitted = False
+        self._watching = ExitStack()
         self._is_clean = False  # the agent can serve another attempt
         self._stop_reasons: list[str] = []
         self._turns_s: list[float] = []
@@ -102,11 +105,16 @@ class _Attempt:
         except Exception:  # noqa: BLE001  # a bug in one attempt must not end the others
             message = f"A bug of accord_fleet or of a part: {traceback.format_exc()}"
             status, failure = "failed", Failure(where="engine", message=message)
+        except asyncio.CancelledError:
+            status = "cancelled"
+            raise
         finally:
             trace = self._finish_recording()
+            result = self._result(status, failure, diff, verdict)
+            if self._is_admitted:
+                self._guards.breaker.after(self._spec, result)
             await self._remove_workspace()
-        result = self._result(status, failure, diff, verdict)
-        return Attempted(result, trace)
+        return Attempted(self._guards.redactor.result(result), trace)
 
     # The parts, in order.
 
@@ -114,15 +122,15 @@ class _Attempt:
         """Do everything up to the last turn, and release the agent."""
         wall_s = self._limits.wall_s
         timer = None
-        if wall_s is not None:
-            timer = self._loop.call_later(
-                wall_s, self._limit, "wall_s", f"The attempt took longer than {wall_s:g} s"
-            )
         try:
             with self._control.on_cancel(lambda: self._stop(_CancelledByUser())):
                 async with asyncio.timeout(None) as self._timeout:
                     if self._reason is not None:
                         raise self._reason
+                    await self._admit()
+                    if wall_s is not None:
+                        text = f"The attempt took longer than {wall_s:g} s"
+                        timer = self._loop.call_later(wall_s, self._limit, "wall_s", text)
                     await self._prepare()
                     await self._start()
                     await self._open_session()
@@ -141,6 +149,12 @@ class _Attempt:
         if self._reason is not None:
             raise self._reason
 
+    async def _admit(self) -> None:
+        """Wait while the agent is held back; this does not count as time of the attempt."""
+        await self._guards.breaker.before(self._spec)
+        self._is_admitted = True
+        self._began, self._zero = time.time(), time.perf_counter()
+
     async def _prepare(self) -> None:
         folder = self._machine.new_folder()
         began = time.perf_counter()
@@ -155,14 +169,17 @@ class _Attempt:
         assert self._workspace is not None
         began = time.perf_counter()
         if self._machine.settings.records:
-            self._recording = AttemptRecording(self._machine.new_recording(), self._item)
+            self._recording = AttemptRecording(
+                self._machine.new_recording(), self._item, self._guards.redactor
+            )
         launch = Launch(
             argv=self._spec.command,
             env={**self._spec.env, **self._task.env},
             cwd=str(self._machine.agents_folder if self._spec.warm else self._workspace.path),
         )
-        if self._machine.sandbox is not None:
-            launch = self._machine.sandbox.plan(launch, self._task, self._workspace.path)
+        if self._guards.sandbox is not None:
+            folder, secrets = self._workspace.path, self._spec.secrets
+            launch = self._guards.sandbox.plan(launch, folder, secrets)
         pool = self._machine.pool
         try:
             await self._connect(pool.take(self._spec, launch, self, INITIALIZE_S))
@@ -183,6 +200,10 @@ class _Attempt:
             raise AttemptFailed("start", message) from error
         if self._agent.access is not None:
             self._agent.access.begin(self._limits, self._limit)
+        if (pid := self._agent.pid) is not None:
+            limits = self._guards.limits(self._limits)
+            self._watching.close()
+            self._watching.enter_context(self._guards.watcher.watch(pid, limits, self._overrun))
         if self._recording is not None and not self._agent.is_new:
             self._recording.repeat(self._agent.handshake)
 
@@ -265,6 +286,7 @@ class _Attempt:
     async def _release(self) -> None:
         """Stop the agent, or let it wait for the next attempt."""
         agent, session = self._agent, self._session
+        self._watching.close()
         if agent is None:
             return
         if session is not None:
@@ -336,6 +358,12 @@ class _Attempt:
 
     def _limit(self, limit: LimitName, message: str) -> None:
         self._stop(LimitReached(limit, message))
+
+    def _overrun(self, limit: LimitName, message: str) -> None:
+        """Stop at once: what the agent uses is missing for others."""
+        self._limit(limit, message)
+        if self._agent is not None:
+            self._agent.kill()
 
     def _stop(self, reason: Exception) -> None:
         """Cancel what runs: a turn first gets the time to end."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from accord.trace import HopRecorder, Recording
+from accord_fleet.redaction import Redactor
 from accord_fleet.running_agent import Direction
 from accord_fleet.types.task import WorkItem
 
@@ -15,7 +16,8 @@ __all__ = ("AttemptRecording",)
 class AttemptRecording:
     """Records the messages of an attempt; those of an earlier handshake are repeated in it."""
 
-    def __init__(self, path: Path, item: WorkItem) -> None:
+    def __init__(self, path: Path, item: WorkItem, redactor: Redactor) -> None:
+        self._redactor = redactor
         self._recording = Recording(path, argv=(item.task.id, item.agent, str(item.attempt)))
         self._hop: HopRecorder = self._recording.hop("Client", "Agent")
 
@@ -34,7 +36,8 @@ class AttemptRecording:
         self._hop = self._recording.hop("Client", "Agent")
 
     def frame(self, direction: Direction, frame: bytes | bytearray) -> None:
-        """Record a message."""
+        """Record a message, without secrets."""
+        frame = self._redactor.data(frame)
         self._hop.frame("to_agent" if direction == "sent" else "to_client", frame)
 
     def close(self) -> Path:

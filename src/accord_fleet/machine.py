@@ -13,8 +13,10 @@ from pathlib import Path
 
 import accord
 from accord_fleet.engines.engine import RunSettings
+from accord_fleet.gateway.limiter import Limiter
 from accord_fleet.graders.grade import ProcessGraders
-from accord_fleet.parts import Breaker, Gateway, Graders, Sandbox, Workspaces
+from accord_fleet.guards import Guards, open_guards
+from accord_fleet.parts import Graders, Workspaces
 from accord_fleet.pool import AgentPool
 from accord_fleet.workspaces.prepare import FolderWorkspaces
 from accord_fleet.workspaces.remove import remove_tree
@@ -33,9 +35,7 @@ class Machine:
         *,
         workspaces: Workspaces,
         graders: Graders,
-        sandbox: Sandbox | None = None,
-        gateway: Gateway | None = None,
-        breaker: Breaker | None = None,
+        guards: Guards | None = None,
     ) -> None:
         self.settings: RunSettings = settings
         self.scratch: Path = scratch
@@ -43,9 +43,7 @@ class Machine:
         self.pool: AgentPool = pool
         self.workspaces: Workspaces = workspaces
         self.graders: Graders = graders
-        self.sandbox: Sandbox | None = sandbox
-        self.gateway: Gateway | None = gateway
-        self.breaker: Breaker | None = breaker
+        self.guards: Guards = guards or Guards()
         self.name: str = f"{platform.node()}:{os.getpid()}"
         """What results have as `machine`."""
         recordings = Path(settings.recordings) if settings.recordings else scratch
@@ -77,20 +75,29 @@ class Machine:
 
 
 @asynccontextmanager
-async def open_machine(settings: RunSettings, *, jobs: int) -> AsyncGenerator[Machine]:
-    """Make the parts for attempts of a run on this machine; remove everything at the end."""
+async def open_machine(
+    settings: RunSettings, *, jobs: int, limiter: Limiter | None = None
+) -> AsyncGenerator[Machine]:
+    """Make the parts for attempts of a run on this machine; remove everything at the end.
+
+    `limiter` limits the requests to models on all machines together.
+    """
     scratch = _scratch()
-    pool = AgentPool(jobs, in_process=settings.in_process)
     try:
-        yield Machine(
-            settings,
-            scratch,
-            pool,
-            workspaces=FolderWorkspaces(scratch),
-            graders=ProcessGraders(hidden=[name for a in settings.agents for name in a.secrets]),
-        )
+        async with open_guards(settings, limiter=limiter) as guards:
+            pool = AgentPool(jobs, gateway=guards.gateway, in_process=settings.in_process)
+            try:
+                yield Machine(
+                    settings,
+                    scratch,
+                    pool,
+                    workspaces=FolderWorkspaces(scratch),
+                    graders=ProcessGraders(guards.hidden, guards.sandbox),
+                    guards=guards,
+                )
+            finally:
+                await pool.aclose()
     finally:
-        await pool.aclose()
         await asyncio.to_thread(remove_tree, scratch)
 
 

@@ -124,10 +124,6 @@ class GatewayAccess(Protocol):
         """Begin an attempt: it has used nothing yet, and `on_limit` is called at its limits."""
         ...
 
-    def begin(self, limits: Limits, on_limit: OnLimit | None = None) -> None:
-        """Begin an attempt: it has used nothing yet, and `on_limit` is called at its limits."""
-        ...
-
     def usage(self) -> Usage:
         """Return what the attempt has used so far; None where nothing was counted."""
         ...

@@ -120,7 +120,7 @@ class AgentPool:
 
     async def _can_stay(self, agent: RunningAgent, session: ClientSession) -> bool:
         """Close the session; return whether the agent can serve another attempt."""
-        if not agent.spec.warm:
+        if not agent.spec.warm or not agent.launch.is_shared:
             return False
         agent.attempts += 1
         closes = agent.agent.supports("close_session")

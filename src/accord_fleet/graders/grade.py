@@ -15,7 +15,7 @@ from accord_fleet.errors import FleetError
 from accord_fleet.graders.agent_prompt import first_prompt, second_prompt
 from accord_fleet.graders.function_process import Call, Check
 from accord_fleet.graders.verdicts import last_verdict
-from accord_fleet.parts import AskAgent
+from accord_fleet.parts import AskAgent, Launch, Sandbox
 from accord_fleet.types.grading import GradedAttempt
 from accord_fleet.types.result import Verdict
 from accord_fleet.types.task import AgentGrader, CommandGrader, FunctionGrader, Grader
@@ -33,11 +33,12 @@ class ProcessGraders:
     """Grades the attempts of one machine (`accord_fleet.parts.Graders`).
 
     Commands and functions run in processes of their own, without the variables in `hidden`, which
-    hold keys: they may run what an agent wrote.
+    hold keys: they may run what an agent wrote. Commands run in the sandbox, if there is one.
     """
 
-    def __init__(self, hidden: Collection[str] = ()) -> None:
+    def __init__(self, hidden: Collection[str] = (), sandbox: Sandbox | None = None) -> None:
         self._hidden = frozenset(hidden)
+        self._sandbox = sandbox
 
     async def grade(self, grader: Grader, attempt: GradedAttempt, ask: AskAgent) -> Verdict:
         """Return the verdict; a grader that fails is a verdict with `error`."""
@@ -53,10 +54,15 @@ class ProcessGraders:
             return Verdict(error=f"The grader failed: {error or type(error).__name__}")
 
     async def _by_command(self, grader: CommandGrader, attempt: GradedAttempt) -> Verdict:
+        launch = Launch(
+            argv=grader.command, env=self._environment(attempt), cwd=str(attempt.workspace)
+        )
+        if self._sandbox is not None:
+            launch = self._sandbox.plan(launch, attempt.workspace)
         ended = await run_child(
-            grader.command,
-            cwd=str(attempt.workspace),
-            env=self._environment(attempt),
+            launch.argv,
+            cwd=launch.cwd,
+            env=launch.env,
             timeout_s=grader.timeout_s,
             output_bytes=_OUTPUT_BYTES,
         )

@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 SESSION_CLOSE = {"sessionCapabilities": {"close": {}}}
@@ -72,6 +74,25 @@ def run(session, text):
         case "close-output":
             os.close(1)
             threading.Event().wait()
+        case "eat":
+            data = bytearray(int(rest) * 2**20)
+            data[::4096] = b"x" * len(data[::4096])
+            threading.Event().wait()
+        case "try":
+            try:
+                say(session, Path(rest).read_text())
+            except OSError as error:
+                say(session, type(error).__name__)
+        case "model":
+            request = urllib.request.Request(
+                os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages",
+                rest.encode(),
+                {"x-api-key": os.environ["ANTHROPIC_API_KEY"]},
+            )
+            try:
+                say(session, urllib.request.urlopen(request, timeout=20).read().decode()[-40:])
+            except urllib.error.HTTPError as error:
+                say(session, error.read().decode())
         case "flood":
             while True:
                 say(session, "x" * 8000)

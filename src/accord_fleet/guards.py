@@ -1,0 +1,98 @@
+"""What guards the attempts on one machine: gateway, sandbox, breaker, watcher, redaction."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import msgspec
+
+from accord_fleet.breaker import AgentBreaker
+from accord_fleet.engines.engine import RunSettings
+from accord_fleet.gateway.limiter import KeyLimits, Limiter, LocalLimiter
+from accord_fleet.gateway.providers import Provider, providers_of
+from accord_fleet.parts import Breaker, Gateway, Sandbox
+from accord_fleet.process_watcher import ProcessWatcher
+from accord_fleet.redaction import Redactor
+from accord_fleet.types.limits import Limits
+
+__all__ = ("Guards", "key_limits", "open_guards", "providers_for")
+
+
+class Guards(msgspec.Struct, frozen=True, kw_only=True):
+    """The guards of one machine."""
+
+    gateway: Gateway | None = None
+    sandbox: Sandbox | None = None
+    breaker: Breaker = msgspec.field(default_factory=AgentBreaker)
+    watcher: ProcessWatcher = msgspec.field(default_factory=ProcessWatcher)
+    redactor: Redactor = msgspec.field(default_factory=Redactor)
+    hidden: tuple[str, ...] = ()
+    """Variables with secrets, which graders do not get."""
+    processes: int | None = None
+    """Processes of an attempt whose limits have none."""
+
+    def limits(self, limits: Limits) -> Limits:
+        """Return limits with those of the sandbox."""
+        if limits.processes is not None or self.processes is None:
+            return limits
+        return msgspec.structs.replace(limits, processes=self.processes)
+
+
+def providers_for(settings: RunSettings) -> dict[str, Provider]:
+    """Return the providers of the agents by name; raise `ProviderError` for an unknown one."""
+    names = {agent.name: agent.provider for agent in settings.agents if agent.provider is not None}
+    return providers_of(names, tuple(settings.providers))
+
+
+def key_limits(settings: RunSettings) -> dict[str, KeyLimits]:
+    """Return what the limiter of a run needs, which an actor may host."""
+    return {
+        name: KeyLimits(
+            requests_per_minute=provider.requests_per_minute,
+            tokens_per_minute=provider.tokens_per_minute,
+        )
+        for name, provider in providers_for(settings).items()
+    }
+
+
+@asynccontextmanager
+async def open_guards(
+    settings: RunSettings, *, limiter: Limiter | None = None
+) -> AsyncGenerator[Guards]:
+    """Make the guards of a run on this machine.
+
+    `limiter` is that of a whole cluster. Raise `ProviderError` if the key of a provider is
+    missing, and `SandboxError` if a sandbox is asked for that is not available.
+    """
+    names = {name for agent in settings.agents for name in agent.secrets}
+    redactor = Redactor(os.environ[name] for name in names if name in os.environ)
+    async with AsyncExitStack() as stack:
+        gateway, way = None, None
+        if providers := providers_for(settings):
+            # Only a run with providers needs a server.
+            from accord_fleet.gateway.gateway import open_gateway
+
+            gateway = await stack.enter_async_context(
+                open_gateway(
+                    tuple(providers.values()), limiter or LocalLimiter(key_limits(settings))
+                )
+            )
+            redactor.add(gateway.secrets)
+            names |= {provider.key for provider in providers.values()}
+            way = (gateway.socket, gateway.port)
+        sandbox, processes = None, None
+        if settings.sandbox is not None and settings.sandbox.mode != "off":
+            from accord_fleet.sandbox.sandbox import open_sandbox
+
+            opened = open_sandbox(settings.sandbox, gateway=way)
+            sandbox = await stack.enter_async_context(opened)
+            processes = settings.sandbox.processes
+        yield Guards(
+            gateway=gateway,
+            sandbox=sandbox,
+            redactor=redactor,
+            hidden=tuple(sorted(names)),
+            processes=processes,
+        )

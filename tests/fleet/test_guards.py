@@ -1,0 +1,174 @@
+"""Attempts with their guards: sandbox, gateway, memory, breaker; no secret in what is stored."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from accord_fleet import AgentSpec, Limits, machine
+from accord_fleet.breaker import AgentBreaker, BreakerSettings
+from accord_fleet.gateway.providers import KNOWN_PROVIDERS, Provider, ProviderError
+from accord_fleet.redaction import Redactor
+from accord_fleet.sandbox.settings import SandboxSettings
+from coder.models.provider import Says, serve_provider
+from fleet.running import RAW, outcomes, raw, result, results, task
+from fleet.sandboxes import NEEDS_SANDBOX
+
+AGENTS = str(Path(__file__).parent / "agents")
+KEY = "sk-real-key-of-the-fleet"
+MIB = 2**20
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the agents use signals of POSIX")
+
+
+def provider(root: str) -> Provider:
+    env = KNOWN_PROVIDERS["anthropic"].env
+    return Provider(name="p", api="anthropic", base_url=root, key="FLEET_KEY", env=env)
+
+
+def agent(**fields: object) -> AgentSpec:
+    return AgentSpec(name="raw", command=RAW, **fields)  # type: ignore[arg-type]
+
+
+@NEEDS_SANDBOX
+async def test_attempt_in_a_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    monkeypatch.setenv("UNLISTED", "do-not-tell")
+    monkeypatch.setenv("LISTED_KEY", "value-of-a-key")
+    given = task(
+        *(f"try {secret}", "env UNLISTED", "env LISTED_KEY", "try given", "write new hello"),
+        files={"given": "text"},
+    )
+    # The text of the last turn is the answer: one attempt for each question.
+    tasks = [
+        task(prompt, name=f"t{at}", files=given.files) for at, prompt in enumerate(given.prompts)
+    ]
+    done = await results(
+        tasks,
+        agent(secrets=("LISTED_KEY",)),
+        sandbox=SandboxSettings(mode="no-network", read=(AGENTS,)),
+    )
+    assert [each.failure for each in done] == [None] * 5
+    assert [each.answer for each in done[:4]] == [
+        "FileNotFoundError",
+        "(unset)",
+        "[redacted]",
+        "text",
+    ]
+    assert done[4].files_changed == ("new",)
+
+
+async def test_attempt_that_eats_memory_is_ended_and_the_others_continue() -> None:
+    limits = Limits(memory_bytes=150 * MIB)
+    tasks = [
+        task("eat 300", name="eats", limits=limits),
+        *(task("say one", "say two", name=f"t{number}", limits=limits) for number in range(4)),
+    ]
+    eats, *others = await results(tasks, raw(warm=False), jobs=2)
+    assert eats.status == "limit"
+    assert eats.failure.limit == "memory_bytes"
+    assert "150 MiB are allowed" in eats.failure.message
+    assert [other.status for other in others] == ["finished"] * 4
+
+
+@NEEDS_SANDBOX
+async def test_memory_in_a_sandbox_counts() -> None:
+    done = await result(
+        task("eat 300", limits=Limits(memory_bytes=150 * MIB)),
+        sandbox=SandboxSettings(mode="no-network", read=(AGENTS,)),
+    )
+    assert done.failure.limit == "memory_bytes"
+
+
+@pytest.mark.parametrize(
+    "mode", ["off", pytest.param("models", marks=NEEDS_SANDBOX)], ids=["outside", "sandbox"]
+)
+async def test_tokens_are_counted_for_each_attempt_and_no_key_is_stored(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    monkeypatch.setenv("FLEET_KEY", KEY)
+    async with serve_provider(Says("A", tokens=(10, 1)), Says("B", tokens=(20, 2))) as fake:
+        tasks = [task("model {}", "env FLEET_KEY", name=name) for name in ("t1", "t2")]
+        found = await outcomes(
+            tasks,
+            agent(provider="p"),
+            providers=(provider(fake.root),),
+            recordings=str(tmp_path),
+            sandbox=SandboxSettings(mode=mode, read=(AGENTS,)),  # type: ignore[arg-type]
+        )
+        assert [each.headers["x-api-key"] for each in fake.requests] == [KEY] * 2
+    done = [attempted.result for attempted in found]
+    assert [each.usage.total_tokens for each in done] == [11, 22]
+    assert [each.answer for each in done] == ["(unset)"] * 2
+    for attempted in found:
+        assert KEY not in str(attempted.result)
+        assert isinstance(attempted.trace, Path)
+        recorded = gzip.decompress(attempted.trace.read_bytes()).decode()
+        assert "message_stop" in recorded
+        assert KEY not in recorded
+    assert KEY not in caplog.text
+
+
+async def test_attempt_is_ended_at_its_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEET_KEY", KEY)
+    async with serve_provider(Says("A", tokens=(100, 20))) as fake:
+        done = await result(
+            task("model {}", "model {}", limits=Limits(tokens=110)),
+            agent(provider="p"),
+            providers=(provider(fake.root),),
+        )
+    assert done.status == "limit"
+    assert done.failure.limit == "tokens"
+    assert "120" in done.failure.message
+
+
+async def test_secret_that_an_agent_says_is_redacted_everywhere(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LISTED_KEY", 'value "of a key')
+    found = await outcomes(
+        [
+            task("env LISTED_KEY", name="t1"),
+            task('stderr value "of a key', name="t2"),
+            task('write value.txt value "of a key', name="t3"),
+        ],
+        agent(secrets=("LISTED_KEY",)),
+        recordings=str(tmp_path),
+    )
+    assert found[0].result.answer == "[redacted]"
+    for attempted in found:
+        assert isinstance(attempted.trace, Path)
+        stored = str(attempted.result) + gzip.decompress(attempted.trace.read_bytes()).decode()
+        assert "of a key" not in stored
+        assert "[redacted]" in stored
+
+
+async def test_agent_that_cannot_start_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = BreakerSettings(failures=2, first_pause_s=0.01, probes=1)
+    make = machine.Guards
+    monkeypatch.setattr(
+        "accord_fleet.guards.Guards", lambda **given: make(breaker=AgentBreaker(settings), **given)
+    )
+    broken = AgentSpec(name="raw", command=("no-such-agent",))
+    done = await results([task("say", name=f"t{number}") for number in range(6)], broken)
+    assert [each.failure.where for each in done] == ["start"] * 6
+    assert [each.failure.message.startswith("raw was not started: 3") for each in done] == [
+        *[False] * 3,
+        *[True] * 3,
+    ]
+
+
+async def test_missing_key_is_reported_before_anything_runs() -> None:
+    with pytest.raises(ProviderError, match="FLEET_KEY, which is not set"):
+        await result(task("say"), agent(provider="p"), providers=(provider("http://x.test"),))
+
+
+def test_redactor_ignores_short_values_and_replaces_longer_ones_first() -> None:
+    redactor = Redactor(["1", "12345678", "123456789"])
+    assert redactor.text("1 12345678 123456789") == "1 [redacted] [redacted]"
