@@ -176,6 +176,8 @@ SEAMS = {
     "accord_conformance.cli.check_client": "the server, which needs the extra `remote`",
     "accord_conformance.client.scenarios": "the scenarios that need the extra `remote`",
     "accord_conformance.rules.extensions": "the packages that extend the kit",
+    "accord_fleet.guards": "the servers of the gateway and the sandbox, for runs that have them",
+    "accord_fleet.process_watcher": "`psutil`, on other systems than Linux",
     "accord_fleet.addresses": "`fsspec`, for addresses",
     "accord_fleet": "the public names: a program uses few of them",
     "accord_fleet.progress.choice": "`rich`, to show progress at a terminal",

@@ -90,6 +90,7 @@ EXTRAS = {
     "accord_fleet.report.terminal": {"rich"},
     "accord_fleet.command": {"click"},
     "accord_fleet.gateway": {"httpx2"},
+    "accord_fleet.process_watcher": {"psutil"},
     "accord_fleet.engines.ray_files": {"filelock"},
     "accord_fleet.descendants": {"psutil"},
     "accord_inspector": {"click", "jsonpath", "markdown_it", "psutil", "starlette"},

@@ -13,6 +13,7 @@ from accord_fleet.breaker import AgentBreaker, BreakerSettings
 from accord_fleet.gateway.providers import KNOWN_PROVIDERS, Provider, ProviderError
 from accord_fleet.redaction import Redactor
 from accord_fleet.sandbox.settings import SandboxSettings
+from accord_fleet.types.task import CommandGrader
 from coder.models.provider import Says, serve_provider
 from fleet.running import RAW, outcomes, raw, result, results, task
 from fleet.sandboxes import NEEDS_SANDBOX
@@ -172,3 +173,17 @@ async def test_missing_key_is_reported_before_anything_runs() -> None:
 def test_redactor_ignores_short_values_and_replaces_longer_ones_first() -> None:
     redactor = Redactor(["1", "12345678", "123456789"])
     assert redactor.text("1 12345678 123456789") == "1 [redacted] [redacted]"
+
+
+@NEEDS_SANDBOX
+async def test_command_of_a_grader_runs_in_the_sandbox(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    command = ("sh", "-c", f"cat new && ! cat {secret}")
+    done = await result(
+        task("write new hello", grader=CommandGrader(command=command)),
+        sandbox=SandboxSettings(mode="no-network", read=(AGENTS,)),
+    )
+    assert done.verdict.error is None
+    assert done.verdict.passed
+    assert "hello" in done.verdict.reason
