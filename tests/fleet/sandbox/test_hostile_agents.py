@@ -57,7 +57,7 @@ def test_files_outside_cannot_be_read_or_written(workspace: Path, tmp_path: Path
         print(open("own").read(), sorted(os.listdir(".")), os.listdir(".."))
         open("made", "w").write("made")
         os.makedirs(home / ".cache")
-        open("/tmp/private", "w").close()
+        open(os.environ["TMPDIR"] + "/private", "w").close()
         open({str(tmp_path / "private")!r}, "w").close()
         """,
     )
@@ -210,7 +210,7 @@ def test_files_cannot_grow_without_bound_and_no_core_is_written(workspace: Path)
                 print(error.strerror, os.path.getsize("big"))
         print(resource.getrlimit(resource.RLIMIT_CORE), resource.getrlimit(resource.RLIMIT_NOFILE))
         try:
-            with open("/tmp/full", "wb", buffering=0) as file:
+            with open(os.environ["TMPDIR"] + "/full", "wb", buffering=0) as file:
                 while True:
                     file.write(bytes(65536))
         except OSError as error:

@@ -91,7 +91,7 @@ async def test_agent_reaches_allowed_hosts_only(tmp_path: Path) -> None:
                 proxied = urllib.request.build_opener()
                 print(proxied.open("http://localhost:{port}/a?b", timeout=20).read().decode())
                 for url in ("http://localhost:{other}/", "http://127.0.0.1:{port}/",
-                            "https://localhost:{other}/", "http://198.51.100.1/"):
+                            "https://localhost:{other}/", "http://other.example/"):
                     try:
                         proxied.open(url, timeout=20)
                         print("REACHED", url)
