@@ -51,6 +51,8 @@ def ray_module() -> Any:
     # Ray reads these when it is imported or started. The user's own values win.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # What Ray says about lost workers goes to stdout, also without `log_to_driver`.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")
     try:
         return importlib.import_module("ray")
     except ImportError as error:

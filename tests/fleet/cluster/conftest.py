@@ -1,0 +1,82 @@
+"""One Ray cluster of several nodes on this machine, for all tests of this folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from free_ports import free_ports
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+class RayCluster:
+    """A running cluster, in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.address, self.client_address = self._line().split()
+
+    def add_node(self) -> None:
+        self._command("add")
+
+    def kill_node(self) -> None:
+        """Kill the oldest node that is not the head."""
+        self._command("kill")
+
+    def _command(self, word: str) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+        assert self._line() == "done"
+
+    def _line(self) -> str:
+        assert self._process.stdout
+        line = self._process.stdout.readline().strip()
+        assert line, "the cluster did not start"
+        return line
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[RayCluster]:
+    """A cluster of two nodes with two processors each."""
+    if importlib.util.find_spec("ray") is None:
+        if os.environ.get("ACCORD_REQUIRE_RAY"):
+            pytest.fail("ray is not installed, and ACCORD_REQUIRE_RAY is set")
+        pytest.skip("needs ray: pip install 'accord[fleet]'")
+    program = str(PROGRAMS / "cluster.py")
+    process = subprocess.Popen(
+        [sys.executable, program, str(free_ports(1)[0])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "ACCORD_FLEET_TEST_KEY": SECRET},
+    )
+    try:
+        yield RayCluster(process)
+    finally:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.close()
+        try:
+            process.wait(60)
+        finally:
+            process.kill()
+            process.stdout.close()
+            process.wait()
+
+
+# Exists in the environment of the nodes only.
+SECRET = "a-key-that-nobody-may-see-7f3a9c"
+
+
+@pytest.fixture
+def secret() -> str:
+    """The value of the variable ACCORD_FLEET_TEST_KEY on the nodes."""
+    return SECRET

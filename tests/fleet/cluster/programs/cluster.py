@@ -1,0 +1,48 @@
+"""A Ray cluster of several nodes on this machine, until stdin ends.
+
+Writes its address and that of its server for `ray://`. Commands on stdin, each answered by a line:
+`add` adds a node, and `kill` kills the oldest node that was added.
+"""
+
+import os
+import sys
+
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+# A machine that is busy starts Ray's processes slowly.
+os.environ["RAY_agent_register_timeout_ms"] = "120000"
+
+from ray.cluster_utils import Cluster
+
+STORE_BYTES = 80 * 2**20
+CLIENT_PORT = int(sys.argv[1])
+
+
+def tries(start):
+    """Call until Ray starts, up to three times: it waits 30 s, however busy the machine is."""
+    for _ in range(2):
+        try:
+            return start()
+        except Exception as error:
+            print(error, file=sys.stderr, flush=True)
+    return start()
+
+
+def main() -> None:
+    cluster = Cluster()
+    options = {"num_cpus": 2, "object_store_memory": STORE_BYTES}
+    try:
+        head = {"include_dashboard": False, "ray_client_server_port": CLIENT_PORT}
+        tries(lambda: cluster.add_node(**options, **head))
+        nodes = [tries(lambda: cluster.add_node(**options))]
+        print(cluster.address, f"ray://127.0.0.1:{CLIENT_PORT}", flush=True)
+        for line in sys.stdin:
+            if line.strip() == "add":
+                nodes.append(tries(lambda: cluster.add_node(**options)))
+            else:
+                cluster.remove_node(nodes.pop(0), allow_graceful=False)
+            print("done", flush=True)
+    finally:
+        cluster.shutdown()
+
+
+main()
