@@ -162,7 +162,24 @@ class Cluster:
 
     async def wait_for(self, ref: Any) -> Any:
         """Return the value of an object; for a result, raise what the task raised."""
-        return await asyncio.wrap_future(ref.future())
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Any] = loop.create_future()
+
+        def settle(done: concurrent.futures.Future[Any]) -> None:
+            if waiter.done():
+                return
+            if (error := done.exception()) is not None:
+                waiter.set_exception(error)
+            else:
+                waiter.set_result(done.result())
+
+        def arrive(done: concurrent.futures.Future[Any]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(settle, done)
+
+        # Ray's future is never cancelled: Ray would fail to set its result.
+        ref.future().add_done_callback(arrive)
+        return await waiter
 
 
 def _own_packages() -> dict[str, Any]:

@@ -21,7 +21,7 @@ class RayCluster:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
-        self.address, self.client_address = self._line().split()
+        self.address, self.client_address, self.session = self._line().split()
 
     def add_node(self) -> None:
         self._command("add")

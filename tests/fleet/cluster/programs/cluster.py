@@ -9,7 +9,7 @@ import sys
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 # A machine that is busy starts Ray's processes slowly.
-os.environ["RAY_agent_register_timeout_ms"] = "120000"
+os.environ["RAY_agent_register_timeout_ms"] = "120000"  # noqa: SIM112  # so it is called
 
 from ray.cluster_utils import Cluster
 
@@ -22,7 +22,7 @@ def tries(start):
     for _ in range(2):
         try:
             return start()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # Ray raises it
             print(error, file=sys.stderr, flush=True)
     return start()
 
@@ -34,7 +34,8 @@ def main() -> None:
         head = {"include_dashboard": False, "ray_client_server_port": CLIENT_PORT}
         tries(lambda: cluster.add_node(**options, **head))
         nodes = [tries(lambda: cluster.add_node(**options))]
-        print(cluster.address, f"ray://127.0.0.1:{CLIENT_PORT}", flush=True)
+        session = cluster.head_node.get_session_dir_path()
+        print(cluster.address, f"ray://127.0.0.1:{CLIENT_PORT}", session, flush=True)
         for line in sys.stdin:
             if line.strip() == "add":
                 nodes.append(tries(lambda: cluster.add_node(**options)))
