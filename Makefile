@@ -23,7 +23,9 @@ test: $(VENV)/.dev  ## Run all tests that need only Python
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --durations-min 5 -m "not programs"
 
 test-programs: $(VENV)/.dev  ## Run the tests with node, Chromium, servers, and agents and editors by others
-	$(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --durations-min 5 -m programs
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --durations-min 5 -m programs \
+		--ignore tests/fleet/cluster
+	$(BIN)/python -m pytest -q --durations 5 --durations-min 5 tests/fleet/cluster
 
 unit: $(VENV)/.dev  ## Run the tests of the library, which take under a minute
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow and not programs" \

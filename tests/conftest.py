@@ -42,6 +42,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 # Tests that need programs which pip does not install, by folder, by file and by fixture.
 NEED_PROGRAMS = (
     "agent/postgres_store",
+    "fleet/cluster",
     "interop",
     "remote/many_servers",
     "remote/test_proxies.py",

@@ -38,6 +38,15 @@ __all__ = ("command",)
     show_default="processors of this machine",
     help="Attempts at the same time.",
 )
+@click.option(
+    "--on",
+    "engine",
+    default="local",
+    show_default="this machine",
+    metavar="ADDRESS",
+    help="A Ray cluster: ray://HOST:10001, HOST:6379, or ray for the one that RAY_ADDRESS names or "
+    "a new one on this machine.",
+)
 @click.option("--attempts", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Write progress as JSON lines on stdout.")
 def command(
@@ -46,6 +55,7 @@ def command(
     agents: tuple[str, ...],
     out: str,
     jobs: int,
+    engine: str,
     attempts: int,
     as_json: bool,
 ) -> int:
@@ -64,6 +74,7 @@ def command(
                 agents=agents,
                 out=out,
                 jobs=jobs,
+                engine=engine,
                 attempts=attempts,
                 as_json=as_json,
             )

@@ -12,8 +12,8 @@ from accord_fleet.agent_words import agents_from_words
 from accord_fleet.command.recovered import recovered_lines
 from accord_fleet.control import Control
 from accord_fleet.dataset.writer import DatasetWriter
+from accord_fleet.engines.choice import engine_for
 from accord_fleet.engines.engine import RunSettings
-from accord_fleet.engines.local import LocalEngine
 from accord_fleet.errors import FleetError
 from accord_fleet.plan import Plan
 from accord_fleet.progress.choice import progress_for
@@ -31,6 +31,7 @@ async def run_fleet(
     agents: Sequence[str],
     out: str,
     jobs: int,
+    engine: str,
     attempts: int,
     as_json: bool,
 ) -> int:
@@ -48,6 +49,7 @@ async def run_fleet(
             tasks=checked.count,
             digest=checked.digest,
             jobs=jobs,
+            engine=engine,
         )
         async with await DatasetWriter.create(out, plan, checked) as dataset:
             await _run(dataset, jobs, progress_for(out, as_json=as_json))
@@ -66,5 +68,6 @@ async def resume_fleet(*, out: str, jobs: int | None, as_json: bool) -> int:
 async def _run(dataset: DatasetWriter, jobs: int, observer: RunObserver) -> None:
     plan = dataset.plan
     settings = RunSettings(agents=plan.agents)
-    async for _ in run_plan(dataset, LocalEngine(jobs), settings, Control(), observer):
+    engine = engine_for(plan, jobs)
+    async for _ in run_plan(dataset, engine, settings, Control(), observer):
         pass

@@ -10,6 +10,7 @@ import importlib.metadata
 import logging
 import os
 import platform
+import queue
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ import msgspec
 import accord
 from accord_fleet.errors import FleetError
 
-__all__ = ("NAMESPACE", "Cluster", "Versions", "in_thread", "ray_module", "this_process")
+__all__ = ("NAMESPACE", "Cluster", "Versions", "ray_module", "this_process")
 
 NAMESPACE = "accord-fleet"
 """The namespace of Ray that has the names of all actors of fleets."""
@@ -74,6 +75,7 @@ class Cluster:
         self._address = os.environ.get("RAY_ADDRESS", "") if address == "ray" else address
         self._cpus = cpus
         self._owned = True
+        self._thread = _Thread()
         self.ray: Any = None
         self.runtime_env: dict[str, Any] = {}
         """What actors need that the cluster does not have."""
@@ -89,12 +91,11 @@ class Cluster:
         return self._address or "on this machine"
 
     async def __aenter__(self) -> Cluster:
-        self.ray = await in_thread(ray_module, _CONNECT_S, "import of Ray")
-        if self.ray.is_initialized():
-            self._owned = False
-        else:
-            await self._connect({})
         try:
+            self.ray = await self._thread.call(ray_module, _CONNECT_S, "import of Ray")
+            self._owned = not self.ray.is_initialized()
+            if self._owned:
+                await self._connect({})
             if not self.is_local:
                 await self._agree()
         except BaseException:
@@ -103,9 +104,12 @@ class Cluster:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._owned:
-            with contextlib.suppress(TimeoutError):
-                await in_thread(self.ray.shutdown, _SHUTDOWN_S, "shutdown of Ray")
+        try:
+            if self._owned and self.ray is not None:
+                with contextlib.suppress(TimeoutError):
+                    await self._thread.call(self.ray.shutdown, _SHUTDOWN_S, "shutdown of Ray")
+        finally:
+            self._thread.end()
 
     async def _connect(self, runtime_env: dict[str, Any]) -> None:
         options: dict[str, Any] = {
@@ -126,7 +130,7 @@ class Cluster:
             options["address"] = self._address
         logging.getLogger("ray").setLevel(logging.ERROR)
         try:
-            await in_thread(
+            await self._thread.call(
                 lambda: self.ray.init(**options), _CONNECT_S, f"connection to Ray {self.label}"
             )
         except Exception as error:  # Ray raises Exception itself
@@ -146,7 +150,7 @@ class Cluster:
         there = Versions(*await self.wait_for(self.ray.remote(num_cpus=0)(_probe()).remote()))
         if there.accord is None and self._owned:
             self.runtime_env = _own_packages()
-            await in_thread(self.ray.shutdown, _SHUTDOWN_S, "shutdown of Ray")
+            await self._thread.call(self.ray.shutdown, _SHUTDOWN_S, "shutdown of Ray")
             await self._connect(self.runtime_env)
         else:
             self.check("a node", there)
@@ -217,18 +221,38 @@ def _probe() -> Callable[[], tuple[str, str, str | None]]:
     return versions
 
 
-async def in_thread(function: Callable[[], T], seconds: float, what: str) -> T:
-    """Call in a thread that does not keep the process alive; raise `TimeoutError` when late."""
-    done: concurrent.futures.Future[T] = concurrent.futures.Future()
+class _Thread:
+    """A thread that calls functions, and does not keep the process alive.
 
-    def call() -> None:
+    A cluster on this machine ends with the thread that started it (`PR_SET_PDEATHSIG`), so the
+    thread runs until `end`.
+    """
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="accord-fleet-ray", daemon=True).start()
+
+    async def call(self, function: Callable[[], T], seconds: float, what: str) -> T:
+        """Return what the function returns; raise `TimeoutError` when it is late."""
+        done: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def call() -> None:
+            try:
+                done.set_result(function())
+            except BaseException as error:  # noqa: BLE001  # the waiting task raises it
+                with contextlib.suppress(concurrent.futures.InvalidStateError):
+                    done.set_exception(error)
+
+        self._calls.put(call)
         try:
-            done.set_result(function())
-        except BaseException as error:  # noqa: BLE001  # the waiting task raises it
-            done.set_exception(error)
+            return await asyncio.wait_for(asyncio.wrap_future(done), seconds)
+        except TimeoutError:
+            raise TimeoutError(f"{what}: not finished after {seconds:g} s") from None
 
-    threading.Thread(target=call, name=f"accord-fleet: {what}", daemon=True).start()
-    try:
-        return await asyncio.wait_for(asyncio.wrap_future(done), seconds)
-    except TimeoutError:
-        raise TimeoutError(f"{what}: not finished after {seconds:g} s") from None
+    def end(self) -> None:
+        """End the thread after its calls."""
+        self._calls.put(None)
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()

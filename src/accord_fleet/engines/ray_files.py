@@ -54,15 +54,15 @@ class DriverFiles:
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
-        self._shipped: dict[tuple[_Part, str], asyncio.Task[ShippedFiles]] = {}
+        self._shipped: dict[tuple[_Part, str, bool], asyncio.Task[ShippedFiles]] = {}
 
     async def needed(self, task: Task) -> tuple[ShippedFiles, ...]:
         """Return what the task needs; raise `AttemptFailed` for what cannot be read."""
         shipped: list[ShippedFiles] = []
         for part, path in _local_paths(task):
-            key = part, str(path)
+            is_repository = isinstance(task.workspace, GitRepository) and part == "workspace"
+            key = part, str(path), is_repository
             if key not in self._shipped:
-                is_repository = isinstance(task.workspace, GitRepository) and part == "workspace"
                 work = asyncio.to_thread(self._ship, part, path, is_repository)
                 self._shipped[key] = asyncio.ensure_future(work)
             try:

@@ -55,16 +55,23 @@ class Items:
             if self._is_over():
                 await self._wake()
                 return None
-            if kind is not None and self._waiting.get(kind):
-                return kind
-            spare = {k: len(q) - self._opening.get(k, 0) for k, q in self._waiting.items()}
-            best = max(spare, key=lambda k: spare[k], default=None)
-            if best is not None and spare[best] > 0:
-                self._opening[best] = self._opening.get(best, 0) + 1
-                return best
+            if (wanted := self._choose(kind)) is not None:
+                return wanted
             async with self._changed:
                 if not self._is_over():
                     await self._changed.wait()
+
+    def _choose(self, kind: str | None) -> str | None:
+        if self._is_stopped:
+            return None
+        if kind is not None and self._waiting.get(kind):
+            return kind
+        spare = {k: len(q) - self._opening.get(k, 0) for k, q in self._waiting.items()}
+        best = max(spare, key=lambda k: spare[k], default=None)
+        if best is None or spare[best] <= 0:
+            return None
+        self._opening[best] = self._opening.get(best, 0) + 1
+        return best
 
     def opened(self, kind: str) -> None:
         """End the reservation of a kind that `want` returned to a slot that did not serve it."""

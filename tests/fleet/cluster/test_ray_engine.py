@@ -32,6 +32,7 @@ from accord_fleet import (
     Times,
 )
 from accord_fleet.control import Control
+from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.engines.engine import Attempted, Engine, RunSettings
 from accord_fleet.engines.ray_cluster import Cluster, Versions
 from accord_fleet.types.task import WorkItem
@@ -289,3 +290,30 @@ async def test_ray_client_addresses_serve(ray_cluster: Any) -> None:
     )
     assert Counter(one.result.answer for one in arrived) == {f"t{n}": 1 for n in range(20)}
     assert {one.trace for one in arrived} == {b"recording"}
+
+
+def test_accord_fleet_starts_and_ends_a_cluster(tmp_path: Path) -> None:
+    """`--on ray` starts Ray on this machine for the run, and writes nothing of Ray."""
+    pytest.importorskip("ray")
+    tasks = [Task(id=f"t{n}", prompts=(f"echo {n}",)) for n in range(10)]
+    (tmp_path / "tasks.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, tasks)))
+    script = f"script={sys.executable} -m accord agent script"
+    command = [sys.executable, "-m", "accord", "fleet", "run", "tasks.jsonl", "--out", "run"]
+    ended = subprocess.run(
+        [*command, "--on", "ray", "--jobs", "2", "--agent", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={**os.environ, "RAY_ADDRESS": ""},
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "ray" not in (ended.stdout + ended.stderr).lower()
+    results = {result.task: result.answer for result in Dataset.open(tmp_path / "run").results()}
+    assert results == {f"t{n}": str(n) for n in range(10)}
+    left = [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path) in _words(one)]
+    assert not left
+
+
+def _words(process: psutil.Process) -> str:
+    return " ".join(process.info["cmdline"] or ())

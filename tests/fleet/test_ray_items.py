@@ -1,0 +1,76 @@
+"""Attempts that wait for a slot of a cluster are read as there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from accord_fleet.engines.ray_items import Items
+from accord_fleet.types.task import Task, WorkItem
+
+
+class Source:
+    """Work items by turns for the agents; counts how many were read."""
+
+    def __init__(self, number: int, agents: str = "a") -> None:
+        self.read = 0
+        self._number = number
+        self._agents = agents
+
+    def __iter__(self) -> Iterator[WorkItem]:
+        for number in range(self._number):
+            self.read += 1
+            agent = self._agents[number % len(self._agents)]
+            yield WorkItem(task=Task(id=f"t{number}", prompts=("x",)), agent=agent)
+
+
+def agent_of(item: WorkItem) -> str:
+    return item.agent
+
+
+async def test_no_more_is_read_than_slots_want() -> None:
+    source = Source(100_000)
+    items = Items(source, agent_of, ahead=0)
+    for _ in range(5):  # five slots open
+        assert await items.want(None) == "a"
+    assert source.read == 5
+    for _ in range(5):
+        items.opened("a")
+        assert items.take("a")
+    assert source.read == 5
+
+
+async def test_a_slot_keeps_its_kind_while_there_is_work_of_it() -> None:
+    items = Items(Source(100, "ab"), agent_of, ahead=10)
+    assert await items.want("b") == "b"
+    taken = [items.take("b") for _ in range(3)]
+    assert [one.item.agent for one in taken if one] == ["b"] * 3
+    assert await items.want("b") == "b"
+
+
+async def test_a_lost_attempt_comes_first_and_is_counted() -> None:
+    items = Items(Source(2), agent_of, ahead=0)
+    await items.want("a")
+    first = items.take("a")
+    assert first
+    await items.again(first)
+    again = items.take("a")
+    assert again
+    assert (again.item, again.losses) == (first.item, 1)
+
+
+async def test_the_run_ends_with_the_last_result() -> None:
+    items = Items(Source(1), agent_of, ahead=0)
+    assert await items.want("a") == "a"
+    assert items.take("a")
+    await items.done()
+    assert await items.want("a") is None
+    await items.over()
+
+
+async def test_nothing_is_handed_out_after_a_stop() -> None:
+    items = Items(Source(10), agent_of, ahead=5)
+    assert await items.want("a") == "a"
+    await items.stop()
+    assert items.take("a") is None
+    assert await items.want("a") is None
+    await items.over()
