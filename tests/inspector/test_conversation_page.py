@@ -142,10 +142,13 @@ async def test_what_changes_while_the_page_asks_for_changes_is_shown(
         await held.put(route)
 
     await page.route(re.compile("/api/conversation/session"), hold, times=1)
-    await prompt(page, "echo first")
+    await prompt(page, "permission")
+    allow = page.get_by_role("button", name="Allow allows this once")
+    await expect(allow).to_be_enabled()
     async with asyncio.timeout(20):
         early = await held.get()
         answer = await early.fetch()  # what the server knows now
+        await allow.click()
         # The whole turn is pushed while the page waits for this answer.
         await page.wait_for_function(
             f"""async () => {{
@@ -156,7 +159,7 @@ async def test_what_changes_while_the_page_asks_for_changes_is_shown(
             }}"""
         )
         await early.fulfill(response=answer)
-    await wait_for_answer(page, "first")
+    await wait_for_answer(page, "1 of 1 allowed")
 
 
 async def test_answer_in_one_tab_removes_the_card_in_the_other(
