@@ -93,7 +93,7 @@ class AgentInspection(LiveInspection):
 
     async def start(self) -> None:
         """Start the agent, and start it again whenever this is requested."""
-        self.client = self.conversations.live_client(Path.cwd())
+        self.client = self.conversations.live_client(Path.cwd(), self.command)
         self.spawn(self._run())
 
     def restart(self, versions: Iterable[ProtocolVersion] | None = None) -> None:

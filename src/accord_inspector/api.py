@@ -103,7 +103,11 @@ class _Api:
                 "complete": messages.is_read and is_complete,
                 "from": first,
                 "rows": listed(
-                    messages, view.rows(first, count), judged, self._inspection.fault_marks
+                    messages,
+                    view.rows(first, count),
+                    judged,
+                    self._inspection.fault_marks,
+                    self._inspection.now if messages.is_read else None,
                 ),
             }
         )

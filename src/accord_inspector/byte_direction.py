@@ -11,7 +11,7 @@ from accord.trace.records import Direction
 from accord.transports.base import FRAME_BYTES, Frame
 from accord_inspector.faults import Faults
 from accord_inspector.faults_path import FaultPath
-from accord_inspector.passages import is_of_injected
+from accord_inspector.sent_by_hand import is_of_injected
 
 __all__ = ("ByteDirection",)
 

@@ -98,8 +98,8 @@ def command(
     try:
         opened = listening_socket(host, port)
     except OSError as error:
-        at = f"{host}:{PORT if port is None else port}"
-        raise click.ClickException(f"Cannot listen on {at}: {error.strerror or error}") from None
+        at = host if port is None else f"{host}:{port}"
+        raise click.ClickException(f"Cannot listen on {at}: {_reason(error)}") from None
 
     def started(address: str) -> None:
         click.echo(f"Inspect at {address}", err=tap)
@@ -131,6 +131,12 @@ def _inspection(
     if options.tap or options.output is not None:
         raise click.UsageError("--tap and -o are for agents: put the command after --")
     return shown_target(target)
+
+
+def _reason(error: OSError) -> str:
+    """Return why, without the address that the library adds: its port may be that of a retry."""
+    is_code = error.errno is not None and error.errno > 0
+    return os.strerror(error.errno) if is_code else error.strerror or str(error)
 
 
 def _open_browser(address: str) -> None:

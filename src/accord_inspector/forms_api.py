@@ -19,8 +19,8 @@ from accord_inspector.forms_facts import facts_of
 from accord_inspector.handshake import spoken_version
 from accord_inspector.inspection import Inspection
 from accord_inspector.live_inspection import LiveInspection
-from accord_inspector.passages import INJECTED
 from accord_inspector.raw_text import bytes_of_text
+from accord_inspector.sent_by_hand import INJECTED
 
 __all__ = ("routes",)
 
@@ -37,6 +37,7 @@ def routes(inspection: Inspection) -> Sequence[BaseRoute]:
         Route("/api/send", api.send, methods=["POST"]),
         Route("/api/send/raw", api.send_raw, methods=["POST"]),
         Route("/api/send/from", api.send_from),
+        Route("/api/send/forget", api.forget, methods=["POST"]),
     )
 
 
@@ -91,6 +92,7 @@ class _Api:
         if "params" in body:
             message["params"] = body["params"]
         n = self._agent.inject(_direction(body.get("direction")), [lenient_json.dumps(message)])
+        self._agent.add_sent(body)
         return json_response({"n": n, "id": number})
 
     async def send_raw(self, request: Request) -> Response:
@@ -112,6 +114,7 @@ class _Api:
             raise ApiError(400, "Bytes without a newline can be sent to the agent only")
         if n is None and data.strip():
             raise ApiError(409, "The connection was cut: start the agent again")
+        self._agent.add_sent(body)
         return json_response({"n": n, "id": _id_in(data)})
 
     async def send_from(self, request: Request) -> Response:
@@ -128,6 +131,11 @@ class _Api:
         else:
             message |= {"raw": record.frame.decode("utf-8", "backslashreplace")}
         return json_response({"message": message})
+
+    async def forget(self, _request: Request) -> Response:
+        """Forget what was sent by hand."""
+        self._agent.forget_sent()
+        return json_response({})
 
     @property
     def _agent(self) -> LiveInspection:

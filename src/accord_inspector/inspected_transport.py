@@ -9,7 +9,7 @@ from accord.trace.records import Direction
 from accord.transports.base import Frame, Transport
 from accord_inspector.faults import Faults
 from accord_inspector.faults_transport import FaultyTransport
-from accord_inspector.passages import is_of_injected
+from accord_inspector.sent_by_hand import is_of_injected
 
 __all__ = ("InspectedTransport",)
 

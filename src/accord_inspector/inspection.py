@@ -98,6 +98,14 @@ class Inspection(ABC):
         """What faults did to messages, by their numbers."""
         return {}
 
+    def now(self, since: float) -> float | None:
+        """Return the time in the recording, in seconds.
+
+        None if the connection has ended to which a message of the time `since` belongs: nothing is
+        sent over it any more.
+        """
+        return None
+
     def describe(self) -> dict[str, Any]:
         """Return what the page shows of the inspection."""
         return {

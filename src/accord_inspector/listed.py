@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -25,13 +25,23 @@ def listed(
     rows: Iterable[MessageRow],
     judged: Judged | None,
     faults: Mapping[int, str] = _NO_FAULTS,
+    now: Callable[[float], float | None] | None = None,
 ) -> list[dict[str, Any]]:
     """Return rows for the page: `summary` is one line, `rules` are the ids of broken rules.
 
     `severity` is that of the worst one: error, warning or advice. `fault` is what a fault of the
-    inspector did to the message.
+    inspector did to the message. A request without a response has `waits`: for how many seconds,
+    or null if none will come; `now` is the time in the recording at which a message of a time can
+    still be answered. Without it, not all messages are known.
     """
-    return [_listed(messages, row, judged, faults) for row in rows]
+    found = [_listed(messages, row, judged, faults) for row in rows]
+    if now is None:
+        return found
+    for row in found:
+        if row["kind"] == "request" and "pair" not in row:
+            time = now(row["ts"])
+            row["waits"] = None if time is None else round(max(time - row["ts"], 0.0), 1)
+    return found
 
 
 def _listed(

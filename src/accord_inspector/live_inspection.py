@@ -24,6 +24,7 @@ __all__ = ("LiveInspection",)
 
 _STDERR_LINES = 2000  # that are kept
 _LINE_CHARACTERS = 4000
+_SENT = 50  # messages sent by hand that are kept
 
 
 class LiveInspection(Inspection):
@@ -45,11 +46,13 @@ class LiveInspection(Inspection):
         self.faults: Faults = Faults(lambda: self.hub.changed("faults"))
         self.numbers: Iterator[int] = itertools.count()
         self.stderr: deque[dict[str, Any]] = deque(maxlen=_STDERR_LINES)
+        self.sent: list[dict[str, Any]] = []  # by hand, the newest first
         self.pid: int | None = None
         self.command: list[str] = list(command)
         self.exit_status_of_agent: int | None = None
         self.started_at: float = 0.0  # seconds since 1970
         self._title = title
+        self._began = 0.0  # the time in the recording of the newest start
         self._folder: TemporaryDirectory[str] | None = None
         if output is None:
             self._folder = TemporaryDirectory(prefix="accord-inspect-")
@@ -63,6 +66,7 @@ class LiveInspection(Inspection):
         self.hub.provide("process", self.process)
         self.hub.provide("stderr", lambda: list(self.stderr))
         self.hub.provide("faults", self.faults.state)
+        self.hub.provide("sent", lambda: self.sent)
 
     async def __aexit__(self, *error: Any) -> None:
         try:
@@ -100,6 +104,10 @@ class LiveInspection(Inspection):
             "restartable": self.can_restart,
         }
 
+    def now(self, since: float) -> float | None:
+        is_open = self.state in ("starting", "running") and since >= self._began
+        return self.recording.now() if is_open else None
+
     def describe(self) -> dict[str, Any]:
         file = None if self._folder is not None else os.fspath(self.recording.path.absolute())
         return {
@@ -126,8 +134,19 @@ class LiveInspection(Inspection):
     def begin(self) -> None:
         """Note that the agent is being started."""
         self.started_at = time.time()
+        self._began = self.recording.now()
         self.exit_status_of_agent = None
         self.set_state("starting")
+
+    def add_sent(self, message: dict[str, Any]) -> None:
+        """Keep what was sent by hand, for all pages, until the inspection ends."""
+        self.sent = [message, *(one for one in self.sent if one != message)][:_SENT]
+        self.hub.changed("sent")
+
+    def forget_sent(self) -> None:
+        """Forget what was sent by hand."""
+        self.sent = []
+        self.hub.changed("sent")
 
     def set_state(self, state: str, problem: str = "") -> None:
         """Show another state on the page."""

@@ -18,7 +18,7 @@ from accord_inspector.byte_pipes import BytePipe, ByteProcess
 from accord_inspector.errors import ApiError
 from accord_inspector.faults_process import suspender
 from accord_inspector.live_inspection import LiveInspection
-from accord_inspector.passages import is_request_by_hand
+from accord_inspector.sent_by_hand import is_request_by_hand
 
 __all__ = ("TapInspection",)
 

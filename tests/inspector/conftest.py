@@ -28,6 +28,7 @@ except ImportError:
 else:
     MISSING = ""
 
+WAIT_MS = 25_000  # on a busy machine
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
     "--no-sandbox",
@@ -55,7 +56,7 @@ def chromium_path() -> str:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     path = chromium_path()
-    expect.set_options(timeout=15_000)
+    expect.set_options(timeout=WAIT_MS)
     async with async_playwright() as playwright:
         opened = await playwright.chromium.launch(executable_path=path, args=FLAGS, headless=True)
         yield opened
@@ -68,7 +69,7 @@ class Profile:
     def __init__(self, context: BrowserContext) -> None:
         self.context = context
         self.problems: list[str] = []
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(WAIT_MS)
         context.on("weberror", lambda error: self.problems.append(str(error.error)))
         context.on("console", self._console)
 

@@ -201,7 +201,8 @@ async def test_differences_and_broken_rules_are_marked_in_place(timeline: Timeli
     await expect(wrong.first).to_contain_text("txt")
     await expect(wrong.last).to_contain_text("text: ✖ missing")
     rule = timeline.message.get_by_label("Broken rules")
-    await expect(rule).to_contain_text("R-CONT-01 Content blocks have the form that MCP defines")
+    await expect(rule).to_contain_text("R-CONT-01 By the client: expected the key `text`")
+    await expect(rule).to_contain_text("The rule: Content blocks have the form that MCP defines")
     link = rule.get_by_role("link", name="R-CONT-01")
     await expect(link).to_have_attribute("href", re.compile("^https://agentclientprotocol.com/"))
 
@@ -333,6 +334,14 @@ async def test_growing_recording_can_be_paused_and_followed_and_is_judged(
         await timeline.page.mouse.wheel(0, -500)
         follow = timeline.page.get_by_role("button", name="Follow")
         await expect(follow).to_have_attribute("aria-pressed", "false")
+
+
+async def test_request_without_a_response_is_marked(timeline: Timeline, folder: Path) -> None:
+    waiting = message("to_agent", id=2, method="session/close", params={"sessionId": "s1"})
+    save(folder / "silent.acp.jsonl", [*opening(), waiting])
+    await timeline.open("/timeline", "silent.acp.jsonl")
+    await expect(timeline.row(5).locator(".mark.bad").first).to_have_text("✖ never answered")
+    await expect(timeline.row(3).locator(".mark")).to_have_count(0)
 
 
 async def test_sequence_diagram_has_a_column_for_each_component(timeline: Timeline) -> None:

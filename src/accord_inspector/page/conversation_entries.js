@@ -82,7 +82,7 @@ function updateMessage(element, entry) {
 /** @param {Entry} call @param {Record<string, any>} terminals */
 export function toolCall(call, terminals) {
   const mark = STATES[/** @type {"failed"} */ (call.status)] ?? "◐";
-  const isShown = call.content.some((/** @type {any} */ part) => part.type === "diff" || part.type === "terminal") || call.status === "failed";
+  const isShown = call.content.some((/** @type {any} */ part) => part.type === "diff" || part.type === "terminal") || call.status === "failed" || call.cancellable;
   const changed = call.content.map((/** @type {any} */ part) => part.path);
   const locations = call.locations.filter((/** @type {any} */ place) => place.line !== null || !changed.includes(place.path));
   const content = [
@@ -90,6 +90,7 @@ export function toolCall(call, terminals) {
       (/** @type {any} */ place) => h("code", null, place.line === null ? place.path : `${place.path}:${place.line}`))) : null,
     call.content.map((/** @type {any} */ part) => partElement(part, terminals)),
     call.left ? h("p", { class: "soft" }, `… ${call.left} more parts: see the message`) : null,
+    call.cancellable ? h("button", { type: "button", class: "cancel-call", "data-call": call.callId }, "Cancel this tool call") : null,
     call.input ? folded("Input", textElement(call.input)) : null,
     call.output ? folded("Output", textElement(call.output)) : null,
   ];
@@ -175,6 +176,7 @@ const RENDER = {
   permission,
   elicitation,
   error: (/** @type {Entry} */ entry) => [head(entry, `Error in ${entry.method}`), errorText(entry.error)],
+  unanswered: (/** @type {Entry} */ entry) => [head(entry, h("span", { class: "bad" }, "The prompt was never answered")), h("p", { class: "soft" }, "The connection has ended before the agent responded.")],
   connection: (/** @type {Entry} */ entry) => [head(entry, `${entry.side} disconnected`), entry.reason ? h("p", { class: "plain" }, entry.reason) : null],
   unreadable: (/** @type {Entry} */ entry) => [head(entry, `A message that cannot be read: ${entry.method}`), h("p", { class: "plain" }, entry.reason)],
   failure: (/** @type {Entry} */ entry) => [head(entry, "Problem"), h("p", { class: "bad plain" }, entry.reason)],

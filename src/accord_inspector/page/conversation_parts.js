@@ -1,5 +1,6 @@
 // Content of messages and tool calls: Markdown, images, links, diffs, terminals.
 
+import { diffElement } from "./conversation_diff.js";
 import { count, h, size } from "./dom.js";
 
 /**
@@ -72,38 +73,6 @@ function left(characters) {
 /** Return what can be opened. @param {string} title @param {any} content @param {boolean} [isOpen] */
 export function folded(title, content, isOpen = false) {
   return h("details", { open: isOpen, "data-key": title }, h("summary", null, title), content);
-}
-
-// Diffs.
-
-const SIGNS = { "+": "added", "-": "removed", " ": "same", gap: "gap", remark: "gap" };
-const CHANGES = { new: "new file", deleted: "deleted file", changed: "" };
-
-/** @param {any} diff */
-function diffElement(diff) {
-  const counts = h("span", null,
-    diff.added ? h("span", { class: "good" }, ` +${diff.added}`) : null,
-    diff.removed ? h("span", { class: "bad" }, ` −${diff.removed}`) : null);
-  const rows = diff.rows.map((/** @type {any} */ [sign, before, after, text]) => {
-    if (sign === "gap" || sign === "remark") {
-      return h("tr", { class: "gap" }, h("td", { colspan: "3" }, sign === "gap" ? "⋯" : text));
-    }
-    const spoken = sign === " " ? "" : `${SIGNS[/** @type {"+"} */ (sign)]}: `;
-    return h("tr", { class: SIGNS[/** @type {"+"} */ (sign)] },
-      h("td", { class: "line" }, before ?? ""),
-      h("td", { class: "line" }, after ?? ""),
-      h("td", { class: "code" }, h("span", { class: "sign", "aria-hidden": "true" }, sign),
-        h("span", { class: "visually-hidden" }, spoken), text));
-  });
-  const paths = [diff.path, ...diff.others].join(", ");
-  return h("figure", { class: "diff" },
-    h("figcaption", null, h("code", null, paths), " ",
-      h("span", { class: "soft" }, CHANGES[/** @type {"new"} */ (diff.change)] ?? ""), counts),
-    h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `Changes of ${paths}` },
-      h("table", null,
-        h("thead", { class: "visually-hidden" }, h("tr", null, h("th", null, "Old line"), h("th", null, "New line"), h("th", null, "Text"))),
-        h("tbody", null, rows))),
-    diff.left ? h("p", { class: "soft" }, `… ${count(diff.left)} more lines: see the message`) : null);
 }
 
 // Terminals.

@@ -5,7 +5,8 @@ import { entryElement, updateEntry } from "./conversation_entries.js";
 import { SessionHead } from "./conversation_head.js";
 import { terminalElement } from "./conversation_parts.js";
 import { PromptInput } from "./conversation_prompt.js";
-import { SessionEntries } from "./conversation_store.js";
+import { act, SessionEntries } from "./conversation_store.js";
+import { WaitingLine } from "./conversation_waiting.js";
 
 /** @typedef {import("./conversation_store.js").Entry} Entry */
 
@@ -28,8 +29,10 @@ export class SessionView {
     }, this.earlier, this.items);
     this.toEnd = h("button", { type: "button", class: "to-end", hidden: true, onclick: () => this.follow() }, "Go to the end ↓");
     this.problem = h("p", { class: "bad", role: "alert" });
+    this.waiting = new WaitingLine();
+    this.items.addEventListener("click", (event) => this.clicked(event));
     this.element = h("section", { class: "session", "aria-label": "Session" },
-      this.head.element, h("div", { class: "scroll-box" }, this.log, this.toEnd), this.problem, this.prompt.element);
+      this.head.element, h("div", { class: "scroll-box" }, this.log, this.toEnd), this.waiting.element, this.problem, this.prompt.element);
     /** @type {Map<number, HTMLElement>} */
     this.elements = new Map();
     this.isFollowing = true;
@@ -48,6 +51,7 @@ export class SessionView {
 
   end() {
     this.entries.isOver = true;
+    this.waiting.show(undefined);
     document.querySelector("main")?.removeEventListener("scroll", this.onScroll);
     this.observer.disconnect();
   }
@@ -58,6 +62,7 @@ export class SessionView {
     this.client = client;
     this.isOpened = listed.opened;
     this.prompt.element.hidden = !isOpen;
+    this.element.classList.toggle("open", isOpen);
     this.head.setClient(isOpen, client);
     if (listed.changed > this.entries.now) this.refresh();
     else this.showState();
@@ -66,6 +71,7 @@ export class SessionView {
   async refresh() {
     try {
       await this.entries.refresh();
+      if (!this.entries.isOver) this.waiting.show(this.entries.waits);
       fill(this.problem);
     } catch (error) {
       if (!this.entries.isOver) fill(this.problem, error.message);
@@ -78,6 +84,19 @@ export class SessionView {
     this.head.update(state, Boolean(this.isOpen || !this.client), this.isOpened);
     this.prompt.commands = state.commands;
     this.prompt.setRunning(state.running);
+  }
+
+  /** Cancel the tool call whose button was pressed. @param {Event} event */
+  async clicked(event) {
+    const button = /** @type {HTMLButtonElement | null} */ (/** @type {Element} */ (event.target).closest("button.cancel-call"));
+    if (!button) return;
+    button.disabled = true;
+    try {
+      await act("cancel-tool-call", { session: this.id, call: button.dataset.call });
+    } catch (error) {
+      button.disabled = false;
+      fill(this.problem, error.message);
+    }
   }
 
   // Entries.

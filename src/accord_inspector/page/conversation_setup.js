@@ -135,8 +135,11 @@ export class SetupPanel {
 
   /** @param {any} agent */
   loginButtons(agent) {
-    const methods = agent.authMethods.map((/** @type {any} */ method) => method.terminal
-      ? h("p", { class: "soft" }, `${method.name}: run the agent's command at a terminal to log in, then start the agent again`)
+    const methods = agent.authMethods.map((/** @type {any} */ method) => method.command !== null
+      ? h("div", { class: "login-command" },
+        h("p", null, method.name, h("span", { class: "soft" }, ": the agent asks at a terminal, which this page does not have. Run this command in one, then press Restart above.")),
+        h("pre", { tabindex: "0" }, method.command),
+        h("button", { type: "button", "aria-label": `Copy the command of ${method.name}`, onclick: (/** @type {any} */ event) => copy(event.target, method.command) }, "Copy"))
       : h("button", {
         type: "button", title: method.description,
         onclick: () => this.attempt(() => act("login", { method: method.id }).then(() => this.announce("Logged in"))),
@@ -146,6 +149,12 @@ export class SetupPanel {
     }
     return methods.length ? h("details", { "data-key": "login" }, h("summary", null, "Login"), methods) : null;
   }
+}
+
+/** @param {HTMLElement} button @param {string} text */
+async function copy(button, text) {
+  await navigator.clipboard.writeText(text);
+  button.textContent = "Copied";
 }
 
 /** @param {string} id @param {string[][]} choices @returns {HTMLSelectElement} */

@@ -37,9 +37,9 @@ export function ruleItems(broken) {
       "article",
       { class: ["rule", one.severity] },
       h("p", null, h("span", { class: ["mark", one.severity === "error" ? "bad" : "warn"] }, `⚠ ${SEVERITY[one.severity] ?? ""}`), " ",
-        ruleLink(one.text), ` ${one.text.rule}`),
-      h("p", { class: "soft" }, `By the ${one.by}. Expected ${safe(one.expected) || "–"}; got ${safe(one.got) || "–"}.`,
+        ruleLink(one.text), ` By the ${one.by}: expected ${safe(one.expected) || "–"}; got ${safe(one.got) || "–"}.`,
         one.others.length > 0 && [" With ", one.others.map((n, at) => [at > 0 && ", ", h("a", { href: messageAddress(n, params()) }, `#${shownNumber(n)}`)]), "."]),
+      h("p", { class: "soft" }, `The rule: ${one.text.rule}`),
       one.text.hint && h("p", null, one.text.hint),
     ),
   );

@@ -82,8 +82,8 @@ class MessageView extends HTMLElement {
   async refreshRules() {
     const { n } = this;
     if (n === undefined || n < 0 || !this.explained) return;
-    const explained = await get(`/api/explanation/${n}`, { recording: params().get("recording") ?? "" });
-    if (this.n !== n || explained.broken.length === this.explained.broken.length) return;
+    const explained = await get(`/api/explanation/${n}`, { recording: params().get("recording") ?? "" }).catch(() => null);
+    if (!explained || this.n !== n || explained.broken.length === this.explained.broken.length) return;
     this.explained.broken = explained.broken;
     this.drawRules();
   }

@@ -46,7 +46,8 @@ class SendView extends HTMLElement {
     const show = () => this.show().catch((error) => this.problem(error));
     router.addEventListener("change", show);
     live.watch({});
-    this.ends = [() => router.removeEventListener("change", show), live.on("messages", () => this.answers.look())];
+    this.ends = [() => router.removeEventListener("change", show), live.on("messages", () => this.answers.look()),
+      live.on("state:sent", () => this.history.take())];
     show();
   }
 
@@ -241,7 +242,6 @@ class SendView extends HTMLElement {
       h("a", { href: messageAddress(sent.n) }, shownNumber(sent.n)));
     this.result.className = "result good";
     this.answers.add(message, sent);
-    this.history.add(structuredClone(message));
   }
 
   reset() {

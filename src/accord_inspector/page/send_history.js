@@ -1,5 +1,6 @@
-// What was sent by hand to this agent before, kept in the browser.
+// What was sent by hand to this agent: the inspector keeps it while it runs, the browser for later.
 
+import { live, post } from "./api.js";
 import { fill, h, safe } from "./dom.js";
 
 const MAX = 50;
@@ -12,7 +13,7 @@ export class History {
     /** @type {any[]} the newest first */
     this.entries = [];
     this.list = h("ol", { class: "history" });
-    const clear = h("button", { type: "button", onclick: () => this.save([]) }, "Clear");
+    const clear = h("button", { type: "button", onclick: () => this.clear() }, "Clear");
     this.element = h("div", null, h("h3", null, "History"), this.list, clear);
   }
 
@@ -27,12 +28,22 @@ export class History {
       this.entries = [];
     }
     this.draw();
+    this.take();
   }
 
-  /** @param {any} entry */
-  add(entry) {
-    const text = JSON.stringify(entry);
-    this.save([entry, ...this.entries.filter((one) => JSON.stringify(one) !== text)].slice(0, MAX));
+  /** Add what the inspector keeps: other pages may have sent it. */
+  take() {
+    const sent = live.state.sent ?? [];
+    if (!this.key || !sent.length) return;
+    const known = new Set(sent.map(canonical));
+    const entries = [...sent, ...this.entries.filter((one) => !known.has(canonical(one)))].slice(0, MAX);
+    if (JSON.stringify(entries) !== JSON.stringify(this.entries)) this.save(entries);
+  }
+
+  async clear() {
+    live.state.sent = [];
+    this.save([]);
+    await post("/api/send/forget").catch(() => {});
   }
 
   /** @param {any[]} entries */
@@ -58,4 +69,9 @@ export class History {
         h("b", null, safe(entry.method ?? "raw frame")), " ", h("code", null, safe(text.slice(0, 120)))));
     }));
   }
+}
+
+/** Return a text that is the same for the same message, whatever the order of its keys. @param {any} entry */
+function canonical(entry) {
+  return JSON.stringify(Object.entries(entry).sort(([a], [b]) => (a < b ? -1 : 1)));
 }

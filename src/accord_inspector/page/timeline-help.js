@@ -31,3 +31,8 @@ export function createHelp() {
   );
   return dialog;
 }
+
+/** Return a button that a key presses, too. @param {string} text @param {string} key @param {() => void} onclick */
+export function keyButton(text, key, onclick) {
+  return /** @type {any} */ (h("button", { type: "button", onclick, "aria-keyshortcuts": key, title: `${text}: ${key}` }, text));
+}

@@ -18,7 +18,7 @@ export function handleKey(view, event) {
   if (!action) return;
   event.preventDefault();
   // One after the other, also if a row has to be fetched: keys may be pressed faster.
-  working = working.then(action).then(() => view.located).catch(() => {});
+  working = working.then(action).then(() => view.jumps.located).catch(() => {});
 }
 
 let working = Promise.resolve();
@@ -36,9 +36,9 @@ function anywhere(view) {
     Escape: () => view.goTo(null),
     j: () => view.activate(view.list.active + 1),
     k: () => view.activate(view.list.active - 1),
-    p: () => view.jumpToPair(),
-    e: () => view.next({ errors: "1" }),
-    r: () => view.next({ rule: "any" }),
+    p: () => view.jumps.pair(),
+    e: () => view.jumps.next({ errors: "1" }),
+    r: () => view.jumps.next({ rule: "any" }),
     f: () => view.follow(!view.isFollowing),
     v: () => view.switchView(),
   };

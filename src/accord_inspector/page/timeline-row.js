@@ -69,7 +69,18 @@ export function wayOf(row) {
 /** @param {Row} row */
 function latencyOf(row) {
   if (typeof row.seconds === "number") return duration(row.seconds);
-  return row.kind === "request" && typeof row.pair !== "number" ? "no response" : "";
+  return "";
+}
+
+const SOON_S = 2; // a request that waits for less is not marked
+
+/** Return what a request without a response says. @param {Row} row */
+function waitingOf(row) {
+  if (row.waits === undefined) return null;
+  if (row.waits === null) return h("span", { class: "mark bad" }, "✖ never answered");
+  const seconds = row.waits + (performance.now() - (row.seen ?? 0)) / 1000;
+  if (seconds < SOON_S) return null;
+  return h("span", { class: "mark warn" }, `⧗ no response yet: ${Math.floor(seconds)} s`);
 }
 
 /** Return the marks of a message: errors, and broken rules. @param {Row} row */
@@ -77,6 +88,7 @@ export function marksOf(row) {
   const found = [];
   if (row.error) found.push(h("span", { class: "mark bad" }, row.kind === "invalid" ? "✖ invalid" : "✖ error"));
   if (row.fault) found.push(h("span", { class: "mark warn", title: "A fault of the inspector" }, `↯ ${row.fault}`));
+  found.push(...[waitingOf(row)].filter((mark) => mark !== null));
   const rules = row.rules ?? [];
   if (rules.length) {
     const more = rules.length > 1 ? ` +${rules.length - 1}` : "";

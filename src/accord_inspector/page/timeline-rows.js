@@ -9,7 +9,11 @@ const MAX_REQUESTS = 2; // at the same time
 /**
  * @typedef {{n: number, ts: number, from: string, to: string, dir: string, kind: string,
  *   method?: string, session?: string, id?: string, bytes?: number, pair?: number, error?: boolean,
- *   conn?: string, seconds?: number, summary?: string, rules?: string[], severity?: string, fault?: string}} Row
+ *   conn?: string, seconds?: number, summary?: string, rules?: string[], severity?: string, fault?: string,
+ *   waits?: number | null, seen?: number}} Row
+ *
+ * `waits` is for how many seconds a request had no response when it was fetched, at `seen`; null
+ * says that none will come.
  */
 
 /** The rows that a filter selects. `onrows` is called when more are known. */
@@ -60,6 +64,10 @@ export class RowStore {
     if (this.matched !== before) {
       const block = Math.floor(before / BLOCK);
       if (this.blocks.has(block)) this.stale.add(block); // it has grown
+      for (const shown of this.wanted) {
+        // A response may have come.
+        if (this.blocks.get(shown)?.some((row) => row.waits !== undefined)) this.stale.add(shown);
+      }
       this.fetchNext();
     }
   }
@@ -113,6 +121,7 @@ export class RowStore {
       const query = { ...filter, from: block * BLOCK, count: BLOCK };
       const found = await get("/api/messages", query, request.signal);
       if (filter !== this.filter) return;
+      for (const row of found.rows) row.seen = performance.now();
       this.blocks.delete(block);
       this.blocks.set(block, found.rows);
       if (this.blocks.size > MAX_BLOCKS) this.forgetOne();

@@ -6,8 +6,9 @@ import "./message.js";
 import { address, go, messageAddress, messageOf, params, pathParts, router } from "./router.js";
 import { Sequence } from "./sequence.js";
 import { FilterBar, filterOf } from "./timeline-filter.js";
-import { createHelp } from "./timeline-help.js";
+import { createHelp, keyButton } from "./timeline-help.js";
 import { handleKey } from "./timeline-keys.js";
+import { Jumps } from "./timeline-jumps.js";
 import { VirtualList } from "./timeline-list.js";
 import { positionAt, RowMarks } from "./timeline-marks.js";
 import { createHeader, createRow, fillRow } from "./timeline-row.js";
@@ -36,6 +37,7 @@ class TimelineView extends HTMLElement {
     this.filterText = "?";
     this.hasFilter = false;
     this.marks = new RowMarks(this.list, this.store);
+    this.jumps = new Jumps(this);
     this.build();
     this.store.onrows = () => this.rowsCame();
     this.store.onproblem = (text) => this.say(text, true);
@@ -45,7 +47,10 @@ class TimelineView extends HTMLElement {
     const key = (/** @type {KeyboardEvent} */ event) => handleKey(this, event);
     router.addEventListener("change", changed);
     document.addEventListener("keydown", key);
-    const timer = setInterval(() => this.loadNames(), NAMES_MS);
+    const timer = setInterval(() => {
+      this.loadNames();
+      this.list.refresh(); // how long requests wait
+    }, NAMES_MS);
     this.ends = [
       live.on("messages", (counts) => this.counted(counts)),
       () => router.removeEventListener("change", changed),
@@ -63,10 +68,10 @@ class TimelineView extends HTMLElement {
   }
 
   build() {
-    this.pauseButton = button("Pause", "Space", () => this.pause(!this.isPaused));
-    this.followButton = button("Follow", "f", () => this.follow(!this.isFollowing));
-    this.viewButton = button("Sequence", "v", () => this.switchView());
-    this.helpButton = button("Keys", "?", () => this.help.showModal());
+    this.pauseButton = keyButton("Pause", "Space", () => this.pause(!this.isPaused));
+    this.followButton = keyButton("Follow", "f", () => this.follow(!this.isFollowing));
+    this.viewButton = keyButton("Sequence", "v", () => this.switchView());
+    this.helpButton = keyButton("Keys", "?", () => this.help.showModal());
     this.followButton.setAttribute("aria-pressed", "false");
     this.status = h("p", { class: "list-status" });
     this.help = createHelp();
@@ -139,7 +144,7 @@ class TimelineView extends HTMLElement {
     if (this.isFollowing && !this.isPaused) this.list.scrollTo(this.list.maxTop);
     this.list.refresh();
     this.showState();
-    if (this.pending !== undefined) this.locate(this.pending);
+    this.jumps.again();
   }
 
   async loadNames() {
@@ -252,24 +257,9 @@ class TimelineView extends HTMLElement {
       this.message.showProblem(`There is no message ${safe(name)}: messages are counted from 1`);
     } else {
       this.message.show(n);
-      if (this.store.at(this.list.active)?.n !== n) this.located = this.locate(n);
+      if (this.store.at(this.list.active)?.n !== n) this.jumps.locate(n);
     }
     this.marks.markAll();
-  }
-
-  /** Make a message the active row; the list may not have it yet. @param {number} n */
-  async locate(n) {
-    this.pending = undefined;
-    const filterText = this.filterText;
-    const found = await get(`/api/position/${n}`, this.store.filter).catch(() => null);
-    if (!found || filterText !== this.filterText) return;
-    if (found.position === null || found.position >= this.list.total) {
-      if (!this.store.isComplete || found.position !== null) this.pending = n;
-      return;
-    }
-    this.list.active = found.position;
-    this.list.show(found.position, true);
-    this.list.refresh();
   }
 
   // What the user does.
@@ -306,28 +296,6 @@ class TimelineView extends HTMLElement {
     this.list.reset();
     this.list.setRowHeight(isSequence ? SEQUENCE_ROW : LIST_ROW);
   }
-
-  /** Jump to the response of the active request, or back. */
-  async jumpToPair() {
-    const row = await this.store.fetchRow(this.list.active);
-    if (!row || typeof row.pair !== "number") return;
-    if (this.marks.chosen >= 0) return this.goTo(row.pair);
-    await this.locate(row.pair);
-  }
-
-  /** Go to the next message that another filter selects, too. @param {Record<string, any>} more */
-  async next(more) {
-    const row = this.list.active < 0 ? undefined : await this.store.fetchRow(this.list.active);
-    const found = await get(`/api/next/${row ? row.n + 1 : 0}`, { ...this.store.filter, ...more });
-    if (found.n === null) return;
-    if (this.marks.chosen >= 0) this.goTo(found.n);
-    else await this.locate(found.n);
-  }
-}
-
-/** @param {string} text @param {string} key @param {() => void} onclick */
-function button(text, key, onclick) {
-  return /** @type {any} */ (h("button", { type: "button", onclick, "aria-keyshortcuts": key, title: `${text}: ${key}` }, text));
 }
 
 customElements.define("view-timeline", TimelineView);

@@ -44,13 +44,20 @@ class RecordedMessages(Protocol):
 class Conversation:
     """The sessions of a recording; `follow` adds the messages as they come.
 
-    `changed` is called after each change. `client` is the client of a live agent.
+    `changed` is called after each change. `client` is the client of a live agent. `now` returns the
+    time in the recording at which a message of another time can still be answered.
     """
 
-    def __init__(self, messages: RecordedMessages, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        messages: RecordedMessages,
+        changed: Callable[[], None],
+        now: Callable[[float], float | None] = lambda _: None,
+    ) -> None:
         self.client: LiveClient | None = None
         self._messages = messages
         self._changed = changed
+        self._now = now
         self._added = 0
         # Problems, each with the number of messages that come before it.
         self._problems: deque[tuple[int, str, str]] = deque()
@@ -163,10 +170,23 @@ class Conversation:
             "total": len(log.entries),
             "entries": [entry_json(entry, since, now) for entry in changed],
             "terminals": self._terminals(log, since),
+            "waits": self._waits(log),
         }
         if log.state_changed > since:
             answer["state"] = session_json(log)
         return answer
+
+    def _waits(self, log: SessionLog) -> dict[str, Any] | None:
+        """Return which prompt has no response, and for how many seconds.
+
+        They are null if none will come. None without such a prompt, or while messages are read.
+        """
+        oldest = next(iter(log.prompts.values()), None)
+        if oldest is None or self._added < len(self._messages):
+            return None
+        now = self._now(oldest.seconds)
+        seconds = None if now is None else round(max(now - oldest.seconds, 0.0), 1)
+        return {"message": oldest.number, "seconds": seconds}
 
     def older(self, session_id: str, before: int) -> dict[str, Any]:
         """Return the entries before one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ class _Inspection(Protocol):
     hub: Any
 
     def messages(self, recording: str = "") -> RecordedMessages: ...
+    def now(self, since: float) -> float | None: ...
     def spawn(self, work: Coroutine[Any, Any, None]) -> object: ...
 
 
@@ -41,17 +42,18 @@ class Conversations:
             messages = self._inspection.messages(recording)
             hub: _Hub = self._inspection.hub
             name = f"conversation:{recording}" if recording else "conversation"
-            found = Conversation(messages, lambda: hub.changed(name))
+            found = Conversation(messages, lambda: hub.changed(name), self._inspection.now)
             self._made[recording] = found
             hub.provide(name, found.json)
             self._inspection.spawn(found.follow())
         return found
 
-    def live_client(self, cwd: Path) -> LiveClient:
-        """Return the client for a live agent; its sessions start in `cwd`."""
+    def live_client(self, cwd: Path, command: Sequence[str]) -> LiveClient:
+        """Return the client for a live agent with this command; its sessions start in `cwd`."""
         conversation = self.of("")
         client = LiveClient(
             cwd,
+            command,
             self._inspection.spawn,
             conversation.client_changed,
             conversation.apply,

@@ -69,6 +69,8 @@ def entry_json(entry: Entry, since: int, now: int) -> dict[str, Any]:
             shown |= {"side": one_line(value["side"]), "reason": one_line(value["reason"])}
         case "unreadable":
             shown |= {"method": one_line(value["method"]), "reason": one_line(value["reason"])}
+        case "unanswered":
+            pass
         case "failure":
             shown |= {"reason": value}
         case _:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import shlex
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from accord.cli.ask.mcp_file import McpFileError, mcp_servers
-from accord.client.agent_adapter import SessionInfo
+from accord.client.agent_adapter import AuthMethod, SessionInfo
 from accord.client.connect import ConnectedAgent, ConnectOptions
 from accord.client.events import AgentTerminal, Event, TerminalOutputChunk
 from accord.client.permissions import Policy
 from accord.client.session import ClientSession
 from accord.client.turn import ClientTurn
 from accord.errors import AccordError, AuthRequired, RequestError
-from accord.text.excerpt import one_line
+from accord.text.excerpt import one_line, visible
 from accord.types.mcp import McpServer
 from accord_inspector.errors import ApiError
 from accord_inspector.talk.attachments import prompt_contents
@@ -50,12 +51,14 @@ class LiveClient:
     def __init__(
         self,
         cwd: Path,
+        command: Sequence[str],
         spawn: Spawn,
         changed: Callable[[], None],
         on_event: Callable[[str, Event], None],
         on_problem: Callable[[str, str], None],
     ) -> None:
         self.cwd: Path = cwd
+        self.command: tuple[str, ...] = tuple(command)
         self.questions: Questions = Questions(changed)
         self.agent: ConnectedAgent | None = None
         self.files: Literal["ro", "rw"] | None = "ro"
@@ -77,6 +80,7 @@ class LiveClient:
             on_elicit_form=self.questions.ask_form,
             on_elicit_url=self.questions.ask_url,
             unstable=True,
+            terminal_login=True,
         )
 
     @property
@@ -133,12 +137,18 @@ class LiveClient:
                         "id": method.id,
                         "name": one_line(method.name, 200),
                         "description": one_line(method.description or ""),
-                        "terminal": method.terminal,
+                        "command": self._login_command(method) if method.terminal else None,
                     }
                     for method in agent.auth_methods
                 ],
             }
         return value
+
+    def _login_command(self, method: AuthMethod) -> str:
+        """Return the command line that logs in: this page has no terminal for its questions."""
+        words = [shlex.quote(f"{name}={value}") for name, value in method.env]
+        prefix = ["env", *words] if words else []
+        return visible(" ".join([*prefix, shlex.join([*self.command, *method.args])]))
 
     def session(self, session_id: object) -> ClientSession:
         """Return an open session; raise `ApiError` if it is not open."""

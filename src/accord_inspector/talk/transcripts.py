@@ -405,7 +405,9 @@ class Transcripts:
             if log.is_closed:
                 continue
             waiting = bool(log.prompts)
-            log.prompts.clear()
+            for prompt in log.prompts.values():
+                log.at(prompt).add("unanswered", None)
+            log.at(stamp).prompts.clear()
             log.stream.pending_echo = ""
             if waiting or log.is_running:
                 log.transcript.apply(StateChanged(state="idle"))
