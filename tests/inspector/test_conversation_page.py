@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import BrowserContext, Page, Route, expect
 
-from inspector.inspector_process import MODULE, SCRIPT_AGENT, Inspector, inspecting
+from inspector.inspector_process import MODULE, SCRIPT_AGENT, Inspector, go, inspecting
 from requirement import requirement
 from sample_recordings import one_turn
 
@@ -112,6 +112,38 @@ async def test_turn_is_cancelled(page: Page, inspector: Inspector) -> None:
     await page.get_by_role("button", name="Cancel the turn").click()
     await expect(page.locator(".entry.end")).to_contain_text("Turn ended: cancelled")
     await expect(page.locator(".entry.tool.cancelled, .entry.tool.failed")).to_have_count(1)
+
+
+@requirement("R-TCAN-01")
+async def test_one_tool_call_is_cancelled(page: Page, inspector: Inspector) -> None:
+    await open_session(page, inspector)
+    await prompt(page, "alone forever")
+    await page.get_by_role("button", name="Cancel this tool call").click()
+    await expect(page.locator(".entry.tool.cancelled")).to_have_count(1)
+    await wait_for_answer(page, "the turn continues")
+
+
+async def test_prompt_without_a_response_is_visible(page: Page, tmp_path: Path) -> None:
+    waiting = one_turn()
+    request = {"sessionId": "s", "prompt": [{"type": "text", "text": "Anybody there?"}]}
+    waiting.to_agent(30.0, id=99, method="session/prompt", params=request)
+    waiting.save(tmp_path / "r.acp.jsonl")
+    async with inspecting(str(tmp_path / "r.acp.jsonl")) as inspector:
+        await page.goto(inspector.address)
+        await go(page, "/conversation/s")
+        await expect(page.locator(".waiting")).to_contain_text("was never answered")
+
+
+async def test_diffs_are_side_by_side_on_wide_screens(page: Page, inspector: Inspector) -> None:
+    await open_session(page, inspector)
+    await prompt(page, "tools")
+    await wait_for_answer(page, "18 completed, 1 failed")
+    diff = page.locator("diff-table", has=page.locator(".removed")).first
+    await expect(diff.locator("thead th")).to_have_count(3)
+    await page.set_viewport_size({"width": 1800, "height": 900})
+    await expect(diff.locator("thead th")).to_have_count(4)
+    row = diff.locator("tr", has=page.locator(".removed")).first
+    await expect(row.locator("td.code")).to_have_count(2)
 
 
 async def test_reload_in_the_middle_of_a_turn_keeps_everything(
@@ -262,6 +294,21 @@ async def test_stored_sessions_are_listed_and_loaded(page: Page, inspector: Insp
     await expect(page).not_to_have_url(before)
     await prompt(page, "echo forked")
     await wait_for_answer(page, "forked")
+    # A closed session is resumed without its messages, and another one is deleted.
+    await prompt(page, "title To resume")
+    await expect(page.locator(".session-head .title")).to_have_text("To resume")
+    await page.get_by_role("button", name="Close").click()
+    await expect(page.locator(".session-head .status")).to_have_text("closed")
+    await page.get_by_role("button", name="List again").click()
+    await page.get_by_role("button", name="Resume To resume").click()
+    await expect(page.locator("textarea.prompt")).to_be_visible()
+    await prompt(page, "echo resumed")
+    await wait_for_answer(page, "resumed")
+    delete = page.get_by_role("button", name="Delete To resume")
+    await delete.click()
+    await expect(delete).to_have_text("Really delete?")
+    await delete.click()
+    await expect(delete).to_have_count(0)
 
 
 async def test_login_and_mistakes_in_the_form_are_shown(page: Page, inspector: Inspector) -> None:

@@ -72,6 +72,13 @@ async def test_a_request_from_its_form_is_answered_and_is_in_the_timeline(
     await expect(page).to_have_url(re.compile(r"method=session%2Fprompt"))
     await page.locator(".history .entry", has_text="session/new").click()
     await expect(params).to_have_value(re.compile('"cwd"'))
+    # The inspector keeps it, too: a browser that has kept nothing shows it.
+    await page.evaluate("localStorage.clear()")
+    await page.reload()
+    await expect(page.locator(".history .entry", has_text="session/new")).to_be_visible()
+    await page.get_by_role("button", name="Clear").click()
+    await page.reload()
+    await expect(page.locator(".history")).to_have_text("Nothing was sent yet.")
 
 
 async def test_a_form_that_is_loaded_late_is_not_shown(page: Page, inspector: Inspector) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -169,11 +170,30 @@ def test_end_of_the_connection_ends_turns_and_questions_with_the_reason() -> Non
     assert read(talk).sessions["s"].is_running
     talk.end(3.0, "to_client", "exit status 3")
     log = read(talk).sessions["s"]
-    *_, permission, end = entries(log)
+    *_, permission, unanswered, end = entries(log)
+    assert unanswered["kind"] == "unanswered"
     assert permission["outcome"]["kind"] == "unanswered"
     assert (end["kind"], end["reason"]) == ("connection", "exit status 3")
     assert log.is_closed
     assert not log.is_running
+
+
+def test_replayed_turns_that_reuse_a_message_id_are_apart() -> None:
+    again = Writer(Hop(conn="2"))
+    again.to_agent(9.0, id=5, method="session/load", params={"sessionId": "s", "cwd": "/x"})
+    for text in ("one", "two"):
+        user = {"type": "text", "text": f"Say {text}"}
+        again.update(9.1, sessionUpdate="user_message_chunk", messageId="u", content=user)
+        again.update(9.2, **chunk(text), messageId="m")
+        again.update(9.3, **chunk("!"), messageId="m")
+    shown = [entry["parts"] for entry in entries(read(again).sessions["s"])]
+    texts = [part.get("html", part.get("text")) for parts in shown for part in parts]
+    assert [re.sub("<.*?>|\n", "", text) for text in texts] == [
+        "Say one",
+        "one!",
+        "Say two",
+        "two!",
+    ]
 
 
 def test_loaded_session_starts_anew_and_a_refused_load_keeps_its_entries() -> None:

@@ -63,6 +63,7 @@ export class SessionView {
     this.isOpened = listed.opened;
     this.prompt.element.hidden = !isOpen;
     this.element.classList.toggle("open", isOpen);
+    this.waiting.show(listed.waits);
     this.head.setClient(isOpen, client);
     if (listed.changed > this.entries.now) this.refresh();
     else this.showState();
@@ -71,7 +72,6 @@ export class SessionView {
   async refresh() {
     try {
       await this.entries.refresh();
-      if (!this.entries.isOver) this.waiting.show(this.entries.waits);
       fill(this.problem);
     } catch (error) {
       if (!this.entries.isOver) fill(this.problem, error.message);

@@ -108,7 +108,6 @@ export class SessionEntries extends EventTarget {
     }
     this.epoch = answer.epoch;
     this.now = answer.now;
-    this.waits = answer.waits;
     this.first = answer.first;
     this.total = answer.total;
     Object.assign(this.terminals, answer.terminals);

@@ -9,10 +9,14 @@ export class WaitingLine {
   constructor() {
     this.element = h("p", { class: "waiting warn", hidden: true });
     this.timer = 0;
+    /** @type {any} */
+    this.shown = null;
   }
 
   /** @param {{message: number, seconds: number | null} | null | undefined} waits what the server says of the oldest prompt */
   show(waits) {
+    if (waits && waits === this.shown) return; // nothing was pushed since
+    this.shown = waits;
     clearInterval(this.timer);
     if (!waits) {
       this.element.hidden = true;

@@ -47,10 +47,7 @@ class TimelineView extends HTMLElement {
     const key = (/** @type {KeyboardEvent} */ event) => handleKey(this, event);
     router.addEventListener("change", changed);
     document.addEventListener("keydown", key);
-    const timer = setInterval(() => {
-      this.loadNames();
-      this.list.refresh(); // how long requests wait
-    }, NAMES_MS);
+    const timer = setInterval(() => this.loadNames(), NAMES_MS);
     this.ends = [
       live.on("messages", (counts) => this.counted(counts)),
       () => router.removeEventListener("change", changed),
@@ -132,7 +129,6 @@ class TimelineView extends HTMLElement {
     this.showState();
   }
 
-  /** Show the newest counts. */
   take() {
     this.store.counted(this.waiting);
     this.rowsCame();
@@ -164,6 +160,7 @@ class TimelineView extends HTMLElement {
         this.found = judged.found;
       }
       this.judged = judged;
+      this.list.refresh(); // how long requests wait
       this.showState();
     } catch (error) {
       this.say(/** @type {Error} */ (error).message, true);

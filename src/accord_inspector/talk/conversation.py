@@ -142,6 +142,7 @@ class Conversation:
             "closed": log.is_closed,
             "opened": log.is_opened or log.id in subagents,
             "entries": len(log.entries),
+            "waits": self._waits(log),
             "questions": 0 if self.client is None else self.client.questions.waiting(log.id),
         }
 
@@ -170,7 +171,6 @@ class Conversation:
             "total": len(log.entries),
             "entries": [entry_json(entry, since, now) for entry in changed],
             "terminals": self._terminals(log, since),
-            "waits": self._waits(log),
         }
         if log.state_changed > since:
             answer["state"] = session_json(log)

@@ -230,6 +230,9 @@ class SessionLog:
 
         A replacement names an earlier message by its id.
         """
+        last = self._last_item
+        if isinstance(event, UserText) and not self.prompts and last and last.value.role != "user":
+            self.begin_turn()  # of a session that is loaded
         if event.message_id is None:
             return event
         key = (getattr(event, "role", None) or _ROLES[type(event)], event.message_id)
