@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from accord.text import lenient_json
 from accord.trace.packing import TraceError
 from accord.trace.records import Direction, Kind, decode_record
-from accord.trace.text_search import rows_where
+from accord.trace.text_search import Lines
 
 __all__ = ("JsonPath",)
 
@@ -46,20 +47,19 @@ class JsonPath:
         own |= {"error" if is_error else "result"} if kind == "response" else {"method", "params"}
         return kind != "end" and self._of_envelope <= own
 
-    def rows_in(self, block: bytes, starts: list[int], rows: set[int]) -> set[int]:
-        """Return in which of these rows of the lines that begin at `starts` it finds something."""
+    def rows_in(self, lines: Lines, rows: Sequence[int]) -> list[int]:
+        """Return in which of these rows of the lines it finds something."""
         if self._needed:
-            longest = self._needed[0]
-            found = rows_where(block, starts, lambda start, end: block.find(longest, start, end))
-            rows = rows.intersection(found)
-        ends = [*starts[1:], len(block)]
-        return {row for row in rows if self._finds(block[starts[row] : ends[row]])}
+            block, longest = lines.block, self._needed[0]
+            found = lines.rows_where(lambda start, end: block.find(longest, start, end))
+            rows = sorted(set(found).intersection(rows)) if found else []
+        return [row for row in rows if self._finds(lines.line(row))]
 
     def _finds(self, line: bytes) -> bool:
         if not all(name in line for name in self._needed):
             return False
         try:
-            record = decode_record(line.partition(b"\n")[0])
+            record = decode_record(line)
             message: Any = None if record is None else lenient_json.loads(record.frame)
         except ValueError:
             return False

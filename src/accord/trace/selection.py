@@ -12,7 +12,7 @@ from accord.trace.columns import KINDS, NONE, Columns, kind_and_flags
 from accord.trace.filtering import Filter, name_fits
 from accord.trace.json_path import JsonPath
 from accord.trace.records import Direction, Kind
-from accord.trace.text_search import TextSearch
+from accord.trace.text_search import Lines, TextSearch
 
 __all__ = ("Selection",)
 
@@ -123,23 +123,26 @@ class Selection:
             stop = self._stop_of(at, end)
             fitting += self._fitting(at, stop)
             at = stop
-        return sorted(set(fitting).intersection(found))
+        # Both are in order; usually the columns select everything.
+        return fitting if len(found) == end - first else sorted(set(fitting).intersection(found))
 
-    def _fitting(self, first: int, end: int) -> list[int]:
+    def _fitting(self, first: int, end: int) -> Sequence[int]:
         """Return which of rows that follow each other in one part fit by what they contain."""
         columns = self._columns
-        block, start = self._index.lines(first, end), columns.offsets[first]
-        starts = [offset - start for offset in columns.offsets[first:end]]
-        rows = set(range(end - first))
+        lines = Lines(self._index.lines(first, end), columns.offsets, first, end)
+        rows: Sequence[int] = range(first, end)
         if self._text is not None:
-            named = self._texted.mask(columns.methods[first:end], columns.method_names)
-            rows = set(compress(rows, named)).union(self._text.rows_in(block, starts))
-        if self._path is not None:
+            found = self._text.rows_in(lines)
+            if self._texted.has_wanted(columns.method_names):
+                named = self._texted.mask(columns.methods[first:end], columns.method_names)
+                found = sorted({*found, *compress(rows, named)})
+            rows = found
+        if self._path is not None and rows:
             wanted = columns.flags[first:end].tobytes().translate(self._path_flags)
-            rows.intersection_update(compress(range(end - first), wanted))
-            if rows:
-                rows = self._path.rows_in(block, starts, rows)
-        return [first + row for row in sorted(rows)]
+            if not all(wanted):
+                rows = [row for row in rows if wanted[row - first]]
+            rows = self._path.rows_in(lines, rows)
+        return rows
 
     def _stop_of(self, first: int, end: int) -> int:
         """Return the end of the next messages that are searched at once: they are in one part."""
@@ -157,9 +160,17 @@ class _Names(Generic[_Name]):
 
     def mask(self, numbers: Sequence[int], names: Sequence[_Name]) -> bytes:
         """Return 1 for each number that is selected, and 0 for others."""
+        self._add(names)
+        return bytes(map(self._table.__getitem__, numbers))
+
+    def has_wanted(self, names: Sequence[_Name]) -> bool:
+        """Return whether one of the names is selected."""
+        self._add(names)
+        return any(self._table)
+
+    def _add(self, names: Sequence[_Name]) -> None:
         for name in names[len(self._table) :]:
             self._table.append(self._is_wanted(name))
-        return bytes(map(self._table.__getitem__, numbers))
 
 
 def _ends(columns: Columns, route: int) -> frozenset[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from accord.text import lenient_json
 
-__all__ = ("TextSearch", "rows_where")
+__all__ = ("Lines", "TextSearch")
 
 _BODY = b',"bytes":'  # before it are the fields that Accord adds to a message
 
@@ -30,9 +30,9 @@ class TextSearch:
         if not text.isascii():
             self._pattern = re.compile(b"|".join(map(_alternatives, forms)))
 
-    def rows_in(self, block: bytes, starts: list[int]) -> list[int]:
-        """Return which of the lines that begin at `starts` have the text, from 0 on, in order."""
-        lower = block if self._is_caseless else block.lower()
+    def rows_in(self, lines: Lines) -> list[int]:
+        """Return the rows of the lines that have the text, in order."""
+        lower = lines.block if self._is_caseless else lines.block.lower()
         if self._pattern is not None:
             pattern = self._pattern
 
@@ -40,34 +40,55 @@ class TextSearch:
                 found = pattern.search(lower, start, end)
                 return found.start() if found else -1
 
-            return rows_where(lower, starts, search)
+            return lines.rows_where(search)
         rows: set[int] = set()
         for needle in self._plain:
 
             def find(start: int, end: int, needle: bytes = needle) -> int:
                 return lower.find(needle, start, end)
 
-            rows.update(rows_where(lower, starts, find))
+            rows.update(lines.rows_where(find))
         return sorted(rows)
 
 
-def rows_where(block: bytes, starts: list[int], find: Callable[[int, int], int]) -> list[int]:
-    """Return which of the lines that begin at `starts` have in their body what `find` finds."""
-    rows: list[int] = []
-    row, last, end = 0, len(starts) - 1, len(block)
-    at = find(0, end)
-    while at >= 0:
-        row = bisect_right(starts, at, row) - 1
-        start = starts[row]
-        stop = starts[row + 1] if row < last else end
-        body = block.find(_BODY, start, stop) + len(_BODY)
-        if at < body:
-            at = find(body, stop)
-        # A line that is not a record may follow: it is skipped.
-        if at >= 0 and block.find(b"\n", start, at) < 0:
-            rows.append(row)
-        at = find(stop, end)
-    return rows
+class Lines:
+    """Lines of a recording that follow each other: `block` has them and what is between.
+
+    Those of the rows from `first` to `end` begin at `offsets` in the recording.
+    """
+
+    def __init__(self, block: bytes, offsets: Sequence[int], first: int, end: int) -> None:
+        self.block: bytes = block
+        self._offsets = offsets
+        self._first = first
+        self._end = end
+        self._base = offsets[first]
+
+    def line(self, row: int) -> bytes:
+        """Return a line, without its line end."""
+        start, stop = self._span(row)
+        return self.block[start:stop].partition(b"\n")[0]
+
+    def rows_where(self, find: Callable[[int, int], int]) -> list[int]:
+        """Return the rows of the lines that have in their body what `find` finds."""
+        block, end, rows = self.block, len(self.block), list[int]()
+        at, row = find(0, end), self._first
+        while at >= 0:
+            row = bisect_right(self._offsets, self._base + at, row, self._end) - 1
+            start, stop = self._span(row)
+            body = block.find(_BODY, start, stop) + len(_BODY)
+            if at < body:
+                at = find(body, stop)
+            # A line that is not a record may follow: it is skipped.
+            if at >= 0 and block.find(b"\n", start, at) < 0:
+                rows.append(row)
+            at = find(stop, end)
+        return rows
+
+    def _span(self, row: int) -> tuple[int, int]:
+        start = self._offsets[row] - self._base
+        is_last = row + 1 == self._end
+        return start, len(self.block) if is_last else self._offsets[row + 1] - self._base
 
 
 def _alternatives(form: str) -> bytes:
