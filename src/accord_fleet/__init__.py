@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from accord_fleet.engines.ray import RayEngine as RayEngine
     from accord_fleet.errors import FleetError as FleetError
     from accord_fleet.fleet import Fleet as Fleet
+    from accord_fleet.tasks.problems import TaskErrors as TaskErrors
+    from accord_fleet.tasks.read import CheckedTasks as CheckedTasks
+    from accord_fleet.tasks.read import check_tasks as check_tasks
     from accord_fleet.types.agent import AgentSpec as AgentSpec
     from accord_fleet.types.agent import Resources as Resources
     from accord_fleet.types.grading import GradedAttempt as GradedAttempt
@@ -68,6 +71,8 @@ else:
             "accord_fleet.engines.ray": "RayEngine",
             "accord_fleet.errors": "FleetError",
             "accord_fleet.fleet": "Fleet",
+            "accord_fleet.tasks.problems": "TaskErrors",
+            "accord_fleet.tasks.read": "CheckedTasks check_tasks",
             "accord_fleet.types.agent": "AgentSpec Resources",
             "accord_fleet.types.grading": "GradedAttempt",
             "accord_fleet.types.limits": "Limits",
