@@ -108,9 +108,11 @@ def _comparisons(report: Report) -> Table:
 
 
 def _failures(report: Report) -> Table:
-    table = Table("Failures", "Count", "Commonest message", box=None, pad_edge=False)
-    table.columns[1].justify = "right"
-    table.columns[0].no_wrap = table.columns[2].no_wrap = True
+    table = Table(box=None, pad_edge=False)
+    kinds = [len(name(one.kind)) for one in report.failures]
+    table.add_column("Failures", no_wrap=True, min_width=min(max(kinds), 28))
+    table.add_column("Count", justify="right", no_wrap=True, min_width=5)
+    table.add_column("Commonest message", no_wrap=True, overflow="ellipsis")
     for one in report.failures:
         message = one.messages[0].message if one.messages else ""
         table.add_row(_name(one.kind), number(one.count), Text(one_line(message, 200)))
