@@ -4,7 +4,7 @@
     python examples/fleet/evaluate.py --on ray         and again on a Ray cluster on this machine
 
 Agents that are not installed are left out. The bundled agent uses its demonstration model,
-fast-agent its model `passthrough`, minion a model that this program serves.
+fast-agent its model `passthrough`, and minion the fixed answer that it has without a model.
 """
 
 from __future__ import annotations
@@ -17,21 +17,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from fake_model import serving
-
 from accord_fleet.dataset.dataset import Dataset
 
 HERE = Path(__file__).resolve().parent
 WORDS = ("heron", "maple", "quartz", "violet", "comet")
-MINION_CONFIG = """\
-models:
-  "default":
-    api_type: "openai"
-    base_url: "{model}/v1"
-    api_key: "none"
-    model: "fake-model"
-    temperature: 0
-"""
 
 
 def tasks(number: int) -> Iterator[dict[str, object]]:
@@ -50,7 +39,7 @@ def tasks(number: int) -> Iterator[dict[str, object]]:
         }
 
 
-def agents(folder: Path, bin_folders: list[Path], model: str) -> list[str]:
+def agents(folder: Path, bin_folders: list[Path]) -> list[str]:
     """Return the agents that are installed, as `accord fleet run` takes them."""
     found = {"accord": ([sys.executable, "-m", "accord", "agent"], {})}
     programs = {
@@ -58,8 +47,7 @@ def agents(folder: Path, bin_folders: list[Path], model: str) -> list[str]:
         "minion": ("mcode", ["acp"]),
     }
     home = folder / "minion"
-    (home / ".minion").mkdir(parents=True)
-    (home / ".minion" / "config.yaml").write_text(MINION_CONFIG.format(model=model), "utf-8")
+    home.mkdir(exist_ok=True)
     for name, (program, arguments) in programs.items():
         path = next((one / program for one in bin_folders if (one / program).exists()), None)
         if path is None:
@@ -98,18 +86,17 @@ def main() -> None:
     out = options.out or Path(tempfile.mkdtemp(prefix="fleet-"))
     out.mkdir(parents=True, exist_ok=True)
     accord = [sys.executable, "-m", "accord", "fleet"]
-    with serving() as model:
-        words = agents(out, [*options.bin, Path(sys.executable).parent], model)
-        lines = "".join(json.dumps(task) + "\n" for task in tasks(options.tasks))
-        (out / "tasks.jsonl").write_text(lines, "utf-8")
-        chosen = [part for word in words for part in ("--agent", word)]
-        start = [*accord, "run", str(out / "tasks.jsonl"), *chosen, "--jobs", str(options.jobs)]
-        subprocess.run([*start, "--out", str(out / "local")], check=True)
-        local = outcomes(out / "local")
-        if options.on:
-            subprocess.run([*start, "--on", options.on, "--out", str(out / "ray")], check=True)
-            assert outcomes(out / "ray") == local, "the results differ"
-            print(f"{len(local)} equal results on this machine and on {options.on}")
+    words = agents(out, [*options.bin, Path(sys.executable).parent])
+    lines = "".join(json.dumps(task) + "\n" for task in tasks(options.tasks))
+    (out / "tasks.jsonl").write_text(lines, "utf-8")
+    chosen = [part for word in words for part in ("--agent", word)]
+    start = [*accord, "run", str(out / "tasks.jsonl"), *chosen, "--jobs", str(options.jobs)]
+    subprocess.run([*start, "--out", str(out / "local")], check=True)
+    local = outcomes(out / "local")
+    if options.on:
+        subprocess.run([*start, "--on", options.on, "--out", str(out / "ray")], check=True)
+        assert outcomes(out / "ray") == local, "the results differ"
+        print(f"{len(local)} equal results on this machine and on {options.on}")
     subprocess.run(
         [*accord, "report", str(out / "local"), "--html", str(out / "report.html")], check=True
     )
