@@ -1,0 +1,78 @@
+"""The options for sandboxes and providers: what they mean, and what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from accord_fleet.command.guard_options import GuardOptions, guard_options, isolation_lines
+from accord_fleet.sandbox.settings import SandboxSettings
+from accord_fleet.types.agent import AgentSpec
+from fleet.sandboxes import NEEDS_SANDBOX
+
+AGENT = AgentSpec(name="a", command=("a",))
+
+
+def parsed(*words: str) -> GuardOptions:
+    found: list[GuardOptions] = []
+
+    @click.command()
+    @guard_options
+    def command(**given: Any) -> None:
+        found.append(GuardOptions(**given))
+
+    done = CliRunner().invoke(command, words)
+    assert done.exit_code == 0, done.output
+    return found[0]
+
+
+def test_sandbox_without_a_value_leads_to_the_models_only() -> None:
+    assert parsed().sandbox == "off"
+    options = parsed("--sandbox-allow", "a.example", "--sandbox-read", "/etc/x", "--sandbox")
+    assert options.sandbox == "models"
+    assert options.allow_hosts == ("a.example",)
+    assert parsed("--sandbox", "no-network").sandbox == "no-network"
+
+
+def test_everything_that_is_wrong_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / "providers.toml"
+    file.write_text("[x]\n")
+    options = GuardOptions(sandbox="no-network", allow_hosts=("a.example",), providers=file)
+    _, _, errors = options.settings([AGENT], is_local=False)
+    assert len(errors) == 2
+    assert "in the sandbox `models` only" in errors[0]
+    assert "[x]: Object missing required field" in errors[1]
+    _, _, errors = GuardOptions(read=("/x",)).settings([AGENT], is_local=True)
+    assert errors == ["--sandbox-read needs --sandbox"]
+
+
+def test_missing_key_of_an_agent_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MISTRAL_API_KEY", raising=False)
+    agent = AgentSpec(name="a", command=("a",), provider="mistral")
+    _, _, errors = GuardOptions().settings([agent], is_local=True)
+    assert "environment variable MISTRAL_API_KEY, which is not set" in errors[0]
+    assert GuardOptions().settings([agent], is_local=False)[2] == []
+
+
+def test_paths_in_the_home_are_those_of_each_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/u")
+    options = GuardOptions(sandbox="models", read=("/home/u/.agent/login", "/opt/x"))
+    sandbox, _, _ = options.settings([AGENT], is_local=False)
+    assert sandbox is not None
+    assert sandbox.read == ("~/.agent/login", "/opt/x")
+
+
+def test_run_without_a_sandbox_says_so() -> None:
+    assert "There is no sandbox" in isolation_lines(None, is_local=True)[0]
+
+
+@NEEDS_SANDBOX
+def test_run_with_a_sandbox_says_what_holds() -> None:
+    settings = SandboxSettings(mode="models", allow_hosts=("a.example",))
+    first, *others = isolation_lines(settings, is_local=True)
+    assert "network: the model gateway, a.example only." in first
+    assert any("cgroups" in line for line in others)
