@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from accord.client.permissions import Policy, policies_of
 from accord.transports.command_line import argv_of
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import Engine, RunSettings
 from accord_fleet.engines.local import LocalEngine
+from accord_fleet.graders.references import reference_to
 from accord_fleet.plan import work_items
+from accord_fleet.tasks.read import check_tasks
 from accord_fleet.types.agent import AgentSpec
+from accord_fleet.types.grading import GradedAttempt
 from accord_fleet.types.result import Result
-from accord_fleet.types.task import Task
+from accord_fleet.types.task import (
+    AgentGrader,
+    CommandGrader,
+    FunctionGrader,
+    Grader,
+    Task,
+    Workspace,
+)
 
 __all__ = ("Fleet",)
 
@@ -26,20 +39,44 @@ class Fleet:
         agents: Sequence[AgentSpec | str],
         *,
         attempts: int = 1,
+        workspace: Workspace | None = None,
         policy: Policy | Sequence[Policy] | None = None,
+        grader: Grader | Callable[[GradedAttempt], Any] | None = None,
         engine: Engine | None = None,
     ) -> None:
+        """Raise `FleetError` for a grader that is not defined at the top of a file.
+
+        `workspace` and `grader` are those of tasks that have none.
+        """
+        self._defaults: dict[str, Any] = {}
+        if workspace is not None:
+            self._defaults["workspace"] = msgspec.to_builtins(workspace)
+        if grader is not None:
+            self._defaults["grader"] = msgspec.to_builtins(_grader(grader))
         self.agents: tuple[AgentSpec, ...] = tuple(map(_spec, agents))
         self.attempts: int = attempts
         self.engine: Engine = engine or LocalEngine()
         self.control: Control = Control()
         self._settings = RunSettings(agents=self.agents, policy=policies_of(policy))
 
-    async def run(self, tasks: Iterable[Task]) -> AsyncGenerator[Result]:
-        """Yield the results as they arrive."""
-        items = work_items(self.agents, self.attempts, tasks)
-        async for attempted in self.engine.run(items, self._settings, self.control):
-            yield attempted.result
+    async def run(
+        self, tasks: str | Path | Iterable[Task | Mapping[str, Any]]
+    ) -> AsyncGenerator[Result]:
+        """Yield the results as they arrive; `tasks` are those that `check_tasks` takes.
+
+        All tasks are checked before the first one is run: raises `TaskErrors`.
+        """
+        names = [agent.name for agent in self.agents]
+        with await check_tasks(tasks, defaults=self._defaults, agents=names) as checked:
+            items = work_items(self.agents, self.attempts, checked)
+            async for attempted in self.engine.run(items, self._settings, self.control):
+                yield attempted.result
+
+
+def _grader(given: Grader | Callable[[GradedAttempt], Any]) -> Grader:
+    if isinstance(given, (AgentGrader, CommandGrader, FunctionGrader)):
+        return given
+    return FunctionGrader(function=reference_to(given))
 
 
 def _spec(agent: AgentSpec | str) -> AgentSpec:

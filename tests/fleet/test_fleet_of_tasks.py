@@ -1,0 +1,34 @@
+"""A fleet with a workspace and a grader for all of its tasks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord_fleet import AgentSpec, Fleet, Folder, GradedAttempt, Task, TaskErrors, Verdict
+
+SCRIPT = AgentSpec(name="script", command=(sys.executable, "-m", "accord", "agent", "script"))
+
+
+def said_right(attempt: GradedAttempt) -> bool:
+    assert (attempt.workspace / "a.txt").read_text() == "a"
+    return "right" in attempt.result.answer
+
+
+async def test_tasks_get_the_workspace_and_the_grader_of_the_fleet(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.txt").write_text("a")
+    tasks = [Task(id=word, prompts=(f"echo {word}",)) for word in ("right", "wrong")]
+    fleet = Fleet([SCRIPT], workspace=Folder(str(source)), grader=said_right)
+    verdicts = {result.task: result.verdict async for result in fleet.run(tasks)}
+    assert verdicts == {"right": Verdict(passed=True), "wrong": Verdict(passed=False)}
+    assert sorted(path.name for path in source.iterdir()) == ["a.txt"]
+
+
+async def test_wrong_tasks_are_not_run() -> None:
+    fleet = Fleet([SCRIPT])
+    with pytest.raises(TaskErrors, match="unique id"):
+        _ = [r async for r in fleet.run([Task(id="a", prompts=("p",))] * 2)]
