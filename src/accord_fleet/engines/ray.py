@@ -18,8 +18,11 @@ from accord_fleet.engines.engine import Attempted, RunSettings
 from accord_fleet.engines.ray_cluster import NAMESPACE, Cluster, Versions
 from accord_fleet.engines.ray_files import DriverFiles
 from accord_fleet.engines.ray_items import Items, Waiting
+from accord_fleet.engines.ray_limiter import RayLimiter
 from accord_fleet.engines.ray_slot import OpenAttempts, RunAttempt, Slot
 from accord_fleet.errors import AttemptFailed, FleetError
+from accord_fleet.gateway.limiter import Limiter
+from accord_fleet.guards import key_limits
 from accord_fleet.machine import open_machine
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.result import FailedPart, Failure, Result, Status, Times
@@ -36,9 +39,11 @@ _RESULTS_AHEAD = 16
 
 
 @contextlib.asynccontextmanager
-async def _open_attempts(settings: RunSettings) -> AsyncGenerator[RunAttempt]:
+async def _open_attempts(
+    settings: RunSettings, limiter: Limiter | None
+) -> AsyncGenerator[RunAttempt]:
     """Open what the attempts in a slot share."""
-    async with open_machine(settings, jobs=1) as machine:
+    async with open_machine(settings, jobs=1, limiter=limiter) as machine:
 
         async def run(item: WorkItem, control: Control) -> Attempted:
             return await run_attempt(item, machine, control)
@@ -146,6 +151,8 @@ class _Run:
         self._control = control
         self._settings = ray.put(settings)
         self._open_attempts = ray.put(open_attempts)
+        limits = key_limits(settings)
+        self._limiter = RayLimiter.start(ray, limits) if limits else None
         self._class = ray.remote(Slot)
         self._files = DriverFiles(ray)
         self._agents = {agent.name: agent for agent in settings.agents}
@@ -248,7 +255,9 @@ class _Run:
         if runtime_env := self._runtime_env(agent):
             options["runtime_env"] = runtime_env
         self._started += 1
-        actor = self._class.options(**options).remote(self._settings, self._open_attempts)
+        actor = self._class.options(**options).remote(
+            self._settings, self._open_attempts, self._limiter
+        )
         return _Slot(self._cluster, kind, actor)
 
     def _runtime_env(self, agent: AgentSpec) -> dict[str, Any]:

@@ -13,21 +13,25 @@ from accord_fleet.control import Control
 from accord_fleet.engines.engine import Attempted, RunSettings
 from accord_fleet.engines.ray_cluster import Versions, this_process
 from accord_fleet.engines.ray_files import NodeFiles, ShippedFiles
+from accord_fleet.gateway.limiter import Limiter
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import WorkItem
 
 __all__ = ("OpenAttempts", "RunAttempt", "Slot")
 
 RunAttempt = Callable[[WorkItem, Control], Awaitable[Attempted]]
-OpenAttempts = Callable[[RunSettings], AbstractAsyncContextManager[RunAttempt]]
-"""Opens what attempts in this process share."""
+OpenAttempts = Callable[[RunSettings, Limiter | None], AbstractAsyncContextManager[RunAttempt]]
+"""Opens what attempts in this process share; the limiter is that of the cluster."""
 
 
 class Slot:
     """Runs attempts on a node; its agents stay warm between them."""
 
-    def __init__(self, settings: RunSettings, open_attempts: OpenAttempts) -> None:
+    def __init__(
+        self, settings: RunSettings, open_attempts: OpenAttempts, limiter: Limiter | None
+    ) -> None:
         self._settings = settings
+        self._limiter = limiter
         self._open_attempts = open_attempts
         self._stack = contextlib.AsyncExitStack()
         self._control = Control()
@@ -42,7 +46,9 @@ class Slot:
         self._files = NodeFiles(Path(tempfile.gettempdir()))
         # Files of a process that is killed are removed by the next slot on the node.
         tempfile.tempdir = str(self._stack.enter_context(self._files.scratch()))
-        self._run = await self._stack.enter_async_context(self._open_attempts(self._settings))
+        self._run = await self._stack.enter_async_context(
+            self._open_attempts(self._settings, self._limiter)
+        )
         return self._files.machine, this_process()
 
     async def run(self, item: WorkItem, shipped: tuple[ShippedFiles, ...]) -> tuple[Result, bytes]:

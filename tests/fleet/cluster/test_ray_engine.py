@@ -35,6 +35,8 @@ from accord_fleet.control import Control
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.engines.engine import Attempted, Engine, RunSettings
 from accord_fleet.engines.ray_cluster import Cluster, Versions
+from accord_fleet.engines.ray_limiter import RayLimiter
+from accord_fleet.gateway.limiter import KeyLimits
 from accord_fleet.types.task import WorkItem
 
 pytestmark = [
@@ -69,7 +71,7 @@ def attempts_that(act: Callable[[WorkItem, Control], Any]) -> Any:
     """
 
     @contextlib.asynccontextmanager
-    async def open_attempts(_: RunSettings) -> AsyncIterator[Any]:
+    async def open_attempts(_: RunSettings, __: Any) -> AsyncIterator[Any]:
         async def run(item: WorkItem, control: Control) -> Attempted:
             answer = act(item, control)
             if asyncio.iscoroutine(answer):
@@ -271,6 +273,34 @@ async def test_a_key_is_nowhere_in_ray(ray_cluster: Any, secret: str, tmp_path: 
     number, found = files_with(secret, Path(ray_cluster.session))
     assert number > 10
     assert not found
+
+
+async def test_all_nodes_share_the_limiter_of_a_key(ray_cluster: Any) -> None:
+    """60 requests per minute allow 6 at once, wherever they are; a cancelled one gives up."""
+    async with Cluster(ray_cluster.address, 1) as cluster:
+        limits = {"key": KeyLimits(requests_per_minute=60.0)}
+        limiter = RayLimiter.start(cluster.ray, limits)
+
+        def ask(shared: RayLimiter, number: int) -> int:
+            async def acquire() -> int:
+                waiting = {
+                    asyncio.ensure_future(shared.acquire("key", f"caller {n}", 1))
+                    for n in range(number)
+                }
+                done, left = await asyncio.wait(waiting, timeout=0.5)
+                for one in left:
+                    one.cancel()
+                await asyncio.gather(*left, return_exceptions=True)
+                return len(done)
+
+            return asyncio.run(acquire())
+
+        task = cluster.ray.remote(num_cpus=0.1, scheduling_strategy="SPREAD")(ask)
+        asked = [task.remote(limiter, 10) for _ in range(2)]
+        admitted = [await cluster.wait_for(one) for one in asked]
+        assert 6 <= sum(admitted) <= 12
+        await limiter.pause("key", 3600)
+        assert await cluster.wait_for(task.remote(limiter, 1)) == 0
 
 
 async def test_versions_must_agree(ray_cluster: Any) -> None:

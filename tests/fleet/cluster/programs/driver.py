@@ -23,7 +23,7 @@ def attempts_of(folder: Path):
     """Return what opens the attempts of a slot: each runs a command, and is written down."""
 
     @contextlib.asynccontextmanager
-    async def open_attempts(settings):
+    async def open_attempts(settings, limiter):
         log = os.open(folder / "starts", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
         async def run(item, control):
