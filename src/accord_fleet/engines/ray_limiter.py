@@ -44,5 +44,5 @@ class RayLimiter:
         try:
             await ref
         except asyncio.CancelledError:
-            ray_module().cancel(ref)  # nobody waits any more: the turn is that of the next
+            ray_module().cancel(ref)  # otherwise it would keep its turn
             raise
