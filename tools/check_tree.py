@@ -23,6 +23,7 @@ HOSTS = {
     "api.openai.com",
     "codecompanion.olimorris.dev",
     "docs.python.org",
+    "docs.ray.io",
     "example.com",
     "example.org",
     "generativelanguage.googleapis.com",
