@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import msgspec
 
+from accord_fleet.gateway.providers import Provider
+from accord_fleet.sandbox.settings import SandboxSettings
 from accord_fleet.types.agent import AgentSpec
-from accord_fleet.types.limits import LimitName
 from accord_fleet.types.task import Permissions, Task, WorkItem
 
 __all__ = ("Plan", "work_items")
@@ -28,10 +28,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     """SHA-256 of the tasks as they are stored."""
     permissions: Permissions = Permissions()
-    limits: dict[LimitName, float] = {}
-    """Limits of all tasks, instead of their own."""
-    sandbox: Any = None
-    providers: tuple[Any, ...] = ()
+    sandbox: SandboxSettings | None = None
+    providers: tuple[Provider, ...] = ()
+    """Providers of models, with the names of the variables that have their keys."""
     jobs: int = 1
     engine: str = "local"
     """`local`, or the address of a cluster."""

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from accord_fleet.control import Control
+from accord_fleet.gateway.providers import Provider
+from accord_fleet.sandbox.settings import SandboxSettings
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import Permissions, WorkItem
@@ -35,9 +37,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Policies of `accord.client.permissions`, after all rules."""
     in_process: dict[str, Any] = {}
     """Agents in Python by name: classes, or functions that return an agent."""
-    sandbox: Any = None
-    """Options of the sandbox, if there is one."""
-    providers: tuple[Any, ...] = ()
+    sandbox: SandboxSettings | None = None
+    providers: tuple[Provider, ...] = ()
     """Providers of models, with the names of the variables that have their keys."""
     records: bool = True
     """Whether messages are recorded."""

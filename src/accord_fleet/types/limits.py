@@ -20,7 +20,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Seconds that one turn may take."""
     wall_s: float | None = 3600.0
     """Seconds from the preparation of the workspace to the end of the last turn."""
-    output_bytes: int | None = 256 * 2**20
+    output_bytes: int | None = 64 * 2**20
     """Bytes that the agent may send."""
     memory_bytes: int | None = None
     """Memory of the agent's process and its children together."""
