@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +18,7 @@ from accord.transports.command_line import argv_of
 from accord.transports.registry import is_url
 from accord_fleet.types.agent import AgentSpec
 
-__all__ = ("agents_from_words", "spec_from_word")
+__all__ = ("agents_from_words", "spec_from_word", "why_not_startable")
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -62,6 +64,21 @@ def spec_from_word(word: str) -> AgentSpec:
     if not words:
         raise ValueError("expected a command, got nothing")
     return AgentSpec(name=name or _plain(Path(words[0]).name), command=words)
+
+
+def why_not_startable(agent: AgentSpec, engine: str) -> str | None:
+    """Return what is wrong with an agent on this machine; None if nothing, or if it runs elsewhere.
+
+    Agents of a cluster can be installed there.
+    """
+    where = f"--agent {agent.name}: "
+    if missing := [name for name in agent.secrets if name not in os.environ]:
+        return f"{where}expected the environment variables {', '.join(missing)}, which are not set"
+    if engine != "local" or is_url(agent.command[0]):
+        return None
+    if shutil.which(agent.command[0]) is None:
+        return f"{where}expected a program on PATH, got {agent.command[0]!r}"
+    return None
 
 
 def _plain(text: str) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
+from tempfile import TemporaryDirectory
 from typing import Protocol
+
+import msgspec
 
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import Attempted, Engine, RunSettings
@@ -54,14 +57,17 @@ async def run_plan(
     items = _shown(
         work_items(plan.agents, plan.attempts, dataset.tasks(), dataset.is_done), observer
     )
-    try:
-        outcomes = engine.run(items, settings, control)
-        async with aclosing(dataset.append_all(outcomes)) as results:
-            async for result in results:
-                observer.result(result)
-                yield result
-    finally:
-        observer.stage("ended")
+    # Recordings outlive the attempts until they are stored.
+    with TemporaryDirectory(prefix="accord-fleet-", ignore_cleanup_errors=True) as recordings:
+        settings = msgspec.structs.replace(settings, recordings=recordings)
+        try:
+            outcomes = engine.run(items, settings, control)
+            async with aclosing(dataset.append_all(outcomes)) as results:
+                async for result in results:
+                    observer.result(result)
+                    yield result
+        finally:
+            observer.stage("ended")
 
 
 def _shown(items: Iterable[WorkItem], observer: RunObserver) -> Iterator[WorkItem]:

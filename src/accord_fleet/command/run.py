@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -39,45 +40,44 @@ __all__ = ("command",)
     help="Attempts at the same time.",
 )
 @click.option(
+    "--attempts",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Attempts of each agent at each task.",
+)
+@click.option(
     "--on",
-    "engine",
     default="local",
     show_default="this machine",
     metavar="ADDRESS",
     help="A Ray cluster: ray://HOST:10001, HOST:6379, or ray for the one that RAY_ADDRESS names or "
     "a new one on this machine.",
 )
-@click.option("--attempts", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="For tasks without their own: turn_s, wall_s, output_bytes, memory_bytes (2g), tokens, "
+    "cost; `none` is unlimited.",
+)
+@click.option("--allow", multiple=True, metavar="RULE", help="Allow what matches: edit, execute:*.")
+@click.option("--deny", multiple=True, metavar="RULE", help="Reject what matches, before --allow.")
 @click.option("--json", "as_json", is_flag=True, help="Write progress as JSON lines on stdout.")
-def command(
-    tasks: str,
-    defaults: Path | None,
-    agents: tuple[str, ...],
-    out: str,
-    jobs: int,
-    engine: str,
-    attempts: int,
-    as_json: bool,
-) -> int:
+def command(**options: Any) -> int:
     """Give tasks to agents, and store every result in RUN.
 
     TASKS is a file .jsonl, .csv, .tsv or .parquet, or file.py:name. All tasks are checked before
     the first one is run.
+
+    Ctrl-C starts no further attempts, and lets those that run continue. A second Ctrl-C cancels
+    their turns, and a third one ends everything at once. `accord fleet resume RUN` runs what has no
+    result, and what was cancelled.
     """
-    from accord_fleet.command.run_fleet import run_fleet
+    from accord_fleet.command.run_fleet import RunOptions, run_fleet
 
     try:
-        return asyncio.run(
-            run_fleet(
-                tasks=tasks,
-                defaults=defaults,
-                agents=agents,
-                out=out,
-                jobs=jobs,
-                engine=engine,
-                attempts=attempts,
-                as_json=as_json,
-            )
-        )
+        return asyncio.run(run_fleet(RunOptions(**options)))
     except AccordError as error:
         raise click.ClickException(str(error)) from None

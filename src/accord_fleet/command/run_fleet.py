@@ -4,56 +4,79 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
-from accord_fleet.agent_words import agents_from_words
+from accord_fleet.agent_words import agents_from_words, why_not_startable
 from accord_fleet.command.recovered import recovered_lines
 from accord_fleet.control import Control
 from accord_fleet.dataset.writer import DatasetWriter
 from accord_fleet.engines.choice import engine_for
-from accord_fleet.engines.engine import RunSettings
 from accord_fleet.errors import FleetError
+from accord_fleet.interrupts import stopped_by_signals
+from accord_fleet.limit_words import limits_from_words
 from accord_fleet.plan import Plan
 from accord_fleet.progress.choice import progress_for
 from accord_fleet.run import run_plan
 from accord_fleet.run_observer import RunObserver
-from accord_fleet.tasks.read import check_tasks
+from accord_fleet.run_setup import settings_for
+from accord_fleet.tasks.defaults import read_defaults
+from accord_fleet.tasks.read import CheckedTasks, check_tasks
+from accord_fleet.types.task import Permissions
 
-__all__ = ("resume_fleet", "run_fleet")
+__all__ = ("RunOptions", "resume_fleet", "run_fleet")
 
 
-async def run_fleet(
-    *,
-    tasks: str,
-    defaults: Path | None,
-    agents: Sequence[str],
-    out: str,
-    jobs: int,
-    engine: str,
-    attempts: int,
-    as_json: bool,
-) -> int:
-    """Run all attempts; return the exit status."""
-    specs, errors = agents_from_words(agents)
-    if errors:
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of `accord fleet run`."""
+
+    tasks: str
+    agents: Sequence[str]
+    out: str
+    jobs: int
+    defaults: Path | None = None
+    attempts: int = 1
+    on: str = "local"
+    limits: Sequence[str] = ()
+    allow: Sequence[str] = ()
+    deny: Sequence[str] = ()
+    as_json: bool = False
+
+
+async def run_fleet(options: RunOptions) -> int:
+    """Run all attempts; return the exit status.
+
+    Raise `FleetError` with everything that is wrong, before anything runs.
+    """
+    agents, errors = agents_from_words(options.agents)
+    errors += [error for agent in agents if (error := why_not_startable(agent, options.on))]
+    checked = None
+    try:
+        checked = await _checked_tasks(options, [agent.name for agent in agents], errors)
+    except FleetError as error:
+        errors.append(str(error))
+    if checked is None:
         raise FleetError("\n".join(errors))
-    with await check_tasks(
-        tasks, defaults=defaults, agents=[spec.name for spec in specs]
-    ) as checked:
+    with checked:
+        if errors:
+            raise FleetError("\n".join(errors))
         plan = Plan(
             created=time.time(),
-            agents=tuple(specs),
-            attempts=attempts,
+            agents=tuple(agents),
+            attempts=options.attempts,
             tasks=checked.count,
             digest=checked.digest,
-            jobs=jobs,
-            engine=engine,
+            permissions=Permissions(allow=tuple(options.allow), deny=tuple(options.deny)),
+            jobs=options.jobs,
+            engine=options.on,
         )
-        async with await DatasetWriter.create(out, plan, checked) as dataset:
-            await _run(dataset, jobs, progress_for(out, as_json=as_json))
-    return 0
+        async with await DatasetWriter.create(options.out, plan, checked) as dataset:
+            observer = progress_for(options.out, as_json=options.as_json)
+            return await _run(dataset, options.jobs, observer)
 
 
 async def resume_fleet(*, out: str, jobs: int | None, as_json: bool) -> int:
@@ -61,13 +84,31 @@ async def resume_fleet(*, out: str, jobs: int | None, as_json: bool) -> int:
     async with await DatasetWriter.resume(out) as dataset:
         for line in recovered_lines(dataset):
             click.echo(line, err=True)
-        await _run(dataset, jobs or dataset.plan.jobs, progress_for(out, as_json=as_json))
-    return 0
+        observer = progress_for(out, as_json=as_json)
+        return await _run(dataset, jobs or dataset.plan.jobs, observer)
 
 
-async def _run(dataset: DatasetWriter, jobs: int, observer: RunObserver) -> None:
-    plan = dataset.plan
-    settings = RunSettings(agents=plan.agents)
-    engine = engine_for(plan, jobs)
-    async for _ in run_plan(dataset, engine, settings, Control(), observer):
-        pass
+async def _checked_tasks(
+    options: RunOptions, agents: Sequence[str], errors: list[str]
+) -> CheckedTasks:
+    """Return the tasks; add what is wrong with the limits to the errors."""
+    limits, wrong = limits_from_words(options.limits)
+    errors += wrong
+    defaults: dict[str, Any] = {}
+    if options.defaults is not None:
+        defaults = read_defaults(options.defaults)
+    if limits:
+        defaults["limits"] = {**defaults.get("limits", {}), **limits}
+    return await check_tasks(options.tasks, defaults=defaults, agents=agents)
+
+
+async def _run(dataset: DatasetWriter, jobs: int, observer: RunObserver) -> int:
+    """Run what has no result; return 130 if the user stopped the run, otherwise 0."""
+    settings = settings_for(dataset.plan)
+    engine = engine_for(dataset.plan, jobs)
+    control = Control()
+    with stopped_by_signals(control, observer.stage):
+        async with aclosing(run_plan(dataset, engine, settings, control, observer)) as results:
+            async for _ in results:
+                pass
+    return 130 if control.is_stopping else 0
