@@ -52,27 +52,89 @@ async def events(process: asyncio.subprocess.Process) -> AsyncIterator[dict[str,
 
 def statuses(found: list[dict[str, object]]) -> dict[str, str]:
     return {
-        str(event["task"]): str(event["status"]) for event in found if event["type"] == "result"
+        str(event["task"]): str(event["status"]) for event in found if event["event"] == "result"
     }
 
 
-async def run_and_interrupt(folder: Path, *numbers: int) -> tuple[int, dict[str, str], str]:
-    """Send signals while `wait` runs: one when it has begun, each further one after its stage."""
-    tasks = write_tasks(folder, "say one", "mark wait", "say three")
-    words = ("run", tasks, "--agent", AGENT, "--jobs", "1", "--out", folder / "run", "--json")
-    waiting = list(numbers)
-    found: list[dict[str, object]] = []
-    async with fleet(*words) as process:
+class Pipes:
+    """Named pipes by which an agent says that its turn has begun, and waits."""
+
+    def __init__(self, folder: Path) -> None:
+        self.begun = folder / "begun"
+        self.go = folder / "go"
+        os.mkfifo(self.begun)
+        os.mkfifo(self.go)
+
+    async def wait_until_begun(self) -> None:
+        async with asyncio.timeout(30):
+            assert await asyncio.to_thread(self.begun.read_text) == "begun"
+
+    async def release(self) -> None:
+        async with asyncio.timeout(30):
+            await asyncio.to_thread(self.go.write_text, "go")
+
+
+def command_line(folder: Path, second: str) -> list[str | Path]:
+    tasks = write_tasks(folder, "say one", second, "say three")
+    return ["run", tasks, "--agent", AGENT, "--jobs", "1", "--out", folder / "run", "--json"]
+
+
+async def test_ctrl_c_starts_no_further_attempts(tmp_path: Path) -> None:
+    pipes = Pipes(tmp_path)
+    async with fleet(*command_line(tmp_path, f"pause {pipes.begun} {pipes.go}")) as process:
+        await pipes.wait_until_begun()
+        os.killpg(process.pid, signal.SIGINT)
+        found: list[dict[str, object]] = []
         async for event in events(process):
             found.append(event)
-            if event["type"] in ("starting", "stage", "result") and waiting:
-                is_first = len(waiting) == len(numbers)
-                if is_first and len(statuses(found)) < 1:
-                    continue
-                process.send_signal(waiting.pop(0))
-        assert process.stderr is not None
-        stderr = (await process.stderr.read()).decode()
-        return await process.wait(), statuses(found), stderr
+            if event["event"] == "stage":
+                await pipes.release()
+        assert await process.wait() == 130
+    assert statuses(found) == {"t1": "finished", "t2": "finished"}
+    async with fleet("resume", tmp_path / "run", "--json") as process:
+        resumed = [event async for event in events(process)]
+        assert await process.wait() == 0
+    assert statuses(resumed) == {"t3": "finished"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_second_ctrl_c_cancels_turns(tmp_path: Path, number: signal.Signals) -> None:
+    pipes = Pipes(tmp_path)
+    async with fleet(*command_line(tmp_path, f"wait {pipes.begun}")) as process:
+        await pipes.wait_until_begun()
+        os.killpg(process.pid, number)
+        found: list[dict[str, object]] = []
+        async for event in events(process):
+            found.append(event)
+            if event.get("stage") == "stopping":
+                os.killpg(process.pid, number)
+        assert await process.wait() == 130
+    assert statuses(found) == {"t1": "finished", "t2": "cancelled"}
+    # What was cancelled is run again.
+    waits = asyncio.create_task(pipes.wait_until_begun())
+    async with fleet("resume", tmp_path / "run", "--json") as process:
+        await waits
+        os.killpg(process.pid, signal.SIGTERM)
+        resumed = [event async for event in events(process)]
+    assert statuses(resumed) == {"t2": "cancelled"}
+
+
+async def test_a_third_ctrl_c_ends_everything_at_once(tmp_path: Path) -> None:
+    pipes = Pipes(tmp_path)
+    async with fleet(*command_line(tmp_path, f"hang {pipes.begun}")) as process:
+        await pipes.wait_until_begun()
+        os.killpg(process.pid, signal.SIGINT)
+        found: list[dict[str, object]] = []
+        async for event in events(process):
+            found.append(event)
+            if event["event"] == "stage":
+                os.killpg(process.pid, signal.SIGINT)
+        assert await process.wait() == 130
+    assert [event["stage"] for event in found if event["event"] == "stage"] == [
+        "stopping",
+        "cancelling",
+    ]
+    assert statuses(found) == {"t1": "finished"}
 
 
 async def test_all_errors_are_reported_before_anything_runs(tmp_path: Path) -> None:
@@ -96,7 +158,7 @@ async def test_results_of_all_agents_and_attempts_are_stored(tmp_path: Path) -> 
     async with fleet("run", tasks, *words, "--jobs", "2", "--out", out, "--json") as process:
         found = [event async for event in events(process)]
         assert await process.wait() == 0
-    results = [event for event in found if event["type"] == "result"]
+    results = [event for event in found if event["event"] == "result"]
     assert len(results) == 8
     keys = {(event["task"], event["agent"], event["attempt"]) for event in results}
     assert len(keys) == 8

@@ -60,10 +60,18 @@ def run(session, text):
             Path(folders[session], name).write_text(content)
         case "wait":
             say(session, "waiting")
+            if rest:
+                Path(rest).write_text("begun")
             cancelled.wait()
             return "cancelled"
+        case "pause":
+            begun, go = rest.split()
+            Path(begun).write_text("begun")
+            Path(go).read_text()
         case "hang":
             say(session, "hanging")
+            if rest:
+                Path(rest).write_text("begun")
             threading.Event().wait()
         case "die":
             say(session, "about to die")
