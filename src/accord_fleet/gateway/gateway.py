@@ -8,8 +8,6 @@ import hmac
 import logging
 import os
 import secrets
-import shutil
-import tempfile
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from accord_fleet.gateway.forward import Forwarder, RetrySettings
 from accord_fleet.gateway.http import Refusal, read_body, refuse, token_of, until_disconnect
 from accord_fleet.gateway.limiter import Limiter
 from accord_fleet.gateway.providers import Provider
+from accord_fleet.socket_folder import socket_folder
 from accord_fleet.types.limits import Limits
 from accord_fleet.types.result import Usage
 
@@ -166,12 +165,10 @@ async def open_gateway(
 ) -> AsyncGenerator[ModelGateway]:
     """Serve the gateway in the block; raise `ProviderError` if a key is missing."""
     keys = {provider.name: provider.key_value(environ) for provider in providers}
-    # Not below a TMPDIR that may be long: the path of a socket has at most 107 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="accord-gateway-"))
     stop, listening = Stop(), asyncio.Event()
     timeout = httpx2.Timeout(_READ_S, connect=_CONNECT_S, pool=None)
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
-    try:
+    with socket_folder() as folder:
         async with httpx2.AsyncClient(timeout=timeout, limits=limits) as client:
             gateway = ModelGateway(
                 providers, keys, Forwarder(client, limiter, retry or RetrySettings())
@@ -190,5 +187,3 @@ async def open_gateway(
                     yield gateway
                 finally:
                     stop.requested.set()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

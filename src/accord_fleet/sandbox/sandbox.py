@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from accord_fleet.sandbox.allow_list import serve_allow_list
 from accord_fleet.sandbox.host import SandboxHost, sandbox_host
 from accord_fleet.sandbox.plan import Exits, SandboxPlan, plan_sandbox
 from accord_fleet.sandbox.settings import SandboxError, SandboxSettings
+from accord_fleet.socket_folder import socket_folder
 
 __all__ = ("BubblewrapSandbox", "open_sandbox")
 
@@ -83,8 +82,7 @@ async def open_sandbox(
     settings.check()
     host = sandbox_host()
     socket, port = (None, 0) if gateway is None else gateway
-    folder = Path(tempfile.mkdtemp(prefix="accord-proxy-"))
-    try:
+    with socket_folder() as folder:
         async with contextlib.AsyncExitStack() as stack:
             proxy: str | None = None
             if settings.allow_hosts:
@@ -92,5 +90,3 @@ async def open_sandbox(
                 await stack.enter_async_context(serve_allow_list(settings.allow_hosts, Path(proxy)))
             exits = Exits(gateway=socket, gateway_port=port, proxy=proxy)
             yield BubblewrapSandbox(settings, host, exits)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -15,6 +16,7 @@ from accord_fleet.gateway.forward import RetrySettings
 from accord_fleet.gateway.gateway import GatewayAccess, ModelGateway, open_gateway
 from accord_fleet.gateway.limiter import KeyLimits, LocalLimiter
 from accord_fleet.gateway.providers import KNOWN_PROVIDERS, Price, Provider, ProviderError
+from accord_fleet.socket_folder import socket_folder
 from accord_fleet.types.limits import Limits
 from coder.models.provider import Fails, Reply, Says, SendsBytes, Stalls, serve_provider
 from coder.models.provider import Provider as FakeProvider
@@ -256,3 +258,14 @@ async def test_missing_key_names_its_variable() -> None:
     with pytest.raises(ProviderError, match="environment variable ANTHROPIC_API_KEY, which is not"):
         async with open_gateway([KNOWN_PROVIDERS["anthropic"]], RecordingLimiter(), environ={}):
             raise AssertionError
+
+
+def test_path_of_the_socket_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = tmp_path / ("x" * 90)
+    deep.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(deep))
+    with socket_folder() as folder:
+        assert len(str(folder)) < 80
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert not folder.exists()
+    assert not list(deep.iterdir())
