@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from accord.client.elicitation import ElicitationForm, FormField
 from accord.client.events import PermissionRequest
+from accord.trace.message_index import MessageRow
 from accord.trace.records import Record, decode_record
 from accord.types.permission import PermissionOption
 from accord_inspector.errors import ApiError
+from accord_inspector.talk import conversation
 from accord_inspector.talk.conversation import Conversation
 from accord_inspector.talk.questions import Questions
 from inspector.test_talk_transcripts import chunk, opened
@@ -28,6 +31,7 @@ class Recorded:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
+        self.rows_asked = 0
         self.observers: list[Callable[[int], None]] = []
 
     def __len__(self) -> int:
@@ -37,6 +41,13 @@ class Recorded:
 
     def record(self, n: int) -> Record:
         return self.records[n]
+
+    def row(self, n: int) -> MessageRow:
+        self.rows_asked += 1
+        record = self.records[n]
+        return SimpleNamespace(  # type: ignore[return-value]  # what is asked of it
+            method=record.method, kind=record.type, session=record.session
+        )
 
     def observe(self, observer: Callable[[int], None]) -> None:
         self.observers.append(observer)
@@ -67,6 +78,32 @@ class Followed:
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.wait([self._task])
+
+
+async def test_an_agent_that_is_too_fast_is_sampled_and_the_page_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(conversation, "FAR", 100)
+    followed = Followed()
+    followed.recorded.grows = True
+    talk = opened()
+    for _ in range(1000):
+        talk.update(1.0, **chunk("word "))
+    await followed.read(talk)
+    skipped, *_ = (
+        entry
+        for entry in followed.conversation.session("s")["entries"]
+        if entry["kind"] == "skipped"
+    )
+    assert 800 < skipped["count"] < 900  # the last 100 are all shown
+    # A recording is read as a whole, however far behind this is.
+    complete = Followed()
+    await complete.read(talk)
+    kinds = {entry["kind"] for entry in complete.conversation.session("s")["entries"]}
+    assert "skipped" not in kinds
+    assert complete.recorded.rows_asked == 0
+    await followed.close()
+    await complete.close()
 
 
 async def test_problem_follows_its_message_and_links_to_it() -> None:

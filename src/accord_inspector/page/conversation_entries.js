@@ -1,6 +1,6 @@
 // The entries of a session as elements. An entry has a heading, and a link to its message.
 
-import { fill, h } from "./dom.js";
+import { count, fill, h } from "./dom.js";
 import { folded, partElement, textElement } from "./conversation_parts.js";
 import { address, messageAddress, shownNumber } from "./router.js";
 import { duration } from "./dom.js";
@@ -176,6 +176,7 @@ const RENDER = {
   permission,
   elicitation,
   error: (/** @type {Entry} */ entry) => [head(entry, `Error in ${entry.method}`), errorText(entry.error)],
+  skipped: (/** @type {Entry} */ entry) => [head(entry, "Sampled"), h("p", { class: "warn plain" }, `${count(entry.count)} updates of this turn are not shown here: they came faster than the page can show. The timeline has all of them.`)],
   unanswered: (/** @type {Entry} */ entry) => [head(entry, h("span", { class: "bad" }, "The prompt was never answered")), h("p", { class: "soft" }, "The connection has ended before the agent responded.")],
   connection: (/** @type {Entry} */ entry) => [head(entry, `${entry.side} disconnected`), entry.reason ? h("p", { class: "plain" }, entry.reason) : null],
   unreadable: (/** @type {Entry} */ entry) => [head(entry, `A message that cannot be read: ${entry.method}`), h("p", { class: "plain" }, entry.reason)],

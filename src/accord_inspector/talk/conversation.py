@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from accord.client.events import Event
 from accord.text.excerpt import one_line
+from accord.trace.message_index import MessageRow
 from accord.trace.records import Record
 from accord_inspector.errors import ApiError
 from accord_inspector.talk.entry_json import entry_json, session_json
@@ -27,6 +28,8 @@ _logger: logging.Logger = logging.getLogger("accord.inspector")
 SLICE_S = 0.02  # for which messages are added before others run
 MAX_ENTRIES = 100  # in one answer, if everything is sent
 MAX_CHANGED = 500
+FAR = 20_000  # messages behind a live agent: from there on, most updates are skipped
+SAMPLED = 20  # of as many updates, one is shown
 MAX_SESSIONS = 500  # in the list, the last ones to change
 
 
@@ -38,6 +41,7 @@ class RecordedMessages(Protocol):
     def __len__(self) -> int: ...
     def read_written(self) -> None: ...
     def record(self, n: int) -> Record: ...
+    def row(self, n: int) -> MessageRow: ...
     def observe(self, observer: Callable[[int], None]) -> None: ...
 
 
@@ -85,6 +89,8 @@ class Conversation:
     def _add(self, until: float) -> None:
         for number in range(self._added, len(self._messages)):
             self._added = number + 1
+            if self._messages.grows and self._is_skipped(number):
+                continue
             try:
                 self._transcripts.add(number, self._messages.record(number))
             except Exception:  # one message must not end the inspection
@@ -92,6 +98,17 @@ class Conversation:
             self._add_problems()
             if perf_counter() > until:
                 return
+
+    def _is_skipped(self, number: int) -> bool:
+        """Skip most updates while the agent sends more than this can show."""
+        if len(self._messages) - number < FAR or number % SAMPLED == 0:
+            return False
+        row = self._messages.row(number)
+        log = self._transcripts.sessions.get(row.session or "")
+        if row.method != "session/update" or row.kind != "notification" or log is None:
+            return False
+        log.skip()
+        return True
 
     def apply(self, session_id: str, event: Event) -> None:
         """Apply an event that is in no message."""

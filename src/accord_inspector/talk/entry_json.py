@@ -71,6 +71,8 @@ def entry_json(entry: Entry, since: int, now: int) -> dict[str, Any]:
             shown |= {"method": one_line(value["method"]), "reason": one_line(value["reason"])}
         case "unanswered":
             pass
+        case "skipped":
+            shown |= {"count": value}
         case "failure":
             shown |= {"reason": value}
         case _:

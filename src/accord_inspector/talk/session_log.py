@@ -243,6 +243,14 @@ class SessionLog:
             self._message_ids[key] = (self._turn, message_id)
         return event if message_id == event.message_id else replace(event, message_id=message_id)
 
+    def skip(self) -> None:
+        """Count an update that is not shown, in one entry for each turn."""
+        known = self._keys.get(("skipped", str(self._turn)))
+        if known is None:
+            known = self._keys["skipped", str(self._turn)] = self.add("skipped", 0)
+        known.value += 1
+        self.change(known)
+
     def end_turn(self, event: StateChanged, seconds: float | None = None) -> None:
         """Add the end of a turn."""
         self.add("end", (event, seconds))
