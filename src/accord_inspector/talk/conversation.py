@@ -28,7 +28,7 @@ _logger: logging.Logger = logging.getLogger("accord.inspector")
 SLICE_S = 0.02  # for which messages are added before others run
 MAX_ENTRIES = 100  # in one answer, if everything is sent
 MAX_CHANGED = 500
-FAR = 20_000  # messages behind a live agent: from there on, most updates are skipped
+FAR = 20_000  # messages that are still to be read: from there on, most updates are skipped
 SAMPLED = 20  # of as many updates, one is shown
 MAX_SESSIONS = 500  # in the list, the last ones to change
 
