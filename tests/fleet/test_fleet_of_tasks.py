@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from accord_fleet import AgentSpec, Fleet, Folder, GradedAttempt, Task, TaskErrors, Verdict
+from accord_fleet import (
+    AgentGrader,
+    AgentSpec,
+    Fleet,
+    Folder,
+    GradedAttempt,
+    Task,
+    TaskErrors,
+    Verdict,
+)
 
 SCRIPT = AgentSpec(name="script", command=(sys.executable, "-m", "accord", "agent", "script"))
 
@@ -26,6 +35,13 @@ async def test_tasks_get_the_workspace_and_the_grader_of_the_fleet(tmp_path: Pat
     verdicts = {result.task: result.verdict async for result in fleet.run(tasks)}
     assert verdicts == {"right": Verdict(passed=True), "wrong": Verdict(passed=False)}
     assert sorted(path.name for path in source.iterdir()) == ["a.txt"]
+
+
+async def test_agent_of_the_fleet_grades() -> None:
+    grader = AgentGrader(agent="script", prompt='echo {"passed": false, "reason": "no"}')
+    fleet = Fleet([SCRIPT], grader=grader)
+    (result,) = [result async for result in fleet.run([{"id": "a", "prompt": "echo hello"}])]
+    assert result.verdict == Verdict(passed=False, reason="no")
 
 
 async def test_wrong_tasks_are_not_run() -> None:

@@ -377,7 +377,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["prompt", "prompt_template", "x", *Task.__struct_fields__]), VALUES
