@@ -12,7 +12,7 @@ import pyarrow
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord_fleet.dataset import writer as writer_module
@@ -211,6 +211,7 @@ results = st.builds(
 )
 
 
+@settings(max_examples=30)
 @given(st.lists(results, max_size=4))
 def test_rows_have_everything_that_results_have(written: list[Result]) -> None:
     sink = pyarrow.BufferOutputStream()

@@ -314,7 +314,7 @@ class ObjectMachine(DatasetMachine):
         fsspec.filesystem("memory").store.clear()
 
 
-steps = settings(max_examples=12, stateful_step_count=25)
+steps = settings(max_examples=12, stateful_step_count=20)
 TestFolder = FolderMachine.TestCase
 TestFolder.settings = steps
 TestObjects = ObjectMachine.TestCase

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import time
@@ -78,7 +79,8 @@ class FolderLock:
             storage.write(_HOLDER, msgspec.json.encode(self._holder))
         except OSError:
             # The disk is full: the lock itself needs no space.
-            storage.remove(_HOLDER)
+            with contextlib.suppress(OSError):
+                storage.remove(_HOLDER)
         self._pid = os.getpid()
 
     def check(self) -> None:
@@ -89,7 +91,8 @@ class FolderLock:
     def release(self) -> None:
         """Let other runs write the dataset."""
         if self._lock.is_locked:
-            self._storage.remove(_HOLDER)
+            with contextlib.suppress(OSError):
+                self._storage.remove(_HOLDER)
             self._lock.release()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -50,7 +51,7 @@ class FolderStorage:
 
     def create(self, name: str, data: bytes) -> None:
         """Write a new file durably; raise `FileExistsError` if it exists."""
-        unfinished = self._write_unfinished(name, (data,))
+        unfinished = self._write_unfinished(name, (data,), f".{secrets.token_hex(4)}")
         try:
             os.link(unfinished, self.folder / name)
         finally:
@@ -86,10 +87,10 @@ class FolderStorage:
         """Remove a file, if it exists."""
         (self.folder / name).unlink(missing_ok=True)
 
-    def _write_unfinished(self, name: str, pieces: Iterable[bytes]) -> Path:
+    def _write_unfinished(self, name: str, pieces: Iterable[bytes], more: str = "") -> Path:
         target = self.folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = target.with_name(f".{target.name}{_UNFINISHED}")
+        unfinished = target.with_name(f".{target.name}{more}{_UNFINISHED}")
         try:
             with unfinished.open("wb") as file:
                 for piece in pieces:

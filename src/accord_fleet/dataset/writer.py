@@ -42,12 +42,21 @@ _SYNC_S = 1.0
 """Seconds between flushes to the disk; see docs/reference/fleet-dataset.md for the costs."""
 _THREADS = 16
 _AT_ONCE = 64
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _T = TypeVar("_T")
 
 
 class _Waiting(NamedTuple):
     line: bytes
     stored: asyncio.Future[None]
+
+
+class _Committed(NamedTuple):
+    stored: int = 0
+    """How many of the lines were stored, from the first."""
+    error: Exception | None = None
+    segment: Segment | None = None
+    """The segment, if it is complete."""
 
 
 class DatasetWriter:
@@ -263,14 +272,24 @@ class DatasetWriter:
             self._threads.shutdown()
 
     async def _store(self, result: Result, trace: Path | bytes | None) -> Result:
-        if trace is not None:
-            name = await self._in_thread(lambda: store_trace(self._storage, result.key, trace))
-            result = msgspec.structs.replace(result, trace=name)
+        if trace is None:
+            await self._store_row(result)
+            return result
+        name = await self._in_thread(lambda: store_trace(self._storage, result.key, trace))
+        result = msgspec.structs.replace(result, trace=name)
+        try:
+            await self._store_row(result)
+        except OSError:
+            with contextlib.suppress(OSError):
+                await self._in_thread(lambda: self._storage.remove(name))
+            raise
+        return result
+
+    async def _store_row(self, result: Result) -> None:
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(encode_result(result), stored))
         self._start_commit()
         await stored
-        return result
 
     def _start_commit(self) -> None:
         if self._committing is None:
@@ -282,16 +301,16 @@ class DatasetWriter:
             while True:
                 batch, self._waiting = self._waiting, []
                 lines = [waiting.line for waiting in batch]
-                error, segment = await self._in_thread(lambda lines=lines: self._commit(lines))
-                for waiting in batch:
+                done = await self._in_thread(lambda lines=lines: self._commit(lines))
+                for place, waiting in enumerate(batch):
                     if waiting.stored.done():
                         continue  # its caller was cancelled
-                    if error is None:
+                    if place < done.stored or done.error is None:
                         waiting.stored.set_result(None)
                     else:
-                        waiting.stored.set_exception(error)
-                if segment is not None:
-                    self._fold_later(segment)
+                        waiting.stored.set_exception(done.error)
+                if done.segment is not None:
+                    self._fold_later(done.segment)
                 if not self._waiting:
                     return
         finally:
@@ -304,23 +323,24 @@ class DatasetWriter:
         if not self._closed:
             self._start_commit()
 
-    def _commit(self, lines: list[bytes]) -> tuple[Exception | None, Segment | None]:
-        """Write lines to the journal, in a thread; return its segment once it is complete."""
+    def _commit(self, lines: list[bytes]) -> _Committed:
+        """Write lines to the journal, in a thread."""
+        stored = 0
         try:
             self._lock.check()
             if self._journal is None:
                 if not lines:
-                    return None, None
+                    return _Committed()
                 self._journal = open_journal(self._storage, self._number)
                 self._number += 1
-            if lines:
-                self._journal.commit(lines)
+            for part in _parts_that_fit(self._journal, lines):
+                stored += len(part)
                 self._is_unsynced = True
         except (OSError, DatasetError) as error:
-            return error, None
+            return _Committed(stored, error)
         journal = self._journal
         if journal.rows >= _ROWS_OF_PART or journal.bytes >= _BYTES_OF_PART:
-            return None, self._close_journal()
+            return _Committed(stored, None, self._close_journal())
         now = time.monotonic()
         if self._is_unsynced and now - self._synced >= _SYNC_S:
             # The lines are in the file, and the system may still write them to the disk.
@@ -328,7 +348,7 @@ class DatasetWriter:
                 journal.sync()
             self._synced = now
             self._is_unsynced = False
-        return None, None
+        return _Committed(stored)
 
     def _close_journal(self) -> Segment | None:
         journal, self._journal = self._journal, None
@@ -364,6 +384,22 @@ class DatasetWriter:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
 
+def _parts_that_fit(journal: Journal, lines: list[bytes]) -> Iterator[list[bytes]]:
+    """Write lines and yield what was written: all at once, or one by one while the disk is full."""
+    if not lines:
+        return
+    try:
+        journal.commit(lines)
+    except OSError as error:
+        if error.errno not in _FULL or len(lines) == 1:
+            raise
+        for line in lines:
+            journal.commit([line])
+            yield [line]
+    else:
+        yield lines
+
+
 def _locked(storage: Storage) -> Lock:
     if storage.folder is not None:
         try:
@@ -378,6 +414,6 @@ def _locked(storage: Storage) -> Lock:
 
 def _failed(address: str, what: str, error: OSError) -> DatasetWriteFailed:
     reason = error.strerror or str(error)
-    if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+    if error.errno in _FULL:
         reason += "; make space and run `accord fleet resume`"
     return DatasetWriteFailed(f"{address}: {what}: {reason}", error)
