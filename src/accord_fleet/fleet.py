@@ -8,16 +8,21 @@ from typing import Any
 
 import msgspec
 
+from accord import Agent
 from accord.client.permissions import Policy, policies_of
 from accord.transports.command_line import argv_of
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import Engine, RunSettings
 from accord_fleet.engines.local import LocalEngine
+from accord_fleet.errors import FleetError
+from accord_fleet.gateway.providers import Provider
 from accord_fleet.graders.references import reference_to
 from accord_fleet.plan import work_items
+from accord_fleet.sandbox.settings import SandboxSettings
 from accord_fleet.tasks.read import check_tasks
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.grading import GradedAttempt
+from accord_fleet.types.limits import Limits
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import (
     AgentGrader,
@@ -36,28 +41,52 @@ class Fleet:
 
     def __init__(
         self,
-        agents: Sequence[AgentSpec | str],
+        agents: Sequence[AgentSpec | str | Agent | type[Agent]],
         *,
         attempts: int = 1,
         workspace: Workspace | None = None,
         policy: Policy | Sequence[Policy] | None = None,
         grader: Grader | Callable[[GradedAttempt], Any] | None = None,
+        limits: Limits | None = None,
+        sandbox: SandboxSettings | None = None,
+        providers: Sequence[Provider] = (),
         engine: Engine | None = None,
     ) -> None:
         """Raise `FleetError` for a grader that is not defined at the top of a file.
 
-        `workspace` and `grader` are those of tasks that have none.
+        An agent is a command, an `AgentSpec`, or a class or object of Python, which runs in this
+        process. `workspace`, `grader` and `limits` are those of tasks that have none.
         """
         self._defaults: dict[str, Any] = {}
         if workspace is not None:
             self._defaults["workspace"] = msgspec.to_builtins(workspace)
         if grader is not None:
             self._defaults["grader"] = msgspec.to_builtins(_grader(grader))
+        if limits is not None:
+            changed = {
+                name: getattr(limits, name)
+                for name in Limits.__struct_fields__
+                if getattr(limits, name) != getattr(Limits(), name)
+            }
+            self._defaults["limits"] = changed
         self.agents: tuple[AgentSpec, ...] = tuple(map(_spec, agents))
+        names = [agent.name for agent in self.agents]
+        if len(set(names)) != len(names):
+            raise FleetError(f"Expected agents with different names, got {', '.join(names)}")
         self.attempts: int = attempts
         self.engine: Engine = engine or LocalEngine()
         self.control: Control = Control()
-        self._settings = RunSettings(agents=self.agents, policy=policies_of(policy))
+        self._settings = RunSettings(
+            agents=self.agents,
+            policy=policies_of(policy),
+            in_process={
+                spec.name: _factory(agent)
+                for spec, agent in zip(self.agents, agents, strict=True)
+                if isinstance(agent, (Agent, type))
+            },
+            sandbox=sandbox,
+            providers=tuple(providers),
+        )
 
     async def run(
         self, tasks: str | Path | Iterable[Task | Mapping[str, Any]]
@@ -79,8 +108,15 @@ def _grader(given: Grader | Callable[[GradedAttempt], Any]) -> Grader:
     return FunctionGrader(function=reference_to(given))
 
 
-def _spec(agent: AgentSpec | str) -> AgentSpec:
+def _factory(agent: Agent | type[Agent]) -> Callable[[], Agent]:
+    return agent if isinstance(agent, type) else lambda: agent
+
+
+def _spec(agent: AgentSpec | str | Agent | type[Agent]) -> AgentSpec:
     if isinstance(agent, AgentSpec):
         return agent
+    if isinstance(agent, (Agent, type)):
+        name = agent.__name__ if isinstance(agent, type) else type(agent).__name__
+        return AgentSpec(name=name, command=(f"python:{name}",))
     words = tuple(argv_of(agent))
     return AgentSpec(name=Path(words[0]).name, command=words)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from accord import Agent, Turn
 from accord.client.permissions import allow
 from accord.trace import open_trace
-from accord_fleet import AgentSpec, Limits, LocalEngine, attempt
+from accord_fleet import AgentSpec, Fleet, FleetError, Limits, LocalEngine, attempt
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import RunSettings
 from accord_fleet.types.task import Permissions, WorkItem
@@ -269,3 +270,20 @@ async def test_cancelled_attempts_end_their_turns() -> None:
         if len(found) == 1:
             asyncio.get_running_loop().call_later(0.2, control.cancel)
     assert [one.status for one in found] == ["finished", "cancelled"]
+
+
+async def test_agents_of_python_run_in_this_process_with_the_limits_of_the_fleet() -> None:
+    class Polite(Agent):
+        async def prompt(self, turn: Turn) -> None:
+            await turn.say(f"pid {os.getpid()}")
+
+    fleet = Fleet([Polite, raw()], limits=Limits(turn_s=0.2), engine=LocalEngine(2))
+    found = {one.agent: one async for one in fleet.run([task("hang", name="t1")])}
+    assert found["Polite"].answer == f"pid {os.getpid()}"
+    assert found["raw"].failure is not None
+    assert found["raw"].failure.limit == "turn_s"
+
+
+def test_agents_of_a_fleet_have_different_names() -> None:
+    with pytest.raises(FleetError, match="different names, got raw, raw"):
+        Fleet([raw(), raw()])

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from accord.errors import AccordError
+from accord_fleet.command.guard_options import GuardOptions, guard_options
 
 __all__ = ("command",)
 
@@ -64,6 +65,7 @@ __all__ = ("command",)
 )
 @click.option("--allow", multiple=True, metavar="RULE", help="Allow what matches: edit, execute:*.")
 @click.option("--deny", multiple=True, metavar="RULE", help="Reject what matches, before --allow.")
+@guard_options
 @click.option("--json", "as_json", is_flag=True, help="Write progress as JSON lines on stdout.")
 def command(**options: Any) -> int:
     """Give tasks to agents, and store every result in RUN.
@@ -77,7 +79,9 @@ def command(**options: Any) -> int:
     """
     from accord_fleet.command.run_fleet import RunOptions, run_fleet
 
+    names = ("sandbox", "read", "allow_hosts", "providers")
+    guards = GuardOptions(**{name: options.pop(name) for name in names})
     try:
-        return asyncio.run(run_fleet(RunOptions(**options)))
+        return asyncio.run(run_fleet(RunOptions(guards=guards, **options)))
     except AccordError as error:
         raise click.ClickException(str(error)) from None

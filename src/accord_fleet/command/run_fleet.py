@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from accord_fleet.agent_words import agents_from_words, why_not_startable
+from accord_fleet.command.guard_options import GuardOptions, isolation_lines
 from accord_fleet.command.recovered import recovered_lines
 from accord_fleet.control import Control
 from accord_fleet.dataset.writer import DatasetWriter
@@ -44,6 +45,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     limits: Sequence[str] = ()
     allow: Sequence[str] = ()
     deny: Sequence[str] = ()
+    guards: GuardOptions = GuardOptions()
     as_json: bool = False
 
 
@@ -54,6 +56,9 @@ async def run_fleet(options: RunOptions) -> int:
     """
     agents, errors = agents_from_words(options.agents)
     errors += [error for agent in agents if (error := why_not_startable(agent, options.on))]
+    is_local = options.on == "local"
+    sandbox, providers, wrong = options.guards.settings(agents, is_local=is_local)
+    errors += wrong
     checked = None
     try:
         checked = await _checked_tasks(options, [agent.name for agent in agents], errors)
@@ -71,10 +76,14 @@ async def run_fleet(options: RunOptions) -> int:
             tasks=checked.count,
             digest=checked.digest,
             permissions=Permissions(allow=tuple(options.allow), deny=tuple(options.deny)),
+            sandbox=sandbox,
+            providers=providers,
             jobs=options.jobs,
             engine=options.on,
         )
         async with await DatasetWriter.create(options.out, plan, checked) as dataset:
+            for line in isolation_lines(sandbox, is_local=is_local):
+                click.echo(line, err=True)
             observer = progress_for(options.out, as_json=options.as_json)
             return await _run(dataset, options.jobs, observer)
 
