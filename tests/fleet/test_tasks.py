@@ -405,6 +405,17 @@ def test_command_runs_nothing_if_tasks_are_wrong(tmp_path: Path) -> None:
     assert not out.exists()
 
 
+def test_second_run_names_the_changed_tasks(tmp_path: Path) -> None:
+    file = lines(tmp_path / "tasks.jsonl", {"id": "a", "prompt": "p"})
+    args = [str(file), "--agent", "true", "--out", str(tmp_path / "RUN")]
+    CliRunner().invoke(command, args)
+    assert "already has a run of these tasks" in CliRunner().invoke(command, args).output
+    lines(file, {"id": "a", "prompt": "q"}, {"id": "b", "prompt": "p"})
+    done = CliRunner().invoke(command, args)
+    assert done.exit_code == 1
+    assert "run of other tasks (1 changed: a (prompts); 1 added: b)" in done.output
+
+
 @pytest.mark.slow
 async def test_a_hundred_thousand_tasks(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"

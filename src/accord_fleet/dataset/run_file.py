@@ -12,6 +12,7 @@ from accord_fleet.dataset.errors import DatasetError, TasksChanged
 from accord_fleet.dataset.segments import list_segments
 from accord_fleet.dataset.storage import Storage
 from accord_fleet.plan import Plan
+from accord_fleet.tasks.changes import describe_changes
 from accord_fleet.types.task import Task
 
 __all__ = (
@@ -60,10 +61,7 @@ def write_run(storage: Storage, plan: Plan, tasks: Iterable[Task]) -> None:
     except FileNotFoundError:
         pass
     else:
-        raise DatasetError(
-            f"{storage.address} already has a run: continue it with `accord fleet resume`, "
-            "or choose another address"
-        )
+        raise DatasetError(_why_not_begun(storage, tasks))
     if list_segments(storage):
         raise DatasetError(f"{storage.address} has results, but {RUN} is missing")
     digest = hashlib.sha256()
@@ -83,6 +81,16 @@ def write_run(storage: Storage, plan: Plan, tasks: Iterable[Task]) -> None:
     if digest.hexdigest() != plan.digest:
         raise TasksChanged(f"{storage.address}: the digest of the plan is not that of the tasks")
     storage.write(RUN, msgspec.json.format(msgspec.json.encode(plan)))
+
+
+def _why_not_begun(storage: Storage, tasks: Iterable[Task]) -> str:
+    changes = describe_changes(read_tasks(storage), tasks)
+    if changes is None:
+        return (
+            f"{storage.address} already has a run of these tasks: continue it with "
+            "`accord fleet resume`, or choose another address"
+        )
+    return f"{storage.address} already has a run of other tasks ({changes}): choose another address"
 
 
 def read_plan(storage: Storage) -> Plan:
