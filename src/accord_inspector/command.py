@@ -109,7 +109,8 @@ def command(
             _open_browser(address)
 
     try:
-        return asyncio.run(serve_inspection(make, opened, started))
+        with opened:
+            return asyncio.run(serve_inspection(make, opened, started))
     except (AccordError, OSError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -135,8 +136,9 @@ def _inspection(
 
 def _reason(error: OSError) -> str:
     """Return why, without the address that the library adds: its port may be that of a retry."""
-    is_code = error.errno is not None and error.errno > 0
-    return os.strerror(error.errno) if is_code else error.strerror or str(error)
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
 
 
 def _open_browser(address: str) -> None:

@@ -79,6 +79,11 @@ def test_port_that_is_in_use_is_an_error(tmp_path: Path) -> None:
     assert f"Cannot listen on 127.0.0.1:{port}: " in done.stderr
 
 
+def test_address_of_another_machine_is_an_error_without_a_second_port() -> None:
+    done = CliRunner().invoke(command, ["--no-open", "--host", "192.0.2.1", "--", sys.executable])
+    assert done.stderr == "Error: Cannot listen on 192.0.2.1: Cannot assign requested address\n"
+
+
 def test_free_port_is_used_if_the_default_one_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         monkeypatch.setattr(serving, "PORT", other.getsockname()[1])
