@@ -206,14 +206,14 @@ async def test_columns_of_csv_become_fields(tmp_path: Path) -> None:
 async def test_wrong_tables_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "tasks.csv"
     file.write_text(
-        "id,promtp,tokens,limits.tokens,workspace\n"
+        "id,promptx,tokens,limits.tokens,workspace\n"
         "1,x,,many,\n"
         "2,x\n"
         '3,x,,1,"{bad"\n'
     )  # fmt: skip
     found = await errors(file, defaults={"prompt_template": "{title}"})
     assert found == [
-        f"{file}:2: promtp: expected the name of a field, as 'prompt', or another name for"
+        f"{file}:2: promptx: expected the name of a field, as 'prompt', or another name for"
         " metadata",
         f"{file}:2: the template needs 'title', which does not exist",
         f"{file}:3: expected 5 cells, got 2",

@@ -6,12 +6,13 @@ Writes its address and that of its server for `ray://`. Commands on stdin, each 
 
 import os
 import sys
+from importlib import import_module
+from typing import Any
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 # A machine that is busy starts Ray's processes slowly.
 os.environ["RAY_agent_register_timeout_ms"] = "120000"  # noqa: SIM112  # so it is called
 
-from ray.cluster_utils import Cluster
 
 STORE_BYTES = 80 * 2**20
 CLIENT_PORT = int(sys.argv[1])
@@ -28,8 +29,8 @@ def tries(start):
 
 
 def main() -> None:
-    cluster = Cluster()
-    options = {"num_cpus": 2, "object_store_memory": STORE_BYTES}
+    cluster: Any = import_module("ray.cluster_utils").Cluster()
+    options: dict[str, Any] = {"num_cpus": 2, "object_store_memory": STORE_BYTES}
     try:
         head = {"include_dashboard": False, "ray_client_server_port": CLIENT_PORT}
         tries(lambda: cluster.add_node(**options, **head))
