@@ -12,6 +12,8 @@ from accord_fleet.types.task import WorkItem
 
 __all__ = ("AttemptRecording",)
 
+_WAITING_BYTES = 64 * 1024  # an attempt without a result is repeated: its last frames may wait
+
 
 class AttemptRecording:
     """Records the messages of an attempt; those of an earlier handshake are repeated in it."""
@@ -20,6 +22,7 @@ class AttemptRecording:
         self._redactor = redactor
         self._recording = Recording(path, argv=(item.task.id, item.agent, str(item.attempt)))
         self._hop: HopRecorder = self._recording.hop("Client", "Agent")
+        self._waiting_bytes = 0
 
     @property
     def path(self) -> Path:
@@ -37,8 +40,13 @@ class AttemptRecording:
 
     def frame(self, direction: Direction, frame: bytes | bytearray) -> None:
         """Record a message, without secrets."""
-        frame = self._redactor.data(frame)
-        self._hop.frame("to_agent" if direction == "sent" else "to_client", frame)
+        data = bytes(self._redactor.data(frame))
+        to = "to_agent" if direction == "sent" else "to_client"
+        self._recording.queue(self._hop, to, [data], self._recording.now())
+        self._waiting_bytes += len(data)
+        if self._waiting_bytes >= _WAITING_BYTES:
+            self._waiting_bytes = 0
+            self._recording.flush()
 
     def close(self) -> Path:
         """Close the file; return its path."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, product
 
 import msgspec
 
@@ -12,6 +13,8 @@ from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.task import Permissions, Task, WorkItem
 
 __all__ = ("Plan", "work_items")
+
+_BLOCK = 32  # tasks that one agent gets before the next agent does
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +50,14 @@ def work_items(
     tasks: Iterable[Task],
     is_done: Callable[[tuple[str, str, int]], bool] | None = None,
 ) -> Iterator[WorkItem]:
-    """Yield the attempts that have no row yet, task by task; tasks are read as needed."""
+    """Yield the attempts that have no row yet; tasks are read as needed.
+
+    Each agent gets several tasks before the next agent does, so that its processes serve them.
+    """
     names = [agent.name for agent in agents]
-    for task in tasks:
-        for name in names:
-            for attempt in range(1, attempts + 1):
-                item = WorkItem(task=task, agent=name, attempt=attempt)
-                if is_done is None or not is_done(item.key):
-                    yield item
+    left = iter(tasks)
+    while block := list(islice(left, _BLOCK)):
+        for name, task, attempt in product(names, block, range(1, attempts + 1)):
+            item = WorkItem(task=task, agent=name, attempt=attempt)
+            if is_done is None or not is_done(item.key):
+                yield item
