@@ -9,7 +9,7 @@ import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -40,7 +40,8 @@ async def fleet(*words: str | Path) -> AsyncIterator[asyncio.subprocess.Process]
         yield process
     finally:
         if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
 
 
@@ -123,11 +124,10 @@ async def test_a_third_ctrl_c_ends_everything_at_once(tmp_path: Path) -> None:
     pipes = Pipes(tmp_path)
     async with fleet(*command_line(tmp_path, f"hang {pipes.begun}")) as process:
         await pipes.wait_until_begun()
-        os.killpg(process.pid, signal.SIGINT)
         found: list[dict[str, object]] = []
         async for event in events(process):
             found.append(event)
-            if event["event"] == "stage":
+            if event["event"] in ("result", "stage"):
                 os.killpg(process.pid, signal.SIGINT)
         assert await process.wait() == 130
     assert [event["stage"] for event in found if event["event"] == "stage"] == [
