@@ -20,6 +20,7 @@ _SHORTEST_S = 0.05
 _LONGEST_S = 2.0
 _SHARE = 0.01  # of one processor that scans may use
 _MARK = b"ACCORD_STARTED_BY="
+_KERNEL_THREADS = 2  # the parent of those, which have no environment
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
@@ -108,6 +109,7 @@ class ProcessWatcher:
         began = time.perf_counter()
         now = asyncio.get_running_loop().time()
         self.scans += 1
+        self._read_marks()
         seen = self._scan(self._watched)
         members = self._attribute(seen)
         until_s = _LONGEST_S
@@ -122,6 +124,13 @@ class ProcessWatcher:
             before_s, self._cost_s = self._cost_s, time.perf_counter() - began
             pause_s = min(before_s, self._cost_s) / _SHARE
             self._plan(min(max(until_s, pause_s, _SHORTEST_S), _LONGEST_S))
+
+    def _read_marks(self) -> None:
+        """Read the marks that could not be read before: while a program begins, it has none."""
+        for watched in self._watched.values():
+            if not watched.mark and (mark := _mark_of(watched.root)):
+                watched.mark = mark
+                self._known.clear()
 
     def _attribute(self, seen: Mapping[int, Seen]) -> dict[int, list[Seen]]:
         """Return the processes of each attempt."""
@@ -162,12 +171,13 @@ class ProcessWatcher:
         return owner
 
     def _marked(self, process: Seen) -> int | None:
-        """Return the attempt whose mark a process has; each process is read once."""
+        """Return the attempt whose mark a process has; it is read until there is an environment."""
         if self._known.get(process.pid) == process.began:
             return None
-        self._known[process.pid] = process.began
-        mark = _mark_of(process.pid)
-        if mark:
+        environment = _environment(process.pid)
+        if environment or process.parent == _KERNEL_THREADS:
+            self._known[process.pid] = process.began
+        if mark := _mark_in(environment):
             for root, watched in self._watched.items():
                 if watched.mark and mark.startswith(watched.mark):
                     return root
@@ -274,14 +284,23 @@ def _own_bytes(process: Seen) -> int:
 
 
 def _mark_of(pid: int) -> bytes:
+    return _mark_in(_environment(pid))
+
+
+def _mark_in(environment: bytes) -> bytes:
+    for entry in environment.split(b"\0"):
+        if entry.startswith(_MARK):
+            return entry[len(_MARK) :]
+    return b""
+
+
+def _environment(pid: int) -> bytes:
+    """Return the environment of a process; it is empty for a moment while a program begins."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
-            for entry in file.read().split(b"\0"):
-                if entry.startswith(_MARK):
-                    return entry[len(_MARK) :]
+            return file.read()
     except OSError:
-        pass  # another system, or it has ended
-    return b""
+        return b""  # another system, or it has ended
 
 
 def _mebibytes(size: int) -> str:

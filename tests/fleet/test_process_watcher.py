@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
+from accord_fleet import process_watcher
 from accord_fleet.process_watcher import ProcessWatcher, Seen, processes_now
 from accord_fleet.types.limits import LimitName, Limits
 from fleet.simulated_time import run_simulated
@@ -58,19 +59,40 @@ async def test_memory_of_a_child_counts() -> None:
     assert text.startswith("The agent and its children use ")
 
 
+DAEMON = f"""
+    import os, signal, subprocess, sys
+    if os.fork() == 0:
+        subprocess.Popen([sys.executable, "-c", {EATS!r}], start_new_session=True)
+        os._exit(0)
+    os.wait()
+    signal.pause()
+"""
+
+
 @LINUX
 async def test_memory_of_a_daemon_counts() -> None:
     """It has left the session and the parent; the mark in its environment tells whose it is."""
-    program = f"""
-        import os, signal, subprocess, sys
-        if os.fork() == 0:
-            subprocess.Popen([sys.executable, "-c", {EATS!r}], start_new_session=True)
-            os._exit(0)
-        os.wait()
-        signal.pause()
-    """
     limits = Limits(memory_bytes=100 * MIB)
-    limit, _ = await reached(program, limits, ACCORD_STARTED_BY="0123.a7,")
+    limit, _ = await reached(DAEMON, limits, ACCORD_STARTED_BY="0123.a7,")
+    assert limit == "memory_bytes"
+
+
+@LINUX
+async def test_environment_that_is_empty_while_a_program_begins_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = process_watcher._environment  # its moment is too short for a test
+    empty: set[int] = set()
+
+    def environment(pid: int) -> bytes:
+        if pid in empty:
+            return read(pid)
+        empty.add(pid)
+        return b""
+
+    monkeypatch.setattr(process_watcher, "_environment", environment)
+    limits = Limits(memory_bytes=100 * MIB)
+    limit, _ = await reached(DAEMON, limits, ACCORD_STARTED_BY="0123.a8,")
     assert limit == "memory_bytes"
 
 
