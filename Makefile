@@ -9,7 +9,7 @@ endif
 
 .DEFAULT_GOAL := help
 SECONDS := 3600
-.PHONY: help setup demo test test-programs unit attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace bench-fleet simulate recordings clean
+.PHONY: help setup demo test test-programs test-clusters unit attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace bench-fleet simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -25,6 +25,8 @@ test: $(VENV)/.dev  ## Run all tests that need only Python
 test-programs: $(VENV)/.dev  ## Run the tests with node, Chromium, servers, and agents and editors by others
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --durations-min 5 -m programs \
 		--ignore tests/fleet/cluster
+
+test-clusters: $(VENV)/.dev  ## Run the tests with Ray clusters of several nodes, one after another
 	$(BIN)/python -m pytest -q --durations 5 --durations-min 5 tests/fleet/cluster
 
 unit: $(VENV)/.dev  ## Run the tests of the library, which take under a minute

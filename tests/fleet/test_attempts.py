@@ -7,6 +7,8 @@ import gzip
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -287,3 +289,22 @@ async def test_agents_of_python_run_in_this_process_with_the_limits_of_the_fleet
 def test_agents_of_a_fleet_have_different_names() -> None:
     with pytest.raises(FleetError, match="different names, got raw, raw"):
         Fleet([raw(), raw()])
+
+
+async def test_engine_ends_when_its_caller_takes_nothing_more() -> None:
+    """Each agent has an outcome that nobody takes, and the engine is closed."""
+    names = [f"t{number}" for number in range(8)]
+    items = [WorkItem(task=task("say one", name=name), agent="raw") for name in names]
+    all_started = asyncio.Event()
+
+    def watched() -> Iterator[WorkItem]:
+        for number, item in enumerate(items):
+            if number == 5:
+                all_started.set()
+            yield item
+
+    outcomes = LocalEngine(4).run(watched(), RunSettings(agents=(raw(),)), Control())
+    async with asyncio.timeout(20):
+        async with aclosing(outcomes):
+            assert (await anext(outcomes)).result.status == "finished"
+            await all_started.wait()

@@ -29,11 +29,13 @@ class LocalEngine:
     ) -> AsyncGenerator[Attempted]:
         """Yield the outcomes as they arrive; nothing starts while the caller does not take them."""
         source = _Source(items, control)
-        done: asyncio.Queue[Attempted | None] = asyncio.Queue(maxsize=1)
+        done: asyncio.Queue[Attempted | None] = asyncio.Queue()
+        room = asyncio.Semaphore(1)  # for one outcome that waits for the caller
         async with open_machine(settings, jobs=self.jobs) as machine:
             workers = [
                 asyncio.create_task(
-                    _work(source, machine, control, done), name=f"accord fleet worker {number}"
+                    _work(source, machine, control, done, room),
+                    name=f"accord fleet worker {number}",
                 )
                 for number in range(1, self.jobs + 1)
             ]
@@ -44,6 +46,7 @@ class LocalEngine:
                     if attempted is None:
                         running -= 1
                     else:
+                        room.release()
                         yield attempted
                 for worker in workers:
                     await worker
@@ -79,10 +82,16 @@ class _Source:
 
 
 async def _work(
-    source: _Source, machine: Machine, control: Control, done: asyncio.Queue[Attempted | None]
+    source: _Source,
+    machine: Machine,
+    control: Control,
+    done: asyncio.Queue[Attempted | None],
+    room: asyncio.Semaphore,
 ) -> None:
     try:
         while (item := await source.next()) is not None:
-            await done.put(await run_attempt(item, machine, control))
+            attempted = await run_attempt(item, machine, control)
+            await room.acquire()
+            done.put_nowait(attempted)
     finally:
-        await done.put(None)
+        done.put_nowait(None)  # does not wait: the caller may take nothing more
