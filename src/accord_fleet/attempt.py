@@ -280,7 +280,8 @@ class _Attempt:
             if turn.stop_reason is not None and turn.error is None:
                 self._stop_reasons.append(turn.stop_reason)
             self._usage.on_turn_end(turn.token_usage)
-            self._answer = turn.text[:ANSWER_CHARS]
+            # Redacted before it is cut: half a secret is not found later.
+            self._answer = self._guards.redactor.text(turn.text)[:ANSWER_CHARS]
         self._check_usage()
 
     async def _release(self) -> None:
@@ -399,6 +400,7 @@ class _Attempt:
 
     def stderr_line(self, line: str) -> None:
         """Keep the end of stderr."""
+        line = self._guards.redactor.text(line)
         self._stderr = f"{self._stderr}{line}\n"[-STDERR_CHARS:]
 
 

@@ -15,6 +15,7 @@ from accord_fleet.gateway.providers import Provider, providers_of
 from accord_fleet.parts import Breaker, Gateway, Sandbox
 from accord_fleet.process_watcher import ProcessWatcher
 from accord_fleet.redaction import Redactor
+from accord_fleet.secret_names import secret_variables
 from accord_fleet.types.limits import Limits
 
 __all__ = ("Guards", "key_limits", "open_guards", "providers_for")
@@ -29,7 +30,7 @@ class Guards(msgspec.Struct, frozen=True, kw_only=True):
     watcher: ProcessWatcher = msgspec.field(default_factory=ProcessWatcher)
     redactor: Redactor = msgspec.field(default_factory=Redactor)
     hidden: tuple[str, ...] = ()
-    """Variables with secrets, which graders do not get."""
+    """Variables of this machine with secrets, which graders do not get."""
     processes: int | None = None
     """Processes of an attempt whose limits have none."""
 
@@ -66,8 +67,11 @@ async def open_guards(
     `limiter` is that of a whole cluster. Raise `ProviderError` if the key of a provider is
     missing, and `SandboxError` if a sandbox is asked for that is not available.
     """
-    names = {name for agent in settings.agents for name in agent.secrets}
+    found = secret_variables(os.environ)
+    names = {*found, *(name for agent in settings.agents for name in agent.secrets)}
     redactor = Redactor(os.environ[name] for name in names if name in os.environ)
+    for agent in settings.agents:
+        redactor.add(secret_variables(agent.env).values())
     async with AsyncExitStack() as stack:
         gateway, way = None, None
         if providers := providers_for(settings):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +263,22 @@ async def test_other_programs_read_the_parts(tmp_path: Path, small_parts: None) 
     assert not list((run / "journal").iterdir())
     table = pyarrow.dataset.dataset(run / "results").to_table()
     assert sorted(table["task"].to_pylist()) == sorted(f"t{index}" for index in range(10))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
+async def test_only_the_user_reads_a_run(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    recording = tmp_path / "recording"
+    recording.write_bytes(b"{}")
+    async with await DatasetWriter.create(run, sample_plan(), tasks(10)) as writer:
+        await writer.append(result(1), recording)
+        await writer.append(result(2), b"{}")
+        during = list(run.rglob("*"))
+        assert {path.stat().st_mode & 0o077 for path in (run, *during)} == {0}
+    assert {path.stat().st_mode & 0o777 for path in run.rglob("*") if path.is_file()} == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in (run, *run.rglob("*")) if path.is_dir()} == {
+        0o700
+    }
 
 
 async def test_text_that_is_not_unicode_is_stored(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from accord_fleet.breaker import AgentBreaker, BreakerSettings
 from accord_fleet.gateway.providers import KNOWN_PROVIDERS, Provider, ProviderError
 from accord_fleet.redaction import Redactor
 from accord_fleet.sandbox.settings import SandboxSettings
-from accord_fleet.types.task import CommandGrader
+from accord_fleet.secret_names import is_secret_name
+from accord_fleet.types.result import Result, Times, Verdict
+from accord_fleet.types.task import CommandGrader, FunctionGrader
 from coder.models.provider import Says, serve_provider
 from fleet.running import RAW, outcomes, raw, result, results, task
 from fleet.sandboxes import NEEDS_SANDBOX
@@ -148,6 +150,75 @@ async def test_secret_that_an_agent_says_is_redacted_everywhere(
         stored = str(attempted.result) + gzip.decompress(attempted.trace.read_bytes()).decode()
         assert "of a key" not in stored
         assert "[redacted]" in stored
+
+
+async def test_keys_of_the_environment_are_in_no_result_and_no_grader(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("GRADER_TOKEN", "token-of-the-driver")
+    monkeypatch.setenv("MAX_TOKENS", "100")
+    (tmp_path / "grader.py").write_text(
+        "import os\ndef keys(attempt): return {'passed': True, 'reason': repr(dict(os.environ))}\n"
+    )
+    shown = 'echo "$ANTHROPIC_API_KEY|$GRADER_TOKEN|$MAX_TOKENS|$OWN_KEY"'
+    by_command = CommandGrader(command=("sh", "-c", shown))
+    by_function = FunctionGrader(function=f"{tmp_path}/grader.py:keys")
+    found = await outcomes(
+        [
+            task("env ANTHROPIC_API_KEY", name="t1", grader=by_command, env={"OWN_KEY": "known"}),
+            task(f"stderr {KEY}", name="t2", grader=by_function),
+            task(f"write {KEY} {KEY}", name="t3"),
+        ],
+        agent(env={"OTHER_SECRET": "in-agents-toml"}),
+        recordings=str(tmp_path),
+    )
+    assert found[0].result.answer == "[redacted]"
+    assert found[0].result.verdict.reason == "||100|known"
+    assert "ANTHROPIC_API_KEY" not in found[1].result.verdict.reason
+    assert "PATH" in found[1].result.verdict.reason
+    assert "[redacted]" in found[1].result.stderr
+    assert found[2].result.files_changed == ("[redacted]",)
+    assert "+[redacted]" in found[2].result.diff
+    for attempted in found:
+        stored = str(attempted.result) + gzip.decompress(attempted.trace.read_bytes()).decode()
+        assert KEY not in stored
+        assert "token-of-the-driver" not in stored
+
+
+def test_redaction_leaves_ids_and_numbers() -> None:
+    given = Result(
+        task="12345678",
+        agent="finished",
+        status="finished",
+        answer="finished 12345678",
+        times=Times(started=12345678.0),
+        verdict=Verdict(details={"said": ["12345678", 12345678]}),
+    )
+    redacted = Redactor(["12345678", "finished"]).result(given)
+    assert (redacted.key, redacted.status) == (given.key, "finished")
+    assert redacted.times == given.times
+    assert redacted.answer == "[redacted] [redacted]"
+    assert redacted.verdict == Verdict(details={"said": ["[redacted]", 12345678]})
+
+
+def test_lines_of_a_private_key_are_redacted_in_a_diff() -> None:
+    redactor = Redactor(["-----BEGIN-----\nabcdefghij\n"])
+    assert redactor.text("+-----BEGIN-----\n+abcdefghij\n") == "+[redacted]\n+[redacted]\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *((name, True) for name in ("ANTHROPIC_API_KEY", "PGPASSWORD", "GH_TOKEN", "MYSQL_PWD")),
+        *((name, True) for name in ("AWS_SECRET_ACCESS_KEY", "apikey", "SECRET_2", "OPENAI_KEY_1")),
+        *((name, False) for name in ("PWD", "HOME", "TOKENIZERS_PARALLELISM", "SSL_KEY_FILE")),
+        *((name, False) for name in ("KEYBOARD", "SSH_AUTH_SOCK", "PATH")),
+    ],
+)
+def test_names_of_secrets(name: str, expected: bool) -> None:
+    assert is_secret_name(name) is expected
 
 
 async def test_agent_that_cannot_start_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from accord_fleet.dataset.segments import Segment, journal_name
 from accord_fleet.dataset.storage import Storage
+from accord_fleet.dataset.storage_folder import PRIVATE_FILE, make_private_folder
 
 __all__ = ("FileJournal", "Journal", "ObjectJournal", "open_journal")
 
@@ -52,9 +53,9 @@ class FileJournal:
         self._name = journal_name(number)
         self._is_torn = False
         path = folder / self._name
-        path.parent.mkdir(exist_ok=True)
+        make_private_folder(path.parent)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0)
-        self._file: int = os.open(path, flags, 0o666)
+        self._file: int = os.open(path, flags, PRIVATE_FILE)
 
     def commit(self, lines: list[bytes]) -> None:
         """Append lines, or none of them."""

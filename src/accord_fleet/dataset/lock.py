@@ -16,6 +16,7 @@ from accord_fleet.dataset.errors import DatasetError, DatasetInUse
 from accord_fleet.dataset.holder import Holder, in_use, this_process
 from accord_fleet.dataset.lease import Lease, read_lease
 from accord_fleet.dataset.storage import Storage
+from accord_fleet.dataset.storage_folder import PRIVATE_FILE
 
 __all__ = ("FolderLock", "Lock", "acquire_lock", "read_holder")
 
@@ -67,7 +68,7 @@ class FolderLock:
         self._holder = this_process()
         # Acquired and released by different threads.
         self._lock = filelock.FileLock(
-            folder / _LOCK, timeout=0, thread_local=False, fallback_to_soft=False
+            folder / _LOCK, timeout=0, mode=PRIVATE_FILE, thread_local=False, fallback_to_soft=False
         )
         try:
             self._lock.acquire()

@@ -1,4 +1,4 @@
-"""A dataset in a folder of this machine."""
+"""A dataset in a folder of this machine, which only its user can read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__ = ("FolderStorage",)
+__all__ = ("PRIVATE_FILE", "FolderStorage", "make_private_folder")
+
+PRIVATE_FILE = 0o600
 
 _UNFINISHED = ".tmp"
 """End of the names of files that are being written; their names begin with a dot."""
@@ -61,10 +63,11 @@ class FolderStorage:
     def move_in(self, source: Path, name: str) -> None:
         """Move a file of this machine to `name`, replacing it, and never show a part of it."""
         target = self.folder / name
+        source.chmod(PRIVATE_FILE)
         try:
             source.replace(target)
         except FileNotFoundError:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            self._make_parent(target)
             self.move_in_existing(source, target)
         except OSError:
             self.move_in_existing(source, target)
@@ -77,6 +80,7 @@ class FolderStorage:
         unfinished = target.with_name(f".{target.name}{_UNFINISHED}")
         try:
             shutil.copyfile(source, unfinished)
+            unfinished.chmod(PRIVATE_FILE)
             unfinished.replace(target)
         except BaseException:
             unfinished.unlink(missing_ok=True)
@@ -87,12 +91,19 @@ class FolderStorage:
         """Remove a file, if it exists."""
         (self.folder / name).unlink(missing_ok=True)
 
+    def _make_parent(self, target: Path) -> None:
+        parent = target.parent
+        if not parent.is_dir():
+            above = [each for each in parent.parents if each.is_relative_to(self.folder)]
+            for each in (*reversed(above), parent):
+                make_private_folder(each)
+
     def _write_unfinished(self, name: str, pieces: Iterable[bytes], more: str = "") -> Path:
         target = self.folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
+        self._make_parent(target)
         unfinished = target.with_name(f".{target.name}{more}{_UNFINISHED}")
         try:
-            with unfinished.open("wb") as file:
+            with open(unfinished, "wb", opener=_open_private) as file:  # opener
                 for piece in pieces:
                     file.write(piece)
                 file.flush()
@@ -101,6 +112,19 @@ class FolderStorage:
             unfinished.unlink(missing_ok=True)
             raise
         return unfinished
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder that only the user can enter, and those above it with their usual modes.
+
+    The mode of a folder that exists is not changed.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE_FILE)
 
 
 def _sync_folder(folder: Path) -> None:

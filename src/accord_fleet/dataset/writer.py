@@ -29,6 +29,7 @@ from accord_fleet.dataset.run_file import (
 )
 from accord_fleet.dataset.segments import Key, Segment, encode_result, fold
 from accord_fleet.dataset.storage import Storage, open_storage
+from accord_fleet.dataset.storage_folder import make_private_folder
 from accord_fleet.dataset.traces import store_trace
 from accord_fleet.plan import Plan
 from accord_fleet.types.result import Result
@@ -403,7 +404,7 @@ def _parts_that_fit(journal: Journal, lines: list[bytes]) -> Iterator[list[bytes
 def _locked(storage: Storage) -> Lock:
     if storage.folder is not None:
         try:
-            storage.folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(storage.folder)
         except OSError as error:
             raise _failed(storage.address, "the folder was not made", error) from error
     try:

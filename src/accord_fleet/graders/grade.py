@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -16,6 +16,7 @@ from accord_fleet.graders.agent_prompt import first_prompt, second_prompt
 from accord_fleet.graders.function_process import Call, Check
 from accord_fleet.graders.verdicts import last_verdict
 from accord_fleet.parts import AskAgent, Launch, Sandbox
+from accord_fleet.secret_names import secret_variables
 from accord_fleet.types.grading import GradedAttempt
 from accord_fleet.types.result import Verdict
 from accord_fleet.types.task import AgentGrader, CommandGrader, FunctionGrader, Grader
@@ -33,7 +34,8 @@ class ProcessGraders:
     """Grades the attempts of one machine (`accord_fleet.parts.Graders`).
 
     Commands and functions run in processes of their own, without the variables in `hidden`, which
-    hold keys: they may run what an agent wrote. Commands run in the sandbox, if there is one.
+    hold keys: they may run what an agent wrote. They get the variables of the task. Commands run in
+    the sandbox, if there is one.
     """
 
     def __init__(self, hidden: Collection[str] = (), sandbox: Sandbox | None = None) -> None:
@@ -93,8 +95,8 @@ class ProcessGraders:
 
     def _environment(self, attempt: GradedAttempt) -> dict[str, str | None]:
         return {
-            **attempt.task.env,
             **dict.fromkeys(self._hidden, None),
+            **attempt.task.env,
             "ACCORD_TASK": attempt.task.id,
             "ACCORD_AGENT": attempt.result.agent,
             "ACCORD_ATTEMPT": str(attempt.result.attempt),
@@ -106,7 +108,8 @@ async def check_functions(functions: Iterable[str]) -> dict[str, str]:
     check = Check(tuple(functions), _sys_path())
     if not check.functions:
         return {}
-    ended = await _run_function_process(check, os.getcwd(), _CHECK_S, None)  # noqa: PTH109
+    hidden = dict.fromkeys(secret_variables(os.environ), None)  # as when they grade
+    ended = await _run_function_process(check, os.getcwd(), _CHECK_S, hidden)  # noqa: PTH109
     try:
         found = msgspec.json.decode(ended.stdout, type=dict[str, str | None])
     except msgspec.MsgspecError:
@@ -135,7 +138,7 @@ async def _by_agent(grader: AgentGrader, attempt: GradedAttempt, ask: AskAgent) 
 
 
 async def _run_function_process(
-    given: Call | Check, cwd: str, timeout_s: float, env: dict[str, str | None] | None
+    given: Call | Check, cwd: str, timeout_s: float, env: Mapping[str, str | None]
 ) -> Ended:
     if not sys.executable:
         raise FleetError("The path of the Python interpreter is not known")
