@@ -33,7 +33,7 @@ unit: $(VENV)/.dev  ## Run the tests of the library, which take under a minute
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow and not programs" \
 		--ignore tests/interop --ignore tests/docs --ignore tests/bad_input \
 		--ignore tests/cli --ignore tests/coder --ignore tests/conformance \
-		--ignore tests/attack --ignore tests/simulation
+		--ignore tests/attack --ignore tests/simulation --ignore tests/fleet --ignore tests/inspector
 
 attack: $(VENV)/.dev  ## Attack with generated frames, races, kills and paths, for SECONDS=3600
 	$(BIN)/python tests/attack/run.py --seconds $(SECONDS)

@@ -141,12 +141,12 @@ async def test_all_errors_are_reported_before_anything_runs(tmp_path: Path) -> N
     out = tmp_path / "run"
     tasks = write_tasks(tmp_path, "say hi")
     words = ["--agent", "no-such-agent-x", "--agent", f"a={RAW[0]}", "--agent", f"a={RAW[0]}"]
-    words += ["--limit", "speed=1", "--limit", "turn_s=0"]
+    words += ["--limit", "speed=1", "--limit", "turn_s=0", "--allow", "edits"]
     async with fleet("run", tasks, *words, "--out", out) as process:
         stdout, stderr = await process.communicate()
     assert (process.returncode, stdout) == (1, b"")
     text = stderr.decode()
-    for part in ("no-such-agent-x", "'a' 2 times", "speed=1", "turn_s=0"):
+    for part in ("no-such-agent-x", "'a' 2 times", "speed=1", "turn_s=0", "closest is 'edit'"):
         assert part in text
     assert not out.exists()
 

@@ -25,6 +25,7 @@ from accord_fleet.progress.choice import progress_for
 from accord_fleet.run import run_plan
 from accord_fleet.run_observer import RunObserver
 from accord_fleet.run_setup import settings_for
+from accord_fleet.tasks.check import check_permissions
 from accord_fleet.tasks.defaults import read_defaults
 from accord_fleet.tasks.read import CheckedTasks, check_tasks
 from accord_fleet.types.task import Permissions
@@ -59,6 +60,9 @@ async def run_fleet(options: RunOptions) -> int:
     is_local = options.on == "local"
     sandbox, providers, wrong = options.guards.settings(agents, is_local=is_local)
     errors += wrong
+    permissions = Permissions(allow=tuple(options.allow), deny=tuple(options.deny))
+    for path, message in check_permissions(permissions):
+        errors.append(f"--{path.removeprefix('permissions.').partition('[')[0]}: {message}")
     checked = None
     try:
         checked = await _checked_tasks(options, [agent.name for agent in agents], errors)
@@ -75,7 +79,7 @@ async def run_fleet(options: RunOptions) -> int:
             attempts=options.attempts,
             tasks=checked.count,
             digest=checked.digest,
-            permissions=Permissions(allow=tuple(options.allow), deny=tuple(options.deny)),
+            permissions=permissions,
             sandbox=sandbox,
             providers=providers,
             jobs=options.jobs,

@@ -51,7 +51,8 @@ class LineProgress:
         tally.begin(plan.total, done, [agent.name for agent in plan.agents])
         before = f", {done:,} exist already" if done else ""
         names = ", ".join(one_line(name, 40) for name in tally.agents)
-        self._print(f"{tally.total:,} results for {names}{before}")
+        results = "1 result" if tally.total == 1 else f"{tally.total:,} results"
+        self._print(f"{results} for {names}{before}")
         self._shown_at = self._clock()
 
     def starting(self, item: WorkItem) -> None:

@@ -101,7 +101,7 @@ def case_title(case: Case) -> str:
         parts.append(money(case.cost, case.currency))
     if case.tokens is not None:
         parts.append(f"{case.tokens:,} tokens")
-    parts.append(f"{case.tool_calls:,} tool calls")
+    parts.append("1 tool call" if case.tool_calls == 1 else f"{case.tool_calls:,} tool calls")
     return ", ".join(parts)
 
 

@@ -25,7 +25,7 @@ from accord_fleet.types.task import (
 )
 from accord_fleet.workspaces.paths import why_not_relative
 
-__all__ = ("Checker",)
+__all__ = ("Checker", "check_permissions")
 
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _TOOL_KINDS = (
@@ -60,7 +60,7 @@ class Checker:
         yield from _check_files(task.files)
         yield from _check_variables(task.env)
         yield from _check_servers(task)
-        yield from _check_permissions(task.permissions)
+        yield from check_permissions(task.permissions)
         for name in _LIMITS:
             value = getattr(task.limits, name)
             if value is not None and not value > 0:
@@ -165,7 +165,8 @@ def _check_servers(task: Task) -> Iterator[tuple[str, str]]:
             yield f"mcp_servers[{number}]", str(error).partition(": ")[2]
 
 
-def _check_permissions(permissions: Permissions) -> Iterator[tuple[str, str]]:
+def check_permissions(permissions: Permissions) -> Iterator[tuple[str, str]]:
+    """Yield the path and the error of each rule that names no kind of tool call."""
     for field, rules in (("allow", permissions.allow), ("deny", permissions.deny)):
         for number, rule in enumerate(rules):
             kind = rule.partition(":")[0]

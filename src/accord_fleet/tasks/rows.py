@@ -58,7 +58,8 @@ def open_source(given: str | Path | Iterable[Any]) -> Source:
         return Source(text, file.parent.resolve(), False, lambda: _python_rows(text))
     folder = Path.cwd() if is_address(text) else Path(text).parent.resolve()
     if not is_address(text) and not Path(text).is_file():
-        raise FleetError(f"Expected {_KINDS}; {text} does not exist")
+        why = "is not a file" if Path(text).exists() else "does not exist"
+        raise FleetError(f"Expected {_KINDS}; {text} {why}")
     match Path(text).suffix.lower():
         case ".jsonl" | ".ndjson":
             return Source(text, folder, False, lambda: _json_rows(text))
