@@ -175,7 +175,7 @@ class _Attempt:
         launch = Launch(
             argv=self._spec.command,
             env={**self._spec.env, **self._task.env},
-            cwd=str(self._machine.agents_folder if self._spec.warm else self._workspace.path),
+            cwd="" if self._spec.warm else str(self._workspace.path),
         )
         if self._guards.sandbox is not None:
             folder, secrets = self._workspace.path, self._spec.secrets

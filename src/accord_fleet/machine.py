@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 import platform
+import secrets
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -48,18 +49,16 @@ class Machine:
         """What results have as `machine`."""
         recordings = Path(settings.recordings) if settings.recordings else scratch
         self._recordings = recordings if recordings.is_dir() else scratch
-        self.agents_folder: Path = scratch / "agents"
-        """Where warm agents are started."""
-        self.agents_folder.mkdir()
         self._numbers = itertools.count(1)
 
     def new_folder(self) -> Path:
-        """Return the path of a folder that does not exist."""
-        return self.scratch / f"w{next(self._numbers)}"
+        """Return the path of a folder that does not exist, and that no agent can guess."""
+        return self.scratch / f"w{next(self._numbers)}-{secrets.token_hex(8)}"
 
     def new_recording(self) -> Path:
-        """Return the path of a recording that does not exist."""
-        return self._recordings / f"r{os.getpid()}-{next(self._numbers)}.acp.jsonl.gz"
+        """Return the path of a recording that does not exist, and that no agent can guess."""
+        name = f"r{os.getpid()}-{next(self._numbers)}-{secrets.token_hex(8)}.acp.jsonl.gz"
+        return self._recordings / name
 
     async def ask(self, agent: str, prompt: str, folder: Path, timeout_s: float) -> str:
         """Ask an agent of the fleet one prompt in a folder; return its answer."""
@@ -85,7 +84,9 @@ async def open_machine(
     scratch = _scratch()
     try:
         async with open_guards(settings, limiter=limiter) as guards:
-            pool = AgentPool(jobs, gateway=guards.gateway, in_process=settings.in_process)
+            pool = AgentPool(
+                jobs, gateway=guards.gateway, in_process=settings.in_process, folder=scratch
+            )
             try:
                 yield Machine(
                     settings,

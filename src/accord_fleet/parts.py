@@ -86,6 +86,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str | None] = {}
     """Changes of the inherited environment; None removes a variable."""
     cwd: str = ""
+    """Where it starts; "" is a new folder for each process."""
     is_shared: bool = True
     """Whether attempts can share an agent that was started like this."""
 

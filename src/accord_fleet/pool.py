@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from accord import ClientSession
@@ -35,12 +36,15 @@ class AgentPool:
         *,
         gateway: Gateway | None = None,
         in_process: Mapping[str, Callable[[], Any]] | None = None,
+        folder: Path | None = None,
     ) -> None:
+        """`folder` has the folders in which agents start whose launch names none."""
         self.started: int = 0
         """Number of agents that were started."""
         self._size = size
         self._gateway = gateway
         self._in_process = in_process or {}
+        self._folder = folder
         self._idle: list[RunningAgent] = []  # the one that was used last is at the end
         self._busy = 0
 
@@ -107,7 +111,7 @@ class AgentPool:
         self, spec: AgentSpec, launch: Launch, listener: Listener, timeout_s: float
     ) -> RunningAgent:
         await self._make_room(0)
-        agent = RunningAgent(spec, launch, listener)
+        agent = RunningAgent(spec, launch, listener, self._folder)
         self.started += 1
         await agent.start(self._gateway, self._in_process.get(spec.name), timeout_s)
         if agent.pid is not None and spec.warm:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import accord
@@ -18,6 +20,7 @@ from accord.transports.process import ProcessTransport, process
 from accord.transports.registry import is_url
 from accord_fleet.parts import Gateway, GatewayAccess, Launch
 from accord_fleet.types.agent import AgentSpec
+from accord_fleet.workspaces.remove import remove_tree
 
 __all__ = ("Direction", "Listener", "RunningAgent")
 
@@ -49,7 +52,9 @@ class Listener(Protocol):
 class RunningAgent:
     """A connected agent. `start` it, let it `serve` attempts, and `aclose` it."""
 
-    def __init__(self, spec: AgentSpec, launch: Launch, listener: Listener) -> None:
+    def __init__(
+        self, spec: AgentSpec, launch: Launch, listener: Listener, folder: Path | None = None
+    ) -> None:
         self.spec: AgentSpec = spec
         self.launch: Launch = launch
         self.listener: Listener | None = listener
@@ -62,6 +67,7 @@ class RunningAgent:
         """The processes below it before the first session."""
         self.access: GatewayAccess | None = None
         self.connection: ConnectedAgent | None = None
+        self._folder = folder
         self._handshake: list[tuple[Direction, bytes]] | None = []
         self._shaken: tuple[tuple[Direction, bytes], ...] = ()
         self._transport: ProcessTransport | None = None
@@ -105,7 +111,7 @@ class RunningAgent:
             elif is_url(self.launch.argv[0]):
                 command = self.launch.argv[0]
             else:
-                command = self._process(env)
+                command = self._process(env, self.launch.cwd or self._own_folder())
             self.connection = await self._stack.enter_async_context(
                 accord.connect(
                     command,
@@ -134,10 +140,21 @@ class RunningAgent:
 
     # The transport.
 
-    def _process(self, env: dict[str, str | None]) -> Callable[[], ProcessTransport]:
+    def _own_folder(self) -> str | None:
+        """Make the folder in which the process starts: no agent can remove that of another."""
+        if self._folder is None:
+            return None
+        self._folder.mkdir(parents=True, exist_ok=True)
+        own = tempfile.mkdtemp(prefix="agent-", dir=self._folder)
+        self._stack.push_async_callback(asyncio.to_thread, remove_tree, own)
+        return own
+
+    def _process(
+        self, env: dict[str, str | None], folder: str | None
+    ) -> Callable[[], ProcessTransport]:
         make = process(
             *self.launch.argv,
-            cwd=self.launch.cwd or None,
+            cwd=folder,
             env=env,
             on_stderr=self._stderr_line,
             on_output=self._output,

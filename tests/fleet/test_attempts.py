@@ -126,6 +126,16 @@ async def test_agents_that_are_not_warm_start_in_their_workspace() -> None:
     assert len({one.answer for one in warm}) == 1
 
 
+async def test_agent_that_removes_its_folder_does_not_keep_others_from_starting() -> None:
+    # What the first attempt leaves running makes the second one start another process.
+    done = await results([task("children", "remove-cwd", name="t1"), task("cwd", name="t2")])
+    assert [(one.status, one.failure) for one in done] == [("finished", None)] * 2
+    first, second = (Path(one.answer) for one in done)
+    assert first.parent == second.parent
+    assert first != second
+    assert not first.parent.exists()
+
+
 # Agents that misbehave.
 
 

@@ -21,12 +21,15 @@ def remove_tree(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
     Read-only folders are made writable first. Symbolic links are removed, never followed. A second
     round removes what a process wrote during the first, and folders that are nested too deeply.
+    A folder that an agent has removed itself counts as removed.
     """
     failures: list[str] = []
     for _ in range(2):
         failures = []
         try:
             _remove(Path(path), failures)
+        except FileNotFoundError:
+            return ()
         except RecursionError:
             _remove_by_command(path)
         if not os.path.lexists(path):

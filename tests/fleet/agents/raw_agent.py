@@ -50,6 +50,10 @@ def run(session, text):
             say(session, f"{os.getpid()} {prompts} {sessions}")
         case "cwd":
             say(session, Path.cwd())
+        case "remove-cwd":
+            folder = Path.cwd()
+            folder.rmdir()
+            say(session, folder)
         case "env":
             say(session, os.environ.get(rest, "(unset)"))
         case "stderr":
