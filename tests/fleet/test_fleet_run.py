@@ -157,7 +157,7 @@ async def test_results_of_all_agents_and_attempts_are_stored(tmp_path: Path) -> 
     out = tmp_path / "run"
     async with fleet("run", tasks, *words, "--jobs", "2", "--out", out, "--json") as process:
         found = [event async for event in events(process)]
-        assert await process.wait() == 0
+        assert await process.wait() == 3  # two attempts failed
     results = [event for event in found if event["event"] == "result"]
     assert len(results) == 8
     keys = {(event["task"], event["agent"], event["attempt"]) for event in results}
@@ -165,3 +165,6 @@ async def test_results_of_all_agents_and_attempts_are_stored(tmp_path: Path) -> 
     assert {event["status"] for event in results} == {"finished", "failed"}
     assert len(list((out / "traces").rglob("*.acp.jsonl.*"))) == 8
     assert json.loads((out / "run.json").read_text())["attempts"] == 2
+    async with fleet("resume", out) as process:  # there is nothing to do
+        await process.communicate()
+        assert process.returncode == 3

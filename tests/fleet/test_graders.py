@@ -104,6 +104,18 @@ async def by_function(workspace: Path, name: str, timeout_s: float = 20) -> Verd
     return await graded(grader, attempt(workspace, limits=Limits(memory_bytes=2**29)))
 
 
+async def test_reason_of_a_command_has_whole_lines(workspace: Path) -> None:
+    lines = [f"line {number} of the output" for number in range(100)]
+    (workspace / "output").write_text("\n".join(lines))
+    verdict = await by_command(workspace, "sh", "-c", "cat output; exit 1")
+    shown = verdict.reason.splitlines()
+    assert 20 < len(shown) < 100
+    assert shown == lines[-len(shown) :]
+    (workspace / "output").write_text("x" * 5000)
+    verdict = await by_command(workspace, "sh", "-c", "cat output; exit 1")
+    assert verdict.reason == "…" + "x" * 1000
+
+
 async def test_exit_status_of_a_command_is_the_verdict(workspace: Path) -> None:
     (workspace / "ok").write_text("")
     assert await by_command(workspace, "test", "-e", "ok") == Verdict(passed=True)

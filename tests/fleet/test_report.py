@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from accord_fleet.report.aggregate import report_of
+from accord_fleet.report.failures import failure_message
 from accord_fleet.report.page import report_page
 from accord_fleet.report.summary import Report
 from accord_fleet.report.terminal import print_report
@@ -205,3 +206,14 @@ def test_many_results_need_little_memory() -> None:
     assert report.results == 4_000
     assert peak < 2e6  # the answers alone are 4 MB
     assert len(page_of(report)) < 300_000
+
+
+def test_last_line_of_a_reason_and_first_line_of_an_error_are_shown() -> None:
+    output = "FAILED test_a\n\n2 failed, 1 passed\n\n"
+    assert failure_message(
+        result("t", "a", Verdict(passed=False, reason=output)), "not_passed"
+    ) == ("2 failed, 1 passed")
+    broken = Verdict(error="pytest took more than 5 s\nmore", reason=output)
+    assert failure_message(result("t", "a", broken), "grader_error") == "pytest took more than 5 s"
+    silent = Verdict(passed=False)
+    assert failure_message(result("t", "a", silent), "not_passed") == "the grader gave no reason"

@@ -25,6 +25,9 @@ def command(run: str, jobs: int | None, as_json: bool) -> int:
 
     RUN is the folder or address of a run that was stopped or has died. Cancelled attempts are run
     again. The run is refused if its tasks were changed, or if another process writes its results.
+
+    Exit status: 0 every attempt of RUN finished, whatever the grader says; 1 error; 2 usage error;
+    3 attempts failed or reached a limit, now or before; 130 stopped by Ctrl-C.
     """
     from accord_fleet.command.run_fleet import resume_fleet
 

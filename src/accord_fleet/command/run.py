@@ -76,6 +76,9 @@ def command(**options: Any) -> int:
     Ctrl-C starts no further attempts, and lets those that run continue. A second Ctrl-C cancels
     their turns, and a third one ends everything at once. `accord fleet resume RUN` runs what has no
     result, and what was cancelled.
+
+    Exit status: 0 every attempt finished, whatever the grader says; 1 the run did not start, or an
+    error stopped it; 2 usage error; 3 attempts failed or reached a limit; 130 stopped by Ctrl-C.
     """
     from accord_fleet.command.run_fleet import RunOptions, run_fleet
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -15,6 +16,7 @@ from accord_fleet.agent_words import agents_from_words, why_not_startable
 from accord_fleet.command.guard_options import GuardOptions, isolation_lines
 from accord_fleet.command.recovered import recovered_lines
 from accord_fleet.control import Control
+from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.dataset.writer import DatasetWriter
 from accord_fleet.engines.choice import engine_for
 from accord_fleet.errors import FleetError
@@ -31,6 +33,9 @@ from accord_fleet.tasks.read import CheckedTasks, check_tasks
 from accord_fleet.types.task import Permissions
 
 __all__ = ("RunOptions", "resume_fleet", "run_fleet")
+
+_NOT_FINISHED = 3
+_STOPPED = 130
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +103,13 @@ async def resume_fleet(*, out: str, jobs: int | None, as_json: bool) -> int:
         for line in recovered_lines(dataset):
             click.echo(line, err=True)
         observer = progress_for(out, as_json=as_json)
-        return await _run(dataset, jobs or dataset.plan.jobs, observer)
+        finished = await asyncio.to_thread(_all_finished, out)
+        return await _run(dataset, jobs or dataset.plan.jobs, observer, finished=finished)
+
+
+def _all_finished(address: str) -> bool:
+    tables = Dataset.open(address).batches(["status"])
+    return all(set(table["status"].to_pylist()) <= {"finished"} for table in tables)
 
 
 async def _checked_tasks(
@@ -115,13 +126,20 @@ async def _checked_tasks(
     return await check_tasks(options.tasks, defaults=defaults, agents=agents)
 
 
-async def _run(dataset: DatasetWriter, jobs: int, observer: RunObserver) -> int:
-    """Run what has no result; return 130 if the user stopped the run, otherwise 0."""
+async def _run(
+    dataset: DatasetWriter, jobs: int, observer: RunObserver, *, finished: bool = True
+) -> int:
+    """Run what has no result; return the exit status: 0, 3 (not all finished) or 130 (stopped).
+
+    `finished` says whether all attempts with a result from before finished.
+    """
     settings = settings_for(dataset.plan)
     engine = engine_for(dataset.plan, jobs)
     control = Control()
     with stopped_by_signals(control, observer.stage):
         async with aclosing(run_plan(dataset, engine, settings, control, observer)) as results:
-            async for _ in results:
-                pass
-    return 130 if control.is_stopping else 0
+            async for result in results:
+                finished = finished and result.status == "finished"
+    if control.is_stopping:
+        return _STOPPED
+    return 0 if finished else _NOT_FINISHED

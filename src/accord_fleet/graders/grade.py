@@ -171,5 +171,18 @@ def _last_line(text: str) -> str:
 
 
 def _tail(ended: Ended) -> str:
+    """Return the last lines of stdout and of stderr."""
     parts = [text.strip() for text in (ended.stdout, ended.stderr)]
-    return "\n".join(part[-_REASON_CHARACTERS // 2 :] for part in parts if part)
+    return "\n".join(_last_lines(part) for part in parts if part)
+
+
+def _last_lines(text: str) -> str:
+    """Return the end of a text, in whole lines; only a very long line is cut, and marked."""
+    most = _REASON_CHARACTERS // 2
+    if len(text) <= most:
+        return text
+    end = text[-most:]
+    if text[-most - 1] != "\n":
+        _, newline, lines = end.partition("\n")
+        end = lines if newline else f"…{end}"
+    return end

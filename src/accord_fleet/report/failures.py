@@ -31,15 +31,21 @@ def failure_kind(result: Result, outcome: Outcome) -> str | None:
 
 
 def failure_message(result: Result, outcome: Outcome) -> str:
-    """Return the first line of why an attempt failed, or an empty text."""
+    """Return one line that says why an attempt failed, or an empty text.
+
+    It is the first line of an error, and the last line of a grader's reason, which may be the end
+    of what its command wrote.
+    """
     verdict, failure = result.verdict, result.failure
     text = failure.message if failure is not None else ""
     if not text and verdict is not None:
-        text = verdict.error or verdict.reason
-    if not text and outcome == "not_passed":
-        text = "the grader gave no reason"
-    lines = text.strip().splitlines()
-    return one_line(lines[0] if lines else "", _MAX_LENGTH)
+        text = verdict.error or ""
+    line = next(iter(text.strip().splitlines()), "")
+    if not line and verdict is not None:
+        line = next(iter(verdict.reason.strip().splitlines()[::-1]), "")
+    if not line and outcome == "not_passed":
+        line = "the grader gave no reason"
+    return one_line(line, _MAX_LENGTH)
 
 
 class FailureCount:
