@@ -10,10 +10,19 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from accord_fleet import AgentSpec, FleetError, Task
+from accord_fleet.command.run_fleet import RunOptions, resume_fleet, run_fleet
+from accord_fleet.dataset.dataset import Dataset
+from accord_fleet.dataset.run_file import count_tasks
+from accord_fleet.dataset.writer import DatasetWriter
+from accord_fleet.engines.choice import why_not_usable
+from accord_fleet.plan import Plan
 from fleet.running import RAW
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
@@ -149,6 +158,51 @@ async def test_all_errors_are_reported_before_anything_runs(tmp_path: Path) -> N
     for part in ("no-such-agent-x", "'a' 2 times", "speed=1", "turn_s=0", "closest is 'edit'"):
         assert part in text
     assert not out.exists()
+
+
+def test_names_of_engines_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("", "foo://x", "ray://", "ray://head", "head", "Ray", "http://head:1", "local\n"):
+        assert repr(name) in (why_not_usable(name) or "")
+    good = ("ray", "ray://head:10001", "10.0.0.7:6379", "[::1]:6379")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    assert [why_not_usable(name) for name in ("local", *good)] == [None] * 5
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert why_not_usable("local") is None
+    assert all("pip install" in (why_not_usable(name) or "") for name in good)
+
+
+async def test_wrong_engine_is_reported_before_anything_is_stored(tmp_path: Path) -> None:
+    tasks, out = write_tasks(tmp_path, "say hi"), tmp_path / "run"
+    options = RunOptions(
+        tasks=str(tasks), agents=[AGENT], out=str(out), jobs=1, on="foo://x", limits=["speed=1"]
+    )
+    with pytest.raises(FleetError, match=r"(?s)foo://x.*speed=1"):
+        await run_fleet(options)
+    assert not out.exists()
+
+
+async def test_resume_replaces_the_engine(tmp_path: Path) -> None:
+    tasks = [Task(id="t1", prompts=("say hi",))]
+    number, digest = count_tasks(tasks)
+    agent = AgentSpec(name="raw", command=RAW)
+    plan = Plan(created=1.0, agents=(agent,), tasks=number, digest=digest, engine="foo://x")
+    async with await DatasetWriter.create(tmp_path / "run", plan, tasks):
+        pass
+    resume = partial(resume_fleet, out=str(tmp_path / "run"), jobs=1, as_json=True)
+    with pytest.raises(FleetError, match=r"foo://x.*accord fleet resume --on ADDRESS"):
+        await resume(on=None)
+    with pytest.raises(FleetError, match="bar://y"):
+        await resume(on="bar://y")
+    assert await resume(on="local") == 0
+    dataset = Dataset.open(tmp_path / "run")
+    assert dataset.plan == msgspec.structs.replace(plan, engine="local")
+    assert [result.status for result in dataset.results()] == ["finished"]
+    missing = AgentSpec(name="gone", command=("no-such-agent-x",))
+    elsewhere = msgspec.structs.replace(plan, agents=(missing,), engine="head:6379")
+    async with await DatasetWriter.create(tmp_path / "run2", elsewhere, tasks):
+        pass
+    with pytest.raises(FleetError, match="no-such-agent-x"):
+        await resume(out=str(tmp_path / "run2"), on="local")
 
 
 async def test_results_of_all_agents_and_attempts_are_stored(tmp_path: Path) -> None:

@@ -19,8 +19,14 @@ __all__ = ("command",)
     show_default="as the run began",
     help="Attempts at the same time.",
 )
+@click.option(
+    "--on",
+    show_default="as the run began",
+    metavar="ADDRESS",
+    help="Another engine, from now on: local, or a Ray cluster as for `accord fleet run`.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print progress as JSON lines.")
-def command(run: str, jobs: int | None, as_json: bool) -> int:
+def command(run: str, jobs: int | None, on: str | None, as_json: bool) -> int:
     """Run the attempts of RUN that have no result.
 
     RUN is the folder or address of a run that was stopped or has died. Cancelled attempts are run
@@ -32,6 +38,6 @@ def command(run: str, jobs: int | None, as_json: bool) -> int:
     from accord_fleet.command.run_fleet import resume_fleet
 
     try:
-        return asyncio.run(resume_fleet(out=run, jobs=jobs, as_json=as_json))
+        return asyncio.run(resume_fleet(out=run, jobs=jobs, on=on, as_json=as_json))
     except AccordError as error:
         raise click.ClickException(str(error)) from None

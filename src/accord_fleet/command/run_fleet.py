@@ -18,7 +18,7 @@ from accord_fleet.command.recovered import recovered_lines
 from accord_fleet.control import Control
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.dataset.writer import DatasetWriter
-from accord_fleet.engines.choice import engine_for
+from accord_fleet.engines.choice import engine_for, why_not_usable
 from accord_fleet.errors import FleetError
 from accord_fleet.interrupts import stopped_by_signals
 from accord_fleet.limit_words import limits_from_words
@@ -62,6 +62,8 @@ async def run_fleet(options: RunOptions) -> int:
     """
     agents, errors = agents_from_words(options.agents)
     errors += [error for agent in agents if (error := why_not_startable(agent, options.on))]
+    if wrong_engine := why_not_usable(options.on):
+        errors.append(wrong_engine)
     is_local = options.on == "local"
     sandbox, providers, wrong = options.guards.settings(agents, is_local=is_local)
     errors += wrong
@@ -97,9 +99,15 @@ async def run_fleet(options: RunOptions) -> int:
             return await _run(dataset, options.jobs, observer)
 
 
-async def resume_fleet(*, out: str, jobs: int | None, as_json: bool) -> int:
-    """Run the attempts that have no result yet; return the exit status."""
-    async with await DatasetWriter.resume(out) as dataset:
+async def resume_fleet(*, out: str, jobs: int | None, on: str | None, as_json: bool) -> int:
+    """Run the attempts that have no result yet; return the exit status.
+
+    `on` is the engine from now on. Raise `FleetError` for one that cannot be used.
+    """
+    if on is not None and (error := why_not_usable(on)):
+        raise FleetError(error)
+    async with await DatasetWriter.resume(out, engine=on) as dataset:
+        _check_engine(dataset.plan)
         for line in recovered_lines(dataset):
             click.echo(line, err=True)
         observer = progress_for(out, as_json=as_json)
@@ -110,6 +118,15 @@ async def resume_fleet(*, out: str, jobs: int | None, as_json: bool) -> int:
 def _all_finished(address: str) -> bool:
     tables = Dataset.open(address).batches(["status"])
     return all(set(table["status"].to_pylist()) <= {"finished"} for table in tables)
+
+
+def _check_engine(plan: Plan) -> None:
+    """Raise `FleetError` with everything that keeps the engine or its agents from starting."""
+    if error := why_not_usable(plan.engine):
+        raise FleetError(f"{error}. `accord fleet resume --on ADDRESS` replaces it")
+    wrong = [why_not_startable(agent, plan.engine) for agent in plan.agents]
+    if errors := [error for error in wrong if error]:
+        raise FleetError("\n".join(errors))
 
 
 async def _checked_tasks(

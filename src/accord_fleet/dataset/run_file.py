@@ -24,6 +24,7 @@ __all__ = (
     "count_tasks",
     "read_plan",
     "read_tasks",
+    "write_plan",
     "write_run",
 )
 
@@ -80,6 +81,11 @@ def write_run(storage: Storage, plan: Plan, tasks: Iterable[Task]) -> None:
     storage.write_pieces(TASKS, pieces())
     if digest.hexdigest() != plan.digest:
         raise TasksChanged(f"{storage.address}: the digest of the plan is not that of the tasks")
+    write_plan(storage, plan)
+
+
+def write_plan(storage: Storage, plan: Plan) -> None:
+    """Store a plan instead of the stored one; the tasks stay."""
     storage.write(RUN, msgspec.json.format(msgspec.json.encode(plan)))
 
 

@@ -25,6 +25,7 @@ from accord_fleet.dataset.run_file import (
     check_tasks,
     read_plan,
     read_tasks,
+    write_plan,
     write_run,
 )
 from accord_fleet.dataset.segments import Key, Segment, encode_result, fold
@@ -112,13 +113,17 @@ class DatasetWriter:
 
     @classmethod
     async def resume(
-        cls, address: str | os.PathLike[str], plan: Plan | None = None
+        cls,
+        address: str | os.PathLike[str],
+        plan: Plan | None = None,
+        *,
+        engine: str | None = None,
     ) -> DatasetWriter:
         """Open the dataset of a run that has ended or died, to run what has no row.
 
-        Cancelled attempts lose their rows. Raises `DatasetError` if it is not a dataset,
-        `DatasetInUse` if another process writes it, and `TasksChanged` if the stored tasks were
-        changed or those of `plan` are other tasks.
+        `engine` replaces that of the stored plan. Cancelled attempts lose their rows. Raises
+        `DatasetError` if it is not a dataset, `DatasetInUse` if another process writes it, and
+        `TasksChanged` if the stored tasks were changed or those of `plan` are other tasks.
         """
 
         def prepare(storage: Storage) -> Plan:
@@ -126,6 +131,9 @@ class DatasetWriter:
             check_tasks(storage, stored)
             if plan is not None:
                 check_same_tasks(storage, stored, plan)
+            if engine is not None and engine != stored.engine:
+                stored = msgspec.structs.replace(stored, engine=engine)
+                write_plan(storage, stored)
             return stored
 
         return await cls._open(address, prepare, resumes=True)

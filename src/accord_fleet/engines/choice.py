@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
+
 from accord_fleet.engines.engine import Engine
 from accord_fleet.engines.local import LocalEngine
 from accord_fleet.engines.ray import RayEngine
 from accord_fleet.plan import Plan
 
-__all__ = ("engine_for",)
+__all__ = ("engine_for", "why_not_usable")
+
+_HOST = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
+_ADDRESS = re.compile(rf"local|ray|(?:ray://)?{_HOST}:[0-9]{{1,5}}")
+
+
+def why_not_usable(engine: str) -> str | None:
+    """Return what is wrong with the name of an engine, without connecting; None if nothing."""
+    if not _ADDRESS.fullmatch(engine):
+        return (
+            "--on: expected `local`, `ray`, `ray://HOST:PORT` or `HOST:PORT`, such as"
+            f" `ray://head:10001`, got {engine!r}"
+        )
+    if engine != "local" and importlib.util.find_spec("ray") is None:
+        return f"--on {engine}: Ray is not installed: pip install 'accord[fleet]'"
+    return None
 
 
 def engine_for(plan: Plan, jobs: int) -> Engine:
