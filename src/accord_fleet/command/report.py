@@ -32,6 +32,8 @@ def command(run: str, html: Path | None, as_json: bool) -> int:
         report = read_report(run)
     except AccordError as error:
         raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{run} cannot be read: {error}") from None
     if html is not None:
         from accord_fleet.report.page import report_page
 

@@ -26,5 +26,7 @@ def command(run: str, as_json: bool, follow: bool) -> int:
         return show_status(run, as_json=as_json, follow=follow)
     except AccordError as error:
         raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{run} cannot be read: {error}") from None
     except KeyboardInterrupt:
         return 130

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
@@ -32,6 +33,7 @@ RUN = "run.json"
 TASKS = "tasks.jsonl"
 _PIECE = 2**20
 _VERSION = 1
+_RESTORE = "restore it from a copy, or begin a new run"
 
 
 class CountedTasks(NamedTuple):
@@ -104,9 +106,14 @@ def read_plan(storage: Storage) -> Plan:
     try:
         plan = msgspec.json.decode(storage.read(RUN), type=Plan)
     except FileNotFoundError:
-        raise DatasetError(f"{storage.address} is not a dataset: {RUN} is missing") from None
-    except (OSError, msgspec.DecodeError) as error:
-        raise DatasetError(f"{storage.address}: {RUN} cannot be read: {error}") from error
+        raise DatasetError(
+            f"{storage.address} is not a dataset: {RUN} is missing; name the folder of a run"
+        ) from None
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DatasetError(
+            f"{storage.address}: {RUN} cannot be read: {error}; restore it from a copy, or begin a "
+            "new run"
+        ) from error
     if plan.version > _VERSION:
         raise DatasetError(
             f"{storage.address}: {RUN} has version {plan.version}, and this version of Accord "
@@ -118,20 +125,31 @@ def read_plan(storage: Storage) -> Plan:
 def read_tasks(storage: Storage) -> Iterator[Task]:
     """Yield the tasks; raise `DatasetError` for a line that is not a task."""
     decoder = msgspec.json.Decoder(Task)
-    with storage.open(TASKS) as file:
+    with _opened_tasks(storage) as file:
         for number, line in enumerate(file, 1):
             try:
                 yield decoder.decode(line)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise DatasetError(
-                    f"{storage.address}: line {number} of {TASKS}: {error}"
+                    f"{storage.address}: line {number} of {TASKS}: {error}; {_RESTORE}"
                 ) from error
+
+
+@contextmanager
+def _opened_tasks(storage: Storage) -> Generator[BinaryIO]:
+    try:
+        file = storage.open(TASKS)
+    except OSError as error:
+        why = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
+        raise DatasetError(f"{storage.address}: {TASKS} {why}; {_RESTORE}") from error
+    with file:
+        yield file
 
 
 def check_tasks(storage: Storage, plan: Plan) -> None:
     """Raise `TasksChanged` if the stored tasks were changed after the run began."""
     digest = hashlib.sha256()
-    with storage.open(TASKS) as file:
+    with _opened_tasks(storage) as file:
         while piece := file.read(_PIECE):
             digest.update(piece)
     if digest.hexdigest() != plan.digest:

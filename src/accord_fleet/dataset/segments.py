@@ -131,15 +131,20 @@ def segment_results(storage: Storage, segment: Segment) -> Iterator[Result]:
 def open_part(storage: Storage, name: str) -> Generator[Any]:
     """Open a part as a `pyarrow.parquet.ParquetFile` in the block.
 
-    Raises `FileNotFoundError` if it does not exist, and `DatasetError` if it is not a part.
+    Raises `FileNotFoundError` if it does not exist, and `DatasetError` if it is not a part or its
+    data is damaged.
     """
-    with storage.open(name) as file:
-        try:
-            part = _parquet.ParquetFile(file)
-        except _arrow.ArrowInvalid as error:
-            raise DatasetError(f"{storage.address}: {name} cannot be read: {error}") from error
-        with part:
+    try:
+        with storage.open(name) as file, _parquet.ParquetFile(file) as part:
             yield part
+    except FileNotFoundError:
+        raise
+    except (_arrow.ArrowException, OSError, KeyError, msgspec.MsgspecError) as error:
+        detail = next(iter(str(error).splitlines()), type(error).__name__)
+        raise DatasetError(
+            f"{storage.address}: {name} cannot be read: {detail.rstrip('.')}; move it out of "
+            f"{RESULTS}/, and `accord fleet resume {storage.address}` repeats its attempts"
+        ) from error
 
 
 def read_journal(storage: Storage, names: Iterable[str]) -> ReadJournal:
