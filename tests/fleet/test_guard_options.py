@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from accord_fleet.command.guard_options import GuardOptions, guard_options, isolation_lines
-from accord_fleet.sandbox.settings import SandboxSettings
+from accord_fleet.sandbox.sandbox import open_sandbox
+from accord_fleet.sandbox.settings import SandboxError, SandboxSettings
 from accord_fleet.types.agent import AgentSpec
 from fleet.sandboxes import NEEDS_SANDBOX
 
@@ -48,6 +49,38 @@ def test_everything_that_is_wrong_is_reported(tmp_path: Path) -> None:
     assert "[x]: Object missing required field" in errors[1]
     _, _, errors = GuardOptions(read=("/x",)).settings([AGENT], is_local=True)
     assert errors == ["--sandbox-read needs --sandbox"]
+
+
+def test_paths_that_cannot_be_shown_are_all_reported(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to("/")
+    fine = tmp_path / "fine"
+    fine.mkdir()
+    read = ("/nonexistent", "/", "~/nonexistent", str(link), str(out), str(tmp_path), str(fine))
+    options = GuardOptions(sandbox="models", read=read)
+    _, _, errors = options.settings([AGENT], is_local=True, out=str(out))
+    errors = [error for error in errors if "cannot show" in error]
+    assert [error.rpartition(": ")[2] for error in errors] == [
+        "it does not exist",
+        "it contains the workspaces",
+        "it does not exist",
+        "it contains the workspaces",
+        "it leads to the results of the run",
+        "it leads to the results of the run",
+    ]
+    assert options.settings([AGENT], is_local=False, out=str(out))[2] == []
+    relative = GuardOptions(sandbox="network", read=("x", "y"), allow_hosts=("a b",))
+    assert len(relative.settings([AGENT], is_local=False)[2]) == 4
+
+
+@NEEDS_SANDBOX
+async def test_sandbox_with_a_missing_path_is_not_opened() -> None:
+    settings = SandboxSettings(mode="models", read=("/nonexistent", "/"))
+    with pytest.raises(SandboxError, match=r"(?s)not exist.*contains the workspaces"):
+        async with open_sandbox(settings):
+            pass
 
 
 def test_missing_key_of_an_agent_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from accord.errors import AccordError
 from accord_fleet.gateway.providers import Provider, providers_of, read_providers
 from accord_fleet.sandbox.host import sandbox_host
+from accord_fleet.sandbox.plan import any_workspace, why_not_shown
 from accord_fleet.sandbox.settings import SandboxMode, SandboxSettings
 from accord_fleet.types.agent import AgentSpec
 
@@ -28,14 +29,14 @@ class GuardOptions(msgspec.Struct, frozen=True, kw_only=True):
     providers: Path | None = None
 
     def settings(
-        self, agents: Sequence[AgentSpec], *, is_local: bool
+        self, agents: Sequence[AgentSpec], *, is_local: bool, out: str | None = None
     ) -> tuple[SandboxSettings | None, tuple[Provider, ...], list[str]]:
         """Return the sandbox, the providers, and everything that is wrong with them.
 
-        On a cluster, its machines are checked when they start.
+        `out` is the folder of the results. On a cluster, its machines are checked when they start.
         """
         errors: list[str] = []
-        sandbox = self._sandbox(errors, is_local=is_local)
+        sandbox = self._sandbox(errors, is_local=is_local, out=out)
         providers: tuple[Provider, ...] = ()
         try:
             if self.providers is not None:
@@ -48,7 +49,9 @@ class GuardOptions(msgspec.Struct, frozen=True, kw_only=True):
             errors.append(str(error))
         return sandbox, providers, errors
 
-    def _sandbox(self, errors: list[str], *, is_local: bool) -> SandboxSettings | None:
+    def _sandbox(
+        self, errors: list[str], *, is_local: bool, out: str | None
+    ) -> SandboxSettings | None:
         if self.sandbox == "off" and not self.read and not self.allow_hosts:
             return None
         home = os.path.expanduser("~")  # noqa: PTH111  # a text
@@ -57,17 +60,20 @@ class GuardOptions(msgspec.Struct, frozen=True, kw_only=True):
             for path in self.read  # the shell has expanded `~`; on a cluster the home is another
         )
         settings = SandboxSettings(mode=self.sandbox, read=read, allow_hosts=self.allow_hosts)
-        try:
-            if self.sandbox == "off":
-                option = "--sandbox-read" if self.read else "--sandbox-allow"
-                raise click.UsageError(f"{option} needs --sandbox")
-            settings.check()
-            if is_local:
-                sandbox_host()
-        except AccordError as error:
-            errors.append(str(error))
-        except click.UsageError as error:
-            errors.append(error.message)
+        if self.sandbox == "off":
+            option = "--sandbox-read" if self.read else "--sandbox-allow"
+            errors.append(f"{option} needs --sandbox")
+            return settings
+        wrong = settings.errors()
+        errors += wrong
+        if is_local:
+            try:
+                home = sandbox_host().home
+            except AccordError as error:
+                errors.append(str(error))
+            if not wrong:
+                results = None if out is None or "://" in out else os.path.realpath(out)
+                errors += why_not_shown(settings, home, any_workspace(), results)
         return settings
 
 

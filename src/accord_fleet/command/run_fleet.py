@@ -65,7 +65,7 @@ async def run_fleet(options: RunOptions) -> int:
     if wrong_engine := why_not_usable(options.on):
         errors.append(wrong_engine)
     is_local = options.on == "local"
-    sandbox, providers, wrong = options.guards.settings(agents, is_local=is_local)
+    sandbox, providers, wrong = options.guards.settings(agents, is_local=is_local, out=options.out)
     errors += wrong
     permissions = Permissions(allow=tuple(options.allow), deny=tuple(options.deny))
     for path, message in check_permissions(permissions):

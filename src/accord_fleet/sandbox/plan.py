@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from accord_fleet.sandbox.host import SandboxHost
 from accord_fleet.sandbox.programs import is_below, program_files
 from accord_fleet.sandbox.settings import SandboxError, SandboxSettings
 
-__all__ = ("PROXY_PORT", "Exits", "SandboxPlan", "plan_sandbox")
+__all__ = ("PROXY_PORT", "Exits", "SandboxPlan", "any_workspace", "plan_sandbox", "why_not_shown")
 
 PROXY_PORT = 3128
 
@@ -106,18 +108,44 @@ def plan_sandbox(
     return SandboxPlan(argv=tuple(argv), env=environment, active=active, inactive=inactive)
 
 
+def any_workspace() -> str:
+    """Return a path where a workspace can be on this machine."""
+    return f"{os.path.realpath(tempfile.gettempdir())}/workspace"
+
+
+def why_not_shown(
+    settings: SandboxSettings, home: str, workspace: str, results: str | None = None
+) -> list[str]:
+    """Return why paths to read cannot be shown on this machine.
+
+    They must exist, and lead neither to the workspaces nor to the folder of the results.
+    """
+    errors: list[str] = []
+    for path in _chosen(settings, home):
+        why = None
+        real = os.path.realpath(path)
+        if not Path(path).exists():
+            why = "it does not exist"
+        elif is_below(workspace, (path, real)):
+            why = "it contains the workspaces"
+        elif results is not None and (is_below(results, (real,)) or is_below(real, (results,))):
+            why = "it leads to the results of the run"
+        if why is not None:
+            errors.append(f"The sandbox cannot show {path} to agents: {why}")
+    return errors
+
+
+def _chosen(settings: SandboxSettings, home: str) -> list[str]:
+    return [f"{home}/{path[2:]}" if path[:2] == "~/" else path for path in settings.read]
+
+
 def _readable(
     settings: SandboxSettings, host: SandboxHost, files: Sequence[str], workspace: str
 ) -> list[str]:
     """Return the further paths that are bound, directories before what is in them."""
-    chosen = [f"{host.home}/{path[2:]}" if path[:2] == "~/" else path for path in settings.read]
-    for path in chosen:
-        if not Path(path).exists():
-            raise SandboxError(f"The sandbox cannot show {path} to agents: it does not exist")
-        if is_below(workspace, (path,)):
-            raise SandboxError(
-                f"The sandbox cannot show {path} to agents: it contains the workspaces"
-            )
+    if errors := why_not_shown(settings, host.home, workspace):
+        raise SandboxError("\n".join(errors))
+    chosen = _chosen(settings, host.home)
     found: list[str] = []
     for path in sorted((*chosen, *files, *host.python_directories, str(Path(host.python)))):
         if not is_below(path, (*host.directories, *found)):

@@ -11,7 +11,7 @@ from accord_fleet.errors import AttemptFailed
 from accord_fleet.parts import Launch
 from accord_fleet.sandbox.allow_list import serve_allow_list
 from accord_fleet.sandbox.host import SandboxHost, sandbox_host
-from accord_fleet.sandbox.plan import Exits, SandboxPlan, plan_sandbox
+from accord_fleet.sandbox.plan import Exits, SandboxPlan, any_workspace, plan_sandbox, why_not_shown
 from accord_fleet.sandbox.settings import SandboxError, SandboxSettings
 from accord_fleet.socket_folder import socket_folder
 
@@ -77,10 +77,14 @@ async def open_sandbox(
 ) -> AsyncGenerator[BubblewrapSandbox]:
     """Make sandboxes available in the block; raise `SandboxError` that says what is missing.
 
+    The paths that agents can read must exist.
+
     `gateway` is the Unix socket of the model gateway, and its port.
     """
     settings.check()
     host = sandbox_host()
+    if errors := why_not_shown(settings, host.home, any_workspace()):
+        raise SandboxError("\n".join(errors))
     socket, port = (None, 0) if gateway is None else gateway
     with socket_folder() as folder:
         async with contextlib.AsyncExitStack() as stack:

@@ -77,15 +77,25 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Size of the private `/tmp` and home directory, each."""
 
     def check(self) -> None:
-        """Raise `SandboxError` for settings that are wrong."""
+        """Raise `SandboxError` with everything that is wrong."""
+        if errors := self.errors():
+            raise SandboxError("\n".join(errors))
+
+    def errors(self) -> list[str]:
+        """Return everything that is wrong on any machine."""
+        errors: list[str] = []
         for text in self.allow_hosts:
-            HostRule.parse(text)
+            try:
+                HostRule.parse(text)
+            except SandboxError as error:
+                errors.append(str(error))
         if self.allow_hosts and self.mode != "models":
-            raise SandboxError(
+            errors.append(
                 f"Hosts can be allowed in the sandbox `models` only, not in `{self.mode}`"
             )
-        for path in self.read:
-            if not path.startswith("~/") and not PurePosixPath(path).is_absolute():
-                raise SandboxError(
-                    f"Expected an absolute path, or one that begins with `~/`, got {path!r}"
-                )
+        errors += [
+            f"Expected an absolute path, or one that begins with `~/`, got {path!r}"
+            for path in self.read
+            if not path.startswith("~/") and not PurePosixPath(path).is_absolute()
+        ]
+        return errors
