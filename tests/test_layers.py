@@ -95,6 +95,7 @@ EXTRAS = {
     "accord_fleet.descendants": {"psutil"},
     "accord_inspector": {"click", "jsonpath", "markdown_it", "psutil", "starlette"},
     "accord_fleet.workspaces.git_mirrors": {"filelock", "platformdirs"},
+    "accord_fleet.scratch": {"filelock"},
     "accord_fleet.dataset.dataset": {"pyarrow"},
     "accord_fleet.dataset.lock": {"filelock", "psutil"},
     "accord_fleet.dataset.rows": {"pyarrow"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from accord_fleet.gateway.providers import Provider
 from accord_fleet.graders.references import reference_to
 from accord_fleet.plan import work_items
 from accord_fleet.sandbox.settings import SandboxSettings
+from accord_fleet.scratch import remove_abandoned
 from accord_fleet.tasks.read import check_tasks
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.grading import GradedAttempt
@@ -97,6 +99,7 @@ class Fleet:
         """
         names = [agent.name for agent in self.agents]
         with await check_tasks(tasks, defaults=self._defaults, agents=names) as checked:
+            await asyncio.to_thread(remove_abandoned)
             items = work_items(self.agents, self.attempts, checked)
             async for attempted in self.engine.run(items, self._settings, self.control):
                 yield attempted.result

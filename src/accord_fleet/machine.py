@@ -7,9 +7,8 @@ import itertools
 import os
 import platform
 import secrets
-import tempfile
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import accord
@@ -19,8 +18,8 @@ from accord_fleet.graders.grade import ProcessGraders
 from accord_fleet.guards import Guards, open_guards
 from accord_fleet.parts import Graders, Workspaces
 from accord_fleet.pool import AgentPool
+from accord_fleet.scratch import scratch_folder
 from accord_fleet.workspaces.prepare import FolderWorkspaces
-from accord_fleet.workspaces.remove import remove_tree
 
 __all__ = ("Machine", "open_machine")
 
@@ -81,7 +80,8 @@ async def open_machine(
 
     `limiter` limits the requests to models on all machines together.
     """
-    scratch = _scratch()
+    stack = ExitStack()
+    scratch = stack.enter_context(scratch_folder())
     try:
         async with open_guards(settings, limiter=limiter) as guards:
             pool = AgentPool(
@@ -99,8 +99,4 @@ async def open_machine(
             finally:
                 await pool.aclose()
     finally:
-        await asyncio.to_thread(remove_tree, scratch)
-
-
-def _scratch() -> Path:
-    return Path(tempfile.mkdtemp(prefix="accord-fleet-")).resolve()
+        await asyncio.to_thread(stack.close)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
-from tempfile import TemporaryDirectory
 from typing import Protocol
 
 import msgspec
@@ -13,6 +13,7 @@ from accord_fleet.control import Control
 from accord_fleet.engines.engine import Attempted, Engine, RunSettings
 from accord_fleet.plan import Plan, work_items
 from accord_fleet.run_observer import RunObserver
+from accord_fleet.scratch import remove_abandoned, scratch_folder
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import Task, WorkItem
 
@@ -58,8 +59,9 @@ async def run_plan(
         work_items(plan.agents, plan.attempts, dataset.tasks(), dataset.is_done), observer
     )
     # Recordings outlive the attempts until they are stored.
-    with TemporaryDirectory(prefix="accord-fleet-", ignore_cleanup_errors=True) as recordings:
-        settings = msgspec.structs.replace(settings, recordings=recordings)
+    await asyncio.to_thread(remove_abandoned)
+    with scratch_folder() as recordings:
+        settings = msgspec.structs.replace(settings, recordings=str(recordings))
         try:
             outcomes = engine.run(items, settings, control)
             async with aclosing(dataset.append_all(outcomes)) as results:

@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from accord_fleet.engines.ray_cluster import ray_module
 from accord_fleet.errors import AttemptFailed
+from accord_fleet.scratch import scratch_folder
 from accord_fleet.types.task import (
     Archive,
     Folder,
@@ -79,9 +80,9 @@ class DriverFiles:
         self._shipped.clear()
 
     def _ship(self, part: _Part, path: Path, is_repository: bool) -> ShippedFiles:
-        with tempfile.TemporaryDirectory(prefix="accord-fleet-") as scratch:
+        with scratch_folder() as scratch:
             if is_repository:
-                source, path = path, Path(scratch) / "repository.git"
+                source, path = path, scratch / "repository.git"
                 command = ("git", "clone", "--quiet", "--mirror", "--", str(source), str(path))
                 subprocess.run(command, check=True, capture_output=True, timeout=_COMMAND_S)
             chunks = _Chunks(self._ray)

@@ -1,0 +1,77 @@
+"""Temporary folders of runs, which a later run removes if their process was killed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from accord_fleet.workspaces.remove import remove_tree
+
+__all__ = ("remove_abandoned", "scratch_folder")
+
+_PREFIX = "accord-fleet-"
+
+
+@contextmanager
+def scratch_folder() -> Generator[Path]:
+    """Make a temporary folder, and remove it after the block.
+
+    A lock beside it, which ends with this process, tells later runs that it is used.
+    """
+    folder, lock = _locked_folder()
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
+        with suppress(OSError):
+            Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
+
+
+def remove_abandoned() -> None:
+    """Remove the temporary folders of this user's processes that no longer live."""
+    for lock_file in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*.lock"):
+        folder = lock_file.with_suffix("")
+        if not _is_own(lock_file) or (os.path.lexists(folder) and not _is_own(folder)):
+            continue
+        with suppress(Timeout, NotImplementedError, OSError), _lock(lock_file).acquire(timeout=0):
+            remove_tree(folder)
+            lock_file.unlink(missing_ok=True)
+
+
+def _locked_folder() -> tuple[Path, FileLock]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+        lock_file = folder.with_name(f"{folder.name}.lock")
+        lock = _lock(lock_file)
+        try:
+            lock.acquire()
+        except (NotImplementedError, OSError):
+            # Without locks here, it is never taken for an abandoned one.
+            with suppress(OSError):
+                lock_file.unlink(missing_ok=True)
+            return folder, lock
+        if folder.is_dir():
+            return folder, lock
+        # Another run has found the lock before it was acquired.
+        lock_file.unlink(missing_ok=True)
+        lock.release()
+
+
+def _lock(path: Path) -> FileLock:
+    # It is released by another thread, and never a file that outlives its process.
+    return FileLock(path, thread_local=False, fallback_to_soft=False)
+
+
+def _is_own(path: Path) -> bool:
+    """Return whether a path is a file or folder of this user, and not a link."""
+    with suppress(OSError):
+        return not path.is_symlink() and (
+            not hasattr(os, "getuid") or path.lstat().st_uid == os.getuid()
+        )
+    return False
