@@ -182,6 +182,7 @@ async def test_keys_of_the_environment_are_in_no_result_and_no_grader(
     assert found[2].result.files_changed == ("[redacted]",)
     assert "+[redacted]" in found[2].result.diff
     for attempted in found:
+        assert isinstance(attempted.trace, Path)
         stored = str(attempted.result) + gzip.decompress(attempted.trace.read_bytes()).decode()
         assert KEY not in stored
         assert "token-of-the-driver" not in stored
