@@ -95,9 +95,10 @@ def test_sleeping_reader_is_told_once(ends: tuple[BlockRing, BlockRing]) -> None
 class Reading:
     """A reader in a thread; `found` has the policy of the thread that recorded, and the blocks."""
 
-    def __init__(self, ring: BlockRing) -> None:
+    def __init__(self, ring: BlockRing, signals: bytes = b"") -> None:
         self.found: SimpleQueue[tuple[int, list[Block]]] = SimpleQueue()
         self._read, self.signals = os.pipe()
+        os.write(self.signals, signals)
         reader = RingReader(ring, self._record)
         self._thread = threading.Thread(target=reader.run, args=(self._read,))
         self._thread.start()
@@ -127,8 +128,7 @@ def test_reader_of_a_ring_that_fills_does_not_wait(ends: tuple[BlockRing, BlockR
     writer, ring = ends
     while not writer.is_more_than_half_full:
         assert writer.write(0, 0.0, DATA)
-    reading = Reading(ring)
-    os.write(reading.signals, HURRY)
+    reading = Reading(ring, HURRY)
     reading.end()
     policies = []
     while not reading.found.empty():

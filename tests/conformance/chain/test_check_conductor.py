@@ -20,7 +20,7 @@ def run(*words: str) -> int:
 def test_correct_conductor_passes(capsys: pytest.CaptureFixture[str]) -> None:
     only = ["handshake/initialize", "forward/ends", "life/agent-exit"]
     names = [word for name in only for word in ("--only", name)]
-    words = [*names, "--version", "1", "--timeout", "5"]
+    words = [*names, "--version", "1", "--timeout", "20"]
     command = [sys.executable, CONDUCTOR, "acp", "{proxy}", "{proxy}", "{agent}"]
     status = run(*words, "--", *command)
     out = capsys.readouterr().out
