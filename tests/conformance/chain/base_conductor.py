@@ -217,10 +217,16 @@ async def serve(dialect: str, commands: Sequence[str]) -> None:
 
     tasks.append(asyncio.create_task(copy(0, reader)))
     await ended.wait()
+    for node, writer in writers.items():
+        if node:
+            writer.close()  # a component reads what was written, and ends
     for process in processes:
-        if process.returncode is None:
+        try:
+            async with asyncio.timeout(2):
+                await process.wait()
+        except TimeoutError:
             process.kill()
-        await process.wait()
+            await process.wait()
     for task in tasks:
         task.cancel()
 
