@@ -21,7 +21,7 @@ _PREFIX = "accord-fleet-"
 def scratch_folder() -> Generator[Path]:
     """Make a temporary folder, and remove it after the block.
 
-    A lock beside it, which ends with this process, tells later runs that it is used.
+    A lock in the same directory, which ends with this process, tells later runs that it is used.
     """
     folder, lock = _locked_folder()
     try:
