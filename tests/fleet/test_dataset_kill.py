@@ -33,10 +33,11 @@ async def run_driver(address: Path, kill_after: int | None) -> list[str]:
     stored: list[str] = []
     async with asyncio.timeout(50):
         while line := await process.stdout.readline():
-            # A line of a killed process may be torn.
-            stored += [line.decode().strip()] if line.endswith(b"\n") else []
+            if not line.endswith(b"\n"):
+                continue  # the last line of a killed process may be torn
+            stored.append(line.decode().strip())
             if len(stored) == kill_after:
-                process.kill()
+                process.kill()  # once: another signal could take the status from asyncio
         errors = await process.stderr.read()
         status = await process.wait()
     assert status == (0 if kill_after is None else -signal.SIGKILL), errors.decode()
