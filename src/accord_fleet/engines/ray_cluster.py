@@ -28,6 +28,8 @@ NAMESPACE = "accord-fleet"
 
 _CONNECT_S = 180.0
 _SHUTDOWN_S = 20.0
+# The server for `ray://` starts a process for each connection, which sometimes crashes at once.
+_CONNECT_TRIES = 3
 _OBJECT_STORE_BYTES = 200 * 2**20
 # Packages that a driver sends to a cluster that has no Accord.
 _OWN_PACKAGES = ("accord", "accord_fleet")
@@ -129,12 +131,15 @@ class Cluster:
         else:
             options["address"] = self._address
         logging.getLogger("ray").setLevel(logging.ERROR)
-        try:
-            await self._thread.call(
-                lambda: self.ray.init(**options), _CONNECT_S, f"connection to Ray {self.label}"
-            )
-        except Exception as error:  # Ray raises Exception itself
-            raise FleetError(self._connect_text(error)) from error
+        for tries_left in reversed(range(_CONNECT_TRIES)):
+            try:
+                await self._thread.call(
+                    lambda: self.ray.init(**options), _CONNECT_S, f"connection to Ray {self.label}"
+                )
+                return
+            except Exception as error:  # Ray raises Exception itself
+                if not tries_left or not isinstance(error, ConnectionAbortedError):
+                    raise FleetError(self._connect_text(error)) from error
 
     def _connect_text(self, error: Exception) -> str:
         said = str(error).strip()

@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import Any
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+# The server for `ray://` starts processes from threads, and gRPC's handlers of forks crash there.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 # A machine that is busy starts Ray's processes slowly.
 os.environ["RAY_agent_register_timeout_ms"] = "120000"  # noqa: SIM112  # so it is called
 
