@@ -9,7 +9,7 @@ endif
 
 .DEFAULT_GOAL := help
 SECONDS := 3600
-.PHONY: help setup demo test test-programs test-clusters unit attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace bench-fleet simulate recordings clean
+.PHONY: help setup demo test test-programs test-clusters unit library attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace bench-fleet simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -29,11 +29,16 @@ test-programs: $(VENV)/.dev  ## Run the tests with node, Chromium, servers, and 
 test-clusters: $(VENV)/.dev  ## Run the tests with Ray clusters of several nodes, one after another
 	$(BIN)/python -m pytest -q --durations 5 --durations-min 5 tests/fleet/cluster
 
-unit: $(VENV)/.dev  ## Run the tests of the library, which take under a minute
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow and not programs" \
-		--ignore tests/interop --ignore tests/docs --ignore tests/bad_input \
-		--ignore tests/cli --ignore tests/coder --ignore tests/conformance \
-		--ignore tests/attack --ignore tests/simulation --ignore tests/fleet --ignore tests/inspector
+# The tests of programs, and of what starts many programs.
+PROGRAMS := interop docs bad_input cli coder conformance attack simulation fleet inspector
+NETWORKS := remote trace proxy mcp test_examples.py test_layers.py
+LIBRARY := -m pytest -q -n auto --dist worksteal -m "not slow and not programs" $(PROGRAMS:%=--ignore tests/%)
+
+unit: $(VENV)/.dev  ## Run the tests of the library that need few processes, in under a minute
+	$(BIN)/python $(LIBRARY) $(NETWORKS:%=--ignore tests/%)
+
+library: $(VENV)/.dev  ## Run all tests of the library, 3 minutes
+	$(BIN)/python $(LIBRARY)
 
 attack: $(VENV)/.dev  ## Attack with generated frames, races, kills and paths, for SECONDS=3600
 	$(BIN)/python tests/attack/run.py --seconds $(SECONDS)
