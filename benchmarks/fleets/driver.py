@@ -1,14 +1,17 @@
 """One measurement in a process of its own: python driver.py MODE TASKS JOBS; prints JSON.
 
 `bare` has only `accord.connect`, `local` and `ray` run a fleet with a dataset, and `plan` runs one
-with an engine that has each result at once, which measures the driver without attempts.
+with an engine that has each result at once, which measures the driver without attempts. Then
+`status` and `report` of that run are measured.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -89,7 +92,25 @@ async def bare(number: int, jobs: int) -> dict[str, float]:
         return {"s": time.perf_counter() - start, "cpu_s": cpu_s() - cpu}
 
 
-async def fleet(engine: Any, number: int) -> dict[str, float]:
+def reading(run: Path) -> dict[str, float]:
+    """Measure the commands that read a run, each in a process of its own."""
+    page = run.with_name("report.html")
+    numbers: dict[str, float] = {}
+    for name, *options in (["status"], ["report", "--html", str(page)]):
+        command = [sys.executable, "-m", "accord", "fleet", name, str(run), *options]
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0, name
+        numbers[f"{name}_s"] = time.perf_counter() - start
+        numbers[f"{name}_cpu_s"] = used.ru_utime + used.ru_stime
+        numbers[f"{name}_mb"] = used.ru_maxrss / 1024
+    numbers["page_kb"] = page.stat().st_size / 1000
+    return numbers
+
+
+async def fleet(engine: Any, number: int, *, and_read: bool = False) -> dict[str, float]:
     """Run a fleet with a dataset; the time until its agents have started does not count."""
     counted = count_tasks(tasks(number))
     agents = (AgentSpec(name="script", command=AGENT),)
@@ -110,9 +131,10 @@ async def fleet(engine: Any, number: int) -> dict[str, float]:
                     first, warm = (time.perf_counter(), cpu_s()), done
         assert done == number
         end, cpu_end = time.perf_counter(), cpu_s()
+        numbers = await asyncio.to_thread(reading, run) if and_read else {}
     assert first is not None
     share = number / (number - warm)
-    return {
+    return numbers | {
         "s": (end - first[0]) * share,
         "cpu_s": (cpu_end - first[1]) * share,
         "all_s": end - start,
@@ -130,7 +152,7 @@ def main() -> None:
         case "ray":
             numbers = asyncio.run(fleet(RayEngine(jobs=jobs), number))
         case _:
-            numbers = asyncio.run(fleet(AtOnce(), number))
+            numbers = asyncio.run(fleet(AtOnce(), number, and_read=True))
     numbers["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps(numbers))
 

@@ -119,6 +119,20 @@ def growth(sizes: tuple[int, ...]) -> list[str]:
         lines.append(
             f"| {size:,} | {one['all_s']:.1f} | {each:.3f} | {cpu:.3f} | {one['peak_mb']:.0f} |"
         )
+    lines += [
+        "",
+        "The commands that read such a run, from the start of the process to its end:",
+        "",
+        "|  results | `status`, s | CPU, s | MiB | `report`, s | CPU, s | MiB | page, kB |",
+        "|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for size, one in found.items():
+        cells = [
+            f"{one[f'{name}_s']:.2f} | {one[f'{name}_cpu_s']:.2f} | {one[f'{name}_mb']:.0f}"
+            for name in ("status", "report")
+        ]
+        lines.append(f"| {size:,} | {' | '.join(cells)} | {one['page_kb']:.0f} |")
+    status_s = found[last]["status_s"]
     ratio = (found[last]["all_cpu_s"] / last) / (found[first]["all_cpu_s"] / first)
     peak = found[last]["peak_mb"]
     lines += [
@@ -129,6 +143,8 @@ def growth(sizes: tuple[int, ...]) -> list[str]:
         f"{verdict(peak * 1.048576, 300, most=True)} |",
         f"| CPU per task at {last:,} tasks, to {first:,} | {ratio:.2f}× | ≤ 1.2× | "
         f"{verdict(ratio, 1.2, most=True)} |",
+        f"| `accord fleet status` of {last:,} results | {status_s:.2f} s | < 1 s | "
+        f"{verdict(status_s, 1, most=True)} |",
     ]
     return lines
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -66,10 +66,16 @@ class Dataset:
         """Yield the tasks; they are read as needed."""
         return read_tasks(self._storage)
 
-    def results(self) -> Iterator[Result]:
-        """Yield the results in the order in which they were stored; they are read as needed."""
+    def results(
+        self, *, tasks: Collection[str] | None = None, texts: bool = True
+    ) -> Iterator[Result]:
+        """Yield the results in the order in which they were stored; they are read as needed.
+
+        `tasks` selects tasks by their ids. Without `texts`, the long texts are left out, which
+        takes less time: answers, diffs, stderr, and details of verdicts.
+        """
         for segment in list_segments(self._storage):
-            yield from segment_results(self._storage, segment)
+            yield from segment_results(self._storage, segment, tasks=tasks, texts=texts)
 
     def batches(self, columns: list[str] | None = None) -> Iterator[Any]:
         """Yield the results as tables of `pyarrow`, at most 4,096 rows each.
@@ -89,9 +95,12 @@ class Dataset:
                     yield table.select(names).cast(schema)
                     continue
             with open_part(self._storage, segment.part or "") as part:
-                check_version(part.schema_arrow, segment.part or "")
-                stored = [name for name in names if name in part.schema_arrow.names]
-                for batch in part.iter_batches(batch_size=_ROWS_OF_BATCH, columns=stored):
+                stored_schema = part.schema_arrow
+                check_version(stored_schema, segment.part or "")
+                stored = [name for name in names if name in stored_schema.names]
+                for batch in part.iter_batches(
+                    batch_size=_ROWS_OF_BATCH, columns=stored, use_threads=False
+                ):
                     yield _completed(_arrow.Table.from_batches([batch]), schema)
 
     def to_arrow(self, columns: list[str] | None = None) -> Any:
@@ -113,4 +122,5 @@ def _completed(table: Any, schema: Any) -> Any:
     for field in schema:
         if field.name not in table.column_names:
             table = table.append_column(field, _arrow.nulls(table.num_rows, field.type))
-    return table.select(schema.names).cast(schema)
+    table = table.select(schema.names)
+    return table if table.schema.equals(schema) else table.cast(schema)

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-import filelock
 import msgspec
 
 from accord_fleet.dataset.errors import DatasetError, DatasetInUse
@@ -65,6 +64,8 @@ class FolderLock:
 
     def __init__(self, storage: Storage, folder: Path) -> None:
         self._storage = storage
+        import filelock  # slow to import, and readers need no lock
+
         self._holder = this_process()
         # Acquired and released by different threads.
         self._lock = filelock.FileLock(

@@ -39,6 +39,8 @@ class Column(NamedTuple):
     type: Any
     field: str
     about: str
+    is_long: bool = False
+    """Whether texts of any length are in it, which counts do not need."""
 
 
 COLUMNS: tuple[Column, ...] = (
@@ -50,15 +52,17 @@ COLUMNS: tuple[Column, ...] = (
     Column("limit", _TEXT, "failure.limit", "the limit that was reached"),
     Column("failure", _TEXT, "failure.message", "why the attempt did not finish"),
     Column("stop_reasons", _TEXTS, "stop_reasons", "stop reason of each turn that ended"),
-    Column("answer", _TEXT, "answer", "text of the last turn"),
-    Column("diff", _TEXT, "diff", "changes of the workspace as a unified diff"),
-    Column("files_changed", _TEXTS, "files_changed", "relative paths"),
+    Column("answer", _TEXT, "answer", "text of the last turn", is_long=True),
+    Column("diff", _TEXT, "diff", "changes of the workspace as a unified diff", is_long=True),
+    Column("files_changed", _TEXTS, "files_changed", "relative paths", is_long=True),
     Column("tool_calls", _INT, "tool_calls", "number of tool calls"),
     Column("passed", _arrow.bool_(), "verdict.passed", "verdict of the grader"),
     Column("score", _FLOAT, "verdict.score", "score of the grader"),
     Column("verdict", _TEXT, "verdict.reason", "reason of the grader; null without a verdict"),
     Column("grader_error", _TEXT, "verdict.error", "why the grader itself failed"),
-    Column("verdict_details", _TEXT, "verdict.details", "details of the grader as JSON"),
+    Column(
+        "verdict_details", _TEXT, "verdict.details", "details of the grader as JSON", is_long=True
+    ),
     Column("input_tokens", _INT, "usage.input_tokens", "tokens of all turns; null if unknown"),
     Column("output_tokens", _INT, "usage.output_tokens", "tokens of all turns; null if unknown"),
     Column("total_tokens", _INT, "usage.total_tokens", "tokens of all turns; null if unknown"),
@@ -70,7 +74,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("turns_s", _arrow.list_(_FLOAT), "times.turns_s", "seconds of each turn"),
     Column("grading_s", _FLOAT, "times.grading_s", "seconds of the grader"),
     Column("wall_s", _FLOAT, "times.wall_s", "seconds of the attempt"),
-    Column("stderr", _TEXT, "stderr", "end of the agent's stderr"),
+    Column("stderr", _TEXT, "stderr", "end of the agent's stderr", is_long=True),
     Column("trace", _TEXT, "trace", "recording, relative to the folder of the run"),
     Column("machine", _TEXT, "machine", "machine that ran the attempt"),
     Column("tags", _TEXTS, "tags", "tags of the task"),

@@ -8,7 +8,7 @@ every moment, each result is in exactly one segment, once.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
@@ -17,7 +17,7 @@ import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 import pyarrow.parquet  # pyright: ignore[reportMissingTypeStubs]
 
 from accord_fleet.dataset.errors import DatasetError
-from accord_fleet.dataset.rows import results_of, table_of
+from accord_fleet.dataset.rows import COLUMNS, results_of, table_of
 from accord_fleet.dataset.storage import Storage
 from accord_fleet.types.result import Result
 
@@ -110,8 +110,17 @@ def list_segments(storage: Storage) -> list[Segment]:
     ]
 
 
-def segment_results(storage: Storage, segment: Segment) -> Iterator[Result]:
-    """Yield the results of a segment, a batch at a time."""
+def segment_results(
+    storage: Storage,
+    segment: Segment,
+    *,
+    tasks: Collection[str] | None = None,
+    texts: bool = True,
+) -> Iterator[Result]:
+    """Yield the results of a segment, a batch at a time: all, or those of tasks.
+
+    Without `texts`, columns with long texts are not read.
+    """
     if segment.part is None:
         try:
             found = read_journal(storage, segment.journals).results
@@ -119,11 +128,15 @@ def segment_results(storage: Storage, segment: Segment) -> Iterator[Result]:
             # A run has folded it since the segments were listed.
             segment = segment._replace(part=part_name(segment.number))
         else:
-            yield from found
+            yield from (one for one in found if tasks is None or one.task in tasks)
             return
     if segment.part is not None:
+        columns = None if texts else [column.name for column in COLUMNS if not column.is_long]
         with open_part(storage, segment.part) as part:
-            for batch in part.iter_batches(batch_size=_ROWS_OF_BATCH):
+            for batch in part.iter_batches(batch_size=_ROWS_OF_BATCH, columns=columns):
+                if tasks is not None:
+                    wanted = [task in tasks for task in batch["task"].to_pylist()]
+                    batch = batch.filter(_arrow.array(wanted))
                 yield from results_of(batch, segment.part)
 
 

@@ -1,14 +1,14 @@
-"""Makes a report of results, which are read twice and never held.
+"""Makes a report of results, which are never held.
 
-The first pass counts; it needs about 100 bytes for each result. The second one reads the texts of
-the few attempts that the report shows.
+A first pass over all of them counts; it needs about 100 bytes for each result, and no long texts.
+A second one reads the tasks of the few attempts that the report shows.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import combinations
 
 from accord_fleet.report.cases import PickedCases, read_cases
@@ -42,18 +42,20 @@ def report_of(
     results: Callable[[], Iterable[Result]],
     run: str,
     *,
+    whole: Callable[[Collection[str]], Iterable[Result]] | None = None,
     planned: int | None = None,
     has_grader: Callable[[str], bool] | None = None,
 ) -> Report:
-    """Return the report of a run; `results` is called twice and yields the results.
+    """Return the report of a run; `results` yields all results.
 
+    `whole` yields those of some tasks, with their texts; without it, `results` is called again.
     `has_grader` returns whether a task has a grader: attempts that failed or reached a limit then
     count as not passed. Without it, a task has one if any of its results has a verdict.
     """
     counts = _Counts()
     for result in results():
         counts.add(result)
-    return counts.report(results, run, planned, has_grader)
+    return counts.report(whole or (lambda _: results()), run, planned, has_grader)
 
 
 class _Agent:
@@ -149,7 +151,7 @@ class _Counts:
 
     def report(
         self,
-        results: Callable[[], Iterable[Result]],
+        whole: Callable[[Collection[str]], Iterable[Result]],
         run: str,
         planned: int | None,
         has_grader: Callable[[str], bool] | None,
@@ -162,7 +164,8 @@ class _Counts:
         failed, differing = self._picked.failed, self._differing()
         keys = {*slowest, *dearest, *failed}
         before = "" if not run or run.endswith("/") else f"{run}/"
-        cases, firsts = read_cases(results(), keys, set(differing), before)
+        tasks = {*differing, *(task for task, _, _ in keys)}
+        cases, firsts = read_cases(whole(tasks), keys, set(differing), before)
         names = sorted(self._agents)
         return Report(
             run=run,

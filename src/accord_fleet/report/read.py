@@ -17,8 +17,9 @@ def read_report(address: str) -> Report:
     dataset = Dataset.open(address)
     graded = {task.id for task in dataset.tasks() if task.grader is not None}
     return report_of(
-        dataset.results,
+        lambda: dataset.results(texts=False),
         address.rstrip("/"),
+        whole=lambda tasks: dataset.results(tasks=tasks),
         planned=dataset.plan.total,
         has_grader=graded.__contains__,
     )
