@@ -13,6 +13,8 @@ from sample_recordings import one_turn
 
 pytest_plugins = ["pytester"]
 
+OPTIONS = ("-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function")
+
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Path:
@@ -69,14 +71,14 @@ def test_recording_is_next_to_the_test_and_strict_fails_it(
 ) -> None:
     one_turn().save(pytester.path / "r.acp.jsonl")
     pytester.makepyfile(TEST.format(prompt=prompt, strict=strict, passes=True))
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess(*OPTIONS)
     result.assert_outcomes(**outcome)
 
 
 def test_departures_are_in_the_report_of_a_failed_test(pytester: pytest.Pytester) -> None:
     one_turn().save(pytester.path / "r.acp.jsonl")
     pytester.makepyfile(TEST.format(prompt="Break it", strict=False, passes=False))
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess(*OPTIONS)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         ["*replay of r.acp.jsonl*", "departure 1: session/prompt*", "not used: session/load*"]
