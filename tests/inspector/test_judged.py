@@ -43,6 +43,13 @@ def test_broken_rule_names_the_other_messages(tmp_path: Path) -> None:
     assert set(found[0].others) == {4, 5}
 
 
+def test_second_response_is_named_as_one(tmp_path: Path) -> None:
+    again = message("to_client", id=2, result={"stopReason": "end_turn"})
+    (found,) = judge([*opening(), *turn(2), again], tmp_path)
+    assert found.expected == "exactly one response to request 2"
+    assert found.got == "a second one: no request with this id is pending"
+
+
 def test_connections_to_proxies_are_not_judged(tmp_path: Path) -> None:
     path = tmp_path / "r.acp.jsonl"
     params = {"protocolVersion": 2, "info": {"name": "test", "version": "1"}, "capabilities": {}}

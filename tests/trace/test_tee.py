@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -158,16 +159,16 @@ def test_full_disk_does_not_stop_the_agent(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
-def test_burst_is_recorded_completely(tmp_path: Path) -> None:
+def test_burst_is_recorded_completely_and_in_order(tmp_path: Path) -> None:
     path = tmp_path / "r.acp.jsonl"
-    update = '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{}}}'
-    done = subprocess.run(
-        tee(path, sys.executable, "-c", f"print('{update}\\n' * 30_000, end='')"),
-        capture_output=True,
-        timeout=30,
+    update = (
+        '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"n":%d}}}'
     )
-    assert done.stdout.count(b"\n") == 30_000
-    assert path.read_bytes().count(b'"method":"session/update"') == 30_000
+    program = f"print(''.join('{update}\\n' % n for n in range(100_000)), end='')"
+    done = subprocess.run(tee(path, sys.executable, "-c", program), capture_output=True, timeout=30)
+    expected = [str(n).encode() for n in range(100_000)]  # the updates of one second
+    assert re.findall(rb'"n":(\d+)', done.stdout) == expected
+    assert re.findall(rb'"n":(\d+)', path.read_bytes()) == expected
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc of Linux")

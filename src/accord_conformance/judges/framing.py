@@ -225,8 +225,8 @@ class Framing(Judge):
                 False,
                 earlier,
                 raw,
-                expected="exactly one response",
-                got="another response",
+                expected=f"exactly one response to request {format_value(ident)}",
+                got="a second one: no request with this id is pending",
                 by=replier,
             )
             return
