@@ -17,9 +17,10 @@ from accord_fleet.attempt_usage import AttemptUsage
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import Attempted
 from accord_fleet.errors import AttemptFailed, LimitReached
+from accord_fleet.launches import launch_for
 from accord_fleet.machine import Machine
 from accord_fleet.mcp_servers import mcp_servers
-from accord_fleet.parts import Launch, PreparedWorkspace, WorkspaceDiff
+from accord_fleet.parts import PreparedWorkspace, WorkspaceDiff
 from accord_fleet.policies import policy_for
 from accord_fleet.running_agent import Direction, RunningAgent
 from accord_fleet.types.grading import GradedAttempt
@@ -172,14 +173,7 @@ class _Attempt:
             self._recording = AttemptRecording(
                 self._machine.new_recording(), self._item, self._guards.redactor
             )
-        launch = Launch(
-            argv=self._spec.command,
-            env={**self._spec.env, **self._task.env},
-            cwd="" if self._spec.warm else str(self._workspace.path),
-        )
-        if self._guards.sandbox is not None:
-            folder, secrets = self._workspace.path, self._spec.secrets
-            launch = self._guards.sandbox.plan(launch, folder, secrets)
+        launch = launch_for(self._spec, self._task, self._workspace.path, self._guards.sandbox)
         pool = self._machine.pool
         try:
             await self._connect(pool.take(self._spec, launch, self, INITIALIZE_S))
@@ -376,11 +370,8 @@ class _Attempt:
     def _check_usage(self) -> None:
         if self._agent is not None and self._agent.access is not None:
             self._usage.on_gateway(self._agent.access.usage())
-        limits, usage = self._limits, self._usage
-        if limits.tokens is not None and usage.tokens > limits.tokens:
-            self._limit("tokens", f"The turns used {usage.tokens} tokens of {limits.tokens}")
-        elif limits.cost is not None and usage.cost > limits.cost:
-            self._limit("cost", f"The turns cost {usage.cost:g} of {limits.cost:g}")
+        if (reached := self._usage.reached(self._limits)) is not None:
+            self._limit(*reached)
 
     def output(self, size_bytes: int) -> None:
         """Count what the agent sends."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from accord import ContextUsage, TokenUsage
+from accord_fleet.types.limits import LimitName, Limits
 from accord_fleet.types.result import Usage
 
 __all__ = ("AttemptUsage",)
@@ -46,6 +47,14 @@ class AttemptUsage:
     def on_gateway(self, usage: Usage) -> None:
         """Take what the gateway has counted in this attempt."""
         self._gateway = usage
+
+    def reached(self, limits: Limits) -> tuple[LimitName, str] | None:
+        """Return the limit that is exceeded, and a sentence about it."""
+        if limits.tokens is not None and self.tokens > limits.tokens:
+            return "tokens", f"The turns used {self.tokens} tokens of {limits.tokens}"
+        if limits.cost is not None and self.cost > limits.cost:
+            return "cost", f"The turns cost {self.cost:g} of {limits.cost:g}"
+        return None
 
     def total(self) -> Usage:
         """Return the sum."""

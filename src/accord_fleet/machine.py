@@ -11,14 +11,15 @@ from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
-import accord
+from accord_fleet.asked_agent import ask_agent
 from accord_fleet.engines.engine import RunSettings
 from accord_fleet.gateway.limiter import Limiter
 from accord_fleet.graders.grade import ProcessGraders
 from accord_fleet.guards import Guards, open_guards
-from accord_fleet.parts import Graders, Workspaces
+from accord_fleet.parts import Answer, Graders, Workspaces
 from accord_fleet.pool import AgentPool
 from accord_fleet.scratch import scratch_folder
+from accord_fleet.types.grading import GradedAttempt
 from accord_fleet.workspaces.prepare import FolderWorkspaces
 
 __all__ = ("Machine", "open_machine")
@@ -59,17 +60,12 @@ class Machine:
         name = f"r{os.getpid()}-{next(self._numbers)}-{secrets.token_hex(8)}.acp.jsonl.gz"
         return self._recordings / name
 
-    async def ask(self, agent: str, prompt: str, folder: Path, timeout_s: float) -> str:
-        """Ask an agent of the fleet one prompt in a folder; return its answer."""
+    async def ask(
+        self, agent: str, prompt: str, attempt: GradedAttempt, timeout_s: float
+    ) -> Answer:
+        """Ask an agent of the fleet one prompt about an attempt; return its answer."""
         spec = self.settings.agent(agent)
-        async with (
-            asyncio.timeout(timeout_s),
-            accord.connect(spec.command, env=spec.env) as connected,
-        ):
-            session = await connected.new_session(folder)
-            async with session.prompt(prompt) as turn:
-                await turn.wait()
-            return turn.text
+        return await ask_agent(self.pool, self.guards, spec, prompt, attempt, timeout_s)
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from accord_fleet.types.result import Result, Usage, Verdict
 from accord_fleet.types.task import Grader, Task
 
 __all__ = (
+    "Answer",
     "AskAgent",
     "Breaker",
     "Gateway",
@@ -150,8 +151,17 @@ class Breaker(Protocol):
         ...
 
 
-AskAgent = Callable[[str, str, Path, float], Awaitable[str]]
-"""Asks an agent of the fleet: its name, a prompt, the folder, seconds. Returns the answer."""
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent that grades has answered."""
+
+    text: str
+    usage: Usage = Usage()
+    error: str | None = None
+    """Why there is no answer."""
+
+
+AskAgent = Callable[[str, str, GradedAttempt, float], Awaitable[Answer]]
+"""Asks an agent of the fleet about an attempt: its name, a prompt, the attempt, seconds."""
 
 
 class Graders(Protocol):

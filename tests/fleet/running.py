@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from accord_fleet import AgentSpec, Limits, LocalEngine, Result, Task
@@ -29,14 +29,15 @@ async def outcomes(
     tasks: Iterable[Task],
     agent: AgentSpec | None = None,
     *,
+    others: Sequence[AgentSpec] = (),
     jobs: int = 1,
     control: Control | None = None,
     cancel_s: float = 0.2,
     **fields: object,
 ) -> list[Attempted]:
-    """Run tasks; return what the engine yields."""
+    """Run tasks; return what the engine yields. `others` are agents that grade."""
     agent = agent or raw()
-    settings = RunSettings(agents=(agent,), cancel_s=cancel_s, **fields)  # type: ignore[arg-type]
+    settings = RunSettings(agents=(agent, *others), cancel_s=cancel_s, **fields)  # type: ignore[arg-type]
     items = (WorkItem(task=given, agent=agent.name) for given in tasks)
     engine = LocalEngine(jobs)
     return [found async for found in engine.run(items, settings, control or Control())]

@@ -235,6 +235,8 @@ def test_every_field_of_a_result_has_a_column() -> None:
             fields |= {f"{name}.{field}" for field in parts[name].__struct_fields__}
         else:
             fields.add(name)
+    fields.remove("verdict.usage")
+    fields |= {f"verdict.usage.{field}" for field in Usage.__struct_fields__}
     assert {column.field for column in COLUMNS} == fields
 
 

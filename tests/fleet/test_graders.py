@@ -17,9 +17,10 @@ from accord_fleet.errors import AttemptFailed, FleetError
 from accord_fleet.graders.grade import ProcessGraders, check_functions
 from accord_fleet.graders.references import load_object, reference_to
 from accord_fleet.graders.verdicts import NotAVerdict, last_verdict, verdict_of
+from accord_fleet.parts import Answer
 from accord_fleet.types.grading import GradedAttempt
 from accord_fleet.types.limits import Limits
-from accord_fleet.types.result import Result, Times, Verdict
+from accord_fleet.types.result import Result, Times, Usage, Verdict
 from accord_fleet.types.task import AgentGrader, CommandGrader, FunctionGrader, Grader, Task
 
 FUNCTIONS = """
@@ -68,7 +69,7 @@ def has_ended(workspace: Path) -> bool:
         return True
 
 
-async def no_agent(name: str, prompt: str, workspace: Path, timeout_s: float) -> str:
+async def no_agent(name: str, prompt: str, given: GradedAttempt, timeout_s: float) -> Answer:
     raise AssertionError(name)
 
 
@@ -134,6 +135,45 @@ async def test_last_line_of_a_command_can_be_a_verdict(workspace: Path) -> None:
     for line in ('{"passed": false}', '{"score": 0.5}'):
         verdict = await by_command(workspace, "sh", "-c", f"echo '{line}'")
         assert verdict.passed is False
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            '{"score":"NaN","passed":7}',
+            'expected `passed` to be true or false, got 7; `score` to be a number, got "NaN"',
+        ),
+        ('{"score": true}', "expected `score` to be a number, got true"),
+        ('{"score": NaN}', "expected a finite score, got nan"),
+        ('{"score": -Infinity}', "expected a finite score, got -inf"),
+        (f'{{"score": 1{"0" * 400}}}', "expected a finite score, got inf"),
+        ('{"passed": "yes"}', 'expected `passed` to be true or false, got "yes"'),
+        (
+            '{"passed": true, "reason": ["a"], "details": 3}',
+            'expected `reason` to be a text, got ["a"]; `details` to be an object, got 3',
+        ),
+    ],
+)
+async def test_values_that_make_no_verdict_are_an_error(
+    workspace: Path, line: str, expected: str
+) -> None:
+    """Neither a pass nor a fail, whatever the exit status is."""
+    for status in (0, 1):
+        (workspace / "line").write_text(line)
+        verdict = await by_command(workspace, "sh", "-c", f"cat line; exit {status}")
+        assert (verdict.passed, verdict.score) == (None, None)
+        assert verdict.error == f"sh -c cat line; exit {status}: {expected}"
+        assert verdict.reason.startswith(line[:300])
+    with pytest.raises(NotAVerdict) as raised:
+        last_verdict(f"I say {line}.")
+    assert str(raised.value) == expected
+
+
+def test_scores_of_any_size_are_kept_and_one_or_more_passes() -> None:
+    assert verdict_of({"score": -3}) == Verdict(passed=False, score=-3.0)
+    assert verdict_of({"score": 250, "passed": False}) == Verdict(passed=False, score=250.0)
+    assert verdict_of(1.5) == Verdict(passed=True, score=1.5)
 
 
 async def test_command_that_dies_is_an_error(workspace: Path) -> None:
@@ -283,9 +323,10 @@ def test_function_objects_become_references() -> None:
 async def test_agent_is_asked_for_a_verdict(workspace: Path) -> None:
     asked: list[tuple[str, str, Path, float]] = []
 
-    async def ask(name: str, prompt: str, folder: Path, timeout_s: float) -> str:
-        asked.append((name, prompt, folder, timeout_s))
-        return 'Looks good.\n```json\n{"passed": true, "score": 0.9, "reason": "done"}\n```'
+    async def ask(name: str, prompt: str, given: GradedAttempt, timeout_s: float) -> Answer:
+        asked.append((name, prompt, given.workspace, timeout_s))
+        text = 'Looks good.\n```json\n{"passed": true, "score": 0.9, "reason": "done"}\n```'
+        return Answer(text=text)
 
     grader = AgentGrader(agent="judge", prompt="Is it right?", timeout_s=7)
     verdict = await ProcessGraders().grade(grader, attempt(workspace), ask)
@@ -300,23 +341,27 @@ async def test_agent_is_asked_once_more_and_then_it_is_an_error(workspace: Path)
     grader = AgentGrader(agent="judge", prompt="Is it right?")
     answers = ["I think so.", '{"passed": false}']
 
-    async def ask(name: str, prompt: str, folder: Path, timeout_s: float) -> str:
+    async def ask(name: str, prompt: str, given: GradedAttempt, timeout_s: float) -> Answer:
         if len(answers) == 1:
             assert "I think so." in prompt
-        return answers.pop(0)
+        return Answer(text=answers.pop(0), usage=Usage(total_tokens=7, cost=0.5))
 
     verdict = await ProcessGraders().grade(grader, attempt(workspace), ask)
-    assert verdict == Verdict(passed=False)
+    assert verdict == Verdict(passed=False, usage=Usage(total_tokens=14, cost=1.0))
     answers += ["no", "no", "no"]
     verdict = await ProcessGraders().grade(grader, attempt(workspace), ask)
     assert verdict.passed is None
     assert verdict.error == "judge answered twice without a verdict in JSON"
     assert answers == ["no"]
+    answers[:] = ["I think so.", '{"passed": 1}']
+    verdict = await ProcessGraders().grade(grader, attempt(workspace), ask)
+    assert verdict.passed is None
+    assert str(verdict.error).endswith("in JSON: expected `passed` to be true or false, got 1")
 
 
 @pytest.mark.parametrize("error", [AttemptFailed("turn", "the agent died"), TimeoutError()])
 async def test_agent_that_dies_is_an_error(workspace: Path, error: Exception) -> None:
-    async def ask(name: str, prompt: str, folder: Path, timeout_s: float) -> str:
+    async def ask(name: str, prompt: str, given: GradedAttempt, timeout_s: float) -> Answer:
         raise error
 
     grader = AgentGrader(agent="judge", prompt="Is it right?")

@@ -51,6 +51,15 @@ def test_everything_that_is_wrong_is_reported(tmp_path: Path) -> None:
     assert errors == ["--sandbox-read needs --sandbox"]
 
 
+def test_agent_at_a_url_cannot_be_in_the_sandbox() -> None:
+    agents = [AGENT, AgentSpec(name="far", command=("wss://agents.example/acp",))]
+    _, _, errors = GuardOptions(sandbox="models").settings(agents, is_local=False)
+    assert errors == [
+        "The sandbox cannot isolate far, which runs elsewhere: wss://agents.example/acp"
+    ]
+    assert GuardOptions().settings(agents, is_local=False)[2] == []
+
+
 def test_paths_that_cannot_be_shown_are_all_reported(tmp_path: Path) -> None:
     out = tmp_path / "run"
     out.mkdir()

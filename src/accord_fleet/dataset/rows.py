@@ -68,6 +68,16 @@ COLUMNS: tuple[Column, ...] = (
     Column("total_tokens", _INT, "usage.total_tokens", "tokens of all turns; null if unknown"),
     Column("cost", _FLOAT, "usage.cost", "cost of all turns; null if unknown"),
     Column("currency", _TEXT, "usage.currency", "currency of the cost"),
+    *(
+        Column(f"grader_{name}", kind, f"verdict.usage.{name}", "the same of an agent that graded")
+        for name, kind in (
+            ("input_tokens", _INT),
+            ("output_tokens", _INT),
+            ("total_tokens", _INT),
+            ("cost", _FLOAT),
+            ("currency", _TEXT),
+        )
+    ),
     Column("started", _FLOAT, "times.started", "start in seconds since 1970 (UTC)"),
     Column("workspace_s", _FLOAT, "times.workspace_s", "seconds for the workspace"),
     Column("start_s", _FLOAT, "times.start_s", "seconds from the start to the session"),
@@ -119,11 +129,11 @@ def check_version(schema: Any, name: str) -> None:
 
 def _value(result: Result, field: str) -> Any:
     """Return a field, or None in a part of the result that is None."""
-    part, _, name = field.rpartition(".")
-    owner = getattr(result, part) if part else result
-    if owner is None:
-        return None
-    value = getattr(owner, name)
+    value: Any = result
+    for name in field.split("."):
+        if value is None:
+            return None
+        value = getattr(value, name)
     if field == "verdict.details":
         return msgspec.json.encode(value).decode() if value else None
     return value
@@ -144,6 +154,7 @@ def _result(row: dict[str, Any]) -> Result:
             reason=row["verdict"],
             error=row["grader_error"],
             details=msgspec.json.decode(details) if details else {},
+            usage=_usage(row, "grader_"),
         )
     return Result(
         task=row["task"],
@@ -157,13 +168,7 @@ def _result(row: dict[str, Any]) -> Result:
         files_changed=texts("files_changed"),
         tool_calls=row.get("tool_calls") or 0,
         verdict=verdict,
-        usage=Usage(
-            input_tokens=row.get("input_tokens"),
-            output_tokens=row.get("output_tokens"),
-            total_tokens=row.get("total_tokens"),
-            cost=row.get("cost"),
-            currency=row.get("currency"),
-        ),
+        usage=_usage(row),
         times=Times(
             started=row["started"],
             workspace_s=row.get("workspace_s") or 0.0,
@@ -177,3 +182,7 @@ def _result(row: dict[str, Any]) -> Result:
         machine=row.get("machine") or "",
         tags=texts("tags"),
     )
+
+
+def _usage(row: dict[str, Any], prefix: str = "") -> Usage:
+    return Usage(**{name: row.get(f"{prefix}{name}") for name in Usage.__struct_fields__})

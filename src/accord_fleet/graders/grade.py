@@ -6,6 +6,7 @@ import os
 import pickle
 import sys
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -14,11 +15,11 @@ from accord_fleet.child_process import Ended, run_child
 from accord_fleet.errors import FleetError
 from accord_fleet.graders.agent_prompt import first_prompt, second_prompt
 from accord_fleet.graders.function_process import Call, Check
-from accord_fleet.graders.verdicts import last_verdict
+from accord_fleet.graders.verdicts import NotAVerdict, last_verdict
 from accord_fleet.parts import AskAgent, Launch, Sandbox
 from accord_fleet.secret_names import secret_variables
 from accord_fleet.types.grading import GradedAttempt
-from accord_fleet.types.result import Verdict
+from accord_fleet.types.result import Usage, Verdict
 from accord_fleet.types.task import AgentGrader, CommandGrader, FunctionGrader, Grader
 
 __all__ = ("GRADER_MEMORY_BYTES", "ProcessGraders", "check_functions")
@@ -73,7 +74,10 @@ class ProcessGraders:
             return Verdict(error=f"{name} {why}", reason=_tail(ended))
         if ended.status in _NOT_RUN:
             return Verdict(error=f"{name}: a program {_NOT_RUN[ended.status]}", reason=_tail(ended))
-        said = last_verdict(_last_line(ended.stdout)) or Verdict()
+        try:
+            said = last_verdict(_last_line(ended.stdout)) or Verdict()
+        except NotAVerdict as error:
+            return Verdict(error=f"{name}: {error}", reason=_tail(ended))
         passed = ended.status == 0 and said.passed is not False
         return msgspec.structs.replace(
             said, passed=passed, reason=said.reason or _tail(ended), error=None
@@ -125,15 +129,38 @@ async def check_functions(functions: Iterable[str]) -> dict[str, str]:
 
 async def _by_agent(grader: AgentGrader, attempt: GradedAttempt, ask: AskAgent) -> Verdict:
     prompt = first_prompt(grader.prompt, attempt)
-    answer = ""
+    answer, usage, why = "", Usage(), ""
     for _ in range(2):
-        answer = await ask(grader.agent, prompt, attempt.workspace, grader.timeout_s)
-        if (verdict := last_verdict(answer)) is not None:
-            return msgspec.structs.replace(verdict, error=None)
+        answered = await ask(grader.agent, prompt, attempt, grader.timeout_s)
+        answer, usage = answered.text, _sum(usage, answered.usage)
+        if answered.error is not None:
+            return Verdict(error=answered.error, usage=usage)
+        try:
+            verdict = last_verdict(answer)
+            if verdict is not None and verdict.passed is not None:
+                return msgspec.structs.replace(verdict, error=None, usage=usage)
+            why = ""
+        except NotAVerdict as error:
+            why = f": {error}"
         prompt = second_prompt(grader.prompt, attempt, answer)
     return Verdict(
-        error=f"{grader.agent} answered twice without a verdict in JSON",
+        error=f"{grader.agent} answered twice without a verdict in JSON{why}",
         reason=answer[-_REASON_CHARACTERS:],
+        usage=usage,
+    )
+
+
+def _sum(first: Usage, second: Usage) -> Usage:
+    def both(name: str) -> Any:
+        found = [value for each in (first, second) if (value := getattr(each, name)) is not None]
+        return sum(found) if found else None
+
+    return Usage(
+        input_tokens=both("input_tokens"),
+        output_tokens=both("output_tokens"),
+        total_tokens=both("total_tokens"),
+        cost=both("cost"),
+        currency=second.currency or first.currency,
     )
 
 

@@ -30,6 +30,16 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
 
 
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens and cost; None where nothing was reported."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    cost: float | None = None
+    currency: str | None = None
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What the grader says. `error` is set if the grader itself failed; there is no score then."""
 
@@ -38,16 +48,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     error: str | None = None
     details: dict[str, Any] = {}
-
-
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens and cost of all turns; None where nothing was reported."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    total_tokens: int | None = None
-    cost: float | None = None
-    currency: str | None = None
+    usage: Usage = Usage()
+    """What an agent that graded has used; it is not in the usage of the attempt."""
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +82,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: int = 0
     verdict: Verdict | None = None
     usage: Usage = Usage()
+    """Of all turns."""
     times: Times
     stderr: str = ""
     """The end of what the agent wrote to its stderr."""

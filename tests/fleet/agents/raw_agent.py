@@ -1,6 +1,7 @@
 """An agent of version 1 without any library, which misbehaves on request.
 
-The first word of a prompt is what it does; the arguments are what it does at its start.
+The first word of a prompt is what it does; only the first line counts. The arguments are what it
+does at its start.
 """
 
 import json
@@ -40,9 +41,35 @@ def usage(session, used, cost):
     update(session, sessionUpdate="usage_update", used=used, size=100_000, **fields)
 
 
+def read(path):
+    try:
+        return Path(path).read_text()
+    except OSError as error:
+        return type(error).__name__
+
+
+def ask_model(body):
+    request = urllib.request.Request(
+        os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages",
+        body.encode(),
+        {"x-api-key": os.environ["ANTHROPIC_API_KEY"]},
+    )
+    try:
+        return urllib.request.urlopen(request, timeout=20).read().decode()[-40:]
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
+
+
+def judged(word):
+    if word == "model":
+        return ask_model("{}")
+    name, is_variable, value = word.partition("=")
+    return os.environ.get(value, "(unset)") if is_variable else read(name)
+
+
 def run(session, text):
     """Return the stop reason, or a whole result."""
-    command, _, rest = text.partition(" ")
+    command, _, rest = text.partition("\n")[0].partition(" ")
     match command:
         case "say":
             say(session, rest)
@@ -91,20 +118,13 @@ def run(session, text):
             data[::4096] = b"x" * len(data[::4096])
             threading.Event().wait()
         case "try":
-            try:
-                say(session, Path(rest).read_text())
-            except OSError as error:
-                say(session, type(error).__name__)
+            say(session, read(rest))
         case "model":
-            request = urllib.request.Request(
-                os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages",
-                rest.encode(),
-                {"x-api-key": os.environ["ANTHROPIC_API_KEY"]},
-            )
-            try:
-                say(session, urllib.request.urlopen(request, timeout=20).read().decode()[-40:])
-            except urllib.error.HTTPError as error:
-                say(session, error.read().decode())
+            say(session, ask_model(rest))
+        case "judge":
+            # `model`, `env=NAME` or a path; what each leads to is in the details of the verdict.
+            said = {word: judged(word) for word in rest.split()}
+            say(session, json.dumps({"passed": True, "details": said}))
         case "flood":
             while True:
                 say(session, "x" * 8000)
