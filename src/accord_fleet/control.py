@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+
+from accord_fleet.types.task import WorkItem
 
 __all__ = ("Control",)
 
@@ -17,6 +19,8 @@ class Control:
         """Set when no further tasks are started."""
         self.cancelling: asyncio.Event = asyncio.Event()
         """Set when running turns are cancelled."""
+        self.on_begin: Callable[[WorkItem], Awaitable[None]] | None = None
+        """Is awaited before an attempt begins; see `begin`."""
         self._callbacks: dict[Callable[[], None], None] = {}
 
     @property
@@ -39,6 +43,11 @@ class Control:
         self.cancelling.set()
         for callback in list(self._callbacks):
             callback()
+
+    async def begin(self, item: WorkItem) -> None:
+        """Note that an attempt begins now; each engine calls this before it runs an attempt."""
+        if self.on_begin is not None:
+            await self.on_begin(item)
 
     @contextmanager
     def on_cancel(self, callback: Callable[[], None]) -> Generator[None]:

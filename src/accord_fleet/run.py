@@ -40,6 +40,10 @@ class Dataset(Protocol):
         """Yield the tasks, reading them as needed."""
         ...
 
+    async def begin(self, item: WorkItem) -> None:
+        """Note that an attempt begins, if it must not be repeated."""
+        ...
+
     def append_all(self, outcomes: AsyncGenerator[Attempted]) -> AsyncGenerator[Result]:
         """Store outcomes as they arrive; yield what is stored, and close `outcomes`."""
         ...
@@ -62,6 +66,7 @@ async def run_plan(
     await asyncio.to_thread(remove_abandoned)
     with scratch_folder() as recordings:
         settings = msgspec.structs.replace(settings, recordings=str(recordings))
+        control.on_begin = dataset.begin
         try:
             outcomes = engine.run(items, settings, control)
             async with aclosing(dataset.append_all(outcomes)) as results:

@@ -23,6 +23,7 @@ from accord_fleet.dataset.rows import COLUMNS, SCHEMA, results_of, table_of
 from accord_fleet.dataset.storage import open_storage
 from accord_fleet.dataset.writer import DatasetWriter
 from accord_fleet.types.result import Failure, Result, Times, Usage, Verdict
+from accord_fleet.types.task import Task, WorkItem
 from fleet.sample_runs import outcomes, result, sample_plan, tasks
 
 
@@ -123,6 +124,49 @@ async def test_resume_runs_cancelled_attempts_again(address: str, small_parts: N
     found = {one.task: one for one in Dataset.open(address).results()}
     assert sorted(found) == ["t0", "t1", "t2", "t3", "t4"]
     assert found["t1"].answer == "again"
+
+
+def outside(index: int) -> WorkItem:
+    task = Task(id=f"t{index}", prompts=("x",), side_effects="outside", tags=("deploy",))
+    return WorkItem(task=task, agent="a")
+
+
+async def test_attempts_that_began_with_effects_outside_are_lost(address: str) -> None:
+    async with await DatasetWriter.create(address, sample_plan(), tasks(10)) as writer:
+        for index in range(5):
+            await writer.begin(outside(index))
+        inside = WorkItem(task=Task(id="t9", prompts=("x",)), agent="a")
+        await writer.begin(inside)
+        await writer.append(result(0))
+        await writer.append(result(1, status="cancelled"))  # in its turn
+        before_turn = Times(started=1.0)
+        cancelled = msgspec.structs.replace(result(2, status="cancelled"), times=before_turn)
+        await writer.append(cancelled)
+    for _ in range(2):  # the second time, there is nothing left to do
+        async with await DatasetWriter.resume(address) as writer:
+            assert writer.recovered.keys == {(f"t{index}", "a", 1) for index in (0, 1, 3, 4)}
+        assert open_storage(address).names("starts") == []
+    rows = {one.task: one for one in Dataset.open(address).results()}
+    assert {task: one.status for task, one in rows.items()} == {
+        "t0": "finished",
+        "t1": "lost",
+        "t3": "lost",
+        "t4": "lost",
+    }
+    assert rows["t3"].tags == ("deploy",)
+    assert rows["t3"].failure is not None
+    assert "--repeat-lost" in rows["t3"].failure.message
+
+
+async def test_lost_attempts_are_repeated_if_that_is_allowed(address: str) -> None:
+    async with await DatasetWriter.create(address, sample_plan(), tasks(10)) as writer:
+        await writer.begin(outside(1))
+        await writer.append(result(2, status="lost"))
+        await writer.append(result(3, status="cancelled"))
+    async with await DatasetWriter.resume(address, repeat_lost=True) as writer:
+        found = writer.recovered
+        assert (found.lost, found.repeated, found.cancelled) == (0, 2, 1)
+        assert found.keys == set()
 
 
 async def test_a_run_does_not_begin_where_another_has_begun(address: str) -> None:

@@ -7,6 +7,7 @@ part or did not. A disk that is full and an answer that is lost fail one step on
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import tempfile
@@ -28,6 +29,7 @@ from accord_fleet.dataset.storage_folder import FolderStorage
 from accord_fleet.dataset.storage_fsspec import FsspecStorage
 from accord_fleet.dataset.writer import DatasetWriter
 from accord_fleet.types.result import Result
+from accord_fleet.types.task import Task, WorkItem
 from fleet.sample_runs import result, sample_plan, tasks
 
 How = Literal["before", "half", "after"]
@@ -133,6 +135,8 @@ class DatasetMachine(RuleBasedStateMachine):
         self.writer: DatasetWriter | None = None
         self.stored: dict[Any, Result] = {}
         self.tried: dict[Any, list[str]] = {}
+        self.begun: dict[Any, bool] = {}
+        """Attempts with effects outside, and whether they surely began; they left no result."""
         self.count = 0
         self.storage = self.new_storage(self.folder.name)
         self.storage.fuse = self.fuse
@@ -182,6 +186,19 @@ class DatasetMachine(RuleBasedStateMachine):
 
         self.runner.run(append_all())
 
+    @rule()
+    def begin_outside(self) -> None:
+        writer = self.writer
+        if writer is None:
+            return
+        self.count += 1
+        task = Task(id=f"outside-{self.count}", prompts=("x",), side_effects="outside")
+        item = WorkItem(task=task, agent="a")
+        self.begun[item.key] = self.begun.get(item.key, False)
+        with contextlib.suppress(DatasetError):
+            self.runner.run(writer.begin(item))
+            self.begun[item.key] = True
+
     @rule(
         left=st.integers(1, 12),
         how=st.sampled_from(["before", "half", "after"]),
@@ -219,6 +236,8 @@ class DatasetMachine(RuleBasedStateMachine):
             return
         rows = self.rows()
         assert self.writer.recovered.keys == rows.keys()
+        for key, surely in self.begun.items():
+            assert not surely or rows[key].status == "lost", "it would be repeated"
         self.stored = rows
         self.tried = {}
 
@@ -230,7 +249,7 @@ class DatasetMachine(RuleBasedStateMachine):
         for key, one in self.stored.items():
             assert rows.pop(key) == one
         for key, one in rows.items():
-            assert one.answer in self.tried[key]
+            assert one.answer in self.tried[key] if key not in self.begun else one.status == "lost"
 
     def rows(self) -> dict[Any, Result]:
         """Read the dataset as another process does; check that recordings exist."""
@@ -256,8 +275,9 @@ class DatasetMachine(RuleBasedStateMachine):
             if writer._sync_timer is not None:
                 writer._sync_timer.cancel()
             writer._threads.shutdown()
-            if isinstance(writer._journal, journal_module.FileJournal):
-                os.close(writer._journal._file)
+            for journal in (writer._journal, writer._starts._journal):
+                if isinstance(journal, journal_module.FileJournal):
+                    os.close(journal._file)
         self.end_lock(writer)
         self.fuse.dead = False
         self.fuse.left = None

@@ -146,6 +146,46 @@ async def test_a_third_ctrl_c_ends_everything_at_once(tmp_path: Path) -> None:
     assert statuses(found) == {"t1": "finished"}
 
 
+async def test_a_killed_driver_repeats_no_effects_outside_the_workspace(tmp_path: Path) -> None:
+    folders = {name: tmp_path / name for name in ("inside", "outside")}
+    for folder in folders.values():
+        folder.mkdir()
+    pipes = {name: Pipes(folder) for name, folder in folders.items()}
+    tasks = [
+        Task(
+            id=name,
+            prompts=(f"pause {pipes[name].begun} {pipes[name].go}",),
+            side_effects="outside" if name == "outside" else "workspace",
+        )
+        for name in folders
+    ]
+    path, run = tmp_path / "tasks.jsonl", tmp_path / "run"
+    path.write_bytes(b"".join(msgspec.json.encode(task) + b"\n" for task in tasks))
+    words = ["run", path, "--agent", AGENT, "--jobs", "2", "--out", run, "--json"]
+    async with fleet(*words) as process:
+        for both in pipes.values():
+            await both.wait_until_begun()
+        process.kill()
+        await process.wait()
+
+    async def resumed(name: str, *words: str) -> dict[str, str]:
+        """Resume the run; return the attempts that were run, of which one waits."""
+        async with fleet("resume", run, "--json", *words) as process:
+            await pipes[name].wait_until_begun()
+            await pipes[name].release()
+            found = [event async for event in events(process)]
+            assert await process.wait() == (0 if words else 3)
+        return statuses(found)
+
+    assert await resumed("inside") == {"inside": "finished"}
+    rows = {result.task: result.status for result in Dataset.open(run).results()}
+    assert rows == {"inside": "finished", "outside": "lost"}
+    # Unless it is allowed.
+    assert await resumed("outside", "--repeat-lost") == {"outside": "finished"}
+    rows = {result.task: result.status for result in Dataset.open(run).results()}
+    assert rows == {"inside": "finished", "outside": "finished"}
+
+
 async def test_all_errors_are_reported_before_anything_runs(tmp_path: Path) -> None:
     out = tmp_path / "run"
     tasks = write_tasks(tmp_path, "say hi")

@@ -20,5 +20,12 @@ def recovered_lines(dataset: DatasetWriter) -> Iterator[str]:
         yield f"the run before ended early; {found.from_journals:,} results were recovered"
     if found.torn:
         yield f"{found.torn:,} incomplete results were dropped; their attempts are run again"
+    if found.lost:
+        yield (
+            f"{found.lost:,} attempts began and may have changed something outside their workspace;"
+            " they are lost, and repeated only with --repeat-lost"
+        )
+    if found.repeated:
+        yield f"{found.repeated:,} lost attempts are run again"
     if found.twice:
         yield f"{found.twice:,} second results of attempts were dropped"

@@ -25,8 +25,14 @@ __all__ = ("command",)
     metavar="ADDRESS",
     help="Another engine, from now on: local, or a Ray cluster as for `accord fleet run`.",
 )
+@click.option(
+    "--repeat-lost",
+    is_flag=True,
+    help="Run lost attempts again, too, although they may have changed something outside their "
+    "workspace.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print progress as JSON lines.")
-def command(run: str, jobs: int | None, on: str | None, as_json: bool) -> int:
+def command(run: str, jobs: int | None, on: str | None, repeat_lost: bool, as_json: bool) -> int:
     """Run the attempts of RUN that have no result.
 
     RUN is the folder or address of a run that was stopped or has died. Cancelled attempts are run
@@ -38,6 +44,8 @@ def command(run: str, jobs: int | None, on: str | None, as_json: bool) -> int:
     from accord_fleet.command.run_fleet import resume_fleet
 
     try:
-        return asyncio.run(resume_fleet(out=run, jobs=jobs, on=on, as_json=as_json))
+        return asyncio.run(
+            resume_fleet(out=run, jobs=jobs, on=on, repeat_lost=repeat_lost, as_json=as_json)
+        )
     except AccordError as error:
         raise click.ClickException(str(error)) from None

@@ -99,14 +99,17 @@ async def run_fleet(options: RunOptions) -> int:
             return await _run(dataset, options.jobs, observer)
 
 
-async def resume_fleet(*, out: str, jobs: int | None, on: str | None, as_json: bool) -> int:
+async def resume_fleet(
+    *, out: str, jobs: int | None, on: str | None, as_json: bool, repeat_lost: bool = False
+) -> int:
     """Run the attempts that have no result yet; return the exit status.
 
-    `on` is the engine from now on. Raise `FleetError` for one that cannot be used.
+    `on` is the engine from now on. Lost attempts are repeated if `repeat_lost`. Raise `FleetError`
+    for an engine that cannot be used.
     """
     if on is not None and (error := why_not_usable(on)):
         raise FleetError(error)
-    async with await DatasetWriter.resume(out, engine=on) as dataset:
+    async with await DatasetWriter.resume(out, engine=on, repeat_lost=repeat_lost) as dataset:
         _check_engine(dataset.plan)
         for line in recovered_lines(dataset):
             click.echo(line, err=True)

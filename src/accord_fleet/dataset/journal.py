@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from accord_fleet.dataset.segments import Segment, journal_name
+from accord_fleet.dataset.segments import JOURNAL, Segment, journal_name
 from accord_fleet.dataset.storage import Storage
 from accord_fleet.dataset.storage_folder import PRIVATE_FILE, make_private_folder
 
@@ -36,23 +36,23 @@ class Journal(Protocol):
         ...
 
 
-def open_journal(storage: Storage, number: int) -> Journal:
-    """Return the journal of a new segment."""
+def open_journal(storage: Storage, number: int, folder: str = JOURNAL) -> Journal:
+    """Return the journal of a new segment, in a folder of the dataset."""
     if storage.folder is not None:
-        return FileJournal(storage.folder, number)
-    return ObjectJournal(storage, number)
+        return FileJournal(storage.folder, number, folder)
+    return ObjectJournal(storage, number, folder)
 
 
 class FileJournal:
     """A file to which lines are appended."""
 
-    def __init__(self, folder: Path, number: int) -> None:
+    def __init__(self, root: Path, number: int, folder: str) -> None:
         self.bytes: int = 0
         self.rows: int = 0
         self._number = number
-        self._name = journal_name(number)
+        self._name = journal_name(number, folder=folder)
         self._is_torn = False
-        path = folder / self._name
+        path = root / self._name
         make_private_folder(path.parent)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._file: int = os.open(path, flags, PRIVATE_FILE)
@@ -91,11 +91,12 @@ class FileJournal:
 class ObjectJournal:
     """Objects with the lines of one commit each: object stores cannot append."""
 
-    def __init__(self, storage: Storage, number: int) -> None:
+    def __init__(self, storage: Storage, number: int, folder: str) -> None:
         self.bytes: int = 0
         self.rows: int = 0
         self._storage = storage
         self._number = number
+        self._folder = folder
         self._names: list[str] = []
         self._may_exist = False
         """Whether the next object was put without an answer; it is replaced."""
@@ -103,7 +104,7 @@ class ObjectJournal:
     def commit(self, lines: list[bytes]) -> None:
         """Put an object with the lines."""
         data = b"".join(lines)
-        name = journal_name(self._number, len(self._names) + 1)
+        name = journal_name(self._number, len(self._names) + 1, self._folder)
         if self._may_exist:
             self._storage.write(name, data)
         else:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from typing import Any
 
 import msgspec
 
 from accord_fleet.dataset.segments import (
     Key,
+    Removed,
     Segment,
     list_segments,
     open_part,
@@ -15,6 +17,7 @@ from accord_fleet.dataset.segments import (
     remove_rows,
     write_part,
 )
+from accord_fleet.dataset.starts import read_starts, remove_starts
 from accord_fleet.dataset.storage import Storage
 from accord_fleet.types.result import Result
 
@@ -35,33 +38,72 @@ class Recovered(msgspec.Struct, kw_only=True):
     """Results of attempts that had a row; the first is kept."""
     cancelled: int = 0
     """Rows of cancelled attempts that were removed: the attempts are run again."""
+    lost: int = 0
+    """Attempts that began and left no result, or were cancelled in a turn. They may have changed
+    something outside their workspace, and got the status `lost`."""
+    repeated: int = 0
+    """Lost attempts that are run again, as was asked for."""
 
 
-def recover(storage: Storage) -> Recovered:
+def recover(storage: Storage, *, repeat_lost: bool = False) -> Recovered:
     """Fold what journals contain, remove cancelled attempts, and return the others.
 
+    Attempts whose effects are not limited to their workspace are not repeated once they had a turn:
+    they get rows with the status `lost`, unless `repeat_lost`, which removes rows of lost attempts.
     Every step leaves a dataset that can be read and recovered. Needs the lock.
     """
     found = Recovered()
+    statuses = {"cancelled", "lost"} if repeat_lost else {"cancelled"}
+    removed: list[Removed] = []
     for segment in list_segments(storage):
         found.next_segment = segment.number + 1
         if segment.part is None:
-            _fold(storage, segment, found)
+            removed += _fold(storage, segment, found, statuses)
         else:
-            found.cancelled += len(remove_rows(storage, segment.part, "cancelled"))
+            removed += remove_rows(storage, segment.part, statuses)
             found.keys.update(_keys(storage, segment.part))
         for name in segment.journals:
             storage.remove(name)
+    _settle(storage, found, {row.key: row for row in removed}, repeat_lost=repeat_lost)
     return found
 
 
-def _fold(storage: Storage, segment: Segment, found: Recovered) -> None:
+def _settle(
+    storage: Storage, found: Recovered, removed: Mapping[Key, Removed], *, repeat_lost: bool
+) -> None:
+    """Give a row to each attempt that began, has none, and must not be repeated."""
+    open_ = [start for start in read_starts(storage) if start.key not in found.keys]
+    lost: dict[Key, Result] = {}
+    if not repeat_lost:
+        for start in open_:
+            row = removed.get(start.key)
+            if row is None or row.had_turn:
+                lost[start.key] = start.lost()
+    if lost:
+        write_part(storage, found.next_segment, lost.values())
+        found.next_segment += 1
+        found.keys.update(lost)
+    remove_starts(storage)
+    found.lost = len(lost)
+    found.cancelled = sum(
+        row.status == "cancelled" and key not in lost for key, row in removed.items()
+    )
+    if repeat_lost:
+        found.repeated = sum(row.status == "lost" for row in removed.values())
+        found.repeated += len({start.key for start in open_} - removed.keys())
+
+
+def _fold(
+    storage: Storage, segment: Segment, found: Recovered, statuses: Set[str]
+) -> list[Removed]:
+    """Make a journal a part without the rows that have one of these statuses; return those."""
     journal = read_journal(storage, segment.journals)
     found.torn += journal.torn
     keep: dict[Key, Result] = {}
+    removed: list[Removed] = []
     for result in journal.results:
-        if result.status == "cancelled":
-            found.cancelled += 1
+        if result.status in statuses:
+            removed.append(Removed(result.key, result.status, bool(result.times.turns_s)))
         elif result.key in keep or result.key in found.keys:
             found.twice += 1
         else:
@@ -69,6 +111,7 @@ def _fold(storage: Storage, segment: Segment, found: Recovered) -> None:
     write_part(storage, segment.number, keep.values())
     found.from_journals += len(keep)
     found.keys.update(keep)
+    return removed
 
 
 def _keys(storage: Storage, name: str) -> list[Key]:

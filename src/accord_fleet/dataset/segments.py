@@ -8,7 +8,7 @@ every moment, each result is in exactly one segment, once.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Set
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
@@ -26,6 +26,7 @@ __all__ = (
     "RESULTS",
     "Key",
     "ReadJournal",
+    "Removed",
     "Segment",
     "encode_result",
     "fold",
@@ -70,14 +71,22 @@ class ReadJournal(NamedTuple):
     """Lines that are not complete results: a process died, or the disk was full."""
 
 
+class Removed(NamedTuple):
+    """What a row was that was removed."""
+
+    key: Key
+    status: str
+    had_turn: bool
+
+
 def part_name(number: int) -> str:
     """Return the name of the part of a segment."""
     return f"{RESULTS}/part-{number:06}.parquet"
 
 
-def journal_name(number: int, piece: int | None = None) -> str:
+def journal_name(number: int, piece: int | None = None, folder: str = JOURNAL) -> str:
     """Return the name of the journal of a segment, or of one of its pieces."""
-    return f"{JOURNAL}/{number:06}{'' if piece is None else f'-{piece:06}'}.jsonl"
+    return f"{folder}/{number:06}{'' if piece is None else f'-{piece:06}'}.jsonl"
 
 
 def encode_result(result: Result) -> bytes:
@@ -192,11 +201,11 @@ def write_part(storage: Storage, number: int, results: Iterable[Result]) -> None
         storage.write(part_name(number), _packed(table))
 
 
-def remove_rows(storage: Storage, name: str, status: str) -> list[Key]:
-    """Remove the rows with a status from a part, and return their keys."""
+def remove_rows(storage: Storage, name: str, statuses: Set[str]) -> list[Removed]:
+    """Remove the rows that have one of these statuses from a part, and return what they were."""
     with open_part(storage, name) as part:
-        found = part.read(columns=["task", "agent", "attempt", "status"]).to_pylist()
-        keep = [row["status"] != status for row in found]
+        found = part.read(columns=["task", "agent", "attempt", "status", "turns_s"]).to_pylist()
+        keep = [row["status"] not in statuses for row in found]
         if all(keep):
             return []
         table = part.read().filter(_arrow.array(keep))
@@ -205,7 +214,7 @@ def remove_rows(storage: Storage, name: str, status: str) -> list[Key]:
     else:
         storage.remove(name)
     return [
-        (row["task"], row["agent"], row["attempt"])
+        Removed((row["task"], row["agent"], row["attempt"]), row["status"], bool(row["turns_s"]))
         for row, kept in zip(found, keep, strict=True)
         if not kept
     ]

@@ -29,12 +29,13 @@ from accord_fleet.dataset.run_file import (
     write_run,
 )
 from accord_fleet.dataset.segments import Key, Segment, encode_result, fold
+from accord_fleet.dataset.starts import Starts
 from accord_fleet.dataset.storage import Storage, open_storage
 from accord_fleet.dataset.storage_folder import make_private_folder
 from accord_fleet.dataset.traces import store_trace
 from accord_fleet.plan import Plan
 from accord_fleet.types.result import Result
-from accord_fleet.types.task import Task
+from accord_fleet.types.task import Task, WorkItem
 
 __all__ = ("DatasetWriter",)
 
@@ -87,6 +88,8 @@ class DatasetWriter:
         self._keys = recovered.keys
         self._number = recovered.next_segment
         self._journal: Journal | None = None
+        self._starts = Starts(storage)
+        self._noting = asyncio.Lock()
         self._waiting: list[_Waiting] = []
         self._committing: asyncio.Task[None] | None = None
         self._folding: asyncio.Task[None] | None = None
@@ -118,10 +121,12 @@ class DatasetWriter:
         plan: Plan | None = None,
         *,
         engine: str | None = None,
+        repeat_lost: bool = False,
     ) -> DatasetWriter:
         """Open the dataset of a run that has ended or died, to run what has no row.
 
-        `engine` replaces that of the stored plan. Cancelled attempts lose their rows. Raises
+        `engine` replaces that of the stored plan. Cancelled attempts lose their rows; attempts with
+        effects outside their workspace that began get rows, unless `repeat_lost`. Raises
         `DatasetError` if it is not a dataset, `DatasetInUse` if another process writes it, and
         `TasksChanged` if the stored tasks were changed or those of `plan` are other tasks.
         """
@@ -136,7 +141,7 @@ class DatasetWriter:
                 write_plan(storage, stored)
             return stored
 
-        return await cls._open(address, prepare, resumes=True)
+        return await cls._open(address, prepare, resumes=True, repeat_lost=repeat_lost)
 
     @classmethod
     async def _open(
@@ -145,6 +150,7 @@ class DatasetWriter:
         prepare: Callable[[Storage], Plan],
         *,
         resumes: bool,
+        repeat_lost: bool = False,
     ) -> DatasetWriter:
         def open_blocking() -> tuple[Storage, Plan, Lock, Recovered]:
             storage = open_storage(address)
@@ -153,7 +159,7 @@ class DatasetWriter:
             lock = _locked(storage)
             try:
                 plan = prepare(storage)
-                return storage, plan, lock, recover(storage)
+                return storage, plan, lock, recover(storage, repeat_lost=repeat_lost)
             except OSError as error:
                 lock.release()
                 raise _failed(storage.address, "the dataset was not opened", error) from error
@@ -191,6 +197,22 @@ class DatasetWriter:
     def tasks(self) -> Iterator[Task]:
         """Yield the tasks of the run; they are read as needed."""
         return read_tasks(self._storage)
+
+    async def begin(self, item: WorkItem) -> None:
+        """Note durably that an attempt begins, if it may have effects outside its workspace.
+
+        If this process is killed, the attempt is lost instead of repeated. Raises
+        `DatasetWriteFailed`; the attempt must not begin then.
+        """
+        if item.task.side_effects == "workspace":
+            return
+        async with self._noting:
+            try:
+                self._lock.check()
+                await self._in_thread(lambda: self._starts.add(item))
+            except OSError as error:
+                what = f"the start of {item.task.id} ({item.agent}) was not noted"
+                raise _failed(self._storage.address, what, error) from error
 
     async def append(self, result: Result, trace: Path | bytes | None = None) -> Result | None:
         """Store a result and, before it, its recording; return the result as it is stored.
@@ -271,6 +293,7 @@ class DatasetWriter:
                 await self._committing
             if self._sync_timer is not None:
                 self._sync_timer.cancel()
+            await self._in_thread(self._starts.close)
             segment = await self._in_thread(self._close_journal)
             if segment is not None:
                 self._fold_later(segment)

@@ -59,7 +59,8 @@ class Engine(Protocol):
     """Runs attempts. The items are read only when there is room for them, and nothing is lost.
 
     When `control.is_stopping`, no further items are read. When `control.is_cancelling`, running
-    attempts are cancelled, and their results are `cancelled`.
+    attempts are cancelled, and their results are `cancelled`. `control.begin` is awaited before an
+    attempt begins: after a loss of the driver, that decides whether it may be repeated.
     """
 
     def run(

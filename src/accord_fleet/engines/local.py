@@ -90,6 +90,7 @@ async def _work(
 ) -> None:
     try:
         while (item := await source.next()) is not None:
+            await control.begin(item)
             attempted = await run_attempt(item, machine, control)
             await room.acquire()
             done.put_nowait(attempted)

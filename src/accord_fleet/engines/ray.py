@@ -274,6 +274,7 @@ class _Run:
         out: tuple[Result, Any] | None = None
         is_alive = True
         try:
+            await self._control.begin(item)
             shipped = () if self._cluster.is_local else await self._files.needed(item.task)
             out = await slot.run(item, shipped)
         except self._lost() as error:

@@ -17,7 +17,7 @@ Status = Literal["finished", "failed", "limit", "cancelled", "lost"]
 - `failed`: `Failure.where` tells what failed.
 - `limit`: the attempt was ended at a limit.
 - `cancelled`: the user cancelled it.
-- `lost`: its machine was lost, and it must not be repeated.
+- `lost`: its machine or the driver was lost, and it must not be repeated.
 """
 FailedPart = Literal["workspace", "start", "session", "turn", "agent_exit", "sandbox", "engine"]
 

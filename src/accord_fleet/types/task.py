@@ -117,7 +117,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Whatever the report and the grader need; it is not sent to the agent."""
     side_effects: Literal["workspace", "outside"] = "workspace"
     """What an attempt may change. An attempt with effects outside its workspace is not repeated
-    after its machine was lost."""
+    after its machine or the driver was lost."""
 
 
 class WorkItem(msgspec.Struct, frozen=True, kw_only=True):
