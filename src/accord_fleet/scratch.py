@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 
 from accord_fleet.workspaces.remove import remove_tree
 
-__all__ = ("remove_abandoned", "scratch_folder")
+__all__ = ("is_own", "remove_abandoned", "scratch_folder")
 
 _PREFIX = "accord-fleet-"
 
@@ -37,7 +37,7 @@ def remove_abandoned() -> None:
     """Remove the temporary folders of this user's processes that no longer live."""
     for lock_file in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*.lock"):
         folder = lock_file.with_suffix("")
-        if not _is_own(lock_file) or (os.path.lexists(folder) and not _is_own(folder)):
+        if not is_own(lock_file) or (os.path.lexists(folder) and not is_own(folder)):
             continue
         with suppress(Timeout, NotImplementedError, OSError), _lock(lock_file).acquire(timeout=0):
             remove_tree(folder)
@@ -68,7 +68,7 @@ def _lock(path: Path) -> FileLock:
     return FileLock(path, thread_local=False, fallback_to_soft=False)
 
 
-def _is_own(path: Path) -> bool:
+def is_own(path: Path) -> bool:
     """Return whether a path is a file or folder of this user, and not a link."""
     with suppress(OSError):
         return not path.is_symlink() and (

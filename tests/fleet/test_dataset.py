@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -97,17 +98,22 @@ async def test_a_recording_is_stored_before_its_row(address: str, tmp_path: Path
     async with await DatasetWriter.create(address, sample_plan(), tasks(10)) as writer:
         stored = await writer.append(result(3, agent="../x y"), recording)
         assert stored is not None
-        assert stored.trace == "traces/t3/%2E.%2Fx y-1.acp.jsonl.zst"
+        assert _unmarked(stored.trace) == "traces/t3/%2E.%2Fx y-1.acp.jsonl.zst"
         assert not recording.exists()
         assert Dataset.open(address).read_trace(stored) == b"\x28\xb5\x2f\xfdrest"
         plain = await writer.append(result(3, attempt=2), b'{"v":1}\n')
         assert plain is not None
-        assert plain.trace == "traces/t3/a-2.acp.jsonl"
+        assert _unmarked(plain.trace) == "traces/t3/a-2.acp.jsonl"
         # A recording that cannot be stored: no row names it.
         with pytest.raises(DatasetError, match=r"t4 \(a, attempt 1\) was not stored"):
             await writer.append(result(4), tmp_path / "missing")
         assert not writer.is_done(("t4", "a", 1))
         assert await writer.append(result(4)) is not None
+
+
+def _unmarked(trace: str | None) -> str:
+    # An object store can have two writers for a moment: the mark of each is in its names.
+    return re.sub(r"(?<=-\d)\.[0-9a-f]{8}(?=\.acp)", "", trace or "")
 
 
 async def test_resume_runs_cancelled_attempts_again(address: str, small_parts: None) -> None:

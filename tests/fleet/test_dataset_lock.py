@@ -17,6 +17,7 @@ import fsspec
 import msgspec
 import pytest
 
+from accord_fleet.dataset import waiting
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.dataset.errors import DatasetInUse
 from accord_fleet.dataset.lease import Lease, read_lease
@@ -209,11 +210,43 @@ async def test_results_are_refused_after_the_lease_was_lost(tmp_path: Path) -> N
         lease = writer._lock
         assert isinstance(lease, Lease)
         lease.renew()
+        assert await following.append(result(2), b"of the second run") is not None
         with pytest.raises(DatasetInUse):
-            await writer.append(result(2))
-        assert await following.append(result(2)) is not None
+            await writer.append(result(2), b"of the first run")
         await writer.close()
-    assert [one.task for one in Dataset.open(address).results()] == ["t1", "t2"]
+    stored = list(Dataset.open(address).results())
+    assert [one.task for one in stored] == ["t1", "t2"]
+    assert Dataset.open(address).read_trace(stored[1]) == b"of the second run"
+    fsspec.filesystem("memory").store.clear()
+
+
+async def test_resume_waits_for_the_end_of_a_lease_and_says_so(tmp_path: Path) -> None:
+    address = f"memory:/{tmp_path}/run"
+    await begin(address)
+    dead = Lease(open_storage(address), lease_s=0.3, renew_s=1000)
+    said: list[str] = []
+    async with asyncio.timeout(20):
+        async with await DatasetWriter.resume(address, on_wait=said.append) as writer:
+            assert writer.is_done(("t1", "a", 1))
+    assert len(said) == 1
+    assert f"is written by process {os.getpid()} on" in said[0]
+    assert said[0].endswith("its lease ends in 1 s; waiting for its end")
+    dead.release()
+    fsspec.filesystem("memory").store.clear()
+
+
+async def test_resume_is_refused_if_the_lease_is_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "_LOOK_S", 0.01)
+    address = f"memory:/{tmp_path}/run"
+    await begin(address)
+    alive = Lease(open_storage(address), renew_s=1000)
+    async with asyncio.timeout(20):
+        with pytest.raises(DatasetInUse, match="if that process is dead, its lease ends in"):
+            await DatasetWriter.resume(address, on_wait=lambda _: alive.renew())
+    alive.check()
+    alive.release()
     fsspec.filesystem("memory").store.clear()
 
 

@@ -109,7 +109,10 @@ async def resume_fleet(
     """
     if on is not None and (error := why_not_usable(on)):
         raise FleetError(error)
-    async with await DatasetWriter.resume(out, engine=on, repeat_lost=repeat_lost) as dataset:
+    opening = DatasetWriter.resume(
+        out, engine=on, repeat_lost=repeat_lost, on_wait=lambda line: click.echo(line, err=True)
+    )
+    async with await opening as dataset:
         _check_engine(dataset.plan)
         for line in recovered_lines(dataset):
             click.echo(line, err=True)

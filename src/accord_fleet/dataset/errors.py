@@ -12,7 +12,14 @@ class DatasetError(FleetError):
 
 
 class DatasetInUse(DatasetError):
-    """Another run writes this dataset; the message names its process, machine and start."""
+    """Another run writes this dataset; the message names its process, machine and start.
+
+    `until` is when its lease ends, in seconds since 1970; None without a lease.
+    """
+
+    def __init__(self, message: str, until: float | None = None) -> None:
+        super().__init__(message)
+        self.until: float | None = until
 
 
 class TasksChanged(DatasetError):

@@ -28,11 +28,12 @@ def this_process() -> Holder:
     return Holder(pid=os.getpid(), machine=platform.node(), started=time.time())
 
 
-def in_use(address: str, holder: Holder | None, more: str = "") -> DatasetInUse:
-    """Return the error for a dataset that another process writes."""
+def in_use(
+    address: str, holder: Holder | None, more: str = "", until: float | None = None
+) -> DatasetInUse:
+    """Return the error for a dataset that another process writes, with a lease `until` then."""
     if holder is None:
-        return DatasetInUse(f"{address} is written by another process{more}")
+        return DatasetInUse(f"{address} is written by another process{more}", until)
     since = datetime.fromtimestamp(holder.started, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return DatasetInUse(
-        f"{address} is written by process {holder.pid} on {holder.machine} since {since}{more}"
-    )
+    by = f"process {holder.pid} on {holder.machine} since {since}"
+    return DatasetInUse(f"{address} is written by {by}{more}", until)

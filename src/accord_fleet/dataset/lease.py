@@ -67,6 +67,7 @@ class Lease:
         self._lease_s = lease_s
         self._used_s = used_s
         self._token = secrets.token_hex(8)
+        self.mark: str = self._token[:8]
         self._holder = this_process()
         latest = _latest(storage)
         now = time.time()
@@ -76,6 +77,7 @@ class Lease:
                 storage.address,
                 latest.lease.holder,
                 f"; if that process is dead, its lease ends in {left} s",
+                latest.lease.expires,
             )
         self._number = latest.number + 1
         self._until: float = time.monotonic() + used_s

@@ -26,6 +26,9 @@ _HOLDER = "lock.json"
 class Lock(Protocol):
     """The right to write a dataset."""
 
+    mark: str
+    """Distinguishes the files of this holder from those of others; "" if only one can exist."""
+
     def check(self) -> None:
         """Raise `DatasetInUse` if it may have been lost."""
         ...
@@ -63,6 +66,7 @@ class FolderLock:
     """A lock of the operating system, which ends with its process, however that ends."""
 
     def __init__(self, storage: Storage, folder: Path) -> None:
+        self.mark: str = ""
         self._storage = storage
         import filelock  # slow to import, and readers need no lock
 

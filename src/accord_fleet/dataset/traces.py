@@ -14,22 +14,27 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _GZIP = b"\x1f\x8b"
 
 
-def trace_name(task: str, agent: str, attempt: int, end: str = ".acp.jsonl") -> str:
-    """Return the name of a recording in the dataset."""
-    return f"{TRACES}/{_part(task)}/{_part(agent)}-{attempt}{end}"
+def trace_name(
+    task: str, agent: str, attempt: int, end: str = ".acp.jsonl", *, mark: str = ""
+) -> str:
+    """Return the name of a recording in the dataset; `mark` is that of the lock."""
+    of = f"{attempt}.{mark}" if mark else f"{attempt}"
+    return f"{TRACES}/{_part(task)}/{_part(agent)}-{of}{end}"
 
 
-def store_trace(storage: Storage, key: tuple[str, str, int], trace: Path | bytes) -> str:
+def store_trace(
+    storage: Storage, key: tuple[str, str, int], trace: Path | bytes, *, mark: str = ""
+) -> str:
     """Move a finished recording into the dataset, and return its name.
 
-    A recording of the same attempt that an ended run left is replaced. Raises `OSError`.
+    A recording of the same attempt with the same mark is replaced. Raises `OSError`.
     """
     if isinstance(trace, bytes):
-        name = trace_name(*key, _end_of(trace))
+        name = trace_name(*key, _end_of(trace), mark=mark)
         storage.write(name, trace)
         return name
     with trace.open("rb") as file:
-        name = trace_name(*key, _end_of(file.read(4)))
+        name = trace_name(*key, _end_of(file.read(4)), mark=mark)
     storage.move_in(trace, name)
     return name
 

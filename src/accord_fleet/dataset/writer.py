@@ -7,7 +7,7 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
@@ -33,6 +33,7 @@ from accord_fleet.dataset.starts import Starts
 from accord_fleet.dataset.storage import Storage, open_storage
 from accord_fleet.dataset.storage_folder import make_private_folder
 from accord_fleet.dataset.traces import store_trace
+from accord_fleet.dataset.waiting import when_lease_ends
 from accord_fleet.plan import Plan
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import Task, WorkItem
@@ -122,11 +123,13 @@ class DatasetWriter:
         *,
         engine: str | None = None,
         repeat_lost: bool = False,
+        on_wait: Callable[[str], None] | None = None,
     ) -> DatasetWriter:
         """Open the dataset of a run that has ended or died, to run what has no row.
 
         `engine` replaces that of the stored plan. Cancelled attempts lose their rows; attempts with
-        effects outside their workspace that began get rows, unless `repeat_lost`. Raises
+        effects outside their workspace that began get rows, unless `repeat_lost`. With `on_wait`,
+        wait for the end of a lease that is not renewed, and say so first. Raises
         `DatasetError` if it is not a dataset, `DatasetInUse` if another process writes it, and
         `TasksChanged` if the stored tasks were changed or those of `plan` are other tasks.
         """
@@ -141,7 +144,10 @@ class DatasetWriter:
                 write_plan(storage, stored)
             return stored
 
-        return await cls._open(address, prepare, resumes=True, repeat_lost=repeat_lost)
+        def opened() -> Awaitable[DatasetWriter]:
+            return cls._open(address, prepare, resumes=True, repeat_lost=repeat_lost)
+
+        return await (opened() if on_wait is None else when_lease_ends(opened, on_wait))
 
     @classmethod
     async def _open(
@@ -307,7 +313,9 @@ class DatasetWriter:
         if trace is None:
             await self._store_row(result)
             return result
-        name = await self._in_thread(lambda: store_trace(self._storage, result.key, trace))
+        name = await self._in_thread(
+            lambda: store_trace(self._storage, result.key, trace, mark=self._lock.mark)
+        )
         result = msgspec.structs.replace(result, trace=name)
         try:
             await self._store_row(result)

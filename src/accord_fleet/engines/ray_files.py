@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import getpass
 import hashlib
+import os
 import platform
 import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
@@ -20,7 +22,7 @@ from filelock import FileLock, Timeout
 
 from accord_fleet.engines.ray_cluster import ray_module
 from accord_fleet.errors import AttemptFailed
-from accord_fleet.scratch import scratch_folder
+from accord_fleet.scratch import is_own, scratch_folder
 from accord_fleet.types.task import (
     Archive,
     Folder,
@@ -29,11 +31,13 @@ from accord_fleet.types.task import (
     Task,
     WorkItem,
 )
+from accord_fleet.workspaces.remove import remove_tree
 
 __all__ = ("DriverFiles", "NodeFiles", "ShippedFiles")
 
 _CHUNK_BYTES = 32 * 2**20
 _COMMAND_S = 600.0
+_KEPT_S = 7 * 86400.0
 
 _Part = Literal["workspace", "grader"]
 
@@ -119,28 +123,11 @@ class _Chunks:
 
 
 class NodeFiles:
-    """The files of fleets on one node: copies of what drivers sent, and scratch folders."""
+    """Copies of what drivers sent to this node."""
 
     def __init__(self, temporary: Path) -> None:
         self.machine: str = platform.node()
-        self._root = temporary / f"accord-fleet-{getpass.getuser()}"
-
-    @contextlib.contextmanager
-    def scratch(self) -> Generator[Path]:
-        """Make a folder for the block; remove those of processes that have ended."""
-        folders = self._root / "slots"
-        folders.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for lock_file in folders.glob("*.lock"):
-            with contextlib.suppress(Timeout, OSError), FileLock(lock_file, timeout=0):
-                shutil.rmtree(lock_file.with_suffix(""), ignore_errors=True)
-                lock_file.unlink(missing_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=folders))
-        with FileLock(folder.with_suffix(".lock")):
-            try:
-                yield folder
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.with_suffix(".lock").unlink(missing_ok=True)
+        self.folder: Path = temporary / f"accord-fleet-{getpass.getuser()}"
 
     async def unpacked(self, item: WorkItem, shipped: tuple[ShippedFiles, ...]) -> WorkItem:
         """Return the item with the paths of this node."""
@@ -150,14 +137,30 @@ class NodeFiles:
         return item
 
     def _copy(self, files: ShippedFiles) -> Path:
-        copies = self._root / "copies"
-        folder = copies / files.digest
+        self.folder.mkdir(exist_ok=True, mode=0o700)
+        if not is_own(self.folder):
+            message = f"{self.folder}: expected a folder of {getpass.getuser()} on {self.machine}"
+            raise AttemptFailed("workspace", message)
+        folder = self.folder / files.digest
         if not folder.exists():
-            copies.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with FileLock(copies / f"{files.digest}.lock", timeout=_COMMAND_S):
+            with FileLock(folder.with_suffix(".lock"), timeout=_COMMAND_S):
                 if not folder.exists():
+                    self._remove_unused()
                     self._unpack(files, folder)
+        os.utime(folder)
         return folder / files.name
+
+    def _remove_unused(self) -> None:
+        """Remove the copies that no attempt has used for a week."""
+        old = time.time() - _KEPT_S
+        for folder in self.folder.iterdir():
+            if folder.suffix == ".lock" or folder.stat().st_mtime > old:
+                continue
+            with (
+                contextlib.suppress(Timeout),
+                FileLock(folder.with_suffix(".lock"), timeout=0),
+            ):
+                remove_tree(folder)
 
     def _unpack(self, files: ShippedFiles, folder: Path) -> None:
         ray = ray_module()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import tempfile
@@ -14,6 +15,7 @@ from accord_fleet.engines.engine import Attempted, RunSettings
 from accord_fleet.engines.ray_cluster import Versions, this_process
 from accord_fleet.engines.ray_files import NodeFiles, ShippedFiles
 from accord_fleet.gateway.limiter import Limiter
+from accord_fleet.scratch import remove_abandoned, scratch_folder
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import WorkItem
 
@@ -44,8 +46,9 @@ class Slot:
         if hasattr(signal, "pthread_sigmask"):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         self._files = NodeFiles(Path(tempfile.gettempdir()))
-        # Files of a process that is killed are removed by the next slot on the node.
-        tempfile.tempdir = str(self._stack.enter_context(self._files.scratch()))
+        # Files of a process that is killed are removed by the next slot or run on the node.
+        await asyncio.to_thread(remove_abandoned)
+        tempfile.tempdir = str(self._stack.enter_context(scratch_folder()))
         self._run = await self._stack.enter_async_context(
             self._open_attempts(self._settings, self._limiter)
         )
