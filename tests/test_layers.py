@@ -87,6 +87,7 @@ EXTRAS = {
     "accord_conformance.network.raw_socket": {"websockets"},
     "accord_conformance.pytest_plugin": {"pytest"},
     "accord_fleet.progress": {"rich"},
+    "accord_fleet.report.columns": {"rich"},
     "accord_fleet.report.terminal": {"rich"},
     "accord_fleet.command": {"click"},
     "accord_fleet.gateway": {"httpx2"},

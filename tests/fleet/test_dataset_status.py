@@ -40,7 +40,7 @@ async def test_status_of_a_stopped_run(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, ["status", str(run)])
     assert done.output.replace(str(run), "RUN") == (
         "RUN: stopped; continue it with `accord fleet resume RUN`\n"
-        "  8 of 20 results (40%), 13 remain, 1 cancelled ones among them\n"
+        "  8 of 20 results (40 %), 13 remain (1 cancelled)\n"
         "  700 tokens, 1.75 USD (reported by 7 results)\n"
         "\n"
         "          5 finished\n"
@@ -48,9 +48,9 @@ async def test_status_of_a_stopped_run(tmp_path: Path) -> None:
         "          1 failed: turn\n"
         "          1 cancelled\n"
         "\n"
-        "  agent      done  finished    passed not passed  cost\n"
-        "  a             6         4         2          2  1.25 USD\n"
-        "  b             2         1         1          1  0.5 USD\n"
+        "  agent  done  finished  passed  not passed      cost\n"
+        "  a         6         4       2           2  1.25 USD\n"
+        "  b         2         1       1           1   0.5 USD\n"
     )
     assert done.return_value == 3 or done.exit_code in {0, 3}
     found = json.loads(CliRunner().invoke(command, ["status", str(run), "--json"]).output)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from accord_fleet.report.aggregate import report_of
@@ -15,6 +16,7 @@ from accord_fleet.report.failures import failure_message
 from accord_fleet.report.page import report_page
 from accord_fleet.report.summary import Report
 from accord_fleet.report.terminal import print_report
+from accord_fleet.report.texts import money
 from accord_fleet.types.result import Failure, Result, Times, Usage, Verdict
 from fleet.sample_results import HOSTILE, sample_results
 
@@ -141,10 +143,17 @@ def test_messages_that_differ_in_numbers_count_as_one() -> None:
     ]
 
 
-def test_the_report_of_no_results_is_a_page() -> None:
+def test_the_report_of_no_results_says_so_and_nothing_else() -> None:
     report = reported(planned=12)
-    assert "12 of 12 results are missing" in page_of(report)
-    assert "12 results are missing" in printed(report)
+    assert "No attempt of the run has ended yet." in page_of(report)
+    assert "<h2" not in page_of(report)
+    assert printed(report) == "0 of 12 results\nNo attempt has ended yet.\n"
+
+
+def test_one_missing_result_is_singular() -> None:
+    report = reported(result("t", "a", YES), planned=2)
+    assert "1 of 2 results is missing" in page_of(report)
+    assert "1 result is missing" in printed(report)
 
 
 def test_text_of_agents_is_only_text() -> None:
@@ -178,10 +187,73 @@ def test_the_page_loads_and_runs_nothing() -> None:
         assert word not in page.replace("img src=x", "")
 
 
-def test_the_table_at_the_terminal_fits_eighty_columns() -> None:
-    shown = printed(report_of(lambda: sample_results(40, attempts=2), "RUN"), width=80)
-    assert max(map(len, shown.splitlines())) <= 80
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_report_fits_the_terminal_but_commands_stay_whole(width: int) -> None:
+    shown = printed(report_of(lambda: sample_results(40, attempts=2), "RUN"), width)
+    tables, _, cases = shown.partition(" · ")
+    if width > 40:  # else there are no tables
+        assert max(map(len, tables.splitlines())) <= width
+    commands = [line for line in cases.splitlines() if line.startswith("  accord inspect ")]
+    assert len(commands) == 5
+    assert all(line.endswith(".acp.jsonl.zst") for line in commands)
     assert "claude-agent-acp" in shown
+    assert not any(line.endswith(" ") for line in shown.splitlines())
+
+
+def test_long_and_wide_names_are_shortened_and_numbers_are_not() -> None:
+    rows = [
+        result("t" * 200, "n" * 3000, YES, tags=("x" * 5000,)),
+        result("t" * 200, "界" * 300, NO, tags=("x" * 5000,)),
+    ]
+    lines = printed(reported(*rows), 80).splitlines()
+    assert max(map(cell_len, lines[:10])) <= 80
+    assert [line.split("  ")[-1] for line in lines[:10] if line.startswith("界")] == ["0 µs"]
+    assert sum("100.0 % of 1" in line for line in lines) == 2
+
+
+def test_two_hundred_agents_are_a_short_report() -> None:
+    rows = [
+        result(
+            f"t{task}",
+            f"agent-{number:03}",
+            YES if task * number % 7 else NO,
+            tags=("x", "y"),
+            answer="z" * 5000,
+            diff="+line\n" * 1000,
+            usage=Usage(cost=0.01 * number, currency="USD"),
+        )
+        for task in range(12)
+        for number in range(200)
+    ]
+    report = reported(*rows)
+    assert all(len(cases) == 4 for cases in report.disagreements)
+    outcomes = [{case.outcome for case in cases} for cases in report.disagreements]
+    assert outcomes == [{"passed", "not_passed"}] * 10
+    lines = printed(report, 80).splitlines()
+    assert len(lines) < 120
+    assert "… 170 more agents: see --html FILE or --json" in lines
+    page = page_of(report)
+    assert len(page) < 900_000
+    assert page.count("<figure>") <= 2 * 12
+    assert "12 of 200 agents, those with the most attempts." in page
+
+
+def test_thousands_of_tags_are_a_short_report() -> None:
+    rows = [result(f"t{at}", "a", YES, tags=(f"tag-{at}", "all")) for at in range(5000)]
+    report = reported(*rows)
+    assert report.tags == 5001
+    assert next(iter(report.agents[0].by_tag)) == "all"
+    assert "40 of 5,001 tags, those with the most tasks." in page_of(report)
+    assert "… 4,981 more tags: see --html FILE or --json" in printed(report)
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [(0.0, "0"), (0.00123, "0.00123"), (1.5, "1.50"), (12345.6, "12,346"), (1e300, "1e+300")],
+)
+def test_costs_are_readable(amount: float, shown: str) -> None:
+    assert money(amount, "USD") == f"{shown} USD"
+    assert money(amount, None) == shown
 
 
 def test_many_results_need_little_memory() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,10 +12,12 @@ import click
 import msgspec
 
 from accord.text.excerpt import one_line
+from accord.trace.numbers import counted
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.dataset.status import RunStatus, run_status
 from accord_fleet.progress.wording import clock_time
-from accord_fleet.report.texts import money
+from accord_fleet.report.columns import table_lines
+from accord_fleet.report.texts import money, number
 
 __all__ = ("show_status", "status_lines")
 
@@ -39,15 +43,16 @@ def show_status(run: str, *, as_json: bool, follow: bool) -> int:
 
 
 def status_lines(status: RunStatus) -> Iterator[str]:
-    """Yield the lines for a person, at most 80 columns if names are short."""
+    """Yield the lines for a person; the table is as wide as the terminal at most."""
     yield f"{status.run}: {_state(status)}"
-    share = f" ({status.done / status.total:.0%})" if status.total else ""
-    yield f"  {status.done:,} of {status.total:,} results{share}, {_remaining(status)}"
+    share = f" ({100 * status.done // status.total} %)" if status.total else ""
+    results = counted(status.total, "result")
+    yield f"  {status.done:,} of {results}{share}, {_remaining(status)}"
     if status.per_second is not None:
         yield f"  {_speed(status, status.per_second)}"
     if status.cost or status.tokens:
         costs = ", ".join(money(cost, currency) for currency, cost in sorted(status.cost.items()))
-        reported = f" (reported by {status.with_cost:,} results)" if costs else ""
+        reported = f" (reported by {counted(status.with_cost, 'result')})" if costs else ""
         tokens = f"{status.tokens:,} tokens" if status.tokens else ""
         yield f"  {', '.join(filter(None, [tokens, costs]))}{reported}"
     finished = status.statuses.get("finished", 0)
@@ -59,7 +64,7 @@ def status_lines(status: RunStatus) -> Iterator[str]:
         yield f"  {failure.count:>9,} {failure.status}{reason}"
     if status.done:
         yield ""
-        yield from _table(status)
+        yield from _table(status, shutil.get_terminal_size().columns)
 
 
 def _state(status: RunStatus) -> str:
@@ -68,14 +73,16 @@ def _state(status: RunStatus) -> str:
         since = datetime.fromtimestamp(writer.started, UTC).strftime("%Y-%m-%d %H:%M UTC")
         return f"running since {since} (process {writer.pid} on {writer.machine})"
     if status.state == "stopped":
-        return f"stopped; continue it with `accord fleet resume {status.run}`"
+        return f"stopped; continue it with `accord fleet resume {shlex.quote(status.run)}`"
     return "ended"
 
 
 def _remaining(status: RunStatus) -> str:
+    if not status.remaining:
+        return "none remain"
+    remain = "1 remains" if status.remaining == 1 else f"{status.remaining:,} remain"
     cancelled = status.statuses.get("cancelled", 0)
-    more = f", {cancelled:,} cancelled ones among them" if cancelled else ""
-    return f"{status.remaining:,} remain{more}" if status.remaining else "none remain"
+    return f"{remain} ({cancelled:,} cancelled)" if cancelled else remain
 
 
 def _speed(status: RunStatus, rate: float) -> str:
@@ -86,13 +93,16 @@ def _speed(status: RunStatus, rate: float) -> str:
     return f"{shown}, {clock_time(status.left_s)} left (until {at:%d %b %H:%M})"
 
 
-def _table(status: RunStatus) -> Iterator[str]:
-    names = {name: one_line(name, 30) for name in status.agents}
-    width = max(5, *map(len, names.values()))
-    yield f"  {'agent':<{width}} {'done':>9} {'finished':>9} {'passed':>9} {'not passed':>10}  cost"
-    for name, agent in status.agents.items():
-        costs = ", ".join(money(cost, currency) for currency, cost in sorted(agent.cost.items()))
-        yield (
-            f"  {names[name]:<{width}} {agent.done:>9,} {agent.finished:>9,} {agent.passed:>9,} "
-            f"{agent.not_passed:>10,}  {costs}"
-        ).rstrip()
+def _table(status: RunStatus, width: int) -> Iterator[str]:
+    head = ["agent", "done", "finished", "passed", "not passed", "cost"]
+    rows = [
+        [
+            one_line(name, 40),
+            *map(number, (agent.done, agent.finished, agent.passed, agent.not_passed)),
+            ", ".join(money(cost, currency) for currency, cost in sorted(agent.cost.items())),
+        ]
+        for name, agent in status.agents.items()
+    ]
+    last = len(head) if status.cost else -1
+    lines = table_lines(head[:last], [row[:last] for row in rows], width - 2)
+    return (f"  {line}" for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 
 from accord.text.excerpt import one_line
@@ -73,7 +74,7 @@ def end_text(tally: Tally, run: str) -> list[str]:
     if spent := spent_text(tally):
         parts.append(spent)
     lines = ["; ".join(parts)]
-    shown = one_line(run, 200)
+    shown = one_line(shlex.quote(run))
     if tally.left:
         lines.append(f"Continue with: accord fleet resume {shown}")
     if tally.done:

@@ -36,6 +36,7 @@ __all__ = ("report_of",)
 _MAX_TAGS = 40
 _MAX_COMPARED = 12  # agents: more make more pairs than a person reads
 _DISAGREEMENTS = 10
+_SHOWN_OF_DISAGREEMENT = 4  # agents at one task
 
 
 def report_of(
@@ -172,6 +173,7 @@ class _Counts:
             results=self._results,
             planned=planned,
             tasks=len(self._tasks),
+            tags=len(self._by_tag),
             most_attempts=max((one.most_attempts for one in self._agents.values()), default=0),
             first_started=self._started,
             last_ended=self._ended,
@@ -181,9 +183,7 @@ class _Counts:
             failed=_present(cases, failed),
             slowest=_present(cases, slowest),
             dearest=_present(cases, dearest),
-            disagreements=tuple(
-                tuple(firsts[task][name] for name in sorted(firsts[task])) for task in differing
-            ),
+            disagreements=tuple(_differing_cases(firsts[task]) for task in differing),
         )
 
     def _judge_unfinished(self, has_grader: Callable[[str], bool] | None) -> None:
@@ -329,6 +329,18 @@ def _rate(agent: _Agent, tasks: Iterable[int]) -> SuccessRate | None:
         rate=rate,
         interval=interval,
     )
+
+
+def _differing_cases(cases: dict[str, Case]) -> tuple[Case, ...]:
+    """Return the attempts of a few agents at a task, if possible passed and not passed ones."""
+    names = sorted(cases)
+    if len(names) > _SHOWN_OF_DISAGREEMENT:
+        half = _SHOWN_OF_DISAGREEMENT // 2
+        passed = [name for name in names if cases[name].outcome == "passed"]
+        others = [name for name in names if cases[name].outcome != "passed"]
+        first = others[: max(half, _SHOWN_OF_DISAGREEMENT - len(passed))]
+        names = sorted([*first, *passed[: _SHOWN_OF_DISAGREEMENT - len(first)]])
+    return tuple(cases[name] for name in names)
 
 
 def _present(

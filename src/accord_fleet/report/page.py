@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
+from itertools import groupby, starmap
+
+import msgspec
 
 from accord.text.excerpt import visible
 from accord.trace.numbers import counted, duration
@@ -33,6 +36,10 @@ from accord_fleet.report.texts import (
 __all__ = ("report_page",)
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_MOST_AGENTS = 200  # rows of a table
+_MOST_CHARTS = 12  # agents
+_MOST_COLUMNS = 12  # agents
+_MOST_TAG_ROWS = 400
 _Cell = str | tuple[str, str]
 """Text, or a class and text."""
 
@@ -40,13 +47,21 @@ _Cell = str | tuple[str, str]
 def report_page(report: Report) -> Iterator[str]:
     """Yield the page in pieces."""
     title = f"Fleet report: {_text(report.run)}" if report.run else "Fleet report"
+    agents = len(report.agents)
+    report = msgspec.structs.replace(report, agents=report.agents[:_MOST_AGENTS])
     style = _resource("page.css")
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield f"<title>{title}</title>\n<style>\n{style}</style></head>\n<body><main>\n"
     yield f"<h1>{title}</h1>\n"
-    yield from _overview(report)
+    yield from _overview(report, agents)
+    if report.results:
+        yield from _results(report)
+    yield "</main></body></html>\n"
+
+
+def _results(report: Report) -> Iterator[str]:
     yield from _success(report)
     yield from _tags(report)
     yield from _comparisons(report)
@@ -54,15 +69,20 @@ def report_page(report: Report) -> Iterator[str]:
     yield from _failures(report)
     yield from _cases(report)
     yield _resource("method.html")
-    yield "</main></body></html>\n"
 
 
-def _overview(report: Report) -> Iterator[str]:
+def _overview(report: Report, agents: int) -> Iterator[str]:
+    if not report.results:
+        planned = "" if report.planned is None else f" It has {counted(report.planned, 'attempt')}."
+        yield f"<p><strong>No attempt of the run has ended yet.</strong>{planned}</p>\n"
+        return
     many = "" if report.most_attempts < 2 else f", up to {report.most_attempts} attempts each"
     yield (
         f"<p>{counted(report.results, 'result')}: {counted(report.tasks, 'task')}, "
-        f"{counted(len(report.agents), 'agent')}{many}.</p>\n"
+        f"{counted(agents, 'agent')}{many}.</p>\n"
     )
+    if agents > len(report.agents):
+        yield _shown(len(report.agents), agents, "agents")
     if report.first_started is not None and report.last_ended is not None:
         start = datetime.fromtimestamp(report.first_started, UTC)
         took = duration(max(0.0, report.last_ended - report.first_started))
@@ -70,8 +90,8 @@ def _overview(report: Report) -> Iterator[str]:
     if report.planned is not None and report.results < report.planned:
         left = report.planned - report.results
         yield (
-            f"<p><strong>The run is not complete:</strong> {left:,} of {report.planned:,} results "
-            "are missing.</p>\n"
+            f"<p><strong>The run is not complete:</strong> {left:,} of "
+            f"{counted(report.planned, 'result')} {'is' if left == 1 else 'are'} missing.</p>\n"
         )
     sections = {
         "success": "Success",
@@ -134,8 +154,12 @@ def _tags(report: Report) -> Iterator[str]:
                     [tag, ("name", agent.name), *cells, f"{rate.passed:,}", f"{rate.judged:,}"]
                 )
     yield "<h3>By tag</h3>\n"
+    most = rows[:_MOST_TAG_ROWS]
+    shown = len({row[0] for row in most})
+    if shown < report.tags or len(most) < len(rows):
+        yield _shown(shown, report.tags, "tags, those with the most tasks")
     head = ["Tag", "Agent", "Rate", "95 % interval", "Passed", "Judged"]
-    yield _table("Success by tag and agent", head, rows)
+    yield _table("Success by tag and agent", head, most)
 
 
 def _comparisons(report: Report) -> Iterator[str]:
@@ -146,6 +170,9 @@ def _comparisons(report: Report) -> Iterator[str]:
         "<p>Each pair of agents, on the tasks that were judged for both. The difference is the "
         "rate of the first agent minus that of the second, in percentage points.</p>\n"
     )
+    compared = len({name for one in report.comparisons for name in (one.first, one.second)})
+    if compared < len(report.agents):
+        yield _shown(compared, len(report.agents), "agents, those with the most attempts")
     head = ["First", "Second", "Better", "Tasks", "First won", "Second won", "Same"]
     head += ["Difference", "95 % interval", "p", "p adjusted"]
     rows: list[list[_Cell]] = [
@@ -211,7 +238,7 @@ def _measured(
     is_log = len(edges) > 2 and edges[2] - edges[1] > 1.01 * (edges[1] - edges[0])
     if edges:
         yield '<div class="charts">\n'
-        for agent, one in found:
+        for agent, one in found[:_MOST_CHARTS]:
             label = (
                 f"{title}, {name(agent)}: from {shown(one.min)} to {shown(one.max)}, "
                 f"median {shown(one.median)}"
@@ -227,6 +254,8 @@ def _measured(
             f'</div>\n<p class="soft">The axis is {scale} and the same for all agents; '
             "the height is the share of attempts.</p>\n"
         )
+        if len(found) > _MOST_CHARTS:
+            yield _shown(_MOST_CHARTS, len(found), "charts; the table has all agents")
     rows: list[list[_Cell]] = [
         [
             agent,
@@ -249,6 +278,8 @@ def _failures(report: Report) -> Iterator[str]:
         yield "<p>No attempt failed.</p>\n"
         return
     agents = [agent.name for agent in report.agents]
+    if len(agents) > _MOST_COLUMNS:
+        agents = []  # a table that wide is not read
     rows: list[list[_Cell]] = [
         [one.kind, number(one.count), *(number(one.by_agent.get(agent, 0)) for agent in agents)]
         for one in report.failures
@@ -298,8 +329,9 @@ def _case(case: Case) -> Iterator[str]:
     if case.answer:
         yield f"<p>Answer:</p><pre>{_block(case.answer)}</pre>\n"
     if case.diff:
-        lines = "\n".join(map(_diff_line, case.diff.split("\n")))
-        yield f"<p>Changes of the workspace:</p><pre>{lines}</pre>\n"
+        lines = groupby(case.diff.split("\n"), _element_of)
+        diff = "\n".join(starmap(_diff_lines, lines))
+        yield f"<p>Changes of the workspace:</p><pre>{diff}</pre>\n"
     if not (case.reason or case.answer or case.diff):
         yield "<p>The agent answered nothing and changed nothing.</p>\n"
     command = inspect_command(case)
@@ -307,13 +339,16 @@ def _case(case: Case) -> Iterator[str]:
     yield "</div></details>\n"
 
 
-def _diff_line(line: str) -> str:
-    shown = _block(line)
+def _element_of(line: str) -> str:
+    """Return the element for a line of a diff."""
     if line.startswith("+") and not line.startswith("+++"):
-        return f"<ins>{shown}</ins>"
-    if line.startswith("-") and not line.startswith("---"):
-        return f"<del>{shown}</del>"
-    return shown
+        return "ins"
+    return "del" if line.startswith("-") and not line.startswith("---") else ""
+
+
+def _diff_lines(element: str, lines: Iterator[str]) -> str:
+    shown = _block("\n".join(lines))
+    return f"<{element}>{shown}</{element}>" if element else shown
 
 
 def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[_Cell]]) -> str:
@@ -337,6 +372,10 @@ def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[_Cell]]) -
         f"<caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead>\n"
         f"<tbody>{body}</tbody></table></div>\n"
     )
+
+
+def _shown(some: int, all_of: int, what: str) -> str:
+    return f'<p class="soft">{some:,} of {all_of:,} {what}.</p>\n'
 
 
 def _first(row: Sequence[_Cell]) -> str:

@@ -149,6 +149,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     planned: int | None = None
     """How many results the run will have; None if this is not known."""
     tasks: int
+    tags: int = 0
+    """Number of tags; `by_tag` of agents has those with the most tasks."""
     most_attempts: int
     """The largest number of attempts at a task by one agent."""
     first_started: float | None
@@ -160,7 +162,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     slowest: tuple[Case, ...]
     dearest: tuple[Case, ...]
     disagreements: tuple[tuple[Case, ...], ...]
-    """For each task at which the agents differ most, one attempt of each agent."""
+    """For each task at which the agents differ most, one attempt of each of a few agents."""
 
 
 def outcome_of(result: Result) -> Outcome:

@@ -21,6 +21,8 @@ __all__ = (
     "points",
     "probability",
     "range_of",
+    "short_number",
+    "short_range",
     "success",
     "unjudged",
 )
@@ -55,19 +57,35 @@ def range_of(interval: Interval) -> str:
     return f"{interval.low * 100:.1f} to {interval.high * 100:.1f} %"
 
 
+def short_range(interval: Interval) -> str:
+    """Return an interval without decimals, such as `48 to 75 %`."""
+    return f"{interval.low * 100:.0f} to {interval.high * 100:.0f} %"
+
+
 def probability(p: float) -> str:
     """Return a p value with two significant digits."""
     return "< 0.0001" if p < 0.0001 else f"{p:.2g}"
 
 
 def money(amount: float, currency: str | None) -> str:
-    """Return a cost with its currency."""
-    return f"{amount:.4g} {one_line(currency, 12)}" if currency else f"{amount:.4g}"
+    """Return a cost with its currency, such as `0.0863 USD` and `1,323 USD`."""
+    if abs(amount) >= 1e12:
+        shown = f"{amount:.3g}"
+    elif abs(amount) >= 1000:
+        shown = f"{amount:,.0f}"
+    else:
+        shown = f"{amount:.2f}" if abs(amount) >= 1 else f"{amount:.3g}"
+    return f"{shown} {one_line(currency, 12)}" if currency else shown
 
 
 def number(value: float) -> str:
     """Return a count with separators."""
     return f"{value:,.0f}"
+
+
+def short_number(value: float) -> str:
+    """Return a count; millions with one decimal, such as `4.8 M`."""
+    return f"{value / 1e6:,.1f} M" if value >= 1e6 else number(value)
 
 
 def success(rate: SuccessRate | None) -> str:
@@ -86,6 +104,8 @@ def clear_winner(comparison: Comparison) -> str:
 
 def unjudged(report: Report) -> str:
     """Return why there is no rate at all, or an empty text."""
+    if not report.results:
+        return "No attempt has ended yet."
     if any(agent.success is not None for agent in report.agents):
         return ""
     if any(agent.outcomes.get("grader_error") for agent in report.agents):
