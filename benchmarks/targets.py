@@ -267,6 +267,22 @@ OWN_TARGETS = (
         )
     ),
     *(
+        Target(
+            f"page of a recording of 1 GB, {what}",
+            "trace-page",
+            key,
+            itself=Bound(limit, unit=unit),
+        )
+        for what, key, limit, unit in (
+            ("first rows", "first_rows_s", 2, " s"),
+            ("opened with its index", "indexed_all_s", 2, " s"),
+            ("by method", "method_s", 1, " s"),
+            ("by session and direction", "session_s", 1, " s"),
+            ("errors", "errors_s", 1, " s"),
+            ("memory", "page_mb", 300, " MB"),
+        )
+    ),
+    *(
         Target(f"growth of a cost: {item}", f"growth-{item}", "ratio", itself=at_most(2))
         for item in GROWING
     ),

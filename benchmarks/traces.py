@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -16,6 +17,7 @@ ROUNDTRIPS = 3_000
 MESSAGES = 1_000_000
 UPDATES = 500_000
 SEARCH = str(HERE / "recordings" / "search.py")
+PAGE = str(HERE / "recordings" / "page.py")
 RECORD = str(HERE / "recordings" / "record.py")
 RELAYS = str(HERE / "proxies" / "relays.py")
 WRITE = str(HERE / "recordings" / "write.py")
@@ -82,6 +84,15 @@ def search(peer: Peer, messages: int = MESSAGES) -> Numbers:
         return run([python_with_json_path(), SEARCH, path], peer.variables())
 
 
+def page(peer: Peer, messages: int = MESSAGES) -> Numbers:
+    """Open, filter and scroll a recording of a gigabyte in Chromium."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "r.acp.jsonl"))
+        argv = [peer.agent[0], WRITE, path, str(messages)]
+        subprocess.run(argv, env=peer.variables(), check=True, timeout=240)
+        return run([sys.executable, PAGE, path], peer.variables())
+
+
 def _experiment(name: str, title: str, measure: object, rounds: int, **columns: str) -> Experiment:
     return Experiment(
         name,
@@ -140,5 +151,26 @@ TRACE_EXPERIMENTS = (
         json_path_s="by JSONPath",
         peak_mb="peak memory, MB",
         size_gb="size, GB",
+    ),
+    _experiment(
+        "trace-page",
+        f"A recording of 1 GB and {MESSAGES:,} messages in the page of `accord inspect`, seconds",
+        page,
+        1,
+        first_rows_s="first rows, without an index",
+        first_all_s="all counted, without an index",
+        indexed_rows_s="first rows, with the index",
+        indexed_all_s="all counted, with the index",
+        method_s="by method",
+        session_s="by session and direction",
+        errors_s="errors",
+        text_s="by text",
+        json_path_s="by JSONPath",
+        wheel_p50_ms="frame while a wheel scrolls, p50 ms",
+        wheel_p95_ms="p95 ms",
+        drag_p50_ms="frame while the scroll bar is dragged, p50 ms",
+        drag_p95_ms="p95 ms, dragged",
+        page_mb="memory of the page, MB",
+        server_mb="memory of the program, MB",
     ),
 )

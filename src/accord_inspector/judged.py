@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from accord_inspector.judged_messages import BrokenRule
+from accord_inspector.broken_rule import BrokenRule
 from accord_inspector.judged_worker import Progress
 
 __all__ = ("Judged",)

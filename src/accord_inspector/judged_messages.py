@@ -5,8 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 
-from msgspec import Struct
-
 from accord.text.excerpt import one_line
 from accord.trace.records import Record
 from accord_conformance.judges.observer import Observer
@@ -14,22 +12,12 @@ from accord_conformance.reports.finding import Finding
 from accord_conformance.rules.manifest import requirements
 from accord_conformance.traffic.frame import Frame, Side
 from accord_conformance.traffic.message import Request
+from accord_inspector.broken_rule import BrokenRule
+from accord_inspector.judged_repeats import Repeats
 
-__all__ = ("BrokenRule", "JudgedConnections")
+__all__ = ("JudgedConnections",)
 
 _MAX_CONNECTIONS = 1000
-
-
-class BrokenRule(Struct, frozen=True, kw_only=True):
-    """A rule that message `n` breaks; `others` are the numbers of the other messages involved."""
-
-    n: int
-    rule: str
-    severity: str  # error: a MUST of the protocol; warning: a SHOULD; advice: any other
-    by: str
-    expected: str
-    got: str
-    others: list[int] = []
 
 
 class JudgedConnections:
@@ -90,6 +78,7 @@ class _Connection:
         self._observer.state.frames = _First()
         self._observer.state.requests = _FirstRequest()
         self._numbers = array("I")  # by the number of the frame - 1
+        self._repeats = Repeats()
         self._is_finished = False
 
     @property
@@ -101,8 +90,13 @@ class _Connection:
         if record.type == "end":
             self._observer.end(sender)
             return []
+        if self._repeats.is_repeated(record):
+            return []
         self._numbers.append(n)
-        return list(self._broken(self._observer.receive(sender, record.frame, record.ts), n))
+        findings = self._observer.receive(sender, record.frame, record.ts)
+        broken = list(self._broken(findings, n))
+        self._repeats.judged(is_broken=bool(broken))
+        return broken
 
     def finish(self) -> list[BrokenRule]:
         if self._is_finished or not self._numbers:

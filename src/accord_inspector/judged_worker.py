@@ -18,7 +18,8 @@ from msgspec import Struct
 
 from accord.trace.message_index import MessageIndex
 from accord.trace.reading import TraceError, trace_files
-from accord_inspector.judged_messages import BrokenRule, JudgedConnections
+from accord_inspector.broken_rule import BrokenRule
+from accord_inspector.judged_messages import JudgedConnections
 
 __all__ = ("Progress", "main")
 

@@ -23,7 +23,8 @@ _FILTER_S = 0.05  # for a filter, before the page is told how far it is
 class MessageWatcher:
     """Counts the messages for one page, and passes the newest rows of its list.
 
-    The page says by `{"watch": {…filter…}, "recording": "…", "rows": true}` what it shows.
+    The page says by `{"watch": {…filter…}, "recording": "…", "rows": true, "number": 1}` what it
+    shows; what it gets has the number of its newest request.
     """
 
     def __init__(
@@ -42,11 +43,13 @@ class MessageWatcher:
         self._counted = (0.0, 0)  # a time, and the messages at it
         self._rate = 0.0
         self._problem = ""
+        self._number: object = None
 
     def watch(self, request: dict[str, Any]) -> None:
         """Show the messages that a request of the page describes."""
         given = request.get("watch")
         recording = request.get("recording")
+        self._number = request.get("number")
         self._last = None
         self._wanted = None
         params = MappedParams(given if is_object(given) else {})
@@ -79,13 +82,14 @@ class MessageWatcher:
         messages, view = self._messages, self._view
         if messages is None or view is None:
             problem, self._problem = self._problem, ""
-            return {"problem": problem} if problem else None
+            return {"watch": self._number, "problem": problem} if problem else None
         state = (len(messages), len(view), messages.is_read and view.is_complete)
         if state == self._last and (not self._rate or not self._is_second_over()):
             return None
         self._last = state
         total, matched, is_complete = state
         message: dict[str, Any] = {
+            "watch": self._number,
             "total": total,
             "matched": matched,
             "complete": is_complete,

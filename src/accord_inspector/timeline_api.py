@@ -15,9 +15,9 @@ from accord.text import lenient_json
 from accord.text.lenient_json import is_object
 from accord.trace.filtering import Filter
 from accord.trace.records import Record
+from accord_inspector.broken_rule import BrokenRule
 from accord_inspector.explain import explain, rule_text
 from accord_inspector.inspection import Inspection
-from accord_inspector.judged_messages import BrokenRule
 from accord_inspector.messages import Messages
 
 __all__ = ("timeline_routes",)
@@ -75,6 +75,7 @@ class _Api:
             {
                 "judged": judged.judged,
                 "total": len(messages),
+                "finished": judged.is_finished or messages.grows,
                 "found": judged.counts.total(),
                 "problem": judged.problem,
                 "rules": rules,

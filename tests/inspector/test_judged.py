@@ -6,9 +6,14 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from accord.trace import Recording, open_trace
+from accord_conformance.judges.observer import Observer
+from accord_inspector.broken_rule import BrokenRule
 from accord_inspector.judged import Judged
-from accord_inspector.judged_messages import BrokenRule, JudgedConnections
+from accord_inspector.judged_messages import JudgedConnections
+from accord_inspector.judged_repeats import Repeats
 from inspector.recordings import Direction, chunk, message, opening, save, turn
 
 BOUND_S = 30.0
@@ -110,3 +115,43 @@ async def test_recording_that_disappears_is_a_problem(tmp_path: Path) -> None:
     async with asyncio.timeout(BOUND_S):
         await judged.run(tmp_path / "no.acp.jsonl", lambda: 1, lambda: True, asyncio.Event())
     assert judged.problem
+
+
+RECORDINGS = sorted((Path(__file__).parents[1] / "recordings").rglob("*.acp.jsonl*"))
+
+
+@pytest.mark.parametrize("every", [1, 5])
+def test_chunks_of_one_form_are_judged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    """What is skipped breaks no rule: judging every message finds the same."""
+    text = ["plain", "über \U0001f600", "a\nb", "", '"', "\x1b[31m", "x" * 3000]
+    stream = [chunk(text[n % 7] if n % every == 0 else f"w {n}") for n in range(60)]
+    lost = [chunk(f"w {n}", session="other" if n == 9 else "s1") for n in range(20)]
+    late = [chunk(f"late {n}") for n in range(6)]
+    path = save(tmp_path / "r.acp.jsonl", [*opening(), *turn(2, *stream, *lost), *late, *turn(3)])
+    received: list[bytes] = []
+    receive = Observer.receive
+    monkeypatch.setattr(
+        Observer,
+        "receive",
+        lambda self, sender, frame, time: (
+            received.append(frame) or receive(self, sender, frame, time)
+        ),
+    )
+    found = list(_judge(path))
+    judged = len(received)
+    monkeypatch.setattr(Repeats, "is_repeated", lambda *_: False)
+    every_one = list(_judge(path))
+    assert [(one.n, one.rule) for one in found] == [(one.n, one.rule) for one in every_one]
+    assert found
+    assert judged < len(received) - judged
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.partition(".")[0])
+def test_recordings_of_agents_are_judged_as_if_every_message_was(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = list(_judge(path))
+    monkeypatch.setattr(Repeats, "is_repeated", lambda *_: False)
+    assert found == list(_judge(path))

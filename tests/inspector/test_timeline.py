@@ -13,7 +13,7 @@ import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
 from accord.trace import Recording
-from inspector.inspector_process import Inspector, go, inspecting
+from inspector.inspector_process import MODULE, Inspector, go, inspecting
 from inspector.recordings import Direction, chunk, message, opening, save, turn
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ async def test_jump_to_the_pair_and_back_by_keyboard(timeline: Timeline) -> None
 
 async def test_everything_by_keyboard(timeline: Timeline) -> None:
     await timeline.open("/timeline")
-    await expect(timeline.status).to_contain_text(re.compile("^211 messages"))
+    await expect(timeline.status).to_have_text(re.compile(r"^211 messages · \d broken rules$"))
     await timeline.page.locator(".viewport").focus()
     active = timeline.page.locator(".active .n")
     await expect(active).to_have_text("1")
@@ -266,6 +266,8 @@ async def test_everything_by_keyboard(timeline: Timeline) -> None:
     await expect(timeline.message).to_contain_text("#9")
     await timeline.press("k")
     await expect(timeline.message).to_contain_text("#8")
+    await timeline.press("e")
+    await expect(timeline.status).to_contain_text("no further error")
     await timeline.press("Escape")
     await expect(timeline.message).to_be_hidden()
     await timeline.press("?")
@@ -393,3 +395,36 @@ async def test_address_of_no_message_says_so(timeline: Timeline, name: str) -> N
     await expect(timeline.message).to_contain_text(f"There is no message {name}")
     await timeline.message.get_by_role("button", name="Close").click()
     await expect(timeline.message).to_be_hidden()
+
+
+async def test_counts_of_an_earlier_filter_are_ignored(timeline: Timeline) -> None:
+    await timeline.open("/timeline")
+    await expect(timeline.status).to_contain_text(re.compile("^211 messages"))
+    counts = {"total": 1, "matched": 1, "complete": True}
+    received = f"async (counts) => {{ const {{ live }} = await ({MODULE})('api');"
+    await timeline.page.evaluate(
+        received + "live.received({messages: {...counts, watch: live.watches - 1}}) }", counts
+    )
+    await expect(timeline.status).to_contain_text(re.compile("^211 messages"))
+    await timeline.page.evaluate(
+        received + "live.received({messages: {...counts, watch: live.watches}}) }", counts
+    )
+    await expect(timeline.status).to_contain_text(re.compile("^1 message"))
+
+
+@pytest.mark.parametrize(
+    ("judged", "finished", "said"),
+    [(5, True, "checking the rules: 50 %"), (10, False, "checking the rules: 100 %")],
+)
+async def test_page_never_says_no_broken_rules_of_what_was_not_judged(
+    timeline: Timeline, judged: int, finished: bool, said: str
+) -> None:
+    script = f"""async (judged) => {{
+      const {{ statusText }} = await ({MODULE})("timeline-status");
+      return statusText({{ total: 10, matched: 10, isComplete: true }}, false, judged, "");
+    }}"""
+    state = {"judged": judged, "total": judged, "found": 0, "problem": "", "finished": finished}
+    text: Any = await timeline.page.evaluate(script, state)
+    assert text == f"10 messages · {said}"
+    state = {**state, "judged": 10, "finished": True}
+    assert await timeline.page.evaluate(script, state) == "10 messages · no broken rules"

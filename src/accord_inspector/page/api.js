@@ -84,6 +84,7 @@ class Live extends EventTarget {
     this.socket = null;
     /** @type {any} */
     this.watched = null;
+    this.watches = 0; // how often something else was watched
     this.waitMs = 0;
   }
 
@@ -112,7 +113,8 @@ class Live extends EventTarget {
    * @param {Record<string, any>} filter @param {{recording?: string, rows?: boolean}} [options]
    */
   watch(filter, { recording = "", rows = false } = {}) {
-    this.watched = { watch: filter, recording, rows };
+    this.watches += 1;
+    this.watched = { watch: filter, recording, rows, number: this.watches };
     this.messages = null;
     this.send();
   }
@@ -137,7 +139,8 @@ class Live extends EventTarget {
     }
     for (const [name, value] of message.events ?? []) this.emit(`event:${name}`, value);
     if (message.dropped) this.emit("dropped", message.dropped);
-    if (message.messages) {
+    // Counts of what was watched before may still be under way.
+    if (message.messages?.watch === this.watches) {
       this.messages = message.messages;
       this.emit("messages", message.messages);
     }

@@ -45,12 +45,16 @@ export class Jumps {
     if (row && typeof row.pair === "number") await this.open(row.pair);
   }
 
-  /** Go to the next message that another filter selects, too. @param {Record<string, any>} more */
-  async next(more) {
+  /**
+   * Go to the next message that another filter selects, too.
+   * @param {Record<string, any>} more @param {string} what it is, to say that there is none
+   */
+  async next(more, what) {
     const { store, list } = this.view;
     const row = list.active < 0 ? undefined : await store.fetchRow(list.active);
     const found = await get(`/api/next/${row ? row.n + 1 : 0}`, { ...store.filter, ...more });
-    if (found.n !== null) await this.open(found.n);
+    if (found.n === null) this.view.showNote(`no further ${what}`);
+    else await this.open(found.n);
   }
 
   /** Show a message as the others are shown: beside the list, or as its active row. @param {number} n */

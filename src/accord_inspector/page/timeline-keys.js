@@ -37,8 +37,8 @@ function anywhere(view) {
     j: () => view.activate(view.list.active + 1),
     k: () => view.activate(view.list.active - 1),
     p: () => view.jumps.pair(),
-    e: () => view.jumps.next({ errors: "1" }),
-    r: () => view.jumps.next({ rule: "any" }),
+    e: () => view.jumps.next({ errors: "1" }, "error"),
+    r: () => view.jumps.next({ rule: "any" }, "broken rule"),
     f: () => view.follow(!view.isFollowing),
     v: () => view.switchView(),
   };

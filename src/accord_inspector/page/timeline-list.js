@@ -203,6 +203,8 @@ export class VirtualList {
     for (const element of this.pool) {
       if (!used.has(element)) {
         element.hidden = true;
+        element.removeAttribute("id");
+        element.classList.remove("active");
         delete element.dataset.position;
       }
     }

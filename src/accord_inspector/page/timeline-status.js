@@ -5,18 +5,20 @@ import { count } from "./dom.js";
 /**
  * Return the line.
  * @param {import("./timeline-rows.js").RowStore} store @param {boolean} hasFilter
- * @param {{judged: number, total: number, found: number, problem: string} | undefined} judged
+ * @param {{judged: number, total: number, found: number, problem: string, finished: boolean} | undefined} judged
+ * @param {string} note what the last key did
  */
-export function statusText(store, hasFilter, judged) {
+export function statusText(store, hasFilter, judged, note) {
   const { total, matched, isComplete } = store;
   const parts = [hasFilter ? `${count(matched)} of ${count(total)} messages` : `${count(total)} messages`];
   if (!isComplete) parts[0] += " so far";
   if (judged?.problem) parts.push(`Rules: ${judged.problem}`);
-  else if (judged && judged.total > 0) {
-    const isDone = judged.judged >= judged.total;
+  else if (judged && total > 0) {
+    const isDone = judged.judged >= total && isComplete && judged.finished;
     if (judged.found) parts.push(`${count(judged.found)} broken ${judged.found === 1 ? "rule" : "rules"}`);
     else if (isDone) parts.push("no broken rules");
-    if (!isDone) parts.push(`checking the rules: ${Math.floor((100 * judged.judged) / judged.total)} %`);
+    if (!isDone) parts.push(`checking the rules: ${Math.floor((100 * judged.judged) / Math.max(total, judged.judged))} %`);
   }
+  if (note) parts.push(note);
   return parts.join(" · ");
 }

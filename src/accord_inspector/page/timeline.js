@@ -103,6 +103,7 @@ class TimelineView extends HTMLElement {
       this.filterText = text;
       this.hasFilter = Object.keys(filter).length > 0;
       this.isPaused = false;
+      this.note = "";
       this.list.active = -1;
       this.list.setTotal(0);
       this.store.reset({ ...filter, recording });
@@ -173,7 +174,13 @@ class TimelineView extends HTMLElement {
     this.pauseButton.setAttribute("aria-pressed", String(this.isPaused));
     this.followButton.setAttribute("aria-pressed", String(this.isFollowing));
     if (this.problem) return;
-    fill(this.status, statusText(this.store, this.hasFilter, this.judged));
+    fill(this.status, statusText(this.store, this.hasFilter, this.judged, this.note ?? ""));
+  }
+
+  /** Show what a key did, until the active row changes. @param {string} note */
+  showNote(note) {
+    this.note = note;
+    this.showState();
   }
 
   /** @param {string} text @param {boolean} [isProblem] */
@@ -219,6 +226,7 @@ class TimelineView extends HTMLElement {
   activate(position) {
     if (!this.list.total) return;
     this.list.active = Math.min(Math.max(0, position), this.list.total - 1);
+    this.showNote("");
     if (this.isFollowing && this.list.active < this.list.total - 1) this.follow(false);
     this.list.show(this.list.active);
     this.marks.markAll();
