@@ -296,11 +296,15 @@ class _Attempt:
         assert self._workspace is not None
         assert self._task.grader is not None
         began = time.perf_counter()
+        trace = None
+        if self._recording is not None:
+            with suppress(OSError):
+                trace = self._recording.close_to_file()
         attempt = GradedAttempt(
             task=self._task,
             workspace=self._workspace.path,
             result=self._result("finished", None, diff, None),
-            trace=None if self._recording is None else self._recording.path,
+            trace=trace,
         )
         try:
             return await self._machine.graders.grade(self._task.grader, attempt, self._machine.ask)
@@ -312,7 +316,7 @@ class _Attempt:
             with suppress(OSError):
                 await self._workspace.remove()
 
-    def _finish_recording(self) -> Path | None:
+    def _finish_recording(self) -> Path | bytes | None:
         return None if self._recording is None else self._recording.close()
 
     def _result(

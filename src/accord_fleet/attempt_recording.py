@@ -1,7 +1,9 @@
-"""The recording of one attempt."""
+"""The recording of one attempt: small ones stay in memory until they are stored."""
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,21 +15,23 @@ from accord_fleet.types.task import WorkItem
 __all__ = ("AttemptRecording",)
 
 _WAITING_BYTES = 64 * 1024  # an attempt without a result is repeated: its last frames may wait
+_MEMORY_BYTES = 64 * 1024  # compressed; larger recordings are in a file
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 class AttemptRecording:
     """Records the messages of an attempt; those of an earlier handshake are repeated in it."""
 
     def __init__(self, path: Path, item: WorkItem, redactor: Redactor) -> None:
+        """`path` is where the file is, if the recording needs one."""
         self._redactor = redactor
-        self._recording = Recording(path, argv=(item.task.id, item.agent, str(item.attempt)))
+        self._file = _Compressed(path)
+        self._recording = Recording(
+            path, argv=(item.task.id, item.agent, str(item.attempt)), file=self._file
+        )
         self._hop: HopRecorder = self._recording.hop("Client", "Agent")
+        self._waiting: list[tuple[float, Direction, bytes]] = []
         self._waiting_bytes = 0
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._recording.path
 
     def repeat(self, handshake: Sequence[tuple[Direction, bytes]]) -> None:
         """Record a handshake that was before this attempt."""
@@ -36,19 +40,92 @@ class AttemptRecording:
 
     def next_connection(self) -> None:
         """Let the following messages be those of another connection."""
+        self._flush()
         self._hop = self._recording.hop("Client", "Agent")
 
     def frame(self, direction: Direction, frame: bytes | bytearray) -> None:
         """Record a message, without secrets."""
-        data = bytes(self._redactor.data(frame))
-        to = "to_agent" if direction == "sent" else "to_client"
-        self._recording.queue(self._hop, to, [data], self._recording.now())
-        self._waiting_bytes += len(data)
+        self._waiting.append((self._recording.now(), direction, bytes(frame)))
+        self._waiting_bytes += len(frame)
         if self._waiting_bytes >= _WAITING_BYTES:
-            self._waiting_bytes = 0
-            self._recording.flush()
+            self._flush()
 
-    def close(self) -> Path:
-        """Close the file; return its path."""
+    def close(self) -> Path | bytes:
+        """Return the whole recording: the path of its file, or its contents."""
+        self._flush()
         self._recording.close()
-        return self._recording.path
+        return self._file.contents()
+
+    def close_to_file(self) -> Path:
+        """Return the path of the whole recording; raise `OSError` if it cannot be written."""
+        self._flush()
+        self._recording.close()
+        return self._file.path_of_file()
+
+    def _flush(self) -> None:
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        redact = self._redactor.data
+        # One search in many frames takes less time than one in each.
+        together = b"\n".join([frame for _, _, frame in waiting])
+        is_clean = redact(together) is together
+        for ts, direction, frame in waiting:
+            data = frame if is_clean else bytes(redact(frame))
+            to = "to_agent" if direction == "sent" else "to_client"
+            self._recording.queue(self._hop, to, (data,), ts)
+        self._recording.flush()
+
+
+class _Compressed:
+    """Lines, compressed: in memory, and from a size on in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._deflate = zlib.compressobj(1, zlib.DEFLATED, 31, 8)
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._fd = -1
+        self._has_file = False
+
+    def write(self, lines: bytes) -> None:
+        """Compress lines."""
+        self._add(self._deflate.compress(lines))
+
+    def close(self) -> None:
+        """Compress what is left."""
+        try:
+            self._add(self._deflate.flush())
+        finally:
+            self._close_file()
+
+    def contents(self) -> Path | bytes:
+        """Return the path of the file, or what is in memory."""
+        return self._path if self._has_file else b"".join(self._waiting)
+
+    def path_of_file(self) -> Path:
+        """Return the path of the file, which is written now if there is none."""
+        if not self._has_file:
+            try:
+                self._write_waiting()
+            finally:
+                self._close_file()
+        return self._path
+
+    def _add(self, data: bytes) -> None:
+        self._waiting.append(data)
+        self._waiting_bytes += len(data)
+        if self._has_file or self._waiting_bytes >= _MEMORY_BYTES:
+            self._write_waiting()
+
+    def _close_file(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _write_waiting(self) -> None:
+        if not self._has_file:
+            self._fd = os.open(self._path, _FLAGS, 0o600)
+            self._has_file = True
+        data = memoryview(b"".join(self._waiting))
+        self._waiting, self._waiting_bytes = [], 0
+        while data:
+            data = data[os.write(self._fd, data) :]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 __all__ = ("descendants",)
 
@@ -29,8 +29,10 @@ def descendants(pid: int) -> frozenset[int]:
 def _children(pid: int) -> set[int]:
     """Return the children, which Linux lists by the thread that has started them."""
     found: set[int] = set()
+    # Paths as texts: this runs after each attempt.
+    folder = f"/proc/{pid}/task"
     with suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(OSError):
-                found.update(map(int, (thread / "children").read_bytes().split()))
+        for thread in os.listdir(folder):  # noqa: PTH208
+            with suppress(OSError), open(f"{folder}/{thread}/children", "rb", 0) as file:  # noqa: PTH123
+                found.update(map(int, file.read().split()))
     return found

@@ -83,16 +83,18 @@ async def open_machine(
             pool = AgentPool(
                 jobs, gateway=guards.gateway, in_process=settings.in_process, folder=scratch
             )
+            workspaces = FolderWorkspaces(scratch)
             try:
                 yield Machine(
                     settings,
                     scratch,
                     pool,
-                    workspaces=FolderWorkspaces(scratch),
+                    workspaces=workspaces,
                     graders=ProcessGraders(guards.hidden, guards.sandbox),
                     guards=guards,
                 )
             finally:
                 await pool.aclose()
+                await workspaces.aclose()
     finally:
         await asyncio.to_thread(stack.close)

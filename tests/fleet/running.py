@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -41,6 +42,13 @@ async def outcomes(
     items = (WorkItem(task=given, agent=agent.name) for given in tasks)
     engine = LocalEngine(jobs)
     return [found async for found in engine.run(items, settings, control or Control())]
+
+
+def recorded(attempted: Attempted) -> bytes:
+    """Return the recording of an attempt, decompressed."""
+    trace = attempted.trace
+    assert trace is not None
+    return gzip.decompress(trace.read_bytes() if isinstance(trace, Path) else trace)
 
 
 async def results(

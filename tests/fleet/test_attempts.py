@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import os
+import random
 import sys
 import time
 from collections.abc import Iterator
@@ -19,8 +19,9 @@ from accord.trace import open_trace
 from accord_fleet import AgentSpec, Fleet, FleetError, Limits, LocalEngine, attempt
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import RunSettings
-from accord_fleet.types.task import Permissions, WorkItem
-from fleet.running import RAW, SCRIPT, outcomes, raw, result, results, task
+from accord_fleet.types.result import Verdict
+from accord_fleet.types.task import FunctionGrader, Permissions, WorkItem
+from fleet.running import RAW, SCRIPT, outcomes, raw, recorded, result, results, task
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the agents use signals of POSIX")
 
@@ -63,19 +64,36 @@ async def test_stderr_diff_and_workspace() -> None:
     assert "+hello" in done.diff
 
 
-async def test_each_recording_has_its_own_messages_and_the_handshake() -> None:
-    recorded = []
-    settings = RunSettings(agents=(raw(),))
-    items = [WorkItem(task=task(f"say {n}", name=f"t{n}"), agent="raw") for n in range(2)]
-    async for attempted in LocalEngine(1).run(items, settings, Control()):
-        assert isinstance(attempted.trace, Path)
-        methods = [record.method for record in open_trace(attempted.trace)]
-        recorded.append((methods, gzip.decompress(attempted.trace.read_bytes()).decode()))
-    for number, (methods, text) in enumerate(recorded):
+async def test_each_recording_has_its_own_messages_and_the_handshake(tmp_path: Path) -> None:
+    found = await outcomes([task(f"say {n}", name=f"t{n}") for n in range(2)])
+    for number, attempted in enumerate(found):
+        text = recorded(attempted).decode()
+        path = tmp_path / f"{number}.acp.jsonl"
+        path.write_text(text)
+        methods = [record.method for record in open_trace(path)]
         assert methods[0] == "initialize"
         assert "session/prompt" in methods
         assert f"say {number}" in text
         assert f"say {1 - number}" not in text
+
+
+async def test_a_large_recording_is_not_in_memory(tmp_path: Path) -> None:
+    text = random.Random(7).randbytes(100_000).hex()
+    [attempted] = await outcomes([task(f"say {text}")], recordings=str(tmp_path))
+    assert isinstance(attempted.trace, Path)
+    assert attempted.trace.parent == tmp_path
+    assert recorded(attempted).count(text.encode()) >= 2  # in the prompt and in the answer
+
+
+async def test_a_grader_gets_the_whole_recording(tmp_path: Path) -> None:
+    (tmp_path / "grader.py").write_text(
+        "import gzip\n"
+        "def graded(attempt):\n"
+        "    return b'end_turn' in gzip.decompress(attempt.trace.read_bytes())\n"
+    )
+    grader = FunctionGrader(function=f"{tmp_path}/grader.py:graded")
+    done = await result(task("say hello", grader=grader))
+    assert done.verdict == Verdict(passed=True)
 
 
 # Warm agents.

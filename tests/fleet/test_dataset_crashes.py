@@ -74,6 +74,12 @@ class FaultyFolder(FolderStorage):
             lambda: unfinished.write_bytes(data[: len(data) // 2]),
         )
 
+    def put(self, name: str, data: bytes) -> None:
+        self.fuse.step(
+            lambda: FolderStorage.put(self, name, data),
+            lambda: FolderStorage.put(self, name, data[: len(data) // 2]),
+        )
+
     def move_in(self, source: Path, name: str) -> None:
         self.fuse.step(lambda: FolderStorage.move_in(self, source, name))
 

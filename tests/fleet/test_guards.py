@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from accord_fleet.secret_names import is_secret_name
 from accord_fleet.types.result import Result, Times, Verdict
 from accord_fleet.types.task import CommandGrader, FunctionGrader
 from coder.models.provider import Says, serve_provider
-from fleet.running import RAW, outcomes, raw, result, results, task
+from fleet.running import RAW, outcomes, raw, recorded, result, results, task
 from fleet.sandboxes import NEEDS_SANDBOX
 
 AGENTS = str(Path(__file__).parent / "agents")
@@ -110,10 +109,9 @@ async def test_tokens_are_counted_for_each_attempt_and_no_key_is_stored(
     assert [each.answer for each in done] == ["(unset)"] * 2
     for attempted in found:
         assert KEY not in str(attempted.result)
-        assert isinstance(attempted.trace, Path)
-        recorded = gzip.decompress(attempted.trace.read_bytes()).decode()
-        assert "message_stop" in recorded
-        assert KEY not in recorded
+        text = recorded(attempted).decode()
+        assert "message_stop" in text
+        assert KEY not in text
     assert KEY not in caplog.text
 
 
@@ -146,8 +144,7 @@ async def test_secret_that_an_agent_says_is_redacted_everywhere(
     )
     assert found[0].result.answer == "[redacted]"
     for attempted in found:
-        assert isinstance(attempted.trace, Path)
-        stored = str(attempted.result) + gzip.decompress(attempted.trace.read_bytes()).decode()
+        stored = str(attempted.result) + recorded(attempted).decode()
         assert "of a key" not in stored
         assert "[redacted]" in stored
 
@@ -182,8 +179,7 @@ async def test_keys_of_the_environment_are_in_no_result_and_no_grader(
     assert found[2].result.files_changed == ("[redacted]",)
     assert "+[redacted]" in found[2].result.diff
     for attempted in found:
-        assert isinstance(attempted.trace, Path)
-        stored = str(attempted.result) + gzip.decompress(attempted.trace.read_bytes()).decode()
+        stored = str(attempted.result) + recorded(attempted).decode()
         assert KEY not in stored
         assert "token-of-the-driver" not in stored
 

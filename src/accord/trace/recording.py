@@ -24,7 +24,7 @@ from accord.trace.trace_file import TraceFile
 from accord.transports.base import Frame
 from accord.version import __version__
 
-__all__ = ("HopRecorder", "Recording", "record")
+__all__ = ("HopRecorder", "LineFile", "Recording", "record")
 
 log: logging.Logger = logging.getLogger("accord.trace")
 
@@ -35,6 +35,18 @@ class _Observable(Protocol):
     def observe(self, observer: Callable[[Literal["received", "sent"], Frame], None]) -> None: ...
 
 
+class LineFile(Protocol):
+    """Where a recording writes whole lines; raises `OSError` if it cannot."""
+
+    def write(self, lines: bytes) -> None:
+        """Write whole lines."""
+        ...
+
+    def close(self) -> None:
+        """Write the end."""
+        ...
+
+
 class Recording:
     """A file to which the messages of one or more connections are recorded.
 
@@ -43,7 +55,7 @@ class Recording:
     extra `zstd`, it is compressed; with `max_bytes`, parts `r.2.acp.jsonl`, … follow. Second 0 was
     `age_s` seconds ago. Nothing is dropped: recording happens before the caller continues. If the
     file cannot be written any more, `error` is set and logged, and the connections continue. Raise
-    `OSError` if the file cannot be created.
+    `OSError` if the file cannot be created. Lines go to `file` instead, if it is given.
 
     A context manager, which closes the file. Its methods may be called in any thread.
     """
@@ -56,6 +68,7 @@ class Recording:
         max_bytes: int | None = None,
         argv: Sequence[str] = (),
         age_s: float = 0.0,
+        file: LineFile | None = None,
     ) -> None:
         self.path: Path = Path(path)
         self.error: OSError | None = None
@@ -69,7 +82,12 @@ class Recording:
         self._is_flush_due = False
         self._hops = 0
         self._is_closed = False
-        self._file = TraceFile(self.path, self._header, max_bytes=max_bytes)
+        self._file: LineFile
+        if file is None:
+            self._file = TraceFile(self.path, self._header, max_bytes=max_bytes)
+        else:
+            self._file = file
+            file.write(self._header(1))
 
     def __enter__(self) -> Recording:
         return self

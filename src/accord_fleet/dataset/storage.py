@@ -45,6 +45,10 @@ class Storage(Protocol):
         """Write a whole file durably from its pieces, or leave it unchanged."""
         ...
 
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file that no row names yet, replacing it; a killed process may leave a part."""
+        ...
+
     def create(self, name: str, data: bytes) -> None:
         """Write a new file durably; raise `FileExistsError` if it exists."""
         ...

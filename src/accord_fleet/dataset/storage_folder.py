@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 __all__ = ("PRIVATE_FILE", "FolderStorage", "make_private_folder")
 
 PRIVATE_FILE = 0o600
+_PUT = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
 
 _UNFINISHED = ".tmp"
 """End of the names of files that are being written; their names begin with a dot."""
@@ -50,6 +51,24 @@ class FolderStorage:
         unfinished = self._write_unfinished(name, pieces)
         unfinished.replace(self.folder / name)
         _sync_folder(unfinished.parent)
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file that no row names yet, without a flush; nothing is left if this fails."""
+        target = self.folder / name
+        try:
+            file = os.open(target, _PUT, PRIVATE_FILE)
+        except FileNotFoundError:
+            self._make_parent(target)
+            file = os.open(target, _PUT, PRIVATE_FILE)
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(file, left) :]
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(file)
 
     def create(self, name: str, data: bytes) -> None:
         """Write a new file durably; raise `FileExistsError` if it exists."""

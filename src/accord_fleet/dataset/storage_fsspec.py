@@ -61,6 +61,10 @@ class FsspecStorage:
         content = bytes(data)
         self._put(name, lambda path: self._files.pipe_file(path, content))
 
+    def put(self, name: str, data: bytes) -> None:
+        """Put an object, replacing it."""
+        self.write(name, data)
+
     def write_pieces(self, name: str, pieces: Iterable[bytes]) -> None:
         """Put an object from its pieces, replacing it."""
         file = self._put(name, lambda path: self._files.open(path, "wb", block_size=_BLOCK))

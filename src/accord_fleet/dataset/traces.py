@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from accord_fleet.dataset.storage import Storage
 
-__all__ = ("TRACES", "store_trace", "trace_name")
+__all__ = ("TRACES", "store_trace", "trace_name", "trace_name_for")
 
 TRACES = "traces"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -22,6 +22,11 @@ def trace_name(
     return f"{TRACES}/{_part(task)}/{_part(agent)}-{of}{end}"
 
 
+def trace_name_for(key: tuple[str, str, int], trace: bytes, *, mark: str = "") -> str:
+    """Return the name of a recording with these contents."""
+    return trace_name(*key, _end_of(trace), mark=mark)
+
+
 def store_trace(
     storage: Storage, key: tuple[str, str, int], trace: Path | bytes, *, mark: str = ""
 ) -> str:
@@ -30,8 +35,8 @@ def store_trace(
     A recording of the same attempt with the same mark is replaced. Raises `OSError`.
     """
     if isinstance(trace, bytes):
-        name = trace_name(*key, _end_of(trace), mark=mark)
-        storage.write(name, trace)
+        name = trace_name_for(key, trace, mark=mark)
+        storage.put(name, trace)
         return name
     with trace.open("rb") as file:
         name = trace_name(*key, _end_of(file.read(4)), mark=mark)

@@ -32,7 +32,7 @@ from accord_fleet.dataset.segments import Key, Segment, encode_result, fold
 from accord_fleet.dataset.starts import Starts
 from accord_fleet.dataset.storage import Storage, open_storage
 from accord_fleet.dataset.storage_folder import make_private_folder
-from accord_fleet.dataset.traces import store_trace
+from accord_fleet.dataset.traces import store_trace, trace_name_for
 from accord_fleet.dataset.waiting import when_lease_ends
 from accord_fleet.plan import Plan
 from accord_fleet.types.result import Result
@@ -50,15 +50,20 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _T = TypeVar("_T")
 
 
-class _Waiting(NamedTuple):
+class _Row(NamedTuple):
     line: bytes
+    trace: tuple[str, bytes] | None = None
+    """The name and the contents of a recording that is stored first."""
+
+
+class _Waiting(NamedTuple):
+    row: _Row
     stored: asyncio.Future[None]
 
 
 class _Committed(NamedTuple):
-    stored: int = 0
-    """How many of the lines were stored, from the first."""
-    error: Exception | None = None
+    errors: dict[int, Exception] = {}
+    """Why rows were not stored, by their place."""
     segment: Segment | None = None
     """The segment, if it is complete."""
 
@@ -311,23 +316,28 @@ class DatasetWriter:
 
     async def _store(self, result: Result, trace: Path | bytes | None) -> Result:
         if trace is None:
-            await self._store_row(result)
+            await self._store_row(_Row(encode_result(result)))
+            return result
+        if isinstance(trace, bytes) and self._storage.folder is not None:
+            name = trace_name_for(result.key, trace, mark=self._lock.mark)
+            result = msgspec.structs.replace(result, trace=name)
+            await self._store_row(_Row(encode_result(result), (name, trace)))
             return result
         name = await self._in_thread(
             lambda: store_trace(self._storage, result.key, trace, mark=self._lock.mark)
         )
         result = msgspec.structs.replace(result, trace=name)
         try:
-            await self._store_row(result)
+            await self._store_row(_Row(encode_result(result)))
         except OSError:
             with contextlib.suppress(OSError):
                 await self._in_thread(lambda: self._storage.remove(name))
             raise
         return result
 
-    async def _store_row(self, result: Result) -> None:
+    async def _store_row(self, row: _Row) -> None:
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(encode_result(result), stored))
+        self._waiting.append(_Waiting(row, stored))
         self._start_commit()
         await stored
 
@@ -340,15 +350,15 @@ class DatasetWriter:
         try:
             while True:
                 batch, self._waiting = self._waiting, []
-                lines = [waiting.line for waiting in batch]
-                done = await self._in_thread(lambda lines=lines: self._commit(lines))
+                rows = [waiting.row for waiting in batch]
+                done = await self._in_thread(lambda rows=rows: self._commit(rows))
                 for place, waiting in enumerate(batch):
                     if waiting.stored.done():
                         continue  # its caller was cancelled
-                    if place < done.stored or done.error is None:
+                    if (error := done.errors.get(place)) is None:
                         waiting.stored.set_result(None)
                     else:
-                        waiting.stored.set_exception(done.error)
+                        waiting.stored.set_exception(error)
                 if done.segment is not None:
                     self._fold_later(done.segment)
                 if not self._waiting:
@@ -363,24 +373,32 @@ class DatasetWriter:
         if not self._closed:
             self._start_commit()
 
-    def _commit(self, lines: list[bytes]) -> _Committed:
-        """Write lines to the journal, in a thread."""
-        stored = 0
+    def _commit(self, rows: list[_Row]) -> _Committed:
+        """Store recordings, and then write their lines to the journal, in a thread."""
+        errors: dict[int, Exception] = {}
+        waiting = list(range(len(rows)))
         try:
             self._lock.check()
+            errors = self._put_traces(rows)
+            waiting = [place for place in waiting if place not in errors]
             if self._journal is None:
-                if not lines:
-                    return _Committed()
+                if not waiting:
+                    return _Committed(errors)
                 self._journal = open_journal(self._storage, self._number)
                 self._number += 1
-            for part in _parts_that_fit(self._journal, lines):
-                stored += len(part)
+            for part in _parts_that_fit(self._journal, [rows[place].line for place in waiting]):
+                del waiting[: len(part)]
                 self._is_unsynced = True
         except (OSError, DatasetError) as error:
-            return _Committed(stored, error)
+            for place in waiting:
+                errors[place] = error
+                if (trace := rows[place].trace) is not None:
+                    with contextlib.suppress(OSError):
+                        self._storage.remove(trace[0])
+            return _Committed(errors)
         journal = self._journal
         if journal.rows >= _ROWS_OF_PART or journal.bytes >= _BYTES_OF_PART:
-            return _Committed(stored, None, self._close_journal())
+            return _Committed(errors, self._close_journal())
         now = time.monotonic()
         if self._is_unsynced and now - self._synced >= _SYNC_S:
             # The lines are in the file, and the system may still write them to the disk.
@@ -388,7 +406,18 @@ class DatasetWriter:
                 journal.sync()
             self._synced = now
             self._is_unsynced = False
-        return _Committed(stored)
+        return _Committed(errors)
+
+    def _put_traces(self, rows: list[_Row]) -> dict[int, Exception]:
+        """Store recordings; return which could not be stored."""
+        errors: dict[int, Exception] = {}
+        for place, row in enumerate(rows):
+            if row.trace is not None:
+                try:
+                    self._storage.put(*row.trace)
+                except OSError as error:
+                    errors[place] = error
+        return errors
 
     def _close_journal(self) -> Segment | None:
         journal, self._journal = self._journal, None

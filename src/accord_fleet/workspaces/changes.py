@@ -82,8 +82,11 @@ class Snapshot:
         """Return what has changed since the snapshot; files that git ignores count for folders."""
         if self._identity is None or _identity(self._root) != self._identity:
             return WorkspaceDiff(problem="The agent has replaced or removed the workspace's folder")
-        if self._base is None and await asyncio.to_thread(self._has_only_task_files):
-            return WorkspaceDiff()
+        if self._base is None:
+            if not self._files and self.is_empty():
+                return WorkspaceDiff()
+            if await asyncio.to_thread(self._has_only_task_files):
+                return WorkspaceDiff()
         if not has_git():
             return WorkspaceDiff(problem="git is not installed: changes are not known")
         try:
@@ -105,11 +108,20 @@ class Snapshot:
             text = text[: text.rfind("\n") + 1]
         return WorkspaceDiff(text=text, files=files, cut=done.cut, problem=problem)
 
+    def is_empty(self) -> bool:
+        """Return whether the workspace has no files and no folders."""
+        try:
+            with os.scandir(self._root) as entries:
+                return next(entries, None) is None
+        except OSError:
+            return False
+
     @property
     def _based(self) -> str:
         return self._base or _EMPTY_TREE
 
     def _make(self, alternates: Path | None = None) -> None:
+        self._git_dir.parent.mkdir(mode=0o700, exist_ok=True)
         make_repository(self._git_dir, "ref: refs/heads/main")
         lines = os.fsencode(self._objects) + b"\n"
         if alternates is not None:

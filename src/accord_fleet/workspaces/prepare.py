@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -19,11 +18,9 @@ from accord_fleet.workspaces.errors import WorkspaceError
 from accord_fleet.workspaces.folder import copy_folder
 from accord_fleet.workspaces.git_mirrors import GitMirrors, default_cache
 from accord_fleet.workspaces.paths import write_files
-from accord_fleet.workspaces.remove import remove_tree
+from accord_fleet.workspaces.remover import Remover, removed
 
 __all__ = ("FolderWorkspaces", "PreparedFolder")
-
-log: logging.Logger = logging.getLogger("accord.fleet")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,12 +29,12 @@ T = TypeVar("T")
 class PreparedFolder:
     """The workspace of one attempt; what the diff needs is in a folder next to it."""
 
-    def __init__(self, path: Path, objects: Path) -> None:
+    def __init__(self, path: Path, objects: Path, remover: Remover) -> None:
         self.path: Path = path
         self.readable: tuple[Path, ...] = ()
         """Folders elsewhere that programs in the workspace need to read."""
         self._beside = path.with_name(f"{path.name}.diff")
-        self._beside.mkdir(mode=0o700)
+        self._remover = remover
         self.snapshot: Snapshot = Snapshot(path, self._beside, objects)
 
     async def diff(self, limit_bytes: int = DIFF_BYTES) -> WorkspaceDiff:
@@ -52,10 +49,15 @@ class PreparedFolder:
         return msgspec.structs.replace(found, text=text)
 
     async def remove(self) -> None:
-        """Remove the workspace; what cannot be removed is logged as a warning."""
-        for folder in (self.path, self._beside):
-            for failure in await asyncio.to_thread(remove_tree, folder):
-                log.warning("A workspace was not removed completely: %s", failure)
+        """Remove the workspace, an empty one soon; what cannot be removed is logged."""
+        if self.snapshot.is_empty() and not self._beside.exists():
+            await self._remover.add(self.path)
+        else:
+            await self.remove_now()
+
+    async def remove_now(self) -> None:
+        """Remove the workspace before this returns."""
+        await asyncio.to_thread(removed, [self.path, self._beside])
 
 
 class FolderWorkspaces:
@@ -67,6 +69,7 @@ class FolderWorkspaces:
 
     def __init__(self, scratch: Path, cache: Path | None = None) -> None:
         self._objects = scratch / "snapshots"
+        self._remover = Remover()
         self._mirrors = GitMirrors(cache or default_cache())
 
     async def prepare(self, task: Task, folder: Path) -> PreparedFolder:
@@ -79,18 +82,22 @@ class FolderWorkspaces:
             folder.parent.mkdir(parents=True, exist_ok=True)
             path = folder.parent.resolve() / folder.name
             path.mkdir(mode=0o700)
-            prepared = PreparedFolder(path, self._objects)
+            prepared = PreparedFolder(path, self._objects, self._remover)
         except OSError as error:
             why = error.strerror or str(error)
             raise WorkspaceError(f"The workspace of the task {task.id}: {folder}: {why}") from error
         try:
             await self._fill(prepared, task)
         except BaseException as error:
-            await asyncio.shield(prepared.remove())
+            await asyncio.shield(prepared.remove_now())
             if isinstance(error, (OSError, WorkspaceError)):
                 raise WorkspaceError(f"The workspace of the task {task.id}: {error}") from error
             raise
         return prepared
+
+    async def aclose(self) -> None:
+        """Wait until empty workspaces are removed, which happens while other attempts run."""
+        await self._remover.aclose()
 
     async def _fill(self, prepared: PreparedFolder, task: Task) -> None:
         root, snapshot = prepared.path, prepared.snapshot
