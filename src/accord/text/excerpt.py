@@ -25,10 +25,10 @@ _HIDDEN = re.compile(
 _JOINED = "\u0590-\u1cff\ua840-\uabff"
 _EMOJI = "\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 _USED_AFTER = {
-    "\u200c": re.compile(f"[{_JOINED}]"),
-    "\u200d": re.compile(f"[{_JOINED}{_EMOJI}\ufe0f]"),
-    "\ufe0e": re.compile(f"[{_EMOJI}#*0-9\xa9\xae]"),
-    "\ufe0f": re.compile(f"[{_EMOJI}#*0-9\xa9\xae]"),
+    "\u200c": f"[{_JOINED}]",
+    "\u200d": f"[{_JOINED}{_EMOJI}\ufe0f]",
+    "\ufe0e": f"[{_EMOJI}#*0-9\xa9\xae]",
+    "\ufe0f": f"[{_EMOJI}#*0-9\xa9\xae]",
 }
 _LINE_ENDS = {ord("\n"): "\\n"}
 
@@ -65,9 +65,12 @@ def one_line(text: str, max_length: int = 1000) -> str:
 
 def _kept(match: re.Match[str]) -> str:
     """Return a character that is legitimate at its place, or an empty text."""
-    behind = _USED_AFTER.get(match[0])
+    before = _USED_AFTER.get(match[0])
     at = match.start()
-    return match[0] if behind and at and behind.match(match.string, at - 1) else ""
+    if not before or not at:
+        return ""
+    # Compiled when a text first has such a character: it takes long for a program that starts.
+    return match[0] if re.compile(before).match(match.string, at - 1) else ""
 
 
 def _spelt(match: re.Match[str]) -> str:
