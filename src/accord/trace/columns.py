@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final, TypeVar
 
 from msgspec import UNSET, Struct
@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 from accord.text.excerpt import one_line
 from accord.trace.records import Direction, Kind, Record, decode_header, decode_record
 
-__all__ = ("KINDS", "NONE", "Columns", "Route", "kind_and_flags")
+__all__ = ("KINDS", "NONE", "Columns", "Route", "flag_table", "kind_and_flags")
 
 KINDS: Final[tuple[Kind, ...]] = ("request", "response", "notification", "invalid", "end")
 NONE: Final = 0xFFFFFFFF  # no row
@@ -48,6 +48,15 @@ def kind_and_flags(flags: int) -> tuple[Kind, Direction, bool]:
         "to_agent" if flags & _TO_AGENT else "to_client",
         bool(flags & _ERROR),
     )
+
+
+def flag_table(fits: Callable[[Kind, Direction, bool], bool]) -> bytes:
+    """Return 1 for each value of the flags that fits, for `bytes.translate`."""
+    table = bytearray(256)
+    for flags in range(256):
+        if flags & 7 < len(KINDS):
+            table[flags] = fits(*kind_and_flags(flags))
+    return bytes(table)
 
 
 class Columns:

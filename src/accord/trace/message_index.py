@@ -208,6 +208,17 @@ class MessageIndex:
         stop = offsets[end] if end < len(offsets) else self._end
         return self._source.at(offsets[first], stop - offsets[first])
 
+    @property
+    def paths(self) -> list[Path]:
+        """The files that have the lines: for some recordings, a copy."""
+        return [part.path for part in self._source.parts]
+
+    def place_of(self, number: int) -> tuple[int, int]:
+        """Return in which of `paths` a message is, and at which byte."""
+        offset = self.columns.offsets[number]
+        part = self._source.part_of(offset)
+        return part, offset - self._source.parts[part].start
+
     def part_end(self, number: int) -> int:
         """Return the position at which the part of a message ends, or has been indexed up to."""
         following = self._source.part_of(self.columns.offsets[number]) + 1

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import weakref
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import compress
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from accord.trace.columns import KINDS, NONE, Columns, kind_and_flags
+from accord.trace.columns import NONE, Columns, flag_table
 from accord.trace.filtering import Filter, name_fits
 from accord.trace.json_path import JsonPath
 from accord.trace.records import Direction, Kind
+from accord.trace.second_search import Block, SearchRequest, SecondSearch
 from accord.trace.text_search import Lines, TextSearch
 
 __all__ = ("Selection",)
@@ -20,6 +24,9 @@ _ROWS = 262_144  # of which only columns are looked at in one step
 _BYTES = 8 * 1024 * 1024  # that are searched in one step
 _RANGE_BYTES = 512 * 1024  # that are searched at once
 _SPARSE = 16  # one in so many lines: they are read one by one
+_SECOND_BYTES = 64 * 1024 * 1024  # from so many on that are left, a second process searches too
+_FIRST_BYTES = 16 * 1024 * 1024  # that are searched before it is started
+_PROCESSORS = os.cpu_count() or 1
 
 _Name = TypeVar("_Name")
 
@@ -30,6 +37,9 @@ class _Index(Protocol):
     def __len__(self) -> int: ...
     def lines(self, first: int, end: int) -> bytes: ...
     def part_end(self, number: int) -> int: ...
+    def place_of(self, number: int) -> tuple[int, int]: ...
+    @property
+    def paths(self) -> list[Path]: ...
 
 
 class Selection:
@@ -54,7 +64,9 @@ class Selection:
         self._text = TextSearch(wanted.text) if wanted.text else None
         self._texted: _Names[str] = _Names(lambda name: wanted.text.casefold() in name.casefold())
         self._path = JsonPath(wanted.json_path) if wanted.json_path else None
-        self._path_flags = bytes(256) if self._path is None else _table(self._path.may_fit)
+        self._path_flags = bytes(256) if self._path is None else flag_table(self._path.may_fit)
+        self._second: SecondSearch | None = None
+        self._until_second = _FIRST_BYTES  # bytes that are searched before it is started
 
     def advance(self, limit_bytes: int = _BYTES) -> bool:
         """Look at more messages; return whether these were all that the index has now.
@@ -66,15 +78,25 @@ class Selection:
         if self._text is None and self._path is None:
             end = min(end, first + _ROWS)
         elif first < end:
-            offsets = self._columns.offsets
-            limit = offsets[first] + limit_bytes
-            end = max(bisect_left(offsets, limit, first, min(end, first + _ROWS)), first + 1)
+            end = self._end_of_step(first, end, limit_bytes)
         found = self._by_columns(first, end)
         if self._text is not None or self._path is not None:
             found = self._by_contents(first, end, found)
         self.rows.extend(found)
         self.looked_at = end
+        if self._second is not None and end >= self._second.done_from:
+            self._second.stop()  # what it would search now is known
         return end >= len(self._index)
+
+    def _end_of_step(self, first: int, end: int, limit_bytes: int) -> int:
+        """Return the end of the messages whose contents are searched in one step."""
+        second = self._second
+        if second is not None and second.done_from <= first < second.end:
+            return min(end, first + _ROWS, second.end)
+        offsets = self._columns.offsets
+        limit = offsets[first] + limit_bytes
+        stop = max(bisect_left(offsets, limit, first, min(end, first + _ROWS)), first + 1)
+        return stop if second is None or first >= second.end else min(stop, second.done_from)
 
     def _by_columns(self, first: int, end: int) -> list[int]:
         columns, wanted = self._columns, self.wanted
@@ -117,12 +139,19 @@ class Selection:
         """Return which of the rows that were found have the text, and fit the JSONPath."""
         if len(found) * _SPARSE < end - first:
             return [row for row in found if self._fitting(row, row + 1)]
-        fitting: list[int] = []
-        at = first
-        while at < end:
-            stop = self._stop_of(at, end)
-            fitting += self._fitting(at, stop)
-            at = stop
+        fitting: list[int]
+        second = self._second
+        if second is not None and second.done_from <= first < second.end:
+            known = second.rows_between(first, end)
+            fitting = known if self._text is None else self._with_named(known, first, end)
+        else:
+            self._start_second(first, end)
+            fitting = list[int]()
+            at = first
+            while at < end:
+                stop = self._stop_of(at, end)
+                fitting += self._fitting(at, stop)
+                at = stop
         # Both are in order; usually the columns select everything.
         return fitting if len(found) == end - first else sorted(set(fitting).intersection(found))
 
@@ -130,19 +159,51 @@ class Selection:
         """Return which of rows that follow each other in one part fit by what they contain."""
         columns = self._columns
         lines = Lines(self._index.lines(first, end), columns.offsets, first, end)
-        rows: Sequence[int] = range(first, end)
+        rows: Sequence[int] = lines.rows
         if self._text is not None:
-            found = self._text.rows_in(lines)
-            if self._texted.has_wanted(columns.method_names):
-                named = self._texted.mask(columns.methods[first:end], columns.method_names)
-                found = sorted({*found, *compress(rows, named)})
-            rows = found
+            rows = self._with_named(self._text.rows_in(lines), first, end)
         if self._path is not None and rows:
-            wanted = columns.flags[first:end].tobytes().translate(self._path_flags)
-            if not all(wanted):
-                rows = [row for row in rows if wanted[row - first]]
-            rows = self._path.rows_in(lines, rows)
+            rows = self._path.rows_in(lines, rows, self._may_fit)
         return rows
+
+    def _with_named(self, rows: list[int], first: int, end: int) -> list[int]:
+        """Add the messages whose method has the text."""
+        columns = self._columns
+        if not self._texted.has_wanted(columns.method_names):
+            return rows
+        named = self._texted.mask(columns.methods[first:end], columns.method_names)
+        return sorted({*rows, *compress(range(first, end), named)})
+
+    def _may_fit(self, row: int) -> int:
+        """Return whether the path can find something in a message of this kind."""
+        return self._path_flags[self._columns.flags[row]]
+
+    def _start_second(self, first: int, end: int) -> None:
+        """Let a second process search the last messages, if there is much left."""
+        offsets = self._columns.offsets
+        self._until_second -= offsets[end - 1] - offsets[first]
+        is_one = (self._text is None) is not (self._path is None)
+        if self._second is not None or self._until_second > 0 or not is_one or _PROCESSORS < 2:
+            return
+        last = len(self._index)
+        if offsets[last - 1] - offsets[end - 1] < _SECOND_BYTES:
+            return
+        index, blocks, at = self._index, list[Block](), end
+        while at < last:
+            stop = self._stop_of(at, last)
+            part, place = index.place_of(at)
+            following = offsets[stop] if stop < last else index.part_end(at)
+            size = min(following, index.part_end(at)) - offsets[at]
+            blocks.append(Block(at, stop, part, place, size))
+            at = stop
+        request = SearchRequest(
+            self.wanted.text,
+            self.wanted.json_path,
+            [os.fspath(path) for path in index.paths],
+            blocks,
+        )
+        self._second = SecondSearch(request, offsets[end:last], self._columns.flags[end:last])
+        weakref.finalize(self, self._second.stop)
 
     def _stop_of(self, first: int, end: int) -> int:
         """Return the end of the next messages that are searched at once: they are in one part."""
@@ -192,12 +253,4 @@ def _flag_table(wanted: Filter) -> bytes | None:
             and (kind == "response" or not only_responses)
         )
 
-    return _table(fits)
-
-
-def _table(fits: Callable[[Kind, Direction, bool], bool]) -> bytes:
-    table = bytearray(256)
-    for flags in range(256):
-        if flags & 7 < len(KINDS):
-            table[flags] = fits(*kind_and_flags(flags))
-    return bytes(table)
+    return flag_table(fits)

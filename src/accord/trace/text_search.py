@@ -27,28 +27,33 @@ class TextSearch:
         self._plain = [form.lower().encode("utf-8", "surrogatepass") for form in forms]
         self._is_caseless = not re.search("[A-Za-z]", text)
         self._pattern: re.Pattern[bytes] | None = None
+        self._letter: list[bytes] = []  # how one letter is written that is not ASCII
         if not text.isascii():
             self._pattern = re.compile(b"|".join(map(_alternatives, forms)))
+            self._letter = _written(next(letter for letter in text if not letter.isascii()))
 
     def rows_in(self, lines: Lines) -> list[int]:
         """Return the rows of the lines that have the text, in order."""
-        lower = lines.block if self._is_caseless else lines.block.lower()
-        if self._pattern is not None:
-            pattern = self._pattern
+        block = lines.block
+        if self._pattern is None:
+            lower = block if self._is_caseless else block.lower()
+            return _rows_with(lines, lower, self._plain)
+        # A pattern is slow: it is applied where one of its letters is.
+        forms = self._letter
+        if block.isascii():
+            has_escapes = b"\\u" in block
+            forms = [form for form in forms if has_escapes or not form.startswith(b"\\u")]
+            forms = [form for form in forms if form.isascii()]
+        if not forms:
+            return []
+        lower = block.lower()
+        pattern = self._pattern
 
-            def search(start: int, end: int) -> int:
-                found = pattern.search(lower, start, end)
-                return found.start() if found else -1
+        def search(start: int, end: int) -> int:
+            found = pattern.search(lower, start, end)
+            return found.start() if found else -1
 
-            return lines.rows_where(search)
-        rows: set[int] = set()
-        for needle in self._plain:
-
-            def find(start: int, end: int, needle: bytes = needle) -> int:
-                return lower.find(needle, start, end)
-
-            rows.update(lines.rows_where(find))
-        return sorted(rows)
+        return [row for row in _rows_with(lines, lower, forms) if lines.has(row, search)]
 
 
 class Lines:
@@ -63,6 +68,11 @@ class Lines:
         self._first = first
         self._end = end
         self._base = offsets[first]
+
+    @property
+    def rows(self) -> range:
+        """The rows of the lines."""
+        return range(self._first, self._end)
 
     def line(self, row: int) -> bytes:
         """Return a line, without its line end."""
@@ -85,10 +95,29 @@ class Lines:
             at = find(stop, end)
         return rows
 
+    def has(self, row: int, find: Callable[[int, int], int]) -> bool:
+        """Return whether `find` finds something in the body of a line."""
+        start, stop = self._span(row)
+        body = self.block.find(_BODY, start, stop) + len(_BODY)
+        at = find(body, stop)
+        return at >= 0 and self.block.find(b"\n", start, at) < 0
+
     def _span(self, row: int) -> tuple[int, int]:
         start = self._offsets[row] - self._base
         is_last = row + 1 == self._end
         return start, len(self.block) if is_last else self._offsets[row + 1] - self._base
+
+
+def _rows_with(lines: Lines, lower: bytes, forms: Sequence[bytes]) -> list[int]:
+    """Return the rows of the lines that have one of the forms; `lower` has what is searched."""
+    rows: set[int] = set()
+    for form in forms:
+
+        def find(start: int, end: int, form: bytes = form) -> int:
+            return lower.find(form, start, end)
+
+        rows.update(lines.rows_where(find))
+    return sorted(rows)
 
 
 def _alternatives(form: str) -> bytes:
@@ -97,12 +126,16 @@ def _alternatives(form: str) -> bytes:
     for letter in form:
         if letter.isascii():
             parts.append(re.escape(letter.lower().encode()))
-            continue
-        cases = dict.fromkeys((letter, letter.lower(), letter.upper()))
-        texts = [case.encode("utf-8", "surrogatepass") for case in cases]
-        texts += [_escaped(case).encode() for case in cases]
-        parts.append(b"(?:" + b"|".join(map(re.escape, texts)) + b")")
+        else:
+            parts.append(b"(?:" + b"|".join(map(re.escape, _written(letter))) + b")")
     return b"".join(parts)
+
+
+def _written(letter: str) -> list[bytes]:
+    """Return how a letter may be written in JSON, in any case."""
+    cases = dict.fromkeys((letter, letter.lower(), letter.upper()))
+    texts = [case.encode("utf-8", "surrogatepass").lower() for case in cases]
+    return texts + [_escaped(case).encode() for case in cases]
 
 
 def _escaped(text: str) -> str:
