@@ -41,6 +41,15 @@ def test_broken_rule_is_at_the_message_of_the_side_that_broke_it(tmp_path: Path)
     assert found.severity in ("error", "warning", "advice")
 
 
+def test_unknown_session_is_reported_at_the_end_of_the_turn(tmp_path: Path) -> None:
+    frames = [*opening(), *turn(2, chunk("x", session="other"))]
+    path = save(tmp_path / "r.acp.jsonl", frames)
+    connections = JudgedConnections()
+    found = [one for n, record in enumerate(open_trace(path)) for one in connections.add(n, record)]
+    assert [(one.n, one.rule) for one in found] == [(5, "R-SESS-02")]
+    assert connections.finish() == []
+
+
 def test_broken_rule_names_the_other_messages(tmp_path: Path) -> None:
     again = message("to_client", id=2, result={"stopReason": "end_turn"})
     found = judge([*opening(), *turn(2), again], tmp_path)

@@ -128,6 +128,8 @@ class Sessions(Judge):
         kind = update.get("sessionUpdate")
         if kind == "state_update":
             self._states.add(ident)
+            if update.get("state") == "idle":
+                self._end_of_announcements()
         if kind == "subagent_update":
             self._announced(update)
         if kind == "user_message_chunk" and ident in self._loaded:
@@ -207,6 +209,10 @@ class Sessions(Judge):
             self.judge("R-SESS-33", True)
         if any(session.parent_id for session in self.state.sessions.values()):
             self.judge("R-SUBAG-03", True)
+        self._end_of_announcements()
+
+    def _end_of_announcements(self) -> None:
+        """Judge sessions that were named, and were not reported until the end of a turn."""
         for ident, seen in self._nameless.items():
             self.judge(
                 "R-SESS-02",
@@ -216,12 +222,15 @@ class Sessions(Judge):
                 got=format_value(ident),
                 by="agent",
             )
+        self._nameless.clear()
 
     def on_response(self, call: Request) -> None:
         if call.sender != "client":
             return
         if call.code == -32002 and call.method != "session/status":
             self._unknown_session(call)
+        if call.method == "session/prompt" and self.state.version == 1:
+            self._end_of_announcements()
         ident = call.session_id
         session = self.state.find_session(ident)
         match call.method:
