@@ -15,6 +15,7 @@ from accord_fleet.launches import launch_for
 from accord_fleet.parts import Answer
 from accord_fleet.pool import AgentPool
 from accord_fleet.running_agent import Direction, RunningAgent
+from accord_fleet.stderr_tail import StderrTail
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.grading import GradedAttempt
 from accord_fleet.types.limits import LimitName
@@ -59,7 +60,7 @@ class _Asked:
         self._timeout: asyncio.Timeout | None = None
         self._reached: str | None = None
         self._output_bytes = 0
-        self._stderr = ""
+        self._stderr = StderrTail(guards.redactor, _STDERR_CHARS)
 
     async def ask(self, prompt: str, timeout_s: float) -> Answer:
         text, error = "", None
@@ -71,7 +72,7 @@ class _Asked:
             if self._reached is not None:
                 error = self._reached
             elif isinstance(caught, AccordError):
-                said = self._guards.redactor.text(self._stderr).strip()
+                said = self._stderr.text().strip()
                 error = f"{self._spec.name}: {caught}{f': {said}' if said else ''}"
         self._timeout = None
         self._count()
@@ -94,7 +95,7 @@ class _Asked:
                             self._check_usage()
                 self._usage.on_turn_end(turn.token_usage)
                 is_clean = self._reached is None
-                return turn.text
+                return self._guards.redactor.text(turn.text)
             finally:
                 # Only an agent that has ended its turn serves another attempt.
                 watching.close()
@@ -154,7 +155,7 @@ class _Asked:
 
     def stderr_line(self, line: str) -> None:
         """Keep the end of stderr."""
-        self._stderr = f"{self._stderr}{line}\n"[-_STDERR_CHARS:]
+        self._stderr.add(line)
 
     def output(self, size_bytes: int) -> None:
         """Count what the agent sends."""

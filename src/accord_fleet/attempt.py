@@ -23,6 +23,7 @@ from accord_fleet.mcp_servers import mcp_servers
 from accord_fleet.parts import PreparedWorkspace, WorkspaceDiff
 from accord_fleet.policies import policy_for
 from accord_fleet.running_agent import Direction, RunningAgent
+from accord_fleet.stderr_tail import StderrTail
 from accord_fleet.types.grading import GradedAttempt
 from accord_fleet.types.limits import LimitName
 from accord_fleet.types.result import FailedPart, Failure, Result, Status, Times, Verdict
@@ -68,11 +69,11 @@ class _Attempt:
         self._session: ClientSession | None = None
         self._recording: AttemptRecording | None = None
         self._usage = AttemptUsage()
-        self._stderr = ""
         self._output_bytes = 0
         self._reason: Exception | None = None  # why the attempt is stopped
         self._timeout: asyncio.Timeout | None = None
         self._guards = machine.guards
+        self._stderr = StderrTail(machine.guards.redactor, STDERR_CHARS)
         self._is_admitted = False
         self._watching = ExitStack()
         self._is_clean = False  # the agent can serve another attempt
@@ -348,7 +349,7 @@ class _Attempt:
                 grading_s=self._grading_s,
                 wall_s=self._wall_s,
             ),
-            stderr=self._stderr,
+            stderr=self._stderr.text(),
             machine=self._machine.name,
             tags=self._task.tags,
         )
@@ -395,8 +396,7 @@ class _Attempt:
 
     def stderr_line(self, line: str) -> None:
         """Keep the end of stderr."""
-        line = self._guards.redactor.text(line)
-        self._stderr = f"{self._stderr}{line}\n"[-STDERR_CHARS:]
+        self._stderr.add(line)
 
 
 def _exited(error: TransportError, when: str) -> AttemptFailed:

@@ -6,10 +6,13 @@ import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from accord.trace import HopRecorder, Recording
-from accord_fleet.redaction import Redactor
+from accord_fleet.message_texts import text_in, with_text
+from accord_fleet.redaction import REDACTED, Redactor
 from accord_fleet.running_agent import Direction
+from accord_fleet.split_secrets import SplitSecrets
 from accord_fleet.types.task import WorkItem
 
 __all__ = ("AttemptRecording",)
@@ -17,6 +20,13 @@ __all__ = ("AttemptRecording",)
 _WAITING_BYTES = 64 * 1024  # an attempt without a result is repeated: its last frames may wait
 _MEMORY_BYTES = 64 * 1024  # compressed; larger recordings are in a file
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+
+class _Frame(NamedTuple):
+    hop: HopRecorder
+    to: Literal["to_agent", "to_client"]
+    data: bytes
+    ts: float
 
 
 class AttemptRecording:
@@ -30,8 +40,9 @@ class AttemptRecording:
             path, argv=(item.task.id, item.agent, str(item.attempt)), file=self._file
         )
         self._hop: HopRecorder = self._recording.hop("Client", "Agent")
-        self._waiting: list[tuple[float, Direction, bytes]] = []
+        self._waiting: list[_Frame] = []
         self._waiting_bytes = 0
+        self._split = SplitSecrets(redactor.values, REDACTED, self._write)
 
     def repeat(self, handshake: Sequence[tuple[Direction, bytes]]) -> None:
         """Record a handshake that was before this attempt."""
@@ -40,38 +51,50 @@ class AttemptRecording:
 
     def next_connection(self) -> None:
         """Let the following messages be those of another connection."""
-        self._flush()
         self._hop = self._recording.hop("Client", "Agent")
 
     def frame(self, direction: Direction, frame: bytes | bytearray) -> None:
-        """Record a message, without secrets."""
-        self._waiting.append((self._recording.now(), direction, bytes(frame)))
-        self._waiting_bytes += len(frame)
-        if self._waiting_bytes >= _WAITING_BYTES:
-            self._flush()
+        """Record a message, without secrets, also if they arrive in pieces."""
+        to = "to_agent" if direction == "sent" else "to_client"
+        item = _Frame(self._hop, to, bytes(frame), self._recording.now())
+        piece = text_in(frame) if direction == "received" and self._redactor.values else None
+        if piece is None:
+            self._split.add(item, len(frame))
+        else:
+            self._split.add(item, len(frame), stream=(self._hop, piece.stream), text=piece.text)
 
     def close(self) -> Path | bytes:
         """Return the whole recording: the path of its file, or its contents."""
-        self._flush()
-        self._recording.close()
+        self._end()
         return self._file.contents()
 
     def close_to_file(self) -> Path:
         """Return the path of the whole recording; raise `OSError` if it cannot be written."""
+        self._end()
+        return self._file.path_of_file()
+
+    def _end(self) -> None:
+        self._split.flush()
         self._flush()
         self._recording.close()
-        return self._file.path_of_file()
+
+    def _write(self, frame: _Frame, text: str | None) -> None:
+        if text is not None:
+            frame = frame._replace(data=with_text(frame.data, text))
+        self._waiting.append(frame)
+        self._waiting_bytes += len(frame.data)
+        if self._waiting_bytes >= _WAITING_BYTES:
+            self._flush()
 
     def _flush(self) -> None:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         redact = self._redactor.data
         # One search in many frames takes less time than one in each.
-        together = b"\n".join([frame for _, _, frame in waiting])
+        together = b"\n".join([frame.data for frame in waiting])
         is_clean = redact(together) is together
-        for ts, direction, frame in waiting:
+        for hop, to, frame, ts in waiting:
             data = frame if is_clean else bytes(redact(frame))
-            to = "to_agent" if direction == "sent" else "to_client"
-            self._recording.queue(self._hop, to, (data,), ts)
+            self._recording.queue(hop, to, (data,), ts)
         self._recording.flush()
 
 

@@ -90,7 +90,7 @@ async def open_machine(
                     scratch,
                     pool,
                     workspaces=workspaces,
-                    graders=ProcessGraders(guards.hidden, guards.sandbox),
+                    graders=ProcessGraders(guards.hidden, guards.sandbox, guards.redactor.text),
                     guards=guards,
                 )
             finally:

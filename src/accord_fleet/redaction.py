@@ -13,29 +13,53 @@ from accord_fleet.types.result import Result
 __all__ = ("REDACTED", "Redactor")
 
 REDACTED = "[redacted]"
+_MARK = REDACTED.encode()
 _SHORTEST = 8  # characters; the values of shorter variables occur by chance
 # What agents and graders write; ids, names and numbers stay what they are.
 _FREE = ("answer", "diff", "files_changed", "stderr", "stop_reasons")
 
 
 class Redactor:
-    """Replaces values by `[redacted]`, also where JSON has escaped them."""
+    """Replaces values by `[redacted]`, also where JSON has escaped them.
+
+    Of a value with 16 characters or more, half of it at its start or end is replaced, too: text
+    that was cut has a part of it.
+    """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        self._values: tuple[bytes, ...] = ()
+        self.values: tuple[str, ...] = ()
+        """The values, as they are in texts."""
+        self._found: tuple[_Value, ...] = ()
+        self._halves: tuple[bytes, ...] = ()
         self.add(values)
 
     def add(self, values: Iterable[str]) -> None:
         """Replace these values, too."""
-        found = {value.encode("utf-8", "surrogateescape") for value in self._values_of(values)}
+        # In a diff, a mark precedes each line of a private key.
+        parts = {part for value in values for part in (value, *value.splitlines())}
+        longer = (part for part in parts if len(part) >= _SHORTEST and part not in REDACTED)
+        texts = {*self.values, *longer}
+        self.values = tuple(sorted(texts, key=len, reverse=True))
+        written = {
+            form.encode("utf-8", "surrogateescape") for text in texts for form in _forms(text)
+        }
         # The longest first: one value may contain another.
-        self._values = tuple(sorted({*self._values, *found}, key=len, reverse=True))
+        self._found = tuple(map(_Value, sorted(written, key=len, reverse=True)))
+        self._halves = tuple({half for each in self._found for half in (each.head, each.tail)})
 
     def data(self, data: bytes | bytearray) -> bytes | bytearray:
         """Return bytes without the values."""
-        for value in self._values:
-            if value in data:
-                data = data.replace(value, REDACTED.encode())
+        for half in self._halves:
+            if half in data:
+                return self._without_values(data)
+        return data
+
+    def _without_values(self, data: bytes | bytearray) -> bytes | bytearray:
+        found = [each for each in self._found if each.head in data or each.tail in data]
+        for each in found:
+            data = data.replace(each.value, _MARK)
+        for each in found:
+            data = each.without_halves(data)
         return data
 
     def text(self, text: str) -> str:
@@ -44,7 +68,7 @@ class Redactor:
 
     def result(self, result: Result) -> Result:
         """Return a result without the values."""
-        if not self._values:
+        if not self._found:
             return result
         fields = {name: self._value(getattr(result, name)) for name in _FREE}
         failure, verdict = result.failure, result.verdict
@@ -72,12 +96,41 @@ class Redactor:
             case _:
                 return value
 
-    @staticmethod
-    def _values_of(values: Iterable[str]) -> Iterable[str]:
-        for value in values:
-            # In a diff, a mark precedes each line of a private key.
-            for text in {value, *value.splitlines()}:
-                if len(text) >= _SHORTEST:
-                    yield text
-                    yield json.dumps(text)[1:-1]
-                    yield json.dumps(text, ensure_ascii=False)[1:-1]
+
+class _Value:
+    """A value as it is written, and its halves: text that was cut has a part of it."""
+
+    def __init__(self, value: bytes) -> None:
+        half = max(_SHORTEST, (len(value) + 1) // 2)
+        if len(value) < 2 * _SHORTEST:
+            half = len(value)
+        self.value = value
+        self.head = value[:half]
+        self.tail = value[-half:]
+
+    def without_halves(self, data: bytes | bytearray) -> bytes | bytearray:
+        """Return bytes without what has a half or more of the value."""
+        value = self.value
+        if self.head == value:
+            return data
+        at = 0
+        while (at := data.find(self.head, at)) >= 0:
+            end = at + len(self.head)
+            while end - at < len(value) and data[end : end + 1] == value[end - at : end - at + 1]:
+                end += 1
+            data = data[:at] + _MARK + data[end:]
+            at += len(_MARK)
+        at = 0
+        while (at := data.find(self.tail, at)) >= 0:
+            end = at + len(self.tail)
+            while at and end - at < len(value) and data[at - 1] == value[at - end - 1]:
+                at -= 1
+            data = data[:at] + _MARK + data[end:]
+            at += len(_MARK)
+        return data
+
+
+def _forms(text: str) -> Iterable[str]:
+    yield text
+    yield json.dumps(text)[1:-1]
+    yield json.dumps(text, ensure_ascii=False)[1:-1]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from accord.trace import open_trace
+from accord.transports.process import STDERR_BYTES
 from accord_fleet import AgentSpec, Limits, machine
 from accord_fleet.breaker import AgentBreaker, BreakerSettings
 from accord_fleet.gateway.providers import KNOWN_PROVIDERS, Provider, ProviderError
@@ -149,6 +152,47 @@ async def test_secret_that_an_agent_says_is_redacted_everywhere(
         assert "[redacted]" in stored
 
 
+@pytest.mark.parametrize("size", [1, 3, 11])
+async def test_secret_in_pieces_is_redacted_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setenv("LISTED_KEY", KEY)
+    found = await outcomes(
+        [
+            task(f"pieces {size} LISTED_KEY", name="t1"),
+            task(f"stderr-lines {size} LISTED_KEY", name="t2"),
+        ],
+        agent(secrets=("LISTED_KEY",)),
+        recordings=str(tmp_path),
+    )
+    said, wrote = (attempted.result for attempted in found)
+    assert said.answer == "[redacted]"
+    assert "".join(wrote.stderr.splitlines()) == "[redacted]"
+    trace = tmp_path / "t1.acp.jsonl"
+    trace.write_bytes(recorded(found[0]))
+    records = [each for each in open_trace(trace) if each.method == "session/update"]
+    updates = [msgspec.json.decode(each.params)["update"] for each in records]
+    texts = [each["content"]["text"] for each in updates if "content" in each]
+    pieces = -(-len(KEY) // size)
+    assert texts == ["[redacted]", *[""] * (pieces - 1)]
+    # The updates between them are in their places.
+    kinds = ["agent_message_chunk", "usage_update"] * pieces
+    assert [each["sessionUpdate"] for each in updates] == kinds
+
+
+async def test_secret_in_a_line_that_is_read_in_pieces_is_redacted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LISTED_KEY", KEY)
+    tasks = [
+        task(f"stderr-long {STDERR_BYTES - shift} LISTED_KEY", name=f"t{shift}")
+        for shift in range(0, len(KEY), 4)
+    ]
+    for done in await results(tasks, agent(secrets=("LISTED_KEY",))):
+        joined = "".join(done.stderr.splitlines())
+        assert joined.lstrip(".") == "[redacted]"
+
+
 async def test_keys_of_the_environment_are_in_no_result_and_no_grader(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -203,6 +247,20 @@ def test_redaction_leaves_ids_and_numbers() -> None:
 def test_lines_of_a_private_key_are_redacted_in_a_diff() -> None:
     redactor = Redactor(["-----BEGIN-----\nabcdefghij\n"])
     assert redactor.text("+-----BEGIN-----\n+abcdefghij\n") == "+[redacted]\n+[redacted]\n"
+
+
+def test_half_of_a_secret_is_redacted_and_less_is_not() -> None:
+    redactor = Redactor([KEY, "short-one"])
+    half = (len(KEY) + 1) // 2
+    for size in range(half, len(KEY)):
+        assert redactor.text(f"…{KEY[-size:]} x") == "…[redacted] x"
+        assert redactor.text(f"x {KEY[:size]}") == "x [redacted]"
+    assert (
+        redactor.text(f"{KEY[: half - 1]} {KEY[1 - half :]}") == f"{KEY[: 12 - 1]} {KEY[1 - 12 :]}"
+    )
+    assert redactor.text("short-on") == "short-on"
+    assert Redactor(["redacted", "redactedABCDEFGH"]).text("redactedABC") == "[redacted]"
+    assert Redactor(["redacted"]).text("redacted") == "redacted"
 
 
 @pytest.mark.parametrize(

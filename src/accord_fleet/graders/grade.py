@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -39,9 +39,16 @@ class ProcessGraders:
     the sandbox, if there is one.
     """
 
-    def __init__(self, hidden: Collection[str] = (), sandbox: Sandbox | None = None) -> None:
+    def __init__(
+        self,
+        hidden: Collection[str] = (),
+        sandbox: Sandbox | None = None,
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        """`redact` removes secrets from what graders write, before that is cut."""
         self._hidden = frozenset(hidden)
         self._sandbox = sandbox
+        self._redact = redact
 
     async def grade(self, grader: Grader, attempt: GradedAttempt, ask: AskAgent) -> Verdict:
         """Return the verdict; a grader that fails is a verdict with `error`."""
@@ -71,16 +78,18 @@ class ProcessGraders:
         )
         name = " ".join(grader.command)[:200]
         if (why := _why_no_verdict(ended, grader.timeout_s)) is not None:
-            return Verdict(error=f"{name} {why}", reason=_tail(ended))
+            return Verdict(error=f"{name} {why}", reason=self._tail(ended))
         if ended.status in _NOT_RUN:
-            return Verdict(error=f"{name}: a program {_NOT_RUN[ended.status]}", reason=_tail(ended))
+            return Verdict(
+                error=f"{name}: a program {_NOT_RUN[ended.status]}", reason=self._tail(ended)
+            )
         try:
             said = last_verdict(_last_line(ended.stdout)) or Verdict()
         except NotAVerdict as error:
-            return Verdict(error=f"{name}: {error}", reason=_tail(ended))
+            return Verdict(error=f"{name}: {error}", reason=self._tail(ended))
         passed = ended.status == 0 and said.passed is not False
         return msgspec.structs.replace(
-            said, passed=passed, reason=said.reason or _tail(ended), error=None
+            said, passed=passed, reason=said.reason or self._tail(ended), error=None
         )
 
     async def _by_function(self, grader: FunctionGrader, attempt: GradedAttempt) -> Verdict:
@@ -90,12 +99,19 @@ class ProcessGraders:
             call, str(attempt.workspace), grader.timeout_s, self._environment(attempt)
         )
         if (why := _why_no_verdict(ended, grader.timeout_s)) is not None:
-            return Verdict(error=f"{grader.function} {why}", reason=_tail(ended))
+            return Verdict(error=f"{grader.function} {why}", reason=self._tail(ended))
         try:
             return msgspec.json.decode(ended.stdout, type=Verdict)
         except msgspec.MsgspecError:
             how = ended.describe()
-            return Verdict(error=f"{grader.function} {how} without a verdict", reason=_tail(ended))
+            return Verdict(
+                error=f"{grader.function} {how} without a verdict", reason=self._tail(ended)
+            )
+
+    def _tail(self, ended: Ended) -> str:
+        """Return the last lines of stdout and of stderr."""
+        parts = [self._redact(text).strip() for text in (ended.stdout, ended.stderr)]
+        return "\n".join(_last_lines(part) for part in parts if part)
 
     def _environment(self, attempt: GradedAttempt) -> dict[str, str | None]:
         return {
@@ -195,12 +211,6 @@ def _why_no_verdict(ended: Ended, timeout_s: float) -> str | None:
 def _last_line(text: str) -> str:
     line = text.rstrip().rpartition("\n")[2].strip()
     return line if line.startswith("{") and line.endswith("}") else ""
-
-
-def _tail(ended: Ended) -> str:
-    """Return the last lines of stdout and of stderr."""
-    parts = [text.strip() for text in (ended.stdout, ended.stderr)]
-    return "\n".join(_last_lines(part) for part in parts if part)
 
 
 def _last_lines(text: str) -> str:

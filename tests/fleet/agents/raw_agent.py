@@ -73,6 +73,22 @@ def run(session, text):
     match command:
         case "say":
             say(session, rest)
+        case "pieces":
+            size, name = rest.split()
+            value = os.environ[name]
+            for at in range(0, len(value), int(size)):
+                say(session, value[at : at + int(size)])
+                usage(session, at, None)
+        case "stderr-lines":
+            size, name = rest.split()
+            value = os.environ[name]
+            for at in range(0, len(value), int(size)):
+                print(value[at : at + int(size)], file=sys.stderr, flush=True)
+        case "stderr-long":
+            filler, name = rest.split()
+            sys.stderr.write("." * int(filler) + os.environ[name][:-8])
+            sys.stderr.flush()
+            sys.stderr.write(os.environ[name][-8:] + "\n")
         case "pid":
             say(session, f"{os.getpid()} {prompts} {sessions}")
         case "cwd":
