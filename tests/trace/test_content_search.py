@@ -149,3 +149,18 @@ def test_selection_that_is_dropped_ends_its_process(index: MessageIndex) -> None
     second._thread.join(30)
     assert not second._thread.is_alive()
     assert second._process is None or second._process.poll() is not None
+
+
+@pytest.mark.parametrize("wanted", [Filter(text="word"), Filter(json_path="$.result")])
+def test_selection_waits_for_messages_before_the_first_and_after_the_last(
+    path: Path, wanted: Filter
+) -> None:
+    with MessageIndex([path]) as index:
+        selection = Selection(index, wanted)
+        assert selection.advance()  # nothing was read yet
+        while not index.advance():
+            pass
+        found = finish(selection)
+        assert found
+        assert selection.advance()  # nothing new
+        assert list(selection.rows) == found

@@ -75,9 +75,11 @@ class Selection:
         message is larger.
         """
         first, end = self.looked_at, len(self._index)
+        if first >= end:
+            return True
         if self._text is None and self._path is None:
             end = min(end, first + _ROWS)
-        elif first < end:
+        else:
             end = self._end_of_step(first, end, limit_bytes)
         found = self._by_columns(first, end)
         if self._text is not None or self._path is not None:
