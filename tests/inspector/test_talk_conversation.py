@@ -124,6 +124,19 @@ async def test_problem_follows_its_message_and_links_to_it() -> None:
     await followed.close()
 
 
+async def test_problem_with_a_response_to_no_request_links_to_the_response() -> None:
+    followed = Followed()
+    talk = opened()
+    talk.to_agent(0.5, id=2, method="session/prompt", params={"sessionId": "s", "prompt": []})
+    talk.update(1.0, **chunk("before"))
+    talk.to_client(1.1, id="2", result={"stopReason": "end_turn"})
+    await followed.read(talk)
+    followed.conversation.problem("s", 'the response has the id "2", the request has 2')
+    *_, problem = followed.conversation.session("s")["entries"]
+    assert (problem["kind"], problem["message"]) == ("failure", 6)
+    await followed.close()
+
+
 async def test_session_that_was_never_opened_is_marked() -> None:
     followed = Followed()
     talk = opened()

@@ -148,7 +148,7 @@ function permission(entry) {
   const outcome = entry.outcome;
   const isAllowed = outcome?.kind.startsWith("allow");
   return [
-    head(entry, `Permission: ${entry.title}`),
+    head(entry, entry.title ? `Permission: ${entry.title}` : "Permission"),
     entry.command ? h("pre", null, entry.command) : null,
     h("p", { class: !outcome ? "warn" : isAllowed ? "good" : "bad" }, outcome ? `Answer: ${outcome.name}` : "Waits for an answer"),
   ];

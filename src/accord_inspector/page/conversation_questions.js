@@ -47,7 +47,7 @@ export class QuestionCards {
       else this.element.append(card);
       this.cards.set(question.number, card);
       if (question.ended) this.announce(`A question ended: ${question.ended}`);
-      else this.announce(`The agent asks: ${question.title}. Press Alt P to answer.`);
+      else this.announce(`The agent asks: ${question.title || "without a title"}. Press Alt P to answer.`);
     }
     this.element.hidden = !questions.length;
   }

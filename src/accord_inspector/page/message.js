@@ -48,7 +48,8 @@ class MessageView extends HTMLElement {
     this.explained = explained;
     const { row } = found;
     const hadFocus = this.contains(document.activeElement) ? document.activeElement?.id : "";
-    const name = safe(row.method || KINDS[row.kind] || row.kind);
+    const kind = KINDS[row.kind] ?? row.kind;
+    const name = row.method ? `${safe(row.method)} ` : "";
     this.panel = h("div", { class: "panel", role: "tabpanel", id: "message-panel", "aria-labelledby": "tab-pretty" });
     this.tabs = TABS.map(([id, title]) =>
       h("button", { type: "button", role: "tab", id: `tab-${id}`, "aria-controls": "message-panel", onclick: () => this.choose(id) }, title),
@@ -60,7 +61,7 @@ class MessageView extends HTMLElement {
     fill(
       this,
       h("div", { class: "message-head" },
-        h("h3", null, h("span", { class: "n" }, `#${shownNumber(row.n)}`), " ", name, " ", h("span", { class: "kind" }, KINDS[row.kind] ?? row.kind)),
+        h("h3", null, h("span", { class: "n" }, `#${shownNumber(row.n)}`), " ", name, h("span", { class: "kind" }, kind)),
         this.closeButton()),
       this.facts(row),
       this.actions(row),

@@ -126,10 +126,19 @@ class Conversation:
 
     def _add_problems(self) -> None:
         while self._problems and self._problems[0][0] <= self._added:
-            _, session_id, text = self._problems.popleft()
+            before, session_id, text = self._problems.popleft()
             log = self._transcripts.sessions.get(session_id)
             if log is not None:
-                log.at(_cause(log)).add("failure", one_line(text))
+                cause = self._unmatched(before - 1) or _cause(log)
+                log.at(cause).add("failure", one_line(text))
+
+    def _unmatched(self, number: int) -> Stamp | None:
+        """Return a message if it is a response to no request: it belongs to no session."""
+        if number < 0:
+            return None
+        record = self._messages.record(number)
+        is_unmatched = record.type == "response" and record.session is None and not record.method
+        return Stamp(number, record.ts) if is_unmatched else None
 
     def client_changed(self) -> None:
         """Note that the state of the client has changed."""
