@@ -171,7 +171,7 @@ async def test_secret_in_pieces_is_redacted_everywhere(
     trace = tmp_path / "t1.acp.jsonl"
     trace.write_bytes(recorded(found[0]))
     records = [each for each in open_trace(trace) if each.method == "session/update"]
-    updates = [msgspec.json.decode(each.params)["update"] for each in records]
+    updates = [msgspec.json.decode(each.params or b"")["update"] for each in records]
     texts = [each["content"]["text"] for each in updates if "content" in each]
     pieces = -(-len(KEY) // size)
     assert texts == ["[redacted]", *[""] * (pieces - 1)]

@@ -53,7 +53,7 @@ export class Jumps {
     const { store, list } = this.view;
     const row = list.active < 0 ? undefined : await store.fetchRow(list.active);
     const found = await get(`/api/next/${row ? row.n + 1 : 0}`, { ...store.filter, ...more });
-    if (found.n === null) this.view.showNote(`no further ${what}`);
+    if (found.n === null) this.view.showState(`no further ${what}`);
     else await this.open(found.n);
   }
 

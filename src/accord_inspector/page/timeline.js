@@ -69,7 +69,6 @@ class TimelineView extends HTMLElement {
     this.followButton = keyButton("Follow", "f", () => this.follow(!this.isFollowing));
     this.viewButton = keyButton("Sequence", "v", () => this.switchView());
     this.helpButton = keyButton("Keys", "?", () => this.help.showModal());
-    this.followButton.setAttribute("aria-pressed", "false");
     this.status = h("p", { class: "list-status" });
     this.help = createHelp();
     this.header = createHeader();
@@ -126,8 +125,8 @@ class TimelineView extends HTMLElement {
   counted(counts) {
     if (counts.problem) return this.say(counts.problem, true);
     this.waiting = counts;
-    if (!this.isPaused) this.take();
-    this.showState();
+    if (this.isPaused) this.showState();
+    else this.take();
   }
 
   take() {
@@ -168,19 +167,14 @@ class TimelineView extends HTMLElement {
     }
   }
 
-  showState() {
+  /** @param {string} [note] what a key did; shown until the active row changes */
+  showState(note = this.note) {
+    this.note = note;
     const more = this.isPaused ? this.waiting.matched - this.list.total : 0;
     this.pauseButton.firstChild.textContent = this.isPaused ? (more > 0 ? `Continue: ${count(more)} new` : "Continue") : "Pause";
     this.pauseButton.setAttribute("aria-pressed", String(this.isPaused));
     this.followButton.setAttribute("aria-pressed", String(this.isFollowing));
-    if (this.problem) return;
-    fill(this.status, statusText(this.store, this.hasFilter, this.judged, this.note ?? ""));
-  }
-
-  /** Show what a key did, until the active row changes. @param {string} note */
-  showNote(note) {
-    this.note = note;
-    this.showState();
+    if (!this.problem) fill(this.status, statusText(this.store, this.hasFilter, this.judged, this.note ?? ""));
   }
 
   /** @param {string} text @param {boolean} [isProblem] */
@@ -226,7 +220,7 @@ class TimelineView extends HTMLElement {
   activate(position) {
     if (!this.list.total) return;
     this.list.active = Math.min(Math.max(0, position), this.list.total - 1);
-    this.showNote("");
+    this.showState("");
     if (this.isFollowing && this.list.active < this.list.total - 1) this.follow(false);
     this.list.show(this.list.active);
     this.marks.markAll();
@@ -272,15 +266,15 @@ class TimelineView extends HTMLElement {
   /** @param {boolean} isPaused */
   pause(isPaused) {
     this.isPaused = isPaused;
-    if (!isPaused) this.take();
-    this.showState();
+    if (isPaused) this.showState();
+    else this.take();
   }
 
   /** @param {boolean} isFollowing */
   follow(isFollowing) {
     this.isFollowing = isFollowing;
     if (isFollowing) this.rowsCame();
-    this.showState();
+    else this.showState();
   }
 
   switchView() {
