@@ -91,7 +91,7 @@ bench-proxy: $(VENV)/.dev  ## Measure chains of proxies, 8 minutes
 	$(BIN)/python benchmarks/run.py --only proxy \
 		--peers accord,accord-api --save benchmarks/RESULTS_PROXY.md
 
-bench-trace: $(VENV)/.dev  ## Measure what recording costs, and searching a recording of 1 GB, 3 minutes
+bench-trace: $(VENV)/.dev  ## Measure what recording costs, and searching a recording of 1 GB
 	$(BIN)/python benchmarks/run.py --only trace \
 		--peers accord --save benchmarks/RESULTS_TRACE.md
 
