@@ -78,11 +78,12 @@ class _Api:
     async def inspection(self, _request: Request) -> Response:
         return json_response(self._inspection.describe())
 
-    async def recordings(self, _request: Request) -> Response:
+    async def recordings(self, request: Request) -> Response:
         """Return what the page lists of the recordings of a folder."""
         if not isinstance(self._inspection, FolderInspection):
             raise ApiError(409, "This is not a folder of recordings")
-        return json_response({"recordings": await self._inspection.summaries()})
+        pattern = request.query_params.get("name", "")
+        return json_response(await self._inspection.recordings(pattern))
 
     async def messages(self, request: Request) -> Response:
         """Return a window of the list: the rows from a position on, and the counts."""

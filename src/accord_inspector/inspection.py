@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from msgspec.structs import replace
 
@@ -47,7 +47,7 @@ class Inspection(ABC):
         self.hub.provide("problems", lambda: self.problems)
         self.conversations: Conversations = Conversations(self)
 
-    async def __aenter__(self) -> Inspection:
+    async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
         try:
             await self.start()

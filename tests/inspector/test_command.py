@@ -42,7 +42,7 @@ def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         (("r.acp.jsonl", "--", "agent"), 2, "Expected a recording"),
         (("missing.acp.jsonl",), 1, "missing.acp.jsonl does not exist: expected a recording"),
         (("notes.txt",), 1, "Expected a recording in notes.txt"),
-        (("empty",), 1, "Expected recordings (*.acp.jsonl) in empty, found none"),
+        (("empty",), 1, "in empty or in its folders, found none"),
         (("--", "no-such-agent"), 1, "Cannot start no-such-agent: not found in PATH"),
         (("--", "./notes.txt"), 1, "notes.txt is not executable"),
         (("r.acp.jsonl", "--tap"), 2, "--tap and -o are for agents"),

@@ -137,6 +137,41 @@ async def test_folder_lists_its_recordings(page: Page, tmp_path: Path) -> None:
         await expect(page.locator("header .counts")).to_contain_text("15 messages")
 
 
+async def test_recordings_in_inner_folders_are_narrowed_and_linked(
+    page: Page, tmp_path: Path
+) -> None:
+    for task in ("task-1", "task-2", "task-3"):
+        (tmp_path / task).mkdir()
+        one_turn().save(tmp_path / task / "a%2Fb-1.acp.jsonl")
+    async with inspecting(str(tmp_path)) as inspector:
+        await opened(page, inspector, "/recordings?name=task-*")
+        status = page.get_by_role("main").get_by_role("status")
+        await expect(status).to_have_text("3 of 3 recordings")
+        names = page.get_by_label("Names of recordings")
+        await expect(names).to_have_value("task-*")
+        await names.fill("none")
+        await expect(status).to_have_text("No name of 3 recordings matches none")
+        await names.fill("K-2/a")
+        await expect(status).to_have_text("1 of 3 recordings")
+        await expect(page).to_have_url(re.compile(r"/recordings\?name=K-2%2Fa$"))
+        (row,) = await page.locator("tbody tr").all()
+        await expect(row).to_contain_text("task-2/a%2Fb-1.acp.jsonl")
+        await row.get_by_role("link").click()
+        await expect(page.locator("header .title")).to_contain_text("task-2/a%2Fb-1.acp.jsonl")
+        await expect(page.locator("header .counts")).to_contain_text("15 messages")
+        # The address of a message is enough for another tab, also after a reload.
+        await page.locator(".message-row", has_text="initialize").first.click()
+        await expect(page).to_have_url(re.compile(r"/timeline/\d+\?recording=task-2%2Fa%252Fb"))
+        other = await page.context.new_page()
+        await other.goto(page.url)
+        shown = other.locator(".message-head")
+        await expect(shown).to_contain_text("#1 initialize")
+        await other.reload()
+        await expect(shown).to_contain_text("#1 initialize")
+        await other.goto(f"{inspector.origin}/timeline?recording=task-9%2Fr.acp.jsonl")
+        await expect(other.get_by_text("Expected a recording in").first).to_be_visible()
+
+
 async def test_keys_and_links_change_the_view(page: Page, tmp_path: Path) -> None:
     one_turn().save(tmp_path / "one.acp.jsonl")
     async with inspecting(str(tmp_path / "one.acp.jsonl")) as inspector:

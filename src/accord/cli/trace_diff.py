@@ -47,5 +47,5 @@ def command(recording: Path, other: Path, strict: bool, as_json: bool, first: st
         result = {"same": not found, "differences": msgspec.to_builtins(found)}
         click.echo(json.dumps(result, indent=2))
     for trace in traces:
-        show_problems(trace)
+        show_problems(trace.problems)
     return 1 if found else 0

@@ -78,7 +78,7 @@ def command(
         return 0  # `| head`
     except OSError as error:
         raise click.ClickException(f"Cannot write {output}: {error.strerror}") from None
-    show_problems(trace)
+    show_problems(trace.problems)
     return 0
 
 

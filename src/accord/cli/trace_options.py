@@ -9,10 +9,8 @@ from pathlib import Path
 import click
 
 from accord.cli.recording_options import Option, bytes_of, own_path
-from accord.trace.message_index import MessageIndex
 from accord.trace.recording import Recording
 from accord.trace.records import Direction
-from accord.trace.trace import Trace
 
 __all__ = (
     "CannotCompare",
@@ -65,13 +63,12 @@ def open_recording(
         raise click.ClickException(f"Cannot write {path}: {error.strerror}") from None
 
 
-def show_problems(trace: Trace | MessageIndex) -> None:
-    """Report the lines of a recording that were skipped on stderr."""
-    problems = trace.problems
+def show_problems(problems: Sequence[str]) -> None:
+    """Report on stderr what was skipped: lines of a recording, or folders."""
     for problem in problems[:5]:
         click.echo(f"accord trace: skipped: {problem}", err=True)
     if len(problems) > 5:
-        click.echo(f"accord trace: {len(problems) - 5} more lines skipped", err=True)
+        click.echo(f"accord trace: {len(problems) - 5} more skipped", err=True)
 
 
 def output_text(path: Path, text: str) -> None:

@@ -121,7 +121,7 @@ def command(
         script, *others = read_scripts(trace)
     except TraceError as error:
         raise click.UsageError(str(error)) from None
-    show_problems(trace)
+    show_problems(trace.problems)
     if others:
         _say(f"replaying the first of {len(others) + 1} connections")
     if script.redacted:

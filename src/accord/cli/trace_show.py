@@ -58,9 +58,9 @@ def command(
     """Show a recording: one line per message, with the latency of each response.
 
     Each line begins with the number of the message in the recording, from 1, and its time.
-    RECORDING is a file or a folder. Recordings of other programs can be read too: Rust's .jsons,
-    journals of acpx, Thinkwell's, and logs with whole frames. Control characters are shown as
-    escapes.
+    RECORDING is a file or a folder, whose folders are read, too. Recordings of other programs can
+    be read: Rust's .jsons, journals of acpx, Thinkwell's, and logs with whole frames. Control
+    characters are shown as escapes.
     """
     wanted = Filter(
         methods=methods,
@@ -71,7 +71,9 @@ def command(
     )
     shown = 0
     try:
-        traces = open_traces(recording, first=directions[first])
+        folders: list[str] = []  # that cannot be read
+        traces = open_traces(recording, first=directions[first], problems=folders)
+        show_problems(folders)
         if follow and len(traces) > 1:
             raise click.UsageError("--follow expects one recording, not a folder of them")
         for trace in traces:
@@ -83,7 +85,7 @@ def command(
                     shown += 1
                 if not len(index) and not index.size:
                     next(iter(trace), None)  # says it as the other commands do
-                show_problems(index)
+                show_problems(index.problems)
         if not shown:
             _say_none(methods, sessions, sender, errors, text)
     except TraceError as error:

@@ -47,5 +47,5 @@ def command(recording: Path, as_json: bool, page: Path | None, first: str) -> in
     elif page is None:
         for line in stats_table(found):
             click.echo(line)
-    show_problems(trace)
+    show_problems(trace.problems)
     return 0

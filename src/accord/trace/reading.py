@@ -57,21 +57,9 @@ def read_records(
 
 
 def trace_files(path: str | os.PathLike[str]) -> list[Path]:
-    """Return the files of a recording: itself and its later parts, or those of a folder.
-
-    Raise `TraceError` if there are none.
-    """
-    start = Path(path)
-    if start.is_dir():
-        found = sorted(
-            file for file in start.iterdir() if ".jsonl" in file.suffixes or file.suffix == ".jsons"
-        )
-        found = [file for file in found if file.suffix in (".jsonl", ".jsons", ".gz", ".zst")]
-        if not found:
-            raise TraceError(f"Expected recordings (*.acp.jsonl) in {start}, found none")
-        return found
-    files = [start]
-    while (following := part_path(start, len(files) + 1)).exists():
+    """Return the files of a recording: itself and its later parts."""
+    files = [Path(path)]
+    while (following := part_path(files[0], len(files) + 1)).exists():
         files.append(following)
     return files
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from accord.trace.folder import NO_RECORDINGS, all_names
 from accord.trace.importing import import_records
 from accord.trace.reading import TraceError, lines_of, trace_files
 from accord.trace.records import Direction, Header, Record
@@ -20,16 +21,14 @@ class Trace:
     Raise `TraceError` if a file cannot be read or has no record.
     """
 
-    def __init__(self, files: list[Path], *, first: Direction = "to_agent") -> None:
+    def __init__(
+        self, files: list[Path], *, first: Direction = "to_agent", name: str | None = None
+    ) -> None:
         self.files: list[Path] = files
+        self.name: str = files[0].name if name is None else name  # in the folder that was opened
         self.header: Header = Header()  # of the first part, as soon as it was read
         self.problems: list[str] = []
         self._first: Direction = first
-
-    @property
-    def name(self) -> str:
-        """The name of the first file."""
-        return self.files[0].name
 
     def __iter__(self) -> Iterator[Record]:
         self.problems = []
@@ -56,10 +55,24 @@ def open_trace(path: str | os.PathLike[str], *, first: Direction = "to_agent") -
     return Trace(trace_files(path), first=first)
 
 
-def open_traces(path: str | os.PathLike[str], *, first: Direction = "to_agent") -> list[Trace]:
-    """Return the recordings of a folder, ordered by name, or the one at a path."""
-    files = trace_files(path)
-    if not Path(path).is_dir():
-        return [Trace(files, first=first)]
-    parts = {part for file in files for part in trace_files(file)[1:]}
-    return [Trace(trace_files(file), first=first) for file in files if file not in parts]
+def open_traces(
+    path: str | os.PathLike[str],
+    *,
+    first: Direction = "to_agent",
+    problems: list[str] | None = None,
+) -> list[Trace]:
+    """Return the recordings of a folder and of the folders in it, by name, or the one at a path.
+
+    The name of a recording in an inner folder is `folder/name`. Inner folders that cannot be read
+    are skipped, and described in `problems`. Raise `TraceError` if there are no recordings.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        return [Trace(trace_files(folder), first=first)]
+    found = [
+        Trace(trace_files(folder / name), first=first, name=name)
+        for name in all_names(folder, problems)
+    ]
+    if not found:
+        raise TraceError(NO_RECORDINGS.format(folder=folder))
+    return found

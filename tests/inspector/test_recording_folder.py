@@ -1,0 +1,154 @@
+"""Folders of recordings: those of a fleet, very many, and names from the page."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.trace import TraceError
+from accord_fleet.dataset.writer import DatasetWriter
+from accord_inspector.errors import ApiError
+from accord_inspector.recording_folder import RecordingFolder
+from accord_inspector.recording_inspection import FolderInspection
+from fleet.sample_runs import outcomes, result, sample_plan, tasks
+from sample_recordings import one_turn
+
+MANY = 5000
+ROWS = 500  # that the page shows
+
+
+def found_in(folder: RecordingFolder) -> list[str]:
+    for _ in folder.find():
+        pass
+    return [one.name for one in folder.found]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with very many recordings; a higher number is newer."""
+    folder = tmp_path_factory.mktemp("many")
+    recording = one_turn().save(folder / "first.acp.jsonl").read_bytes()
+    (folder / "first.acp.jsonl").unlink()
+    for number in range(MANY):
+        inner = folder / f"task-{number}"
+        inner.mkdir()
+        (inner / "a-1.acp.jsonl").write_bytes(recording)
+        for path in (inner / "a-1.acp.jsonl", inner):
+            os.utime(path, (1.7e9 + number, 1.7e9 + number))
+    return folder
+
+
+async def listed(folder: FolderInspection, pattern: str = "") -> dict[str, Any]:
+    """Return the list as soon as it is complete, as the page waits for it."""
+    while not (found := await folder.recordings(pattern))["complete"]:
+        pass
+    return found
+
+
+async def test_recordings_of_a_run_are_listed(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    trace = gzip.compress(one_turn().save(tmp_path / "r.acp.jsonl").read_bytes())
+    plan = sample_plan(2, agents=("codex", "a/b"))
+    async with await DatasetWriter.create(run, plan, tasks(2)) as writer:
+        results = [result(task, agent) for task in range(2) for agent in ("codex", "a/b")]
+        async for _ in writer.append_all(outcomes(results, trace)):
+            pass
+    async with FolderInspection(run / "traces") as folder:
+        found = await listed(folder)
+        assert sorted(row["name"] for row in found["recordings"]) == [
+            "t0/a%2Fb-1.acp.jsonl.gz",
+            "t0/codex-1.acp.jsonl.gz",
+            "t1/a%2Fb-1.acp.jsonl.gz",
+            "t1/codex-1.acp.jsonl.gz",
+        ]
+        assert {row["turns"] for row in found["recordings"]} == {1}
+        messages = folder.messages("t0/a%2Fb-1.acp.jsonl.gz")
+        messages.read_written()
+        assert len(messages) == 15
+
+
+async def test_newest_of_very_many_are_listed(many: Path) -> None:
+    async with FolderInspection(many) as folder:
+        found = await listed(folder)
+        names = [row["name"] for row in found["recordings"]]
+        assert names == [f"task-{MANY - 1 - at}/a-1.acp.jsonl" for at in range(ROWS)]
+        assert (found["matched"], found["total"]) == (MANY, MANY)
+
+
+async def test_very_many_are_narrowed_by_a_pattern(many: Path) -> None:
+    async with FolderInspection(many) as folder:
+        for pattern, count in (("TASK-4711/", 1), ("task-471*/a-1*", 11), ("task-47?1", 0)):
+            found = await listed(folder, pattern)
+            assert found["matched"] == len(found["recordings"]) == count, pattern
+            assert found["total"] == MANY
+
+
+async def test_first_list_does_not_wait_for_all_of_very_many(
+    many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = RecordingFolder.find
+
+    def slow(folder: RecordingFolder) -> Iterator[int]:
+        for count in whole(folder):
+            yield count
+            while count == 10:  # until it is told to stop
+                yield count
+
+    monkeypatch.setattr(RecordingFolder, "find", slow)
+    async with FolderInspection(many) as folder:
+        found = await folder.recordings("")
+        assert not found["complete"]
+        assert not found["found"]
+        assert found["total"] <= 10
+
+
+def test_new_recordings_are_found(tmp_path: Path) -> None:
+    (tmp_path / "task-1").mkdir()
+    one_turn().save(tmp_path / "task-1" / "a-1.acp.jsonl")
+    folder = RecordingFolder(tmp_path)
+    assert found_in(folder) == ["task-1/a-1.acp.jsonl"]
+    one_turn().save(tmp_path / "task-1" / "a-2.acp.jsonl")
+    os.utime(tmp_path / "task-1" / "a-2.acp.jsonl", (2e9, 2e9))
+    assert found_in(folder) == ["task-1/a-2.acp.jsonl", "task-1/a-1.acp.jsonl"]
+
+
+def test_folder_without_recordings_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="found none"):
+        RecordingFolder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../outside.acp.jsonl",
+        "inner/../../outside.acp.jsonl",
+        "..",
+        "",
+        "/etc/passwd",
+        "//outside.acp.jsonl",
+        "./r.acp.jsonl",
+        "inner/deep/r.acp.jsonl",
+        "r.acp.jsonl/",
+        "r.acp.jsonl\0",
+        "notes.txt",
+        "missing.acp.jsonl",
+        "folder.acp.jsonl",
+    ],
+)
+async def test_only_recordings_of_the_folder_are_opened(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "recordings"
+    (folder / "inner" / "deep").mkdir(parents=True)
+    (folder / "folder.acp.jsonl").mkdir()
+    (folder / "notes.txt").write_text("{}")
+    for path in (tmp_path / "outside", folder / "r", folder / "inner" / "deep" / "r"):
+        one_turn().save(path.with_suffix(".acp.jsonl"))
+    async with FolderInspection(folder) as inspection:
+        assert inspection.path_of("r.acp.jsonl") == folder / "r.acp.jsonl"
+        with pytest.raises(ApiError, match="Expected a recording in") as raised:
+            inspection.path_of(name)
+        assert raised.value.status == 404
