@@ -128,14 +128,26 @@ class AgentInspection(LiveInspection):
             self._starts += 1
             self.begin()
             try:
-                await self._connect()
+                await self._run_once()
             except (AccordError, TimeoutError, OSError) as error:
                 self.set_ended(error, "failed")
             finally:
                 self.agent = self._transport = None
                 self.hub.changed("capabilities")
-            if not self._restart.is_set():
-                await self._restart.wait()
+            await self._restart.wait()
+
+    async def _run_once(self) -> None:
+        """Run the agent until it ends or is to be started again, also while it is starting."""
+        connected = asyncio.create_task(self._connect(), name="accord inspected agent")
+        restart = asyncio.create_task(self._restart.wait(), name="accord start again")
+        try:
+            await asyncio.wait((connected, restart), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            restart.cancel()
+            connected.cancel()
+            await asyncio.wait((connected, restart))
+        if not connected.cancelled():
+            connected.result()
 
     def set_ended(self, error: BaseException | None, state: str) -> None:
         super().set_ended(error, state)
@@ -154,30 +166,23 @@ class AgentInspection(LiveInspection):
             if self.client is not None:
                 self.client.connected(agent)
             try:
-                await self._until_ended(agent)
+                self.set_ended(await agent.remote.connection.wait_ended(), "ended")
             finally:
                 self.agent = None
                 if self.client is not None:
                     self.client.disconnected()
 
-    async def _until_ended(self, agent: ConnectedAgent) -> None:
-        """Wait until the agent disconnects, or is to be started again."""
-        ended = asyncio.ensure_future(agent.remote.connection.wait_ended())
-        restart = asyncio.ensure_future(self._restart.wait())
-        try:
-            await asyncio.wait((ended, restart), return_when=asyncio.FIRST_COMPLETED)
-            if ended.done():
-                self.set_ended(ended.result(), "ended")
-        finally:
-            for waiting in (ended, restart):
-                waiting.cancel()
-            await asyncio.wait((ended, restart))
-
     async def _open(self) -> Transport:
         hop = self.recording.hop()
         inner = await self._start(AgentOutput(self.add_stderr, self._add_noise))
         self._transport = InspectedTransport(
-            inner, hop, self.faults, self.numbers, written=self.messages().written
+            inner,
+            hop,
+            self.faults,
+            self.numbers,
+            written=self.messages().written,
+            lines=self.strange_lines,
+            strange=lambda: self.hub.changed("process"),
         )
         self.faults.suspend = None
         if isinstance(inner, ProcessTransport):

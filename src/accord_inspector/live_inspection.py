@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import time
@@ -16,9 +17,12 @@ from accord.errors import ConnectionLost
 from accord.trace.reading import TraceError
 from accord.trace.recording import Recording
 from accord.trace.records import Direction
+from accord.transports.registry import is_url
+from accord_inspector.agent_trouble import SLOW_S, Seen, trouble_of, why_ended
 from accord_inspector.errors import ApiError
 from accord_inspector.faults import Faults
 from accord_inspector.inspection import Inspection
+from accord_inspector.strange_lines import StrangeLines
 
 __all__ = ("LiveInspection",)
 
@@ -45,6 +49,7 @@ class LiveInspection(Inspection):
         self.problem: str = ""
         self.faults: Faults = Faults(lambda: self.hub.changed("faults"))
         self.numbers: Iterator[int] = itertools.count()
+        self.strange_lines: StrangeLines = StrangeLines()
         self.stderr: deque[dict[str, Any]] = deque(maxlen=_STDERR_LINES)
         self.sent: list[dict[str, Any]] = []  # by hand, the newest first
         self.pid: int | None = None
@@ -102,7 +107,21 @@ class LiveInspection(Inspection):
             "exitStatus": self.exit_status_of_agent,
             "startedAt": self.started_at,
             "restartable": self.can_restart,
+            "trouble": self._trouble(),
         }
+
+    def _trouble(self) -> dict[str, Any] | None:
+        return trouble_of(
+            Seen(
+                state=self.state,
+                why=self.problem,
+                seconds=self.recording.now() - self._began,
+                is_program=not is_url(self.command[0]),
+                is_restartable=self.can_restart,
+                lines=self.strange_lines,
+                stderr=[item["text"] for item in self.stderr if item["at"] >= self._began],
+            )
+        )
 
     def now(self, since: float) -> float | None:
         is_open = self.state in ("starting", "running") and since >= self._began
@@ -136,7 +155,15 @@ class LiveInspection(Inspection):
         self.started_at = time.time()
         self._began = self.recording.now()
         self.exit_status_of_agent = None
+        self.strange_lines = StrangeLines()
         self.set_state("starting")
+        asyncio.get_running_loop().call_later(SLOW_S + 0.1, self.hub.changed, "process")
+
+    @property
+    def _name(self) -> str:
+        """The agent in sentences: the name of its program, or its address."""
+        word = self.command[0]
+        return word if is_url(word) else Path(word).name
 
     def add_sent(self, message: dict[str, Any]) -> None:
         """Keep what was sent by hand, for all pages, until the inspection ends."""
@@ -157,7 +184,7 @@ class LiveInspection(Inspection):
         """Show why the agent has ended or could not be used."""
         if isinstance(error, ConnectionLost):
             self.exit_status_of_agent = error.exit_status
-        self.set_state(state, "" if error is None else str(error) or type(error).__name__)
+        self.set_state(state, why_ended(error, self._name, is_connected=state == "ended"))
 
     def add_stderr(self, line: str) -> None:
         """Show a line that the agent wrote to stderr."""

@@ -11,6 +11,7 @@ let inspection = { kind: "", live: false, title: "" };
 
 const title = h("span", { class: "title" });
 const state = h("span", { class: "state", role: "status" });
+const lines = h("span", { class: "lines warn" });
 const counts = h("span", { class: "counts" });
 const restart = h("button", { type: "button", hidden: true, onclick: startAgain }, "Start again");
 const nav = h("nav", { "aria-label": "Views" });
@@ -60,10 +61,12 @@ function showState() {
   else if (agent) {
     const words = { starting: "starting", running: "running", ended: "ended", failed: "failed" };
     text = `Agent ${words[agent.state] ?? agent.state}`;
-    if (agent.problem) text += `: ${safe(agent.problem)}`;
+    if (agent.trouble?.text) text += `: ${safe(agent.trouble.text)}`;
     kind = { running: "good", starting: "" }[agent.state] ?? "bad";
+    if (agent.trouble?.text && kind !== "bad") kind = "warn";
   }
-  fill(state, text);
+  if (state.textContent !== text) fill(state, text); // a screen reader says it once
+  fill(lines, lost ? "" : safe(agent?.trouble?.lines ?? ""));
   state.className = `state ${kind}`;
   restart.hidden = !agent || lost || agent.restartable === false;
   restart.textContent = agent?.state === "running" ? "Restart" : "Start again";
@@ -104,7 +107,7 @@ async function begin() {
   inspection = await get("/api/inspection");
   document.body.append(
     h("a", { class: "skip", href: "#main" }, "Skip to the content"),
-    h("header", { class: "top" }, h("h1", null, "Accord Inspector"), title, state, counts, restart),
+    h("header", { class: "top" }, h("h1", null, "Accord Inspector"), title, state, lines, counts, restart),
     nav,
     h("div", null, problem, h("faults-bar", { hidden: true })),
     main,

@@ -4,6 +4,7 @@ import { h, fill } from "./dom.js";
 import { SessionView } from "./conversation_session.js";
 import { SetupPanel } from "./conversation_setup.js";
 import { Sessions } from "./conversation_store.js";
+import "./agent_trouble.js";
 import { QuestionCards } from "./conversation_questions.js";
 import { address, go, params, pathParts, router } from "./router.js";
 
@@ -23,7 +24,7 @@ class ConversationView extends HTMLElement {
     this.terminals = {};
     this.questions = new QuestionCards(announce, this.terminals);
     this.middle = h("div", { class: "middle" });
-    this.replaceChildren(this.heading, this.status, this.side, h("div", { class: "talk" }, this.middle, this.questions.element));
+    this.replaceChildren(this.heading, this.status, this.side, h("div", { class: "talk" }, h("agent-trouble", { class: "trouble" }), this.middle, this.questions.element));
     /** @type {SessionView | null} */
     this.session = null;
     this.sessions = new Sessions(this.recording);

@@ -1,6 +1,6 @@
 // Beside the conversation: sessions of the agent, a new one, login, access, protocol version.
 
-import { post } from "./api.js";
+import { live, post } from "./api.js";
 import { act } from "./conversation_store.js";
 import { fill, h } from "./dom.js";
 import { address, go } from "./router.js";
@@ -43,7 +43,7 @@ export class SetupPanel {
     const agent = client.agent;
     this.create.disabled = !agent;
     if (!this.folder.value) this.folder.value = client.cwd;
-    fill(this.about, agent ? `${agent.name} ${agent.version}, protocol version ${agent.protocol}` : "The agent is not running");
+    fill(this.about, agent ? `${agent.name} ${agent.version}, protocol version ${agent.protocol}` : live.state.process?.state === "starting" ? "The agent is starting" : "The agent is not running");
     const key = JSON.stringify([agent, client.access]);
     if (key === this.shown) return;
     this.shown = key;

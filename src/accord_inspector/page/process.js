@@ -13,6 +13,7 @@ class ProcessView extends HTMLElement {
     this.environment = h("details", null);
     this.charts = h("div", { class: "charts" });
     this.stderr = h("div", { class: "stderr scroll", tabindex: "0", role: "log", "aria-label": "stderr" });
+    this.trouble = h("p", { class: "bad" });
     this.problem = h("p", { class: "bad", role: "alert" });
     /** @type {any[]} */
     this.samples = [];
@@ -21,10 +22,10 @@ class ProcessView extends HTMLElement {
   }
 
   connectedCallback() {
-    this.replaceChildren(h("h2", null, "Process"), this.problem, this.facts, this.charts, this.environment,
+    this.replaceChildren(h("h2", null, "Process"), this.trouble, this.problem, this.facts, this.charts, this.environment,
       h("h3", null, "stderr"), this.stderr);
     this.ends = [
-      live.on("state:process", () => this.load()),
+      live.on("state:process", () => this.changed()),
       live.on("event:stderr", (item) => this.add([item])),
       live.on("event:resources", (sample) => { this.samples.push(sample); this.draw(); }),
     ];
@@ -35,10 +36,24 @@ class ProcessView extends HTMLElement {
     for (const end of this.ends) end();
   }
 
+  /** Load all of it, unless only the count of strange lines has changed. */
+  changed() {
+    this.showTrouble();
+    const key = JSON.stringify({ ...live.state.process, trouble: null });
+    if (key !== this.key) this.load();
+    this.key = key;
+  }
+
+  showTrouble() {
+    const { trouble } = live.state.process ?? {};
+    fill(this.trouble, safe([trouble?.text, trouble?.lines].filter(Boolean).join(". ")));
+  }
+
   async load() {
     try {
       const details = await get("/api/process");
-      fill(this.problem, details.state === "running" ? "" : safe(details.problem ?? ""));
+      this.showTrouble();
+      fill(this.problem);
       fill(this.facts, facts(details).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, h("code", null, safe(value))))));
       const names = Object.entries(details.environment);
       this.environment.hidden = !names.length;
