@@ -40,6 +40,7 @@ COMMANDS = (
     ["accord", "ask"],
     ["accord", "agents"],
     ["accord", "bridge"],
+    ["accord", "install"],
     ["accord", "serve"],
     ["accord", "trace"],
     ["accord", "trace", "record"],
@@ -94,8 +95,8 @@ COMMANDS_INTRO = """\
 
 <!-- Written by docs/generate.py from the programs' own help; `make reference` does it again. -->
 
-`accord ask`, `accord agents`, `accord check` and `accord trace` require the extra `cli`
-(`pip install 'accord[cli]'`), `accord serve` and `accord bridge` also the extra `remote`;
+`accord ask`, `accord agents`, `accord install`, `accord check` and `accord trace` require the extra
+`cli` (`pip install 'accord[cli]'`), `accord serve` and `accord bridge` also the extra `remote`;
 `accord agent`, `accord --help` and `python -m accord.schema` require neither.
 
 [Events as JSON](ask-json.md) describes the output of `accord ask --json`.

@@ -125,6 +125,7 @@ LAYERS = (
         "`accord check`; fixtures for pytest",
     ),
     Layer((_folder("accord_inspector"),), "`accord inspect`: messages on a web page"),
+    Layer((_folder("accord_editors"),), "`accord install`: agents in the settings of editors"),
     Layer((_folder("accord_fleet.types"),), "tasks, limits and results of fleets"),
     Layer((_folder("accord_fleet"),), "`accord fleet`: many tasks for many agents"),
     Layer((_folder("accord_pytest"),), "the entry point of the pytest plugin"),

@@ -12,7 +12,7 @@ from accord.cli.settings import AgentEntry, Settings
 from accord.transports.command_line import argv_of
 from accord.transports.registry import is_url
 
-__all__ = ("NamedAgent", "find_agent", "named_agents")
+__all__ = ("DEFAULT", "NamedAgent", "find_agent", "named_agents")
 
 Source = Literal["settings", "bundled", "well known"]
 DEFAULT = "accord"

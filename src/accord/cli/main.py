@@ -24,6 +24,7 @@ COMMANDS = {
     "check": "Test agents and clients against the protocol.",
     "fleet": "Give the same tasks to many agents, here or on a cluster.",
     "inspect": "Show messages on a web page, live or recorded.",
+    "install": "Add an agent to the settings of an editor.",
     "serve": "Serve an agent to clients on the network.",
     "trace": "Record messages, and read recordings.",
 }

@@ -1,0 +1,3 @@
+"""`accord install`: adds agents to the settings of editors."""
+
+__all__ = ()
