@@ -186,6 +186,7 @@ SEAMS = {
     "accord_fleet.engines.ray_cluster": "Ray: a run on this machine does not import it",
     "accord_fleet.command.resume": "what runs the tasks: `--help` does not need it",
     "accord_fleet.command.report": "what makes and shows the report",
+    "accord_fleet.command.show": "what reads the dataset: `--help` does not need it",
     "accord_fleet.command.status": "what reads the dataset: `--help` does not need it",
     "accord_fleet.command.run": "what runs the tasks: `--help` does not need it",
     "accord_fleet.dataset.lock": "`psutil`, to look up the process that writes a dataset",

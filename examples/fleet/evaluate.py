@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from accord_fleet.dataset.dataset import Dataset
+from accord_fleet import Dataset
 
 HERE = Path(__file__).resolve().parent
 WORDS = ("heron", "maple", "quartz", "violet", "comet")

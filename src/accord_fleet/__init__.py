@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 # Type checkers read these imports, Python the table below.
 if TYPE_CHECKING:
+    from accord_fleet.dataset.dataset import Dataset as Dataset
     from accord_fleet.engines.engine import Engine as Engine
     from accord_fleet.engines.local import LocalEngine as LocalEngine
     from accord_fleet.engines.ray import RayEngine as RayEngine
@@ -66,6 +67,7 @@ else:
     _LAZY = {
         name: module
         for module, names in {
+            "accord_fleet.dataset.dataset": "Dataset",
             "accord_fleet.engines.engine": "Engine",
             "accord_fleet.engines.local": "LocalEngine",
             "accord_fleet.engines.ray": "RayEngine",

@@ -55,6 +55,7 @@ class _Asked:
         self._spec = spec
         self._attempt = attempt
         self._limits = attempt.task.limits
+        self.name: str = f"{attempt.task.id} graded by {spec.name}"
         self._usage = AttemptUsage()
         self._agent: RunningAgent | None = None
         self._timeout: asyncio.Timeout | None = None

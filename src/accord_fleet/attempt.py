@@ -12,6 +12,7 @@ from pathlib import Path
 from accord import ClientSession, UsageChanged
 from accord.client.permissions import Policy
 from accord.errors import AccordError, RequestError, TransportError
+from accord_fleet.attempt_names import attempt_name, working_for
 from accord_fleet.attempt_recording import AttemptRecording
 from accord_fleet.attempt_usage import AttemptUsage
 from accord_fleet.control import Control
@@ -23,6 +24,7 @@ from accord_fleet.mcp_servers import mcp_servers
 from accord_fleet.parts import PreparedWorkspace, WorkspaceDiff
 from accord_fleet.policies import policy_for
 from accord_fleet.running_agent import Direction, RunningAgent
+from accord_fleet.session_settings import apply_settings
 from accord_fleet.stderr_tail import StderrTail
 from accord_fleet.types.grading import GradedAttempt
 from accord_fleet.types.limits import LimitName
@@ -44,7 +46,9 @@ async def run_attempt(item: WorkItem, machine: Machine, control: Control) -> Att
 
     Only cancellation of the caller's task leaves as an exception.
     """
-    return await _Attempt(item, machine, control).run()
+    attempt = _Attempt(item, machine, control)
+    with working_for(lambda: attempt.name):
+        return await attempt.run()
 
 
 class _CancelledByUser(Exception):
@@ -82,6 +86,7 @@ class _Attempt:
         self._workspace_s = self._start_s = self._grading_s = self._wall_s = 0.0
         self._answer = ""
         self._tool_calls = 0
+        self.name: str = attempt_name(item.task.id, item.agent, item.attempt)
         self.policy: Policy | None = policy_for(self._task.permissions, machine.settings)
 
     async def run(self) -> Attempted:
@@ -204,13 +209,9 @@ class _Attempt:
 
     async def _open_session(self) -> None:
         began = time.perf_counter()
-        task = self._task
         try:
             self._session = session = await self._new_session()
-            if task.mode is not None:
-                await session.set_mode(task.mode)
-            for option, value in task.options.items():
-                await session.set_option(option, value)
+            await apply_settings(session, self._task)
         except TransportError as error:
             raise _exited(error, "before the session was open") from error
         except AttemptFailed:

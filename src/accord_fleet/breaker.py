@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from accord_fleet.control import OnWait
 from accord_fleet.errors import AttemptFailed
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.result import Result
@@ -39,8 +40,12 @@ def is_start_failure(result: Result) -> bool:
 class AgentBreaker:
     """The breakers of all agents in this process; see `Breaker` in `accord_fleet.parts`."""
 
-    def __init__(self, settings: BreakerSettings | None = None) -> None:
+    def __init__(
+        self, settings: BreakerSettings | None = None, *, on_wait: OnWait | None = None
+    ) -> None:
+        """`on_wait` is called with the name of an agent that is held back, and the reason."""
         self._settings = settings or BreakerSettings()
+        self._on_wait = on_wait
         self._agents: dict[str, _Circuit] = {}
 
     async def before(self, agent: AgentSpec) -> None:
@@ -67,14 +72,15 @@ class AgentBreaker:
 
     def _circuit(self, agent: AgentSpec) -> _Circuit:
         if (circuit := self._agents.get(agent.name)) is None:
-            circuit = self._agents[agent.name] = _Circuit(agent.name, self._settings)
+            circuit = self._agents[agent.name] = _Circuit(agent.name, self._settings, self._on_wait)
         return circuit
 
 
 class _Circuit:
-    def __init__(self, agent: str, settings: BreakerSettings) -> None:
+    def __init__(self, agent: str, settings: BreakerSettings, on_wait: OnWait | None) -> None:
         self.state: Literal["closed", "open", "given up"] = "closed"
         self._agent = agent
+        self._on_wait = on_wait
         self._settings = settings
         self._in_a_row = 0
         self._probes_failed = 0
@@ -104,6 +110,7 @@ class _Circuit:
         self._is_probing = False
         if self.state == "open":
             self.state = "closed"
+            self._say(None)
             self._wake_all()
 
     def failed(self, reason: str) -> None:
@@ -118,6 +125,7 @@ class _Circuit:
             self._probes_failed += 1
             if self._probes_failed >= self._settings.probes:
                 self.state = "given up"
+                self._say(None)
                 self._wake_all()
             else:
                 self._pause()
@@ -132,6 +140,14 @@ class _Circuit:
         settings = self._settings
         pause_s = min(settings.first_pause_s * 3**self._probes_failed, settings.longest_pause_s)
         self._timer = asyncio.get_running_loop().call_later(pause_s, self._probe)
+        self._say(
+            f"waiting {pause_s:g} s: {self._in_a_row} starts in a row have failed;"
+            f" the last reason: {self._reason}"
+        )
+
+    def _say(self, why: str | None) -> None:
+        if self._on_wait is not None:
+            self._on_wait(self._agent, why)
 
     def _probe(self) -> None:
         """Let one waiting attempt start."""

@@ -8,7 +8,10 @@ from contextlib import contextmanager
 
 from accord_fleet.types.task import WorkItem
 
-__all__ = ("Control",)
+__all__ = ("Control", "OnWait")
+
+OnWait = Callable[[str, str | None], None]
+"""Is called with what waits, and why; None when it no longer does. It returns quickly."""
 
 
 class Control:
@@ -21,6 +24,8 @@ class Control:
         """Set when running turns are cancelled."""
         self.on_begin: Callable[[WorkItem], Awaitable[None]] | None = None
         """Is awaited before an attempt begins; see `begin`."""
+        self.on_wait: OnWait | None = None
+        """Is called when an agent or a provider begins to wait, or no longer waits; see `wait`."""
         self._callbacks: dict[Callable[[], None], None] = {}
 
     @property
@@ -48,6 +53,11 @@ class Control:
         """Note that an attempt begins now; each engine calls this before it runs an attempt."""
         if self.on_begin is not None:
             await self.on_begin(item)
+
+    def wait(self, what: str, why: str | None) -> None:
+        """Say why an agent or a provider waits; None: it no longer does."""
+        if self.on_wait is not None:
+            self.on_wait(what, why)
 
     @contextmanager
     def on_cancel(self, callback: Callable[[], None]) -> Generator[None]:

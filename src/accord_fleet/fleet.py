@@ -19,6 +19,7 @@ from accord_fleet.errors import FleetError
 from accord_fleet.gateway.providers import Provider
 from accord_fleet.graders.references import reference_to
 from accord_fleet.plan import work_items
+from accord_fleet.sandbox.isolation import why_not_isolated
 from accord_fleet.sandbox.settings import SandboxSettings
 from accord_fleet.scratch import remove_abandoned
 from accord_fleet.tasks.read import check_tasks
@@ -52,12 +53,15 @@ class Fleet:
         limits: Limits | None = None,
         sandbox: SandboxSettings | None = None,
         providers: Sequence[Provider] = (),
+        secrets: Sequence[str] = (),
         engine: Engine | None = None,
     ) -> None:
-        """Raise `FleetError` for a grader that is not defined at the top of a file.
+        """Raise `FleetError` for agents with the same name, a sandbox for an agent that it cannot
+        isolate, and a grader that is not defined at the top of a file.
 
         An agent is a command, an `AgentSpec`, or a class or object of Python, which runs in this
-        process. `workspace`, `grader` and `limits` are those of tasks that have none.
+        process. `workspace`, `grader` and `limits` are those of tasks that have none. `secrets`
+        names further environment variables whose values are never stored.
         """
         self._defaults: dict[str, Any] = {}
         if workspace is not None:
@@ -75,19 +79,23 @@ class Fleet:
         names = [agent.name for agent in self.agents]
         if len(set(names)) != len(names):
             raise FleetError(f"Expected agents with different names, got {', '.join(names)}")
+        in_process = {
+            spec.name: _factory(agent)
+            for spec, agent in zip(self.agents, agents, strict=True)
+            if isinstance(agent, (Agent, type))
+        }
+        if errors := why_not_isolated(sandbox, self.agents, in_process):
+            raise FleetError("\n".join(errors))
         self.attempts: int = attempts
         self.engine: Engine = engine or LocalEngine()
         self.control: Control = Control()
         self._settings = RunSettings(
             agents=self.agents,
             policy=policies_of(policy),
-            in_process={
-                spec.name: _factory(agent)
-                for spec, agent in zip(self.agents, agents, strict=True)
-                if isinstance(agent, (Agent, type))
-            },
+            in_process=in_process,
             sandbox=sandbox,
             providers=tuple(providers),
+            secrets=tuple(secrets),
         )
 
     async def run(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 import msgspec
 
 from accord_fleet.breaker import AgentBreaker
+from accord_fleet.control import OnWait
 from accord_fleet.engines.engine import RunSettings
-from accord_fleet.gateway.limiter import KeyLimits, Limiter, LocalLimiter
+from accord_fleet.gateway.limiter import KeyLimits, KeyWait, Limiter, LocalLimiter
 from accord_fleet.gateway.providers import Provider, providers_of
 from accord_fleet.parts import Breaker, Gateway, Sandbox
 from accord_fleet.process_watcher import ProcessWatcher
@@ -18,7 +20,7 @@ from accord_fleet.redaction import Redactor
 from accord_fleet.secret_names import secret_variables
 from accord_fleet.types.limits import Limits
 
-__all__ = ("Guards", "key_limits", "open_guards", "providers_for")
+__all__ = ("Guards", "key_limits", "open_guards", "providers_for", "secrets_of")
 
 
 class Guards(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,30 +60,44 @@ def key_limits(settings: RunSettings) -> dict[str, KeyLimits]:
     }
 
 
-@asynccontextmanager
-async def open_guards(
-    settings: RunSettings, *, limiter: Limiter | None = None
-) -> AsyncGenerator[Guards]:
-    """Make the guards of a run on this machine.
-
-    `limiter` is that of a whole cluster. Raise `ProviderError` if the key of a provider is
-    missing, and `SandboxError` if a sandbox is asked for that is not available.
-    """
-    found = secret_variables(os.environ)
-    names = {*found, *(name for agent in settings.agents for name in agent.secrets)}
+def secrets_of(settings: RunSettings) -> Redactor:
+    """Return what removes the secrets of this machine, and those of the agents' variables."""
+    names = _secret_names(settings)
+    names |= {provider.key for provider in settings.providers}
     redactor = Redactor(os.environ[name] for name in names if name in os.environ)
     for agent in settings.agents:
         redactor.add(secret_variables(agent.env).values())
+    return redactor
+
+
+def _secret_names(settings: RunSettings) -> set[str]:
+    named = (name for agent in settings.agents for name in agent.secrets)
+    return {*secret_variables(os.environ), *settings.secrets, *named}
+
+
+@asynccontextmanager
+async def open_guards(
+    settings: RunSettings, *, limiter: Limiter | None = None, on_wait: OnWait | None = None
+) -> AsyncGenerator[Guards]:
+    """Make the guards of a run on this machine.
+
+    `limiter` is that of a whole cluster. `on_wait` is called when agents wait. Raise
+    `ProviderError` if the key of a provider is missing, and `SandboxError` if a sandbox is asked
+    for that is not available.
+    """
+    names = _secret_names(settings)
+    redactor = secrets_of(settings)
     async with AsyncExitStack() as stack:
         gateway, way = None, None
         if providers := providers_for(settings):
             # Only a run with providers needs a server.
             from accord_fleet.gateway.gateway import open_gateway
 
+            if limiter is None:
+                said = None if on_wait is None else partial(_say_wait, settings, providers, on_wait)
+                limiter = LocalLimiter(key_limits(settings), said)
             gateway = await stack.enter_async_context(
-                open_gateway(
-                    tuple(providers.values()), limiter or LocalLimiter(key_limits(settings))
-                )
+                open_gateway(tuple(providers.values()), limiter)
             )
             redactor.add(gateway.secrets)
             names |= {provider.key for provider in providers.values()}
@@ -93,10 +109,34 @@ async def open_guards(
             opened = open_sandbox(settings.sandbox, gateway=way)
             sandbox = await stack.enter_async_context(opened)
             processes = settings.sandbox.processes
+
+        def held(agent: str, why: str | None) -> None:
+            if on_wait is not None:
+                on_wait(agent, None if why is None else redactor.text(why))
+
         yield Guards(
             gateway=gateway,
             sandbox=sandbox,
+            breaker=AgentBreaker(on_wait=held),
             redactor=redactor,
             hidden=tuple(sorted(names)),
             processes=processes,
         )
+
+
+def _say_wait(
+    settings: RunSettings,
+    providers: Mapping[str, Provider],
+    on_wait: OnWait,
+    name: str,
+    wait: KeyWait | None,
+) -> None:
+    """Say that the requests of a provider's agents wait; the key is named by its variable."""
+    agents = ", ".join(agent.name for agent in settings.agents if agent.provider == name)
+    if wait is None:
+        on_wait(agents, None)
+        return
+    requests = "1 request" if wait.requests == 1 else f"{wait.requests:,} requests"
+    why = "the pause that the provider asked for, with" if wait.is_paused else "the limit of"
+    seconds = max(1, round(wait.seconds))
+    on_wait(agents, f"waiting {seconds} s for {why} the key in {providers[name].key} ({requests})")

@@ -12,6 +12,7 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 from accord_fleet.asked_agent import ask_agent
+from accord_fleet.control import OnWait
 from accord_fleet.engines.engine import RunSettings
 from accord_fleet.gateway.limiter import Limiter
 from accord_fleet.graders.grade import ProcessGraders
@@ -70,16 +71,21 @@ class Machine:
 
 @asynccontextmanager
 async def open_machine(
-    settings: RunSettings, *, jobs: int, limiter: Limiter | None = None
+    settings: RunSettings,
+    *,
+    jobs: int,
+    limiter: Limiter | None = None,
+    on_wait: OnWait | None = None,
 ) -> AsyncGenerator[Machine]:
     """Make the parts for attempts of a run on this machine; remove everything at the end.
 
-    `limiter` limits the requests to models on all machines together.
+    `limiter` limits the requests to models on all machines together. `on_wait` is called when
+    agents or providers wait.
     """
     stack = ExitStack()
     scratch = stack.enter_context(scratch_folder())
     try:
-        async with open_guards(settings, limiter=limiter) as guards:
+        async with open_guards(settings, limiter=limiter, on_wait=on_wait) as guards:
             pool = AgentPool(
                 jobs, gateway=guards.gateway, in_process=settings.in_process, folder=scratch
             )

@@ -34,6 +34,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: SandboxSettings | None = None
     providers: tuple[Provider, ...] = ()
     """Providers of models, with the names of the variables that have their keys."""
+    secrets: tuple[str, ...] = ()
+    """Names of further environment variables whose values are never stored."""
     jobs: int = 1
     engine: str = "local"
     """`local`, or the address of a cluster."""

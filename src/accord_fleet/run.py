@@ -67,6 +67,7 @@ async def run_plan(
     with scratch_folder() as recordings:
         settings = msgspec.structs.replace(settings, recordings=str(recordings))
         control.on_begin = dataset.begin
+        control.on_wait = observer.waiting
         try:
             outcomes = engine.run(items, settings, control)
             async with aclosing(dataset.append_all(outcomes)) as results:

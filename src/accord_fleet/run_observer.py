@@ -25,7 +25,7 @@ class RunObserver(Protocol):
         ...
 
     def waiting(self, what: str, why: str | None) -> None:
-        """An agent or a provider waits for a reason; None: it no longer does."""
+        """An agent, or several that share a key, wait for a reason; None: they no longer do."""
         ...
 
     def result(self, result: Result) -> None:

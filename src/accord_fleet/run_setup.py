@@ -15,4 +15,5 @@ def settings_for(plan: Plan) -> RunSettings:
         permissions=plan.permissions,
         sandbox=plan.sandbox,
         providers=plan.providers,
+        secrets=plan.secrets,
     )

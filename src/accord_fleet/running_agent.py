@@ -18,6 +18,7 @@ from accord.transports.base import Frame, Transport
 from accord.transports.memory import pair
 from accord.transports.process import ProcessTransport, process
 from accord.transports.registry import is_url
+from accord_fleet.attempt_names import working_for
 from accord_fleet.parts import Gateway, GatewayAccess, Launch
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.workspaces.remove import remove_tree
@@ -30,6 +31,11 @@ _STOP_S = (1.0, 1.0, 2.0)  # to exit after the end of stdin, after SIGTERM, afte
 
 class Listener(Protocol):
     """The attempt that an agent works on."""
+
+    @property
+    def name(self) -> str:
+        """Names the attempt in warnings."""
+        ...
 
     @property
     def policy(self) -> Policy | None:
@@ -112,15 +118,15 @@ class RunningAgent:
                 command = self.launch.argv[0]
             else:
                 command = self._process(env, self.launch.cwd or self._own_folder())
-            self.connection = await self._stack.enter_async_context(
-                accord.connect(
-                    command,
-                    permissions=self._decide,
-                    observers=[self._observe],
-                    versions=self.spec.versions,  # type: ignore[arg-type]  # checked
-                    initialize_timeout_s=timeout_s,
-                )
+            connecting = accord.connect(
+                command,
+                permissions=self._decide,
+                observers=[self._observe],
+                versions=self.spec.versions,  # type: ignore[arg-type]  # checked
+                initialize_timeout_s=timeout_s,
             )
+            with working_for(self._attempt_name):
+                self.connection = await self._stack.enter_async_context(connecting)
         except BaseException:
             await self._stack.aclose()
             raise
@@ -182,6 +188,10 @@ class RunningAgent:
         return ours
 
     # What the attempt gets.
+
+    def _attempt_name(self) -> str | None:
+        """Return the current attempt: a warm agent serves several."""
+        return None if self.listener is None else self.listener.name
 
     def _decide(self, request: PermissionRequest) -> Any:
         listener = self.listener

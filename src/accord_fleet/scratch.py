@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -18,12 +19,12 @@ _PREFIX = "accord-fleet-"
 
 
 @contextmanager
-def scratch_folder() -> Generator[Path]:
-    """Make a temporary folder, and remove it after the block.
+def scratch_folder(parent: str | None = None) -> Generator[Path]:
+    """Make a temporary folder, and remove it after the block; `parent` is `/tmp` if it is given.
 
     A lock in the same directory, which ends with this process, tells later runs that it is used.
     """
-    folder, lock = _locked_folder()
+    folder, lock = _locked_folder(Path(parent or tempfile.gettempdir()).resolve())
     try:
         yield folder
     finally:
@@ -35,7 +36,8 @@ def scratch_folder() -> Generator[Path]:
 
 def remove_abandoned() -> None:
     """Remove the temporary folders of this user's processes that no longer live."""
-    for lock_file in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*.lock"):
+    folders = {Path(tempfile.gettempdir()).resolve(), Path("/tmp").resolve()}
+    for lock_file in (file for folder in folders for file in folder.glob(f"{_PREFIX}*.lock")):
         folder = lock_file.with_suffix("")
         if not is_own(lock_file) or (os.path.lexists(folder) and not is_own(folder)):
             continue
@@ -44,9 +46,10 @@ def remove_abandoned() -> None:
             lock_file.unlink(missing_ok=True)
 
 
-def _locked_folder() -> tuple[Path, FileLock]:
+def _locked_folder(parent: Path) -> tuple[Path, FileLock]:
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+        # The lock is first, so that a killed process leaves no folder without one.
+        folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
         lock_file = folder.with_name(f"{folder.name}.lock")
         lock = _lock(lock_file)
         try:
@@ -55,11 +58,12 @@ def _locked_folder() -> tuple[Path, FileLock]:
             # Without locks here, it is never taken for an abandoned one.
             with suppress(OSError):
                 lock_file.unlink(missing_ok=True)
+            folder.mkdir(0o700)
             return folder, lock
-        if folder.is_dir():
+        if lock_file.exists():
+            folder.mkdir(0o700)
             return folder, lock
         # Another run has found the lock before it was acquired.
-        lock_file.unlink(missing_ok=True)
         lock.release()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ("is_secret_name", "secret_variables")
+__all__ = ("is_secret_name", "secret_variables", "why_not_redacted")
 
 _SECRET = re.compile(
     r"(?i)(?:KEYS?|TOKENS?|SECRETS?|PASSWORDS?|PASSWD|_PWD|PASSPHRASE|CREDENTIALS?)(?:_|-|\d|$)"
@@ -29,3 +29,16 @@ def secret_variables(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if len(value) >= _SHORTEST and is_secret_name(name)
     }
+
+
+def why_not_redacted(name: str, environment: Mapping[str, str]) -> str | None:
+    """Return why the value of a variable cannot be removed from what is stored; None if it is."""
+    value = environment.get(name)
+    if value is None:
+        return f"expected the environment variable {name}, which is not set"
+    if len(value) < _SHORTEST:
+        return (
+            f"expected a value of {_SHORTEST} characters or more in {name}, it has {len(value)}:"
+            " a short text occurs by chance"
+        )
+    return None

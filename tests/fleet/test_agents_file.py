@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from accord_fleet import AgentSpec
-from accord_fleet.agent_words import agents_from_words
+from accord_fleet.agent_words import agents_from_words, why_not_startable
 from accord_fleet.types.agent import Resources
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "fleet.md"
@@ -50,4 +52,58 @@ def test_error_names_the_agent_and_the_field(tmp_path: Path) -> None:
     found, [error] = agents_from_words([str(path)])
     assert found == []
     assert "[agents.mine]" in error
-    assert "`key`" in error
+    assert error.endswith("[agents.mine]: key: unknown field")
+
+
+@pytest.mark.parametrize(
+    ("word", "part"),
+    [
+        ("a/b=cmd", "got 'a/b'"),
+        ("=cmd", "got ''"),
+        ("x=", "the command of x is missing"),
+        ("", "got nothing"),
+        ("x='y", "No closing quotation"),
+        ("nowhere.toml", "expected a file with agents: No such file"),
+        ("\u202ea=b", "\\u202ea=b"),
+    ],
+)
+def test_bad_words_are_errors_that_say_what_was_expected(word: str, part: str) -> None:
+    found, [error] = agents_from_words([word])
+    assert found == []
+    assert part in error
+    assert "\u202e" not in error
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ('[agents."a/b"]\ncommand = "x"', ["[agents.a/b]: expected a name of letters"]),
+        ("[agents.a]\ncommand = []", ["[agents.a]: command: expected a command, got nothing"]),
+        ('[agents.a]\nname = "b"\ncommand = "x"', ["[agents.a]: name: unknown field"]),
+        (
+            "[agents.a]\ncommand = 7\n[agents.b]\ncomand = 'x'",
+            ["[agents.a]: command: expected array, got 7", "the closest is 'command'"],
+        ),
+        ("agents = 3", ["expected tables [agents.NAME]"]),
+        ("[agents.a", ["expected TOML"]),
+    ],
+)
+def test_all_that_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, parts: list[str]) -> None:
+    path = tmp_path / "agents.toml"
+    path.write_text(text, "utf-8")
+    found, [error] = agents_from_words([str(path)])
+    assert found == []
+    assert all(part in error for part in parts), error
+
+
+def test_a_program_with_an_equals_sign_in_its_path_is_a_command(tmp_path: Path) -> None:
+    program = tmp_path / "a=b"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    [found], errors = agents_from_words([f"{program} --acp"])
+    assert (found.command, errors) == ((str(program), "--acp"), [])
+
+
+def test_a_misspelt_program_has_a_hint() -> None:
+    agent = AgentSpec(name="x", command=("clauda",))
+    assert (why_not_startable(agent, "local") or "").endswith("`accord agents` has 'claude'")

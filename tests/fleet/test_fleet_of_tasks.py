@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from accord import Agent, Turn
 from accord_fleet import (
     AgentGrader,
     AgentSpec,
     Fleet,
+    FleetError,
     Folder,
     GradedAttempt,
     Task,
     TaskErrors,
     Verdict,
 )
+from accord_fleet.sandbox.settings import SandboxSettings
 
 SCRIPT = AgentSpec(name="script", command=(sys.executable, "-m", "accord", "agent", "script"))
 
@@ -48,3 +51,20 @@ async def test_wrong_tasks_are_not_run() -> None:
     fleet = Fleet([SCRIPT])
     with pytest.raises(TaskErrors, match="unique id"):
         _ = [r async for r in fleet.run([Task(id="a", prompts=("p",))] * 2)]
+
+
+class Echo(Agent):
+    async def prompt(self, turn: Turn) -> None:
+        await turn.say("hello")
+
+
+def test_agents_that_a_sandbox_cannot_isolate_are_refused_at_once() -> None:
+    sandbox = SandboxSettings(mode="no-network")
+    for agents, why in (
+        ([AgentSpec(name="far", command=("ws://127.0.0.1:9/acp",))], "far, which runs elsewhere"),
+        ([AgentSpec(name="near", command=("unix:far.sock",))], "near, which runs elsewhere"),
+        ([Echo], "Echo, which runs in this process"),
+    ):
+        with pytest.raises(FleetError, match=f"The sandbox cannot isolate {why}"):
+            Fleet(agents, sandbox=sandbox)
+        Fleet(agents, sandbox=SandboxSettings(mode="off"))

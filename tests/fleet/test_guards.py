@@ -280,7 +280,8 @@ async def test_agent_that_cannot_start_is_given_up(monkeypatch: pytest.MonkeyPat
     settings = BreakerSettings(failures=2, first_pause_s=0.01, probes=1)
     make = machine.Guards
     monkeypatch.setattr(
-        "accord_fleet.guards.Guards", lambda **given: make(breaker=AgentBreaker(settings), **given)
+        "accord_fleet.guards.Guards",
+        lambda **given: make(**{**given, "breaker": AgentBreaker(settings)}),
     )
     broken = AgentSpec(name="raw", command=("no-such-agent",))
     done = await results([task("say", name=f"t{number}") for number in range(6)], broken)

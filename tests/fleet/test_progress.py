@@ -88,7 +88,9 @@ def test_the_screen_shows_bars_rate_failures_spending_and_what_waits(screen: Scr
     clock = Clock()
     progress = ScreenProgress("RUN", screen.console, clock=clock)
     played(progress, clock)
-    progress.waiting("qwen-code", "it failed to start 5 times; next probe in 15 s")
+    progress.waiting(
+        "qwen-code", "waiting 15 s: 5 starts in a row have failed; the last reason: no license"
+    )
     progress.stage("stopping")
     shown = "\n".join(screen.lines())
     width = screen.console.width
@@ -99,7 +101,7 @@ def test_the_screen_shows_bars_rate_failures_spending_and_what_waits(screen: Scr
         assert "60 s left (until " in shown
         for part in ("claude-agent-acp", "━", "30/40", "passed", "grader error", "tokens", "USD"):
             assert part in shown
-        assert "waiting: qwen-code: it failed to start 5 times" in shown
+        assert "qwen-code: waiting 15 s: 5 starts in a row have failed" in shown
         assert "No more attempts are started; 4 attempts will finish." in shown
     progress.stage("ended")
 

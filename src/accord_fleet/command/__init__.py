@@ -1,4 +1,4 @@
-"""`accord fleet`: run, resume, status and report."""
+"""`accord fleet`: run, resume, status, show and report."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ _COMMANDS = {
     "report": "Show the results of a run, as text or as a page.",
     "resume": "Run what has no result yet.",
     "run": "Give tasks to agents, and store the results.",
+    "show": "Show one attempt: prompts, answer, changes, verdict, messages.",
     "status": "Show how far a run is.",
 }
 

@@ -11,9 +11,9 @@ import click
 import msgspec
 
 from accord.errors import AccordError
-from accord.transports.registry import is_url
 from accord_fleet.gateway.providers import Provider, providers_of, read_providers
 from accord_fleet.sandbox.host import sandbox_host
+from accord_fleet.sandbox.isolation import why_not_isolated
 from accord_fleet.sandbox.plan import any_workspace, why_not_shown
 from accord_fleet.sandbox.settings import SandboxMode, SandboxSettings
 from accord_fleet.types.agent import AgentSpec
@@ -38,12 +38,7 @@ class GuardOptions(msgspec.Struct, frozen=True, kw_only=True):
         """
         errors: list[str] = []
         sandbox = self._sandbox(errors, is_local=is_local, out=out)
-        if sandbox is not None and sandbox.mode != "off":
-            errors += [
-                f"The sandbox cannot isolate {agent.name}, which runs elsewhere: {agent.command[0]}"
-                for agent in agents
-                if is_url(agent.command[0])
-            ]
+        errors += why_not_isolated(sandbox, agents)
         providers: tuple[Provider, ...] = ()
         try:
             if self.providers is not None:

@@ -66,6 +66,20 @@ __all__ = ("command",)
 @click.option("--allow", multiple=True, metavar="RULE", help="Allow what matches: edit, execute:*.")
 @click.option("--deny", multiple=True, metavar="RULE", help="Reject what matches, before --allow.")
 @guard_options
+@click.option(
+    "--secret",
+    "secrets",
+    multiple=True,
+    metavar="NAME",
+    help="A further environment variable whose value is never stored.",
+)
+@click.option(
+    "--first",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run the first N tasks only, to try before an expensive run. All tasks are checked.",
+)
+@click.option("--check", is_flag=True, help="Check everything, and run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Write progress as JSON lines on stdout.")
 def command(**options: Any) -> int:
     """Give tasks to agents, and store every result in RUN.
@@ -77,8 +91,12 @@ def command(**options: Any) -> int:
     their turns, and a third one ends everything at once. `accord fleet resume RUN` runs what has no
     result, and what was cancelled.
 
-    Exit status: 0 every attempt finished, whatever the grader says; 1 the run did not start, or an
-    error stopped it; 2 usage error; 3 attempts failed or reached a limit; 130 stopped by Ctrl-C.
+    --check reads and checks the tasks, their workspaces and graders, the agents and RUN. It asks
+    neither agents nor clusters nor repositories at other addresses.
+
+    Exit status: 0 every attempt finished, whatever the grader says, or --check found nothing; 1 the
+    run did not start, or an error stopped it; 2 usage error; 3 attempts failed or reached a limit;
+    130 stopped by Ctrl-C.
     """
     from accord_fleet.command.run_fleet import RunOptions, run_fleet
 

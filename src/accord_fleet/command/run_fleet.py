@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -12,14 +13,18 @@ from typing import Any
 import click
 import msgspec
 
+from accord.trace.numbers import counted
 from accord_fleet.agent_words import agents_from_words, why_not_startable
+from accord_fleet.attempt_names import named_warnings
 from accord_fleet.command.guard_options import GuardOptions, isolation_lines
+from accord_fleet.command.out_folder import why_not_a_run
 from accord_fleet.command.recovered import recovered_lines
 from accord_fleet.control import Control
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.dataset.writer import DatasetWriter
 from accord_fleet.engines.choice import engine_for, why_not_usable
 from accord_fleet.errors import FleetError
+from accord_fleet.guards import secrets_of
 from accord_fleet.interrupts import stopped_by_signals
 from accord_fleet.limit_words import limits_from_words
 from accord_fleet.plan import Plan
@@ -27,6 +32,7 @@ from accord_fleet.progress.choice import progress_for
 from accord_fleet.run import run_plan
 from accord_fleet.run_observer import RunObserver
 from accord_fleet.run_setup import settings_for
+from accord_fleet.secret_names import why_not_redacted
 from accord_fleet.tasks.check import check_permissions
 from accord_fleet.tasks.defaults import read_defaults
 from accord_fleet.tasks.read import CheckedTasks, check_tasks
@@ -52,11 +58,14 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow: Sequence[str] = ()
     deny: Sequence[str] = ()
     guards: GuardOptions = GuardOptions()
+    secrets: Sequence[str] = ()
+    first: int | None = None
+    check: bool = False
     as_json: bool = False
 
 
 async def run_fleet(options: RunOptions) -> int:
-    """Run all attempts; return the exit status.
+    """Run all attempts, or only check everything; return the exit status.
 
     Raise `FleetError` with everything that is wrong, before anything runs.
     """
@@ -67,9 +76,14 @@ async def run_fleet(options: RunOptions) -> int:
     is_local = options.on == "local"
     sandbox, providers, wrong = options.guards.settings(agents, is_local=is_local, out=options.out)
     errors += wrong
+    if is_local:
+        found = (why_not_redacted(name, os.environ) for name in options.secrets)
+        errors += [f"--secret: {why}" for why in found if why]
     permissions = Permissions(allow=tuple(options.allow), deny=tuple(options.deny))
     for path, message in check_permissions(permissions):
         errors.append(f"--{path.removeprefix('permissions.').partition('[')[0]}: {message}")
+    if why := await asyncio.to_thread(why_not_a_run, options.out, is_new=options.check):
+        errors.append(f"--out {why}")
     checked = None
     try:
         checked = await _checked_tasks(options, [agent.name for agent in agents], errors)
@@ -89,14 +103,35 @@ async def run_fleet(options: RunOptions) -> int:
             permissions=permissions,
             sandbox=sandbox,
             providers=providers,
+            secrets=tuple(options.secrets),
             jobs=options.jobs,
             engine=options.on,
         )
+        if options.check:
+            return _checked(plan, options)
         async with await DatasetWriter.create(options.out, plan, checked) as dataset:
             for line in isolation_lines(sandbox, is_local=is_local):
                 click.echo(line, err=True)
             observer = progress_for(options.out, as_json=options.as_json)
             return await _run(dataset, options.jobs, observer)
+
+
+def _checked(plan: Plan, options: RunOptions) -> int:
+    """Say what would be run; return the exit status."""
+    names = [agent.name for agent in plan.agents]
+    if options.as_json:
+        told = {"tasks": plan.tasks, "agents": names, "attempts": plan.attempts}
+        click.echo(msgspec.json.encode({**told, "total": plan.total}))
+        return 0
+    each = "" if plan.attempts == 1 else f", {plan.attempts:,} attempts each"
+    given = f"{counted(plan.tasks, 'task')} for {counted(len(names), 'agent')}"
+    click.echo(
+        f"{given} ({', '.join(names)}){each}: {counted(plan.total, 'result')}."
+        " Nothing is wrong, and nothing was run."
+    )
+    for line in isolation_lines(plan.sandbox, is_local=plan.engine == "local"):
+        click.echo(line)
+    return 0
 
 
 async def resume_fleet(
@@ -146,7 +181,7 @@ async def _checked_tasks(
         defaults = read_defaults(options.defaults)
     if limits:
         defaults["limits"] = {**defaults.get("limits", {}), **limits}
-    return await check_tasks(options.tasks, defaults=defaults, agents=agents)
+    return await check_tasks(options.tasks, defaults=defaults, agents=agents, first=options.first)
 
 
 async def _run(
@@ -159,7 +194,7 @@ async def _run(
     settings = settings_for(dataset.plan)
     engine = engine_for(dataset.plan, jobs)
     control = Control()
-    with stopped_by_signals(control, observer.stage):
+    with named_warnings(secrets_of(settings).text), stopped_by_signals(control, observer.stage):
         async with aclosing(run_plan(dataset, engine, settings, control, observer)) as results:
             async for result in results:
                 finished = finished and result.status == "finished"

@@ -40,6 +40,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: SandboxSettings | None = None
     providers: tuple[Provider, ...] = ()
     """Providers of models, with the names of the variables that have their keys."""
+    secrets: tuple[str, ...] = ()
+    """Further environment variables whose values are never stored."""
     records: bool = True
     """Whether messages are recorded."""
     recordings: str | None = None

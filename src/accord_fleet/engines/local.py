@@ -31,7 +31,7 @@ class LocalEngine:
         source = _Source(items, control)
         done: asyncio.Queue[Attempted | None] = asyncio.Queue()
         room = asyncio.Semaphore(1)  # for one outcome that waits for the caller
-        async with open_machine(settings, jobs=self.jobs) as machine:
+        async with open_machine(settings, jobs=self.jobs, on_wait=control.wait) as machine:
             workers = [
                 asyncio.create_task(
                     _work(source, machine, control, done, room),

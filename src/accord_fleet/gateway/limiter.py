@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-__all__ = ("KeyLimits", "Limiter", "LocalLimiter")
+__all__ = ("KeyLimits", "KeyWait", "Limiter", "LocalLimiter")
 
 _BURST_S = 6.0  # of the allowance may be used at once; providers count in short windows, too
 _MINUTE_S = 60.0
 _LONGEST_S = 3600.0
+_WORTH_SAYING_S = 1.0
+_SAY_AGAIN_S = 10.0
 
 
 class KeyLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +28,16 @@ class KeyLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
+
+
+class KeyWait(NamedTuple):
+    """Why requests of a key wait."""
+
+    requests: int
+    seconds: float
+    """Until the next one may start."""
+    is_paused: bool
+    """Whether the provider asked for a pause; otherwise the limits of the key are used up."""
 
 
 class Limiter(Protocol):
@@ -49,8 +63,15 @@ class LocalLimiter:
     or is full: so a request that is larger than the bucket passes, and the next ones wait longer.
     """
 
-    def __init__(self, limits: dict[str, KeyLimits]) -> None:
+    def __init__(
+        self,
+        limits: dict[str, KeyLimits],
+        on_wait: Callable[[str, KeyWait | None], None] | None = None,
+    ) -> None:
+        """`on_wait` is called for a key whose requests wait for a second or longer; None: none
+        does any more."""
         self._limits = limits
+        self._on_wait = on_wait
         self._keys: dict[str, _Key] = {}
 
     async def acquire(self, key: str, caller: str, tokens: int) -> None:
@@ -67,7 +88,8 @@ class LocalLimiter:
 
     def _key(self, name: str) -> _Key:
         if (key := self._keys.get(name)) is None:
-            key = self._keys[name] = _Key(self._limits.get(name, KeyLimits()))
+            told = None if self._on_wait is None else partial(self._on_wait, name)
+            key = self._keys[name] = _Key(self._limits.get(name, KeyLimits()), told)
         return key
 
 
@@ -91,7 +113,9 @@ class _Bucket:
 class _Key:
     """The buckets of a key, and the callers that wait, each with its own queue."""
 
-    def __init__(self, limits: KeyLimits) -> None:
+    def __init__(self, limits: KeyLimits, on_wait: Callable[[KeyWait | None], None] | None) -> None:
+        self._on_wait = on_wait
+        self._said_at: float | None = None  # None: it was not said that one waits
         self._loop = asyncio.get_running_loop()
         now = self._loop.time()
         rpm, tpm = limits.requests_per_minute, limits.tokens_per_minute
@@ -150,6 +174,7 @@ class _Key:
             wait_s = self._wait_s(tokens)
             if wait_s > 1e-6:
                 self._timer = self._loop.call_later(wait_s, self._admit)
+                self._say(wait_s)
                 return
             queue.popleft()
             del self._waiting[caller]
@@ -158,6 +183,25 @@ class _Key:
             if not future.done():
                 self._take(tokens)
                 future.set_result(None)
+        if self._said_at is not None and self._on_wait is not None:
+            self._said_at = None
+            self._on_wait(None)
+
+    def _say(self, wait_s: float) -> None:
+        """Say that requests wait: when that begins, and then from time to time."""
+        now = self._loop.time()
+        is_new = self._said_at is None or now - self._said_at >= _SAY_AGAIN_S
+        if self._on_wait is not None and wait_s >= _WORTH_SAYING_S and is_new:
+            self._said_at = now
+            self._loop.call_soon(self._say_now)  # with all that begin to wait now
+
+    def _say_now(self) -> None:
+        if self._on_wait is None or not self._waiting:
+            return
+        tokens = next(iter(self._waiting.values()))[0][0]
+        wait_s = self._wait_s(tokens)
+        is_paused = self._paused_until - self._loop.time() >= wait_s - 0.01
+        self._on_wait(KeyWait(sum(map(len, self._waiting.values())), wait_s, is_paused))
 
     def _leave(self, caller: str, entry: tuple[int, asyncio.Future[None]]) -> None:
         queue = self._waiting.get(caller)

@@ -23,6 +23,7 @@ from accord_fleet.types.task import WorkItem
 
 __all__ = ("LineProgress",)
 
+_WAIT_AGAIN_S = 60.0  # from one line about what waits to the next
 _MAX_FAILURES = 20  # lines of failures between two lines of progress
 
 
@@ -44,6 +45,7 @@ class LineProgress:
         self._tally = Tally(clock)
         self._shown_at = clock()
         self._failures = 0
+        self._waits: dict[str, float] = {}
 
     def begin(self, plan: Plan, done: int) -> None:
         """Print what is to be done."""
@@ -75,8 +77,10 @@ class LineProgress:
     def waiting(self, what: str, why: str | None) -> None:
         """Print what waits."""
         self._tally.wait(what, why)
-        if why is not None:
-            self._print(f"waiting: {one_line(what, 40)}: {one_line(why, 200)}")
+        now = self._clock()
+        if why is not None and now - self._waits.get(what, -_WAIT_AGAIN_S) >= _WAIT_AGAIN_S:
+            self._waits[what] = now
+            self._print(f"{one_line(what, 40)}: {one_line(why, 200)}")
 
     def stage(self, stage: RunStage) -> None:
         """Print what a Ctrl-C did, and how the run ended."""

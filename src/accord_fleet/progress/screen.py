@@ -97,7 +97,7 @@ class ScreenProgress:
             yield _line(spent)
         yield from _failures(tally, 3)
         for what, why in list(tally.waiting.items())[:3]:
-            yield _line(f"waiting: {one_line(what, 40)}: {one_line(why, 200)}", "yellow")
+            yield _line(f"{one_line(what, 40)}: {one_line(why, 200)}", "yellow")
         if text := stage_text(self._stage, tally.running):
             yield Text(text, "bold yellow")
 

@@ -7,12 +7,14 @@ import tarfile
 import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import get_args
 
 from accord_fleet.addresses import exists, is_address
 from accord_fleet.errors import FleetError
 from accord_fleet.graders.references import split_reference
 from accord_fleet.mcp_servers import mcp_servers
 from accord_fleet.tasks.problems import closest, shown
+from accord_fleet.types.limits import LimitName
 from accord_fleet.types.task import (
     AgentGrader,
     Archive,
@@ -32,7 +34,7 @@ _TOOL_KINDS = (
     *("*", "read", "edit", "delete", "move", "search", "execute", "think", "fetch"),
     *("switch_mode", "other"),
 )
-_LIMITS = ("turn_s", "wall_s", "output_bytes", "memory_bytes", "tokens", "cost")
+_LIMITS = get_args(LimitName)
 
 
 class Checker:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import msgspec
 
 from accord.text.lenient_json import is_object
 from accord_fleet.errors import FleetError
 from accord_fleet.graders.grade import check_functions
+from accord_fleet.scratch import scratch_folder
 from accord_fleet.tasks.check import Checker
 from accord_fleet.tasks.columns import Template, fields_of, misspelt_column
 from accord_fleet.tasks.defaults import absolute_paths, merged, read_defaults
@@ -34,24 +35,25 @@ class CheckedTasks:
     `close` removes the file; so does the end of a `with` block.
     """
 
-    def __init__(self, file: IO[bytes], count: int, digest: str) -> None:
+    def __init__(self, file: Path, count: int, digest: str, remove: Callable[[], None]) -> None:
         self.count: int = count
         self.digest: str = digest
         """SHA-256 of the tasks, for the plan of a run."""
         self._file = file
+        self._remove = remove
 
     def __len__(self) -> int:
         return self.count
 
     def __iter__(self) -> Iterator[Task]:
         decode = msgspec.json.Decoder(Task).decode
-        with Path(self._file.name).open("rb") as lines:
+        with self._file.open("rb") as lines:
             for line in lines:
                 yield decode(line)
 
     def close(self) -> None:
         """Remove the file."""
-        self._file.close()
+        self._remove()
 
     def __enter__(self) -> Self:
         return self
@@ -70,24 +72,26 @@ async def check_tasks(
     *,
     defaults: str | Path | Mapping[str, Any] | None = None,
     agents: Collection[str] | None = None,
+    first: int | None = None,
 ) -> CheckedTasks:
     """Read all tasks and check them; nothing is run.
 
     `given` is a file (.jsonl, .csv, .tsv, .parquet), `file.py:name`, or an iterable of tasks or
     mappings. `defaults` are the fields of all tasks, or a TOML file with them. `agents` are the
-    names of the agents of the fleet, for graders. Rows are read one at a time.
+    names of the agents of the fleet, for graders. Rows are read one at a time. With `first`, only
+    so many tasks are kept; all are checked.
 
     Raises `TaskErrors` with everything that is wrong, and `FleetError` for what cannot be read.
     """
-    reading = _Reading(given, defaults, agents)
-    try:
-        await asyncio.to_thread(reading.read_all)
+    reading = _Reading(given, defaults, agents, first)
+    with ExitStack() as stack:
+        # A later run removes the folder if this process is killed.
+        file = stack.enter_context(scratch_folder()) / "tasks.jsonl"
+        await asyncio.to_thread(reading.read_all, file)
         await reading.check_outside()
         reading.problems.raise_if_any()
-    except BaseException:
-        reading.file.close()
-        raise
-    return CheckedTasks(reading.file, reading.count, reading.digest.hexdigest())
+        remove = stack.pop_all().close
+    return CheckedTasks(file, reading.kept, reading.digest.hexdigest(), remove)
 
 
 class _Reading:
@@ -96,6 +100,7 @@ class _Reading:
         given: str | Path | Iterable[Any],
         defaults: str | Path | Mapping[str, Any] | None,
         agents: Collection[str] | None,
+        first: int | None,
     ) -> None:
         self._source: Source = open_source(given)
         if isinstance(defaults, (str, Path)):
@@ -111,21 +116,23 @@ class _Reading:
         self._places: dict[str, str] = {}
         self._misspelt: set[str] = set()
         self.problems = Problems()
-        self.count = 0
+        self.kept = 0
         self.digest = hashlib.sha256()
-        self.file: IO[bytes] = tempfile.NamedTemporaryFile(prefix="accord-tasks-")  # noqa: SIM115
+        self._first = first
 
-    def read_all(self) -> None:
-        for row in self._source.rows():
-            task = self._task(row)
-            if task is not None:
-                line = msgspec.json.encode(task) + b"\n"
-                self.digest.update(line)
-                self.file.write(line)
-            self.count += 1
-        if not self.count:
+    def read_all(self, path: Path) -> None:
+        """Check all tasks, and write those that are kept to a file."""
+        count = 0
+        with path.open("xb") as file:
+            for count, row in enumerate(self._source.rows(), 1):
+                task = self._task(row)
+                if task is not None and (self._first is None or count <= self._first):
+                    line = msgspec.json.encode(task) + b"\n"
+                    self.digest.update(line)
+                    file.write(line)
+                    self.kept += 1
+        if not count:
             self.problems.add(self._source.name, "", "expected at least one task, got none")
-        self.file.flush()
 
     def _task(self, row: Row) -> Task | None:
         if row.error is not None:

@@ -1,0 +1,35 @@
+"""`accord fleet show`."""
+
+from __future__ import annotations
+
+import click
+
+from accord.errors import AccordError
+
+__all__ = ("command",)
+
+
+@click.command("show")
+@click.argument("run", metavar="RUN")
+@click.argument("task", metavar="TASK")
+@click.option("--agent", metavar="NAME", help="The agent, if several have worked on the task.")
+@click.option(
+    "--attempt", type=click.IntRange(min=1), metavar="N", help="The number of the attempt."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the task and its results as JSON.")
+def command(run: str, task: str, agent: str | None, attempt: int | None, as_json: bool) -> int:
+    """Show one attempt at TASK: its prompts, answer, changes, verdict, usage and messages.
+
+    RUN is the folder or address of a run, TASK the id of a task. If the task has several attempts,
+    they are listed; --agent and --attempt choose one. --json has texts that are shortened here.
+
+    Exit status: 0 shown; 1 error; 3 the task has no result yet.
+    """
+    from accord_fleet.command.show_attempt import show_attempts
+
+    try:
+        return show_attempts(run, task, agent=agent, attempt=attempt, as_json=as_json)
+    except AccordError as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{run} cannot be read: {error}") from None
