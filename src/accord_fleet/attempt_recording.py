@@ -6,7 +6,7 @@ import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, TypeAlias
 
 from accord.trace import HopRecorder, Recording
 from accord_fleet.message_texts import text_in, with_text
@@ -22,11 +22,7 @@ _MEMORY_BYTES = 64 * 1024  # compressed; larger recordings are in a file
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
-class _Frame(NamedTuple):
-    hop: HopRecorder
-    to: Literal["to_agent", "to_client"]
-    data: bytes
-    ts: float
+_Frame: TypeAlias = tuple[HopRecorder, float, Literal["to_agent", "to_client"], bytes]
 
 
 class AttemptRecording:
@@ -56,8 +52,11 @@ class AttemptRecording:
     def frame(self, direction: Direction, frame: bytes | bytearray) -> None:
         """Record a message, without secrets, also if they arrive in pieces."""
         to = "to_agent" if direction == "sent" else "to_client"
-        item = _Frame(self._hop, to, bytes(frame), self._recording.now())
-        piece = text_in(frame) if direction == "received" and self._redactor.values else None
+        item = (self._hop, self._recording.now(), to, bytes(frame))
+        if not self._redactor.values:
+            self._write(item, None)
+            return
+        piece = text_in(frame) if direction == "received" else None
         if piece is None:
             self._split.add(item, len(frame))
         else:
@@ -80,9 +79,9 @@ class AttemptRecording:
 
     def _write(self, frame: _Frame, text: str | None) -> None:
         if text is not None:
-            frame = frame._replace(data=with_text(frame.data, text))
+            frame = (*frame[:3], with_text(frame[3], text))
         self._waiting.append(frame)
-        self._waiting_bytes += len(frame.data)
+        self._waiting_bytes += len(frame[3])
         if self._waiting_bytes >= _WAITING_BYTES:
             self._flush()
 
@@ -90,11 +89,10 @@ class AttemptRecording:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         redact = self._redactor.data
         # One search in many frames takes less time than one in each.
-        together = b"\n".join([frame.data for frame in waiting])
-        is_clean = redact(together) is together
-        for hop, to, frame, ts in waiting:
-            data = frame if is_clean else bytes(redact(frame))
-            self._recording.queue(hop, to, (data,), ts)
+        together = b"\n".join([frame[3] for frame in waiting])
+        if redact(together) is not together:
+            waiting = [(*frame[:3], bytes(redact(frame[3]))) for frame in waiting]
+        self._recording.queue(waiting)
         self._recording.flush()
 
 

@@ -8,6 +8,8 @@ from contextlib import suppress
 
 __all__ = ("descendants",)
 
+_LINKS_OF_ONE = 3  # of the folder of the threads: two, and one for each
+
 
 def descendants(pid: int) -> frozenset[int]:
     """Return the numbers of all processes below a process; none if it has ended."""
@@ -32,7 +34,8 @@ def _children(pid: int) -> set[int]:
     # Paths as texts: this runs after each attempt.
     folder = f"/proc/{pid}/task"
     with suppress(OSError):
-        for thread in os.listdir(folder):  # noqa: PTH208
+        is_one = os.stat(folder).st_nlink == _LINKS_OF_ONE  # noqa: PTH116
+        for thread in (pid,) if is_one else os.listdir(folder):  # noqa: PTH208
             with suppress(OSError), open(f"{folder}/{thread}/children", "rb", 0) as file:  # noqa: PTH123
                 found.update(map(int, file.read().split()))
     return found

@@ -73,6 +73,6 @@ def _result(rng: random.Random, number: int, agent: str, attempt: int, chance: f
             currency="USD",
         ),
         times=Times(started=1.79e9 + number, wall_s=wall, turns_s=(wall,)),
-        trace=f"traces/task-{number:05}/{agent}-{attempt}.acp.jsonl.zst",
+        trace=f"traces/{agent}-{attempt}/task-{number:05}.acp.jsonl.zst",
         tags=TAGS[number % len(TAGS)],
     )

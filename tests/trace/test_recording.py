@@ -56,6 +56,23 @@ def test_frames_are_in_the_file_before_the_call_returns(tmp_path: Path) -> None:
         assert path.read_bytes().count(b"session/update") == 3
 
 
+def test_frames_have_the_same_lines_together_and_one_by_one(tmp_path: Path) -> None:
+    chunk = UPDATE.replace(b"{}", b'{"content":{"type":"text","text":"%b"}}')
+    frames = [b'{"id":1,"method":"m"}', *(chunk % text for text in (b"a", b"b", b"\\n", b"c"))]
+    paths = [tmp_path / name for name in ("together.acp.jsonl", "single.acp.jsonl")]
+    for path in paths:
+        with Recording(path) as recording:
+            hop = recording.hop()
+            if path is paths[0]:
+                hop.frames("to_client", frames, ts=1.0)
+            else:
+                for frame in frames:
+                    hop.frames("to_client", [frame], ts=1.0)
+    together, single = (path.read_bytes().splitlines()[1:] for path in paths)
+    assert len(together) == 5
+    assert together == single
+
+
 async def test_frames_of_one_iteration_are_written_together_in_order(tmp_path: Path) -> None:
     path = tmp_path / "r.acp.jsonl"
     with Recording(path) as recording:

@@ -36,7 +36,8 @@ class _Side:
 
     def data(self, data: bytes, ts: float) -> None:
         if frames := self._lines.feed(data):
-            self._hop.recording.queue(self._hop, self._direction, frames, ts)
+            hop, direction = self._hop, self._direction
+            hop.recording.queue([(hop, ts, direction, frame) for frame in frames])
         if self._lines.refused:
             refused, self._lines.refused = self._lines.refused, []
             for head in refused:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -29,6 +29,9 @@ __all__ = ("HopRecorder", "LineFile", "Recording", "record")
 log: logging.Logger = logging.getLogger("accord.trace")
 
 _BATCH_BYTES = 64 * 1024  # of frames that wait for the end of the loop's iteration
+
+
+_Waiting: TypeAlias = "tuple[HopRecorder, float, Direction, Frame]"
 
 
 class _Observable(Protocol):
@@ -77,7 +80,7 @@ class Recording:
         self._lock = threading.Lock()
         self._started = datetime.now(UTC) - timedelta(seconds=age_s)
         self._zero = time.perf_counter() - age_s
-        self._waiting: list[tuple[HopRecorder, float, Direction, Frame]] = []
+        self._waiting: list[_Waiting] = []
         self._waiting_bytes = 0
         self._is_flush_due = False
         self._hops = 0
@@ -127,12 +130,10 @@ class Recording:
                 self._waiting.append((hop, ts, direction, frame))
             self._write()
 
-    def queue(
-        self, hop: HopRecorder, direction: Direction, frames: Sequence[Frame], ts: float
-    ) -> None:
-        """Let frames of second `ts` wait for the next write, or for `flush`."""
+    def queue(self, frames: Iterable[tuple[HopRecorder, float, Direction, Frame]]) -> None:
+        """Let frames, each with its second, wait for the next write, or for `flush`."""
         with self._lock:
-            self._waiting.extend((hop, ts, direction, frame) for frame in frames)
+            self._waiting.extend(frames)
 
     def add_soon(self, hop: HopRecorder, direction: Direction, frame: Frame) -> None:
         """Write a frame in this iteration of the event loop, together with others.
@@ -211,9 +212,7 @@ class Recording:
         return msgspec.json.encode(fields) + b"\n"
 
 
-def _lines(
-    waiting: list[tuple[HopRecorder, float, Direction, Frame]], *, redact: bool
-) -> list[bytes]:
+def _lines(waiting: list[_Waiting], *, redact: bool) -> list[bytes]:
     lines = [hop.lines.repeated(ts, direction, frame) for hop, ts, direction, frame in waiting]
     if None not in lines:
         return lines  # type: ignore[return-value]  # has no None
@@ -221,9 +220,17 @@ def _lines(
     others = [item[3] for item, line in zip(waiting, lines, strict=True) if line is None]
     secrets = redact and may_have_secrets(b"".join(others))
     return [
-        hop.lines.line(ts, direction, frame, may_have_secrets=secrets) if line is None else line
-        for (hop, ts, direction, frame), line in zip(waiting, lines, strict=True)
+        _line(*item, secrets=secrets) if line is None else line
+        for item, line in zip(waiting, lines, strict=True)
     ]
+
+
+def _line(
+    hop: HopRecorder, ts: float, direction: Direction, frame: Frame, *, secrets: bool
+) -> bytes:
+    # It may repeat a frame whose line was made since.
+    line = hop.lines.repeated(ts, direction, frame)
+    return hop.lines.line(ts, direction, frame, may_have_secrets=secrets) if line is None else line
 
 
 class HopRecorder:

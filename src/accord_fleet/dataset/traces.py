@@ -17,9 +17,12 @@ _GZIP = b"\x1f\x8b"
 def trace_name(
     task: str, agent: str, attempt: int, end: str = ".acp.jsonl", *, mark: str = ""
 ) -> str:
-    """Return the name of a recording in the dataset; `mark` is that of the lock."""
-    of = f"{attempt}.{mark}" if mark else f"{attempt}"
-    return f"{TRACES}/{_part(task)}/{_part(agent)}-{of}{end}"
+    """Return the name of a recording in the dataset; `mark` is that of the lock.
+
+    A folder for each task would take longer to make than the recording to write.
+    """
+    of = f"{_part(task)}.{mark}" if mark else _part(task)
+    return f"{TRACES}/{_part(agent)}-{attempt}/{of}{end}"
 
 
 def trace_name_for(key: tuple[str, str, int], trace: bytes, *, mark: str = "") -> str:

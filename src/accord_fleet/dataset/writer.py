@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
@@ -16,7 +15,8 @@ from typing import NamedTuple, Self, TypeVar
 
 import msgspec
 
-from accord_fleet.dataset.errors import DatasetError, DatasetWriteFailed
+from accord_fleet.dataset.errors import DatasetError
+from accord_fleet.dataset.full_disk import parts_that_fit, write_failed
 from accord_fleet.dataset.journal import Journal, open_journal
 from accord_fleet.dataset.lock import Lock, acquire_lock
 from accord_fleet.dataset.recovery import Recovered, recover
@@ -46,7 +46,10 @@ _SYNC_S = 1.0
 """Seconds between flushes to the disk; see docs/reference/fleet-dataset.md for the costs."""
 _THREADS = 16
 _AT_ONCE = 64
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_GROUP = 32
+"""Outcomes that are written without waiting for others."""
+_GROUP_S = 0.02
+"""Seconds between two writes of outcomes: each write costs as much as the work on a result."""
 _T = TypeVar("_T")
 
 
@@ -98,6 +101,8 @@ class DatasetWriter:
         self._noting = asyncio.Lock()
         self._waiting: list[_Waiting] = []
         self._committing: asyncio.Task[None] | None = None
+        self._committed: float = 0.0  # by the loop's clock
+        self._commit_timer: asyncio.TimerHandle | None = None
         self._folding: asyncio.Task[None] | None = None
         self._synced: float = time.monotonic()
         self._is_unsynced = False
@@ -173,7 +178,7 @@ class DatasetWriter:
                 return storage, plan, lock, recover(storage, repeat_lost=repeat_lost)
             except OSError as error:
                 lock.release()
-                raise _failed(storage.address, "the dataset was not opened", error) from error
+                raise write_failed(storage.address, "the dataset was not opened", error) from error
             except BaseException:
                 lock.release()
                 raise
@@ -223,7 +228,7 @@ class DatasetWriter:
                 await self._in_thread(lambda: self._starts.add(item))
             except OSError as error:
                 what = f"the start of {item.task.id} ({item.agent}) was not noted"
-                raise _failed(self._storage.address, what, error) from error
+                raise write_failed(self._storage.address, what, error) from error
 
     async def append(self, result: Result, trace: Path | bytes | None = None) -> Result | None:
         """Store a result and, before it, its recording; return the result as it is stored.
@@ -232,6 +237,12 @@ class DatasetWriter:
         both, if the attempt has a row. Raises `DatasetWriteFailed` if nothing was stored; a later
         call may succeed. Calls at the same time share one write.
         """
+        return await self._append(result, trace)
+
+    async def _append(
+        self, result: Result, trace: Path | bytes | None, *, waits: bool = False
+    ) -> Result | None:
+        """Store a result; `waits` for others, with which it shares a write."""
         if self._closed:
             raise DatasetError(f"{self._storage.address} is closed")
         key = result.key
@@ -242,11 +253,11 @@ class DatasetWriter:
             return None
         self._keys.add(key)
         try:
-            return await self._store(result, trace)
+            return await self._store(result, trace, waits=waits)
         except OSError as error:
             self._keys.discard(key)
             name = f"{result.task} ({result.agent}, attempt {result.attempt})"
-            raise _failed(self._storage.address, f"{name} was not stored", error) from error
+            raise write_failed(self._storage.address, f"{name} was not stored", error) from error
         except DatasetError:
             self._keys.discard(key)
             raise
@@ -257,7 +268,8 @@ class DatasetWriter:
         """Store outcomes as they arrive, many at the same time; yield each once it is stored.
 
         Takes at most 64 outcomes more than the caller took results. One task iterates over the
-        outcomes and closes them. Raises `DatasetWriteFailed` as soon as one cannot be stored.
+        outcomes and closes them. Outcomes that arrive within 20 ms share a write. Raises
+        `DatasetWriteFailed` as soon as one cannot be stored.
         """
         slots = asyncio.Semaphore(_AT_ONCE)
         ready: asyncio.Queue[asyncio.Task[Result | None] | None] = asyncio.Queue()
@@ -268,7 +280,7 @@ class DatasetWriter:
                 async with aclosing(outcomes):
                     async for result, trace in outcomes:
                         await slots.acquire()
-                        task = asyncio.create_task(self.append(result, trace))
+                        task = asyncio.create_task(self._append(result, trace, waits=True))
                         running.add(task)
                         task.add_done_callback(ready.put_nowait)
             finally:
@@ -300,6 +312,8 @@ class DatasetWriter:
             return
         self._closed = True
         try:
+            if self._waiting:
+                self._start_commit()
             if self._committing is not None:
                 await self._committing
             if self._sync_timer is not None:
@@ -314,35 +328,44 @@ class DatasetWriter:
             await self._in_thread(self._lock.release)
             self._threads.shutdown()
 
-    async def _store(self, result: Result, trace: Path | bytes | None) -> Result:
+    async def _store(self, result: Result, trace: Path | bytes | None, *, waits: bool) -> Result:
         if trace is None:
-            await self._store_row(_Row(encode_result(result)))
+            await self._store_row(_Row(encode_result(result)), waits=waits)
             return result
         if isinstance(trace, bytes) and self._storage.folder is not None:
             name = trace_name_for(result.key, trace, mark=self._lock.mark)
             result = msgspec.structs.replace(result, trace=name)
-            await self._store_row(_Row(encode_result(result), (name, trace)))
+            await self._store_row(_Row(encode_result(result), (name, trace)), waits=waits)
             return result
         name = await self._in_thread(
             lambda: store_trace(self._storage, result.key, trace, mark=self._lock.mark)
         )
         result = msgspec.structs.replace(result, trace=name)
         try:
-            await self._store_row(_Row(encode_result(result)))
+            await self._store_row(_Row(encode_result(result)), waits=waits)
         except OSError:
             with contextlib.suppress(OSError):
                 await self._in_thread(lambda: self._storage.remove(name))
             raise
         return result
 
-    async def _store_row(self, row: _Row) -> None:
-        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def _store_row(self, row: _Row, *, waits: bool) -> None:
+        loop = asyncio.get_running_loop()
+        stored: asyncio.Future[None] = loop.create_future()
         self._waiting.append(_Waiting(row, stored))
-        self._start_commit()
+        due = self._committed + _GROUP_S
+        if not waits or self._closed or len(self._waiting) >= _GROUP or loop.time() >= due:
+            self._start_commit()
+        elif self._committing is None and self._commit_timer is None:
+            self._commit_timer = loop.call_at(due, self._start_commit)
         await stored
 
     def _start_commit(self) -> None:
+        if self._commit_timer is not None:
+            self._commit_timer.cancel()
+            self._commit_timer = None
         if self._committing is None:
+            self._committed = asyncio.get_running_loop().time()
             self._committing = asyncio.create_task(self._commit_all())
 
     async def _commit_all(self) -> None:
@@ -386,7 +409,7 @@ class DatasetWriter:
                     return _Committed(errors)
                 self._journal = open_journal(self._storage, self._number)
                 self._number += 1
-            for part in _parts_that_fit(self._journal, [rows[place].line for place in waiting]):
+            for part in parts_that_fit(self._journal, [rows[place].line for place in waiting]):
                 del waiting[: len(part)]
                 self._is_unsynced = True
         except (OSError, DatasetError) as error:
@@ -453,36 +476,13 @@ class DatasetWriter:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
 
-def _parts_that_fit(journal: Journal, lines: list[bytes]) -> Iterator[list[bytes]]:
-    """Write lines and yield what was written: all at once, or one by one while the disk is full."""
-    if not lines:
-        return
-    try:
-        journal.commit(lines)
-    except OSError as error:
-        if error.errno not in _FULL or len(lines) == 1:
-            raise
-        for line in lines:
-            journal.commit([line])
-            yield [line]
-    else:
-        yield lines
-
-
 def _locked(storage: Storage) -> Lock:
     if storage.folder is not None:
         try:
             make_private_folder(storage.folder)
         except OSError as error:
-            raise _failed(storage.address, "the folder was not made", error) from error
+            raise write_failed(storage.address, "the folder was not made", error) from error
     try:
         return acquire_lock(storage)
     except OSError as error:
-        raise _failed(storage.address, "no lease was written", error) from error
-
-
-def _failed(address: str, what: str, error: OSError) -> DatasetWriteFailed:
-    reason = error.strerror or str(error)
-    if error.errno in _FULL:
-        reason += "; make space and run `accord fleet resume`"
-    return DatasetWriteFailed(f"{address}: {what}: {reason}", error)
+        raise write_failed(storage.address, "no lease was written", error) from error

@@ -45,6 +45,8 @@ class Snapshot:
     """What was in a workspace before the agent; `place` is a folder outside of the workspace."""
 
     def __init__(self, root: Path, place: Path, objects: Path) -> None:
+        self.is_made: bool = False
+        """Whether `place` may exist."""
         self._root = root
         self._git_dir = place / "diff.git"
         self._index = place / "diff.index"
@@ -121,6 +123,7 @@ class Snapshot:
         return self._base or _EMPTY_TREE
 
     def _make(self, alternates: Path | None = None) -> None:
+        self.is_made = True
         self._git_dir.parent.mkdir(mode=0o700, exist_ok=True)
         make_repository(self._git_dir, "ref: refs/heads/main")
         lines = os.fsencode(self._objects) + b"\n"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -50,7 +52,7 @@ class PreparedFolder:
 
     async def remove(self) -> None:
         """Remove the workspace, an empty one soon; what cannot be removed is logged."""
-        if self.snapshot.is_empty() and not self._beside.exists():
+        if not self.snapshot.is_made and self.snapshot.is_empty():
             await self._remover.add(self.path)
         else:
             await self.remove_now()
@@ -71,6 +73,7 @@ class FolderWorkspaces:
         self._objects = scratch / "snapshots"
         self._remover = Remover()
         self._mirrors = GitMirrors(cache or default_cache())
+        self._parents: dict[Path, Path] = {}
 
     async def prepare(self, task: Task, folder: Path) -> PreparedFolder:
         """Prepare a workspace in `folder`, which does not exist, for one attempt at a task.
@@ -79,9 +82,7 @@ class FolderWorkspaces:
         left of the workspace then.
         """
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            path = folder.parent.resolve() / folder.name
-            path.mkdir(mode=0o700)
+            path = self._made(folder)
             prepared = PreparedFolder(path, self._objects, self._remover)
         except OSError as error:
             why = error.strerror or str(error)
@@ -98,6 +99,19 @@ class FolderWorkspaces:
     async def aclose(self) -> None:
         """Wait until empty workspaces are removed, which happens while other attempts run."""
         await self._remover.aclose()
+
+    def _made(self, folder: Path) -> Path:
+        """Make a folder; return its path without links."""
+        if (parent := self._parents.get(folder.parent)) is not None:
+            with suppress(FileNotFoundError):  # an agent may have removed the parent
+                path = parent / folder.name
+                os.mkdir(path, 0o700)  # noqa: PTH102  # for each attempt
+                return path
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        self._parents[folder.parent] = folder.parent.resolve()
+        path = self._parents[folder.parent] / folder.name
+        path.mkdir(mode=0o700)
+        return path
 
     async def _fill(self, prepared: PreparedFolder, task: Task) -> None:
         root, snapshot = prepared.path, prepared.snapshot

@@ -12,7 +12,9 @@ __all__ = ("Remover", "removed")
 
 log: logging.Logger = logging.getLogger("accord.fleet")
 
+_MANY = 64  # folders that are removed without waiting for others
 _MOST = 256  # folders that wait
+_PAUSE_S = 0.1  # in which others may join
 
 
 class Remover:
@@ -20,26 +22,43 @@ class Remover:
 
     def __init__(self) -> None:
         self._waiting: list[Path] = []
+        self._timer: asyncio.TimerHandle | None = None
         self._removing: asyncio.Task[None] | None = None
 
     async def add(self, folder: Path) -> None:
-        """Let a folder be removed; wait only if too many wait already."""
+        """Let a folder be removed soon; wait only if too many wait already."""
         self._waiting.append(folder)
-        if self._removing is None:
-            self._removing = asyncio.create_task(self._remove_all(), name="accord fleet remover")
-        elif len(self._waiting) > _MOST:
+        self._plan()
+        if len(self._waiting) > _MOST and self._removing is not None:
             await asyncio.shield(self._removing)
 
     async def aclose(self) -> None:
         """Wait until all folders are removed."""
-        if self._removing is not None:
-            await asyncio.shield(self._removing)
+        while self._waiting or self._removing is not None:
+            self._start()
+            if self._removing is not None:
+                await asyncio.shield(self._removing)
 
-    async def _remove_all(self) -> None:
-        while self._waiting:
-            folders, self._waiting = self._waiting, []
+    def _plan(self) -> None:
+        if len(self._waiting) >= _MANY:
+            self._start()
+        elif self._waiting and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_PAUSE_S, self._start)
+
+    def _start(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._removing is None:
+            self._removing = asyncio.create_task(self._remove(), name="accord fleet remover")
+
+    async def _remove(self) -> None:
+        folders, self._waiting = self._waiting, []
+        try:
             await asyncio.to_thread(removed, folders)
-        self._removing = None
+        finally:
+            self._removing = None
+            self._plan()
 
 
 def removed(folders: list[Path]) -> None:
