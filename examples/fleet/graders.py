@@ -11,7 +11,8 @@ def wrote_note(attempt: GradedAttempt) -> Verdict:
     note = attempt.workspace / f"{attempt.task.id}.txt"
     if not note.is_file():
         return Verdict(passed=False, reason="the file was not written")
-    return Verdict(passed=word in note.read_text("utf-8"), reason="")
+    passed = word in note.read_text("utf-8")
+    return Verdict(passed=passed, reason="" if passed else "the file does not have the word")
 
 
 def named_word(attempt: GradedAttempt) -> Verdict:

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from accord.transports.registry import is_url
 from accord_fleet.tasks.problems import closest, explain, shown
 from accord_fleet.types.agent import AgentSpec
 
-__all__ = ("agents_from_words", "spec_from_word", "why_not_startable")
+__all__ = ("absolute_files", "agents_from_words", "spec_from_word", "why_not_startable")
 
 _NAMED = re.compile(r"([^\s=]*)=(.*)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -71,8 +71,22 @@ def spec_from_word(word: str) -> AgentSpec:
         return AgentSpec(name=name or word, command=named.argv, env=dict(named.entry.env))
     if not word.strip():
         raise ValueError("expected a command, NAME=COMMAND, a URL or a file .toml, got nothing")
-    words = tuple(argv_of(word))
+    words = absolute_files(argv_of(word), Path.cwd())
     return AgentSpec(name=name or _plain(Path(words[0]).name), command=words)
+
+
+def absolute_files(words: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """Return a command with the files of a folder that it names made absolute.
+
+    Agents start elsewhere. A program counts as a file if it has a `/`, other words if they have a
+    `/` or a suffix, as in `python agent.py`.
+    """
+    found: list[str] = []
+    for number, word in enumerate(words):
+        looks = "/" in word or (number > 0 and bool(Path(word).suffix))
+        is_file = looks and len(word) < 1000 and "\0" not in word and (folder / word).is_file()
+        found.append(os.path.abspath(folder / word) if is_file else word)  # noqa: PTH100  # no links
+    return tuple(found)
 
 
 def why_not_startable(agent: AgentSpec, engine: str) -> str | None:
@@ -125,7 +139,7 @@ def _from_file(path: Path) -> list[AgentSpec]:
             wrong.append(f"{where}: expected a table, got {shown(fields)}")
         else:
             try:
-                specs.append(_spec(name, fields))
+                specs.append(_spec(name, fields, path.parent.absolute()))
             except ValueError as error:
                 wrong.append(f"{where}: {error}")
     if wrong:
@@ -133,7 +147,7 @@ def _from_file(path: Path) -> list[AgentSpec]:
     return specs
 
 
-def _spec(name: str, fields: dict[str, Any]) -> AgentSpec:
+def _spec(name: str, fields: dict[str, Any], folder: Path) -> AgentSpec:
     if "name" in fields:
         raise ValueError("name: unknown field; the table names the agent")
     values: dict[str, Any] = {**fields, "name": name}
@@ -146,4 +160,6 @@ def _spec(name: str, fields: dict[str, Any]) -> AgentSpec:
         raise ValueError("; ".join(problems) or str(error)) from None
     if not spec.command or not spec.command[0]:
         raise ValueError("command: expected a command, got nothing")
-    return spec
+    if is_url(spec.command[0]):
+        return spec
+    return msgspec.structs.replace(spec, command=absolute_files(spec.command, folder))

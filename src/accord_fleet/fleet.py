@@ -12,6 +12,8 @@ import msgspec
 from accord import Agent
 from accord.client.permissions import Policy, policies_of
 from accord.transports.command_line import argv_of
+from accord.transports.registry import is_url
+from accord_fleet.agent_words import absolute_files
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import Engine, RunSettings
 from accord_fleet.engines.local import LocalEngine
@@ -129,5 +131,5 @@ def _spec(agent: AgentSpec | str | Agent | type[Agent]) -> AgentSpec:
     if isinstance(agent, (Agent, type)):
         name = agent.__name__ if isinstance(agent, type) else type(agent).__name__
         return AgentSpec(name=name, command=(f"python:{name}",))
-    words = tuple(argv_of(agent))
+    words = (agent,) if is_url(agent) else absolute_files(argv_of(agent), Path.cwd())
     return AgentSpec(name=Path(words[0]).name, command=words)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_fleet import AgentSpec
+from accord_fleet import AgentSpec, Fleet
 from accord_fleet.agent_words import agents_from_words, why_not_startable
 from accord_fleet.types.agent import Resources
 
@@ -107,3 +107,26 @@ def test_a_program_with_an_equals_sign_in_its_path_is_a_command(tmp_path: Path) 
 def test_a_misspelt_program_has_a_hint() -> None:
     agent = AgentSpec(name="x", command=("clauda",))
     assert (why_not_startable(agent, "local") or "").endswith("`accord agents` has 'claude'")
+
+
+def test_files_that_a_command_names_are_found_from_where_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Agents start in a folder of their own.
+    for name in ("agent.py", "run", "acp"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o700)
+    monkeypatch.chdir(tmp_path)
+    found, errors = agents_from_words(["python agent.py other.py acp", "x=./run agent.py"])
+    assert errors == []
+    agent = str(tmp_path / "agent.py")
+    assert [spec.command for spec in found] == [
+        ("python", agent, "other.py", "acp"),
+        (str(tmp_path / "run"), agent),
+    ]
+    assert Fleet(["python agent.py"]).agents[0].command == ("python", agent)
+    path = tmp_path / "agents.toml"
+    path.write_text('[agents.a]\ncommand = "./run --x"\n', "utf-8")
+    monkeypatch.chdir("/")
+    [spec], errors = agents_from_words([str(path)])
+    assert (spec.command, errors) == ((str(tmp_path / "run"), "--x"), [])
