@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from accord_fleet.engines.engine import Engine as Engine
     from accord_fleet.engines.local import LocalEngine as LocalEngine
     from accord_fleet.engines.ray import RayEngine as RayEngine
+    from accord_fleet.engines.ray_lost import ClusterLost as ClusterLost
     from accord_fleet.errors import FleetError as FleetError
     from accord_fleet.fleet import Fleet as Fleet
     from accord_fleet.tasks.problems import TaskErrors as TaskErrors
@@ -71,6 +72,7 @@ else:
             "accord_fleet.engines.engine": "Engine",
             "accord_fleet.engines.local": "LocalEngine",
             "accord_fleet.engines.ray": "RayEngine",
+            "accord_fleet.engines.ray_lost": "ClusterLost",
             "accord_fleet.errors": "FleetError",
             "accord_fleet.fleet": "Fleet",
             "accord_fleet.tasks.problems": "TaskErrors",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -23,6 +24,7 @@ from accord_fleet.control import Control
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.dataset.writer import DatasetWriter
 from accord_fleet.engines.choice import engine_for, why_not_usable
+from accord_fleet.engines.ray_lost import ClusterLost
 from accord_fleet.errors import FleetError
 from accord_fleet.guards import secrets_of
 from accord_fleet.interrupts import stopped_by_signals
@@ -113,7 +115,7 @@ async def run_fleet(options: RunOptions) -> int:
             for line in isolation_lines(sandbox, is_local=is_local):
                 click.echo(line, err=True)
             observer = progress_for(options.out, as_json=options.as_json)
-            return await _run(dataset, options.jobs, observer)
+            return await _run(dataset, options.out, options.jobs, observer)
 
 
 def _checked(plan: Plan, options: RunOptions) -> int:
@@ -153,7 +155,8 @@ async def resume_fleet(
             click.echo(line, err=True)
         observer = progress_for(out, as_json=as_json)
         finished = await asyncio.to_thread(_all_finished, out)
-        return await _run(dataset, jobs or dataset.plan.jobs, observer, finished=finished)
+        jobs = jobs or dataset.plan.jobs
+        return await _run(dataset, out, jobs, observer, finished=finished)
 
 
 def _all_finished(address: str) -> bool:
@@ -185,7 +188,12 @@ async def _checked_tasks(
 
 
 async def _run(
-    dataset: DatasetWriter, jobs: int, observer: RunObserver, *, finished: bool = True
+    dataset: DatasetWriter,
+    out: str,
+    jobs: int,
+    observer: RunObserver,
+    *,
+    finished: bool = True,
 ) -> int:
     """Run what has no result; return the exit status: 0, 3 (not all finished) or 130 (stopped).
 
@@ -195,9 +203,16 @@ async def _run(
     engine = engine_for(dataset.plan, jobs)
     control = Control()
     with named_warnings(secrets_of(settings).text), stopped_by_signals(control, observer.stage):
-        async with aclosing(run_plan(dataset, engine, settings, control, observer)) as results:
-            async for result in results:
-                finished = finished and result.status == "finished"
+        try:
+            async with aclosing(run_plan(dataset, engine, settings, control, observer)) as results:
+                async for result in results:
+                    finished = finished and result.status == "finished"
+        except ClusterLost as error:
+            raise ClusterLost(
+                f"{error}\nThe results that arrived are stored. When the cluster is back, "
+                f"`accord fleet resume {shlex.quote(out)}` continues; for another one, add "
+                "`--on ADDRESS`"
+            ) from error
     if control.is_stopping:
         return _STOPPED
     return 0 if finished else _NOT_FINISHED

@@ -15,11 +15,14 @@ import msgspec
 from accord_fleet.attempt import run_attempt
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import Attempted, RunSettings
-from accord_fleet.engines.ray_cluster import NAMESPACE, Cluster, Versions
+from accord_fleet.engines.ray_cluster import NAMESPACE, Cluster
 from accord_fleet.engines.ray_files import DriverFiles
 from accord_fleet.engines.ray_items import Items, Waiting
 from accord_fleet.engines.ray_limiter import RayLimiter
+from accord_fleet.engines.ray_lost import ClusterLost
+from accord_fleet.engines.ray_room import Room
 from accord_fleet.engines.ray_slot import OpenAttempts, RunAttempt, Slot
+from accord_fleet.engines.ray_slots import RemoteSlot, end_slots
 from accord_fleet.errors import AttemptFailed, FleetError
 from accord_fleet.gateway.limiter import Limiter
 from accord_fleet.guards import key_limits
@@ -32,7 +35,6 @@ __all__ = ("RayEngine",)
 
 _log = logging.getLogger("accord.fleet")
 
-_CLOSE_S = 15.0
 _OPEN_FAILURES = 8
 _RETRY_S = 1.0
 _RESULTS_AHEAD = 16
@@ -92,45 +94,28 @@ class RayEngine:
         """Yield the outcomes as they arrive; the caller closes the generator."""
         cpus = self.jobs * max([1.0, *(agent.resources.cpus for agent in settings.agents)])
         async with Cluster(self.address, cpus) as cluster:
-            await _end_slots(cluster, f"{self.name}/")
+            await end_slots(cluster, f"{self.name}/")
             run = _Run(self, cluster, settings, control, items, self._open_attempts)
             async with contextlib.aclosing(run.outcomes()) as outcomes:
                 async for outcome in outcomes:
                     yield outcome
 
 
-class _Slot:
-    """The driver's side of a slot."""
+class _Server:
+    """What serves attempts: room for a slot, and the slot."""
 
-    def __init__(self, cluster: Cluster, kind: str, actor: Any) -> None:
-        self.kind = kind
-        self._cluster = cluster
-        self._actor = actor
-        self.machine = ""
+    def __init__(self, room: Room) -> None:
+        self.slot: RemoteSlot | None = None
+        self._room = room
+        self._was_open = False
 
-    async def open(self) -> None:
-        machine, versions = await self._cluster.wait_for(self._actor.open.remote())
-        self._cluster.check(machine, Versions(*msgspec.structs.astuple(versions)))
-        self.machine = machine
+    def opened(self) -> None:
+        if not self._was_open:
+            self._was_open = True
+            self._room.opened()
 
-    async def run(self, item: WorkItem, shipped: object) -> tuple[Result, Any]:
-        """Return the result, and a reference to the recording."""
-        result, trace = self._actor.run.options(num_returns=2).remote(item, shipped)
-        return await self._cluster.wait_for(result), trace
-
-    def cancel(self) -> None:
-        self._actor.cancel.remote()
-
-    async def close(self) -> None:
-        """End the agents, then the actor, however long they take."""
-        with contextlib.suppress(Exception):
-            async with asyncio.timeout(_CLOSE_S):
-                await self._cluster.wait_for(self._actor.close.remote())
-        self.kill()
-
-    def kill(self) -> None:
-        with contextlib.suppress(Exception):
-            self._cluster.ray.kill(self._actor, no_restart=True)
+    def leave(self) -> None:
+        self._room.leave(was_open=self._was_open)
 
 
 class _Run:
@@ -158,20 +143,26 @@ class _Run:
         self._agents = {agent.name: agent for agent in settings.agents}
         self._kinds = {agent.name: _kind(agent) for agent in settings.agents}
         self._by_kind = {_kind(agent): agent for agent in settings.agents}
-        ahead = engine.jobs if len(self._by_kind) > 1 else 0
+        needs = [agent.resources for agent in settings.agents]
+        self._room = Room(engine.jobs, needs, lambda text: control.wait("cluster", text))
+        self._room.update(cluster.nodes)
+        cluster.on_nodes = self._room.update
+        ahead = self._room.limit if len(self._by_kind) > 1 else 0
         self._items = Items(items, lambda item: self._kinds[item.agent], ahead)
         # The run's own token: names of slots are never reused, also not by a resumed run.
         self._prefix = f"{engine.name}/{secrets.token_hex(4)}"
         self._started = 0
-        self._running: dict[_Slot, Waiting] = {}
+        self._servers: set[asyncio.Task[None]] = set()
+        self._running: dict[RemoteSlot, Waiting] = {}
         self._out: asyncio.Queue[tuple[Result, Any] | BaseException | None] = asyncio.Queue(
             _RESULTS_AHEAD
         )
 
     async def outcomes(self) -> AsyncGenerator[Attempted, None]:
-        tasks = [asyncio.ensure_future(self._serve()) for _ in range(self._engine.jobs)]
-        tasks.append(asyncio.ensure_future(self._follow_control()))
-        tasks.append(asyncio.ensure_future(self._finish()))
+        tasks = [
+            asyncio.ensure_future(work)
+            for work in (self._open_slots(), self._follow_control(), self._finish())
+        ]
         try:
             while (out := await self._out.get()) is not None:
                 if isinstance(out, BaseException):
@@ -179,10 +170,19 @@ class _Run:
                 result, trace = out
                 yield Attempted(result, await self._trace(trace))
         finally:
+            tasks += self._servers
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._files.aclose()
+
+    async def _open_slots(self) -> None:
+        """Open slots as there is room for them."""
+        while not self._items.is_over:
+            await self._room.enter()
+            server = asyncio.ensure_future(self._serve())
+            self._servers.add(server)
+            server.add_done_callback(self._servers.discard)
 
     async def _finish(self) -> None:
         await self._items.over()
@@ -192,54 +192,63 @@ class _Run:
         await self._control.stopping.wait()
         await self._items.stop()
         await self._control.cancelling.wait()
-        for slot in self._running:
-            slot.cancel()
+        await asyncio.gather(*(slot.cancel() for slot in self._running), return_exceptions=True)
 
     async def _serve(self) -> None:
-        """Be one of the slots, until no attempts are left."""
+        """Be one of the slots, until it is lost or no attempts are left."""
+        server = _Server(self._room)
         try:
-            await self._serve_kinds()
+            await self._serve_kinds(server)
+        except ConnectionError as error:  # of Ray's client
+            lost = f"cluster {self._cluster.label} was lost: {_first_line(error)}"
+            await self._out.put(ClusterLost(lost))
         except Exception as error:  # noqa: BLE001  # the run ends with it
             await self._out.put(error)
+        finally:
+            if server.slot is not None:
+                await server.slot.close()
+            server.leave()
 
-    async def _serve_kinds(self) -> None:
-        slot: _Slot | None = None
+    async def _serve_kinds(self, server: _Server) -> None:
+        while True:
+            slot = server.slot
+            kind = await self._items.want(slot.kind if slot else None)
+            if kind is None:
+                return
+            if slot is None or slot.kind != kind:
+                slot = await self._open(server, kind)
+            waiting = self._items.take(kind)
+            if waiting is not None and not await self._attempt(slot, waiting):
+                await slot.kill()
+                server.slot = None
+                return
+
+    async def _open(self, server: _Server, kind: str) -> RemoteSlot:
+        """Open a slot of a kind instead of the one that the server has."""
         failures = 0
         try:
             while True:
-                kind = await self._items.want(slot.kind if slot else None)
-                if kind is None:
-                    return
-                if slot is None or slot.kind != kind:
-                    try:
-                        if slot is not None:
-                            await slot.close()
-                        slot = self._new_slot(kind)
-                        await slot.open()
-                        failures = 0
-                    except self._lost() as error:
-                        failures += 1
-                        if failures >= _OPEN_FAILURES:
-                            raise self._cannot_open(error) from error
-                        _log.debug("a slot was lost before it was ready: %s", error)
-                        if slot is not None:
-                            slot.kill()
-                        slot = None
-                        await asyncio.sleep(_RETRY_S)
-                        continue
-                    except self._cluster.ray.exceptions.RayError as error:
+                if server.slot is not None:
+                    await server.slot.close()
+                    server.slot = None
+                try:
+                    server.slot = await self._cluster.call(lambda: self._new_slot(kind))
+                    await server.slot.open()
+                except self._lost() as error:
+                    failures += 1
+                    if failures >= _OPEN_FAILURES:
                         raise self._cannot_open(error) from error
-                    finally:
-                        self._items.opened(kind)
-                waiting = self._items.take(kind)
-                if waiting is not None and not await self._attempt(slot, waiting):
-                    slot.kill()
-                    slot = None
+                    _log.debug("a slot was lost before it was ready: %s", error)
+                    await asyncio.sleep(_RETRY_S)
+                except self._cluster.ray.exceptions.RayError as error:
+                    raise self._cannot_open(error) from error
+                else:
+                    server.opened()
+                    return server.slot
         finally:
-            if slot is not None:
-                await slot.close()
+            self._items.opened(kind)
 
-    def _new_slot(self, kind: str) -> _Slot:
+    def _new_slot(self, kind: str) -> RemoteSlot:
         agent = self._by_kind[kind]
         options: dict[str, Any] = {
             "name": f"{self._prefix}/{self._started}",
@@ -258,7 +267,7 @@ class _Run:
         actor = self._class.options(**options).remote(
             self._settings, self._open_attempts, self._limiter
         )
-        return _Slot(self._cluster, kind, actor)
+        return RemoteSlot(self._cluster, kind, actor)
 
     def _runtime_env(self, agent: AgentSpec) -> dict[str, Any]:
         if not agent.packages:
@@ -266,7 +275,7 @@ class _Run:
         base = self._cluster.runtime_env.get("pip", {}).get("packages", [])
         return {"pip": {"packages": [*base, *agent.packages], "pip_check": False}}
 
-    async def _attempt(self, slot: _Slot, waiting: Waiting) -> bool:
+    async def _attempt(self, slot: RemoteSlot, waiting: Waiting) -> bool:
         """Run an attempt and pass on its result; return False if the slot was lost."""
         item = waiting.item
         started = time.time()
@@ -322,42 +331,10 @@ class _Run:
             return None
         try:
             return await self._cluster.wait_for(ref) or None
-        except self._cluster.ray.exceptions.RayError as error:
+        except (self._cluster.ray.exceptions.RayError, ClusterLost) as error:
             # The attempt has reported, so it is not repeated.
             _log.warning("a recording was lost with its node: %s", _first_line(error))
             return None
-
-
-async def _end_slots(cluster: Cluster, prefix: str) -> None:
-    """End the slots of an earlier process of the same run, and wait until they are gone."""
-    ray = cluster.ray
-
-    def names() -> list[str]:
-        listed = ray.util.list_named_actors(all_namespaces=True)
-        return [
-            entry["name"]
-            for entry in listed
-            if entry["namespace"] == NAMESPACE and entry["name"].startswith(prefix)
-        ]
-
-    async def end(name: str) -> None:
-        with contextlib.suppress(ValueError):
-            actor = await asyncio.to_thread(ray.get_actor, name, NAMESPACE)
-            await _Slot(cluster, "", actor).close()
-
-    old = await asyncio.to_thread(names)
-    if not old:
-        return
-    _log.info("%s slots of an earlier process are ended", len(old))
-    await asyncio.gather(*map(end, old))
-    try:
-        async with asyncio.timeout(_CLOSE_S):
-            while await asyncio.to_thread(names):  # noqa: ASYNC110  # Ray has no event for it
-                await asyncio.sleep(0.1)
-    except TimeoutError:
-        raise FleetError(
-            f"cluster {cluster.label}: attempts of an earlier process of this run do not end"
-        ) from None
 
 
 def _kind(agent: AgentSpec) -> str:

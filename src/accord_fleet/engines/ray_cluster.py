@@ -10,8 +10,6 @@ import importlib.metadata
 import logging
 import os
 import platform
-import queue
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +17,9 @@ from typing import Any, TypeVar
 import msgspec
 
 import accord
+from accord_fleet.engines.ray_lost import ClusterLost
+from accord_fleet.engines.ray_thread import CallThread
+from accord_fleet.engines.ray_watch import Nodes, living_nodes, watch_head
 from accord_fleet.errors import FleetError
 
 __all__ = ("NAMESPACE", "Cluster", "Versions", "ray_module", "this_process")
@@ -28,6 +29,8 @@ NAMESPACE = "accord-fleet"
 
 _CONNECT_S = 180.0
 _SHUTDOWN_S = 20.0
+_LOST_SHUTDOWN_S = 2.0
+_CALL_S = 60.0
 # The server for `ray://` starts a process for each connection, which sometimes crashes at once.
 _CONNECT_TRIES = 3
 _OBJECT_STORE_BYTES = 200 * 2**20
@@ -77,7 +80,15 @@ class Cluster:
         self._address = os.environ.get("RAY_ADDRESS", "") if address == "ray" else address
         self._cpus = cpus
         self._owned = True
-        self._thread = _Thread()
+        self._is_client = False
+        self._thread = CallThread("accord-fleet-ray")
+        self._lost: ClusterLost | None = None
+        self._waiters: set[asyncio.Future[Any]] = set()
+        self._watching: asyncio.Task[None] | None = None
+        self.nodes: Nodes = ()
+        """The resources of each living node, read every few seconds."""
+        self.on_nodes: Callable[[Nodes], None] = lambda _: None
+        """Is called with them each time."""
         self.ray: Any = None
         self.runtime_env: dict[str, Any] = {}
         """What actors need that the cluster does not have."""
@@ -98,8 +109,11 @@ class Cluster:
             self._owned = not self.ray.is_initialized()
             if self._owned:
                 await self._connect({})
+            self._is_client = bool(self.ray.util.client.ray.is_connected())
             if not self.is_local:
                 await self._agree()
+            self.nodes = await self.call(lambda: living_nodes(self.ray))
+            self._watching = asyncio.create_task(self._watch(), name="accord fleet head")
         except BaseException:
             await self.__aexit__()
             raise
@@ -107,11 +121,34 @@ class Cluster:
 
     async def __aexit__(self, *_: object) -> None:
         try:
+            if self._watching is not None:
+                self._watching.cancel()
+                await asyncio.wait([self._watching])
             if self._owned and self.ray is not None:
+                seconds = _SHUTDOWN_S if self._lost is None else _LOST_SHUTDOWN_S
                 with contextlib.suppress(TimeoutError):
-                    await self._thread.call(self.ray.shutdown, _SHUTDOWN_S, "shutdown of Ray")
+                    await self._thread.call(self.ray.shutdown, seconds, "shutdown of Ray")
         finally:
             self._thread.end()
+
+    async def _watch(self) -> None:
+        """Let everything that waits for the cluster fail when it is lost."""
+        try:
+            await watch_head(self.ray, self.label, self._see)
+        except ClusterLost as error:
+            self.lose(error)
+
+    def _see(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self.on_nodes(nodes)
+
+    def lose(self, error: ClusterLost) -> None:
+        """Give the cluster up."""
+        if self._lost is None:
+            self._lost = error
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(self._lost)
 
     async def _connect(self, runtime_env: dict[str, Any]) -> None:
         options: dict[str, Any] = {
@@ -152,7 +189,8 @@ class Cluster:
 
     async def _agree(self) -> None:
         """Check the versions of a node; send Accord to a cluster that has none."""
-        there = Versions(*await self.wait_for(self.ray.remote(num_cpus=0)(_probe()).remote()))
+        probe = self.ray.remote(num_cpus=0)(_probe())
+        there = Versions(*await self.wait_for(await self.submit(probe.remote)))
         if there.accord is None and self._owned:
             self.runtime_env = _own_packages()
             await self._thread.call(self.ray.shutdown, _SHUTDOWN_S, "shutdown of Ray")
@@ -170,11 +208,36 @@ class Cluster:
             )
 
     async def wait_for(self, ref: Any) -> Any:
-        """Return the value of an object; for a result, raise what the task raised."""
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[Any] = loop.create_future()
+        """Return the value of an object; for a result, raise what the task raised.
 
-        def settle(done: concurrent.futures.Future[Any]) -> None:
+        Raise `ClusterLost` when the cluster is gone.
+        """
+        future: concurrent.futures.Future[Any] = await self.submit(ref.future)
+        # Ray's future is never cancelled: Ray would fail to set its result.
+        return await self._wait(lambda: future)
+
+    async def submit(self, function: Callable[[], T]) -> T:
+        """Call a function of Ray that does not ask the head.
+
+        Ray's client sends everything to the head, and waits while the connection is broken.
+        """
+        return await self.call(function) if self._is_client else function()
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Call a function of Ray that asks the head, and may hang; calls wait for each other.
+
+        Raise `ClusterLost` when the cluster is gone.
+        """
+        async with asyncio.timeout(_CALL_S):
+            return await self._wait(lambda: self._thread.submit(function))
+
+    async def _wait(self, begin: Callable[[], concurrent.futures.Future[T]]) -> T:
+        if self._lost is not None:
+            raise self._lost
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[T] = loop.create_future()
+
+        def settle(done: concurrent.futures.Future[T]) -> None:
             if waiter.done():
                 return
             if (error := done.exception()) is not None:
@@ -182,13 +245,16 @@ class Cluster:
             else:
                 waiter.set_result(done.result())
 
-        def arrive(done: concurrent.futures.Future[Any]) -> None:
+        def arrive(done: concurrent.futures.Future[T]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(settle, done)
 
-        # Ray's future is never cancelled: Ray would fail to set its result.
-        ref.future().add_done_callback(arrive)
-        return await waiter
+        self._waiters.add(waiter)
+        try:
+            begin().add_done_callback(arrive)
+            return await waiter
+        finally:
+            self._waiters.discard(waiter)
 
 
 def _own_packages() -> dict[str, Any]:
@@ -224,40 +290,3 @@ def _probe() -> Callable[[], tuple[str, str, str | None]]:
         return ".".join(platform.python_version_tuple()[:2]), ray, own
 
     return versions
-
-
-class _Thread:
-    """A thread that calls functions, and does not keep the process alive.
-
-    A cluster on this machine ends with the thread that started it (`PR_SET_PDEATHSIG`), so the
-    thread runs until `end`.
-    """
-
-    def __init__(self) -> None:
-        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._run, name="accord-fleet-ray", daemon=True).start()
-
-    async def call(self, function: Callable[[], T], seconds: float, what: str) -> T:
-        """Return what the function returns; raise `TimeoutError` when it is late."""
-        done: concurrent.futures.Future[T] = concurrent.futures.Future()
-
-        def call() -> None:
-            try:
-                done.set_result(function())
-            except BaseException as error:  # noqa: BLE001  # the waiting task raises it
-                with contextlib.suppress(concurrent.futures.InvalidStateError):
-                    done.set_exception(error)
-
-        self._calls.put(call)
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(done), seconds)
-        except TimeoutError:
-            raise TimeoutError(f"{what}: not finished after {seconds:g} s") from None
-
-    def end(self) -> None:
-        """End the thread after its calls."""
-        self._calls.put(None)
-
-    def _run(self) -> None:
-        while (call := self._calls.get()) is not None:
-            call()

@@ -52,13 +52,13 @@ class Items:
         """
         while True:
             await self._read()
-            if self._is_over():
+            if self.is_over:
                 await self._wake()
                 return None
             if (wanted := self._choose(kind)) is not None:
                 return wanted
             async with self._changed:
-                if not self._is_over():
+                if not self.is_over:
                     await self._changed.wait()
 
     def _choose(self, kind: str | None) -> str | None:
@@ -88,7 +88,8 @@ class Items:
     async def done(self) -> None:
         """Count an attempt that has its result."""
         self._running -= 1
-        await self._wake()
+        if self.is_over:  # nothing else changes for slots that wait, which may be thousands
+            await self._wake()
 
     async def again(self, waiting: Waiting) -> None:
         """Put an attempt first that was lost with its slot."""
@@ -105,9 +106,11 @@ class Items:
     async def over(self) -> None:
         """Wait until every item has its result, or, after `stop`, every item that was taken."""
         async with self._changed:
-            await self._changed.wait_for(self._is_over)
+            await self._changed.wait_for(lambda: self.is_over)
 
-    def _is_over(self) -> bool:
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left for any slot."""
         rest = not self._is_stopped and (not self._is_read or any(self._waiting.values()))
         return not self._running and not rest
 

@@ -111,6 +111,13 @@ def run(session, text):
                 Path(rest).write_text("begun")
             cancelled.wait()
             return "cancelled"
+        case "wait-once":
+            marker, begun = rest.split()
+            if not Path(marker).exists():
+                Path(marker).touch()
+                Path(begun).write_text("begun")
+                cancelled.wait()
+                return "cancelled"
         case "pause":
             begun, go = rest.split()
             Path(begun).write_text("begun")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,14 @@ class RayCluster:
         """Kill the oldest node that is not the head."""
         self._command("kill")
 
+    def kill_head(self) -> None:
+        """Kill all processes of the head."""
+        self._command("head")
+
+    def kill_server_of_head(self) -> None:
+        """Kill the process that knows the cluster; the nodes stay."""
+        self._command("gcs")
+
     def _command(self, word: str) -> None:
         assert self._process.stdin
         self._process.stdin.write(f"{word}\n")
@@ -43,16 +52,15 @@ class RayCluster:
         return line
 
 
-@pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[RayCluster]:
-    """A cluster of two nodes with two processors each."""
+@contextlib.contextmanager
+def running_cluster(python: str = sys.executable) -> Generator[RayCluster]:
+    """Run a cluster of two nodes with two processors each."""
     if importlib.util.find_spec("ray") is None:
         if os.environ.get("ACCORD_REQUIRE_RAY"):
             pytest.fail("ray is not installed, and ACCORD_REQUIRE_RAY is set")
         pytest.skip("needs ray: pip install 'accord[fleet]'")
-    program = str(PROGRAMS / "cluster.py")
     process = subprocess.Popen(
-        [sys.executable, program, str(free_ports(1)[0])],
+        [python, str(PROGRAMS / "cluster.py"), str(free_ports(1)[0])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -70,6 +78,20 @@ def ray_cluster() -> Iterator[RayCluster]:
             process.kill()
             process.stdout.close()
             process.wait()
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[RayCluster]:
+    """The cluster that tests share; they leave it with two nodes."""
+    with running_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[RayCluster]:
+    """A cluster of one test, which may destroy it."""
+    with running_cluster() as cluster:
+        yield cluster
 
 
 # Exists in the environment of the nodes only.

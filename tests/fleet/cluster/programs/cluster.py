@@ -1,7 +1,8 @@
 """A Ray cluster of several nodes on this machine, until stdin ends.
 
 Writes its address and that of its server for `ray://`. Commands on stdin, each answered by a line:
-`add` adds a node, and `kill` kills the oldest node that was added.
+`add` adds a node, `kill` kills the oldest node that was added, `gcs` kills the server of the head,
+and `head` kills everything of the head.
 """
 
 import os
@@ -40,10 +41,18 @@ def main() -> None:
         session = cluster.head_node.get_session_dir_path()
         print(cluster.address, f"ray://127.0.0.1:{CLIENT_PORT}", session, flush=True)
         for line in sys.stdin:
-            if line.strip() == "add":
-                nodes.append(tries(lambda: cluster.add_node(**options)))
-            else:
-                cluster.remove_node(nodes.pop(0), allow_graceful=False)
+            match line.strip():
+                case "add":
+                    nodes.append(tries(lambda: cluster.add_node(**options)))
+                case "kill":
+                    cluster.remove_node(nodes.pop(0), allow_graceful=False)
+                    cluster.wait_for_nodes(60)  # until the head has noticed
+                case "gcs":
+                    cluster.head_node.kill_gcs_server(check_alive=False)
+                case "head":
+                    cluster.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
+                case word:
+                    raise ValueError(word)
             print("done", flush=True)
     finally:
         cluster.shutdown()
