@@ -95,7 +95,7 @@ bench-trace: $(VENV)/.dev  ## Measure what recording costs, and searching a reco
 	$(BIN)/python benchmarks/run.py --only trace \
 		--peers accord --save benchmarks/RESULTS_TRACE.md
 
-bench-fleet: $(VENV)/.dev  ## Measure fleets on this machine and on Ray, 4 minutes
+bench-fleet: $(VENV)/.dev  ## Measure fleets on this machine and on Ray, 5 minutes
 	$(BIN)/python benchmarks/fleets/run.py --save benchmarks/RESULTS_FLEET.md
 
 bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and npm)

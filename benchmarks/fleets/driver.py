@@ -1,6 +1,6 @@
-"""One measurement in a process of its own: python driver.py MODE TASKS JOBS; prints JSON.
+"""One measurement in a process of its own: python driver.py MODE TASKS JOBS [MS]; prints JSON.
 
-`bare` has only `accord.connect`, `local` and `ray` run a fleet with a dataset, and `plan` runs one
+With MS, the agent waits so many milliseconds in each turn, as it would for a model. `bare` has only `accord.connect`, `local` and `ray` run a fleet with a dataset, and `plan` runs one
 with an engine that has each result at once, which measures the driver without attempts. Then
 `status` and `report` of that run are measured.
 """
@@ -31,7 +31,9 @@ from accord_fleet.progress.lines import LineProgress
 from accord_fleet.run import run_plan
 from accord_fleet.types.task import WorkItem
 
-AGENT = (sys.executable, "-m", "accord", "agent", "script")
+AGENT: tuple[str, ...] = (sys.executable, "-m", "accord", "agent", "script")
+if len(sys.argv) > 4:
+    AGENT = (sys.executable, str(Path(__file__).with_name("waiting_agent.py")), sys.argv[4])
 PROMPT = "stream 10"
 ANSWER = "1 2 3 4 5 6 7 8 9 10 "
 

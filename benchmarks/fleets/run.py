@@ -1,4 +1,4 @@
-"""Measures fleets: rates, CPU and memory; about 4 minutes. `--save FILE` saves the page.
+"""Measures fleets: rates, CPU and memory; about 5 minutes. `--save FILE` saves the page.
 
 python benchmarks/fleets/run.py [--quick] [--save FILE]
 """
@@ -20,6 +20,7 @@ sys.path.insert(0, str(HERE.parent))
 import machine  # noqa: E402  # a module of the folder above
 
 JOBS = 2
+TURNS = {1: 400, 10: 300, 100: 80}  # tasks by the milliseconds of a turn
 REMARKS = HERE.parent / "REMARKS_FLEET.md"
 Numbers = dict[str, float]
 
@@ -28,15 +29,17 @@ class Failed(Exception):
     """A measurement failed."""
 
 
-def measured(mode: str, tasks: int, jobs: int = JOBS) -> Numbers:
+def measured(mode: str, tasks: int, jobs: int = JOBS, turn_ms: int = 0) -> Numbers:
     """Run one measurement in a process of its own."""
     command = [sys.executable, str(HERE / "driver.py"), mode, str(tasks), str(jobs)]
+    if turn_ms:
+        command.append(str(turn_ms))
     done = subprocess.run(command, capture_output=True, text=True, timeout=280)
     if done.returncode:
         print(done.stderr, file=sys.stderr)
         raise Failed(f"{mode}: {done.stderr.strip().splitlines()[-1][:300]}")
     numbers: Numbers = json.loads(done.stdout.splitlines()[-1])
-    print(f"{mode} {tasks}: {numbers}", file=sys.stderr, flush=True)
+    print(f"{mode} {tasks}, {turn_ms} ms: {numbers}", file=sys.stderr, flush=True)
     return numbers
 
 
@@ -101,6 +104,27 @@ def rates(rounds: int, tasks: int) -> list[str]:
     return lines
 
 
+def longer_turns(rounds: int, sizes: dict[int, int]) -> list[str]:
+    """Measure the rates again with an agent that waits; `sizes` has the tasks by milliseconds."""
+    lines = [
+        "",
+        f"## Longer turns: {JOBS} agents at the same time, {rounds} rounds",
+        "",
+        "The agent waits in each turn, as it would for a model, whose turns take seconds.",
+        "",
+        "| the agent waits, ms | bare, tasks/s | local, tasks/s | local, to bare |",
+        "|--:|--:|--:|--:|",
+    ]
+    for turn_ms, tasks in sizes.items():
+        rate: dict[str, float] = {}
+        for mode in ("bare", "local"):
+            all_of = [measured(mode, tasks, turn_ms=turn_ms) for _ in range(rounds)]
+            rate[mode] = median(tasks / one["s"] for one in all_of)
+        ratio = rate["local"] / rate["bare"]
+        lines.append(f"| {turn_ms} | {rate['bare']:.1f} | {rate['local']:.1f} | {ratio:.2f}× |")
+    return lines
+
+
 def growth(sizes: tuple[int, ...]) -> list[str]:
     """Measure the driver alone: plan, dataset and progress, with an engine that does nothing."""
     found = {size: measured("plan", size) for size in sizes}
@@ -157,6 +181,9 @@ def main() -> None:
     started = datetime.now(UTC)
     before = machine.disturbance_ms()
     body = rates(1 if options.quick else 3, 200 if options.quick else 600)
+    body += longer_turns(
+        1 if options.quick else 3, {1: 200, 10: 100, 100: 40} if options.quick else TURNS
+    )
     body += growth((1_000, 10_000) if options.quick else (1_000, 10_000, 100_000))
     minutes = (datetime.now(UTC) - started).total_seconds() / 60
     lines = [
