@@ -1,8 +1,9 @@
 """One measurement in a process of its own: python driver.py MODE TASKS JOBS [MS]; prints JSON.
 
-With MS, the agent waits so many milliseconds in each turn, as it would for a model. `bare` has only `accord.connect`, `local` and `ray` run a fleet with a dataset, and `plan` runs one
-with an engine that has each result at once, which measures the driver without attempts. Then
-`status` and `report` of that run are measured.
+With MS, the agent waits so many milliseconds in each turn, as it would for a model. `bare` has only
+`accord.connect`, `local` and `ray` run a fleet with a dataset, and `plan` runs one with an engine
+that has each result at once, which measures the driver without attempts. Then `status` and `report`
+of that run are measured.
 """
 
 from __future__ import annotations
