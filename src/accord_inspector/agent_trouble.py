@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from accord.errors import ConnectionLost, RequestError
 from accord.transports.process_group import exit_text
+from accord_inspector.json_words import json_words
 from accord_inspector.strange_lines import StrangeLines
 
 __all__ = ("SLOW_S", "Seen", "trouble_of", "why_ended")
@@ -50,7 +51,7 @@ def why_ended(error: BaseException | None, name: str, *, is_connected: bool) -> 
         return f"{name} did not respond to initialize in time, and was stopped"
     if isinstance(error, RequestError):
         return f"{name} refused initialize: {error}"
-    text = "" if error is None else str(error) or type(error).__name__
+    text = "" if error is None else json_words(str(error) or type(error).__name__)
     if not isinstance(error, ConnectionLost) or is_connected:
         return text
     if error.exit_status is not None:

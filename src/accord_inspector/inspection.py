@@ -34,7 +34,7 @@ class Inspection(ABC):
     exit_status: int = 0  # of the program
 
     def __init__(self) -> None:
-        self.hub: Hub = Hub(lambda: MessageWatcher(self.messages, self.wanted))
+        self.hub: Hub = Hub(lambda: MessageWatcher(self.messages, self.wanted, self.judges.of))
         self.finished: asyncio.Event = asyncio.Event()  # ends the program
         self._opened: dict[Path, Messages] = {}
         self._tasks = asyncio.TaskGroup()

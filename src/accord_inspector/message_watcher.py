@@ -9,6 +9,7 @@ from typing import Any
 from accord.text.lenient_json import is_object
 from accord.trace.filtering import Filter
 from accord_inspector.errors import ApiError
+from accord_inspector.judged import Judged
 from accord_inspector.messages import Messages, View
 from accord_inspector.queries import MappedParams, Params, rule_of
 from accord_inspector.rows import row_json
@@ -23,6 +24,8 @@ _FILTER_S = 0.05  # for a filter, before the page is told how far it is
 class MessageWatcher:
     """Counts the messages for one page, and passes the newest rows of its list.
 
+    It also counts the messages that break rules, with any filter.
+
     The page says by `{"watch": {…filter…}, "recording": "…", "rows": true, "number": 1}` what it
     shows; what it gets has the number of its newest request.
     """
@@ -31,14 +34,17 @@ class MessageWatcher:
         self,
         messages: Callable[[str], Messages],
         wanted: Callable[[Params, str], Filter],
+        judged: Callable[[str], Judged],
     ) -> None:
         self._messages_of = messages
         self._wanted_of = wanted
+        self._judged_of = judged
+        self._judged: Judged | None = None
         self._wanted: Callable[[], Filter] | None = None  # if it changes with what is found
         self._messages: Messages | None = None
         self._view: View | None = None
         self._with_rows = False
-        self._last: tuple[int, int, bool] | None = None
+        self._last: tuple[int, int, bool, int] | None = None
         self._sent = 0
         self._counted = (0.0, 0)  # a time, and the messages at it
         self._rate = 0.0
@@ -56,6 +62,7 @@ class MessageWatcher:
         name = recording if isinstance(recording, str) else ""
         try:
             self._messages = self._messages_of(name)
+            self._judged = self._judged_of(name)
             wanted = self._wanted_of(params, name)
         except ApiError as error:
             self._messages = self._view = None
@@ -83,17 +90,20 @@ class MessageWatcher:
         if messages is None or view is None:
             problem, self._problem = self._problem, ""
             return {"watch": self._number, "problem": problem} if problem else None
-        state = (len(messages), len(view), messages.is_read and view.is_complete)
+        is_complete = messages.is_read and view.is_complete
+        revision = 0 if self._judged is None else self._judged.revision
+        state = (len(messages), len(view), is_complete, revision)
         if state == self._last and (not self._rate or not self._is_second_over()):
             return None
         self._last = state
-        total, matched, is_complete = state
+        total, matched, *_ = state
         message: dict[str, Any] = {
             "watch": self._number,
             "total": total,
             "matched": matched,
             "complete": is_complete,
             "rate": self._rate_at(total),
+            "broken": 0 if self._judged is None else len(self._judged.numbers("any")),
         }
         # More come in a tenth of a second than a page can show.
         message["sampled"] = matched - self._sent > _ROWS

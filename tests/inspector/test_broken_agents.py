@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
@@ -90,7 +91,9 @@ async def test_the_page_shows_the_mistake_of_each_broken_agent(page: Page, tmp_p
                 await record(program, recording.hop(conn=name))
     async with inspecting(str(path)) as inspector:
         await page.goto(inspector.address)
-        await expect(page.get_by_text("broken rules")).to_be_visible(timeout=15_000)  # all judged
+        await expect(page.get_by_text(re.compile(r"\d broken rules"))).to_be_visible(
+            timeout=15_000
+        )  # all judged
         found = await page.evaluate("fetch('/api/messages?count=500').then(r => r.json())")
         marked: dict[str, list[dict[str, Any]]] = {name: [] for name in programs}
         for row in found["rows"]:
@@ -109,3 +112,44 @@ async def test_the_page_shows_the_mistake_of_each_broken_agent(page: Page, tmp_p
                 message = page.get_by_role("region", name="Broken rules")
                 await expect(message).to_contain_text(rule)
             await expect(message).to_contain_text(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("agent_01", "Expected string, got integer at $.update.title"),
+        ("agent_03", "Turn ended"),
+        ("agent_05", "Turn ended with the unknown stop reason “done”"),
+        ("agent_07", "Turn ended"),
+        ("agent_08", "The program writes a line to stdout that is not a message"),
+    ],
+)
+async def test_every_view_leads_to_the_messages_that_break_rules(
+    page: Page, name: str, seen: str
+) -> None:
+    async with inspecting("--", sys.executable, str(BROKEN / f"{name}.py")) as inspector:
+        await page.goto(inspector.address)
+        await expect(page.locator("header .state")).to_have_text("Agent running")
+        await expect(page.locator("header .broken")).to_be_hidden()
+        await go(page, "/conversation")
+        await page.get_by_role("button", name="New session").click()
+        box = page.locator("textarea.prompt")
+        await box.fill("List the files")
+        await box.press("Enter")
+        allow = page.locator(".question.permission button").first
+        await expect(allow.or_(page.locator(".entry.end")).first).to_be_visible()
+        if await allow.is_visible():
+            await allow.click()
+        await expect(page.locator("view-conversation")).to_contain_text(seen)
+        await expect(page.locator(".entry.failure")).to_have_count(0)
+        await go(page, "/statistics")
+        await page.get_by_role("link", name="1 message breaks a rule").click()
+        await expect(page).to_have_url(f"{inspector.origin}/timeline?rule=any")
+        await expect(page.locator(".list-status")).to_contain_text("1 of 1")
+        await expect(page.locator(".list-status")).to_contain_text("1 broken rule")
+        await page.locator(".message-row .marks:has-text('R-')").click()
+        await expect(page.get_by_role("region", name="Broken rules")).to_be_visible()
+        if name == "agent_03":
+            rules = page.get_by_role("region", name="Broken rules")
+            await expect(rules).to_contain_text("Respond to each request exactly once")
+            await expect(page.locator("message-view")).to_contain_text("Its request: none")

@@ -137,6 +137,19 @@ async def test_problem_with_a_response_to_no_request_links_to_the_response() -> 
     await followed.close()
 
 
+async def test_problem_with_the_end_of_a_turn_is_part_of_it() -> None:
+    followed = Followed()
+    talk = opened()
+    talk.to_agent(0.5, id=2, method="session/prompt", params={"sessionId": "s", "prompt": []})
+    talk.to_client(1.1, id=2, result={"stopReason": 7})
+    await followed.read(talk)
+    followed.conversation.problem("s", "Expected `str`, got `int` at $.stopReason")
+    *_, end = followed.conversation.session("s")["entries"]
+    assert end["kind"] == "end"
+    assert end["problem"] == "Expected string, got integer at $.stopReason"
+    await followed.close()
+
+
 async def test_session_that_was_never_opened_is_marked() -> None:
     followed = Followed()
     talk = opened()

@@ -12,6 +12,7 @@ let inspection = { kind: "", live: false, title: "" };
 const title = h("span", { class: "title" });
 const state = h("span", { class: "state", role: "status" });
 const lines = h("span", { class: "lines warn" });
+const broken = h("a", { class: "broken bad", hidden: true });
 const counts = h("span", { class: "counts" });
 const restart = h("button", { type: "button", hidden: true, onclick: startAgain }, "Start again");
 const nav = h("nav", { "aria-label": "Views" });
@@ -36,7 +37,10 @@ function show() {
     return;
   }
   const isOfOne = !isFolder || recording;
-  if (isOfOne && live.watched?.recording !== recording) live.watch({}, { recording });
+  if (isOfOne && live.watched?.recording !== recording) {
+    live.watch({}, { recording });
+    showBroken(0);
+  }
   fill(title, safe(recording ? `${inspection.title} / ${recording}` : inspection.title));
   fill(nav, all.map((item) => link(item, item === view)));
   document.title = `${view.title} · ${safe(recording || inspection.title)} · Accord Inspector`;
@@ -80,6 +84,13 @@ async function startAgain() {
   }
 }
 
+/** Link to the messages that break rules. @param {number} found how many there are */
+function showBroken(found) {
+  broken.hidden = found === 0;
+  broken.setAttribute("href", address(["timeline"], { rule: "any" }));
+  fill(broken, found === 1 ? "⚠ 1 message breaks a rule" : `⚠ ${count(found)} messages break rules`);
+}
+
 /** @param {any} now the newest counts */
 function countsText(now) {
   const parts = [now.total === 1 ? "1 message" : `${count(now.total)} messages`];
@@ -107,7 +118,7 @@ async function begin() {
   inspection = await get("/api/inspection");
   document.body.append(
     h("a", { class: "skip", href: "#main" }, "Skip to the content"),
-    h("header", { class: "top" }, h("h1", null, "Accord Inspector"), title, state, lines, counts, restart),
+    h("header", { class: "top" }, h("h1", null, "Accord Inspector"), title, state, lines, broken, h("span", { class: "end" }, counts, restart)),
     nav,
     h("div", null, problem, h("faults-bar", { hidden: true })),
     main,
@@ -121,6 +132,7 @@ async function begin() {
   live.on("messages", (now) => {
     if (now.problem) showProblem(now.problem);
     else fill(counts, countsText(now));
+    showBroken(now.broken ?? 0);
   });
   live.start();
   show();

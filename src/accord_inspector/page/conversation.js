@@ -18,7 +18,7 @@ class ConversationView extends HTMLElement {
     const announce = (/** @type {string} */ text) => fill(/** @type {HTMLElement} */ (this.status), text);
     this.setup = new SetupPanel(announce);
     this.announce = announce;
-    this.side = /** @type {HTMLDetailsElement} */ (h("details", { class: "side", open: innerWidth > 800 },
+    this.side = /** @type {HTMLDetailsElement} */ (h("details", { class: "side", open: innerWidth > 700 },
       h("summary", null, "Sessions"), this.list, this.progress, this.setup.element));
     /** @type {Record<string, any>} */
     this.terminals = {};
@@ -111,7 +111,13 @@ class ConversationView extends HTMLElement {
 
   welcome() {
     return h("div", { class: "empty" },
-      h("p", null, this.sessions?.value.client ? "No session is open. Open one at “Sessions”." : "There is no session in this recording."));
+      h("p", null, this.welcomeText()));
+  }
+
+  welcomeText() {
+    const client = this.sessions?.value.client;
+    if (!client) return "There is no session in this recording.";
+    return client.agent ? "No session is open. Open one at “Sessions”." : "No session can be opened: the agent is not running.";
   }
 }
 

@@ -12,6 +12,9 @@ const STATES = {
   pending: "○", in_progress: "◐", paused: "◌", completed: "●", failed: "✗", cancelled: "⊘",
 };
 
+// Other ones begin with an underscore.
+const STOPS = new Set(["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error"]);
+
 /** Return a new element for an entry. @param {Entry} entry @param {Record<string, any>} terminals */
 export function entryElement(entry, terminals) {
   const element = h("article", { class: "entry", id: `entry-${entry.id}`, "data-kind": entry.kind });
@@ -95,8 +98,9 @@ export function toolCall(call, terminals) {
     call.output ? folded("Output", textElement(call.output)) : null,
   ];
   const title = [
-    h("span", { class: "mark", "aria-hidden": "true" }, mark), " ", call.title || call.name || call.toolKind,
-    h("span", { class: "badge" }, call.toolKind), h("span", { class: "badge status" }, call.status.replaceAll("_", " ")),
+    h("span", { class: "mark", "aria-hidden": "true" }, mark), " ", call.title || call.name || "Tool call without a title",
+    call.toolKind === "other" ? null : [h("span", { class: "visually-hidden" }, ", kind: "), h("span", { class: "badge" }, call.toolKind.replaceAll("_", " "))],
+    h("span", { class: "visually-hidden" }, ", status: "), h("span", { class: "badge status" }, call.status.replaceAll("_", " ")),
   ];
   if (!content.flat().some(Boolean)) return [head(call, title)];
   return [
@@ -130,12 +134,19 @@ function end(entry) {
     entry.took !== null && duration(entry.took),
     tokens && `${tokens.total} tokens (${tokens.input} in, ${tokens.output} out)`,
   ].filter(Boolean).join(" · ");
-  const isGood = entry.stopReason === "end_turn";
+  const isGood = entry.stopReason === "end_turn" && !entry.problem;
   return [
-    head(entry, h("span", { class: isGood ? "" : "bad" }, isGood ? "Turn ended" : `Turn ended: ${entry.stopReason.replaceAll("_", " ")}`), " ",
-      h("span", { class: "soft" }, facts)),
+    head(entry, h("span", { class: isGood ? "" : "bad" }, endText(entry)), " ", h("span", { class: "soft" }, facts)),
+    entry.problem ? h("p", { class: "bad plain" }, entry.problem) : null,
     entry.error ? errorText(entry.error) : null,
   ];
+}
+
+/** Return how a turn ended, in words. @param {Entry} entry */
+export function endText({ stopReason, problem }) {
+  if (!STOPS.has(stopReason) && !stopReason.startsWith("_")) return `Turn ended with the unknown stop reason “${stopReason}”`;
+  if (problem) return "Turn ended with an invalid response";
+  return stopReason === "end_turn" ? "Turn ended" : `Turn ended: ${stopReason.replaceAll("_", " ")}`;
 }
 
 /** @param {any} error */

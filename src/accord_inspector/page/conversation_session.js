@@ -1,7 +1,7 @@
 // One session: its head, its entries, and the input of prompts.
 
 import { count, fill, h } from "./dom.js";
-import { entryElement, updateEntry } from "./conversation_entries.js";
+import { endText, entryElement, updateEntry } from "./conversation_entries.js";
 import { SessionHead } from "./conversation_head.js";
 import { terminalElement } from "./conversation_parts.js";
 import { PromptInput } from "./conversation_prompt.js";
@@ -136,7 +136,7 @@ export class SessionView {
     if (entry.kind === "end") {
       const answer = [...this.entries.entries.values()].findLast((item) => item.kind === "message" && item.role === "agent");
       const text = answer && this.elements.get(answer.id)?.querySelector(".parts")?.textContent;
-      this.announce(`Turn ended: ${entry.stopReason.replaceAll("_", " ")}. ${(text ?? "").slice(0, 300)}`);
+      this.announce(`${endText(entry)}. ${(text ?? "").slice(0, 300)}`);
     } else if (entry.kind === "tool" && isNew) {
       this.announce(`Tool call: ${entry.title}`);
     } else if (isNew && ["error", "connection", "failure"].includes(entry.kind)) {

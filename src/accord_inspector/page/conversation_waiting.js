@@ -28,7 +28,7 @@ export class WaitingLine {
       this.element.hidden = seconds !== null && seconds < SOON_S;
       const link = h("a", { href: messageAddress(waits.message) }, `#${shownNumber(waits.message)}`);
       if (seconds === null) fill(this.element, "✖ The prompt ", link, " was never answered.");
-      else fill(this.element, "⧗ The prompt ", link, ` has no response yet: ${Math.floor(seconds)} s.`);
+      else fill(this.element, "The prompt ", link, ` has no response yet: ${Math.floor(seconds)} s.`);
     };
     draw();
     if (waits.seconds !== null) this.timer = setInterval(draw, 1000);

@@ -119,6 +119,7 @@ class MessageView extends HTMLElement {
       row.n + 1 < this.explained.total && link(row.n + 1, "Next ›", "next-message"),
       typeof row.pair === "number" && link(row.pair, row.kind === "request" ? "Its response" : "Its request", "pair-message"),
       row.kind === "request" && typeof row.pair !== "number" && h("span", { class: "soft" }, "No response so far"),
+      row.kind === "response" && typeof row.pair !== "number" && h("span", { class: "bad" }, "Its request: none. No request with this id was waiting for a response."),
       copy,
       this.explained.canSend && h("a", { id: "resend-message", class: "button", href: address(["send"], { message: shownNumber(row.n) }) }, "Send again"));
   }

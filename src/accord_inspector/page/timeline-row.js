@@ -80,7 +80,7 @@ function waitingOf(row) {
   if (row.waits === null) return h("span", { class: "mark bad" }, "✖ never answered");
   const seconds = row.waits + (performance.now() - (row.seen ?? 0)) / 1000;
   if (seconds < SOON_S) return null;
-  return h("span", { class: "mark warn" }, `⧗ no response yet: ${Math.floor(seconds)} s`);
+  return h("span", { class: "mark warn" }, `no response yet: ${Math.floor(seconds)} s`);
 }
 
 /** Return the marks of a message: errors, and broken rules. @param {Row} row */

@@ -15,6 +15,7 @@ from accord.text.excerpt import one_line
 from accord.trace.message_index import MessageRow
 from accord.trace.records import Record
 from accord_inspector.errors import ApiError
+from accord_inspector.json_words import json_words
 from accord_inspector.talk.entry_json import entry_json, session_json
 from accord_inspector.talk.live_client import LiveClient
 from accord_inspector.talk.session_log import SessionLog, Stamp
@@ -130,7 +131,7 @@ class Conversation:
             log = self._transcripts.sessions.get(session_id)
             if log is not None:
                 cause = self._unmatched(before - 1) or _cause(log)
-                log.at(cause).add("failure", one_line(text))
+                log.at(cause).add_failure(json_words(one_line(text)))
 
     def _unmatched(self, number: int) -> Stamp | None:
         """Return a message if it is a response to no request: it belongs to no session."""

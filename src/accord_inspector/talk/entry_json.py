@@ -8,6 +8,7 @@ from accord.client.events import Compaction, Notice, SessionMessage, Subagent, U
 from accord.client.message import Message
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
+from accord_inspector.json_words import json_words
 from accord_inspector.talk.session_log import Entry, SessionLog
 from accord_inspector.talk.shown import (
     bounded,
@@ -53,6 +54,7 @@ def entry_json(entry: Entry, since: int, now: int) -> dict[str, Any]:
                 "error": None if state.error is None else error_json(state.error),
                 "tokens": token_usage_json(state.token_usage),
                 "took": seconds,
+                "problem": entry.problem,
             }
         case "permission":
             shown |= _permission(value)
@@ -68,7 +70,10 @@ def entry_json(entry: Entry, since: int, now: int) -> dict[str, Any]:
         case "connection":
             shown |= {"side": one_line(value["side"]), "reason": one_line(value["reason"])}
         case "unreadable":
-            shown |= {"method": one_line(value["method"]), "reason": one_line(value["reason"])}
+            shown |= {
+                "method": one_line(value["method"]),
+                "reason": json_words(one_line(value["reason"])),
+            }
         case "unanswered":
             pass
         case "skipped":

@@ -20,6 +20,7 @@ from accord.errors import AccordError, AuthRequired, RequestError
 from accord.text.excerpt import one_line, visible
 from accord.types.mcp import McpServer
 from accord_inspector.errors import ApiError
+from accord_inspector.json_words import json_words
 from accord_inspector.talk.attachments import prompt_contents
 from accord_inspector.talk.questions import Questions
 
@@ -350,4 +351,4 @@ def _api_error(error: Exception) -> ApiError:
         case RequestError():
             return ApiError(502, f"The agent refused: {error}")
         case _:
-            return ApiError(409, one_line(str(error) or type(error).__name__))
+            return ApiError(409, json_words(one_line(str(error) or type(error).__name__)))

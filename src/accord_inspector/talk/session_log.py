@@ -71,6 +71,7 @@ class Entry(Struct, kw_only=True, eq=False):
     changed: int = 0  # the clock's time of the last change
     last: int | None = None  # the number of the last message about it
     parts: MessageParts | None = None
+    problem: str = ""  # that this side has with the message, for the end of a turn
 
 
 class _Stream(SessionEventStream):
@@ -178,6 +179,15 @@ class SessionLog:
         self.entries.append(entry)
         self.change(entry)
         return entry
+
+    def add_failure(self, text: str) -> None:
+        """Add a problem of this side; one with the end of a turn belongs to that entry."""
+        last = self.entries[-1] if self.entries else None
+        if last is not None and last.kind == "end" and last.stamp.number == self._stamp.number:
+            last.problem = text
+            self.change(last)
+        else:
+            self.add("failure", text)
 
     def change(self, entry: Entry) -> None:
         """Mark an entry as changed by the current message."""
