@@ -126,6 +126,7 @@ LAYERS = (
     ),
     Layer((_folder("accord_inspector"),), "`accord inspect`: messages on a web page"),
     Layer((_folder("accord_editors"),), "`accord install`: agents in the settings of editors"),
+    Layer((_folder("accord_sessions"),), "`accord session`: sessions that stay open"),
     Layer((_folder("accord_fleet.types"),), "tasks, limits and results of fleets"),
     Layer((_folder("accord_fleet"),), "`accord fleet`: many tasks for many agents"),
     Layer((_folder("accord_pytest"),), "the entry point of the pytest plugin"),
@@ -195,6 +196,7 @@ SEAMS = {
     "accord_fleet.graders.function_process": "`resource`, which Windows does not have",
     "accord_fleet.graders.references": "the module of a grader",
     "accord_fleet.tasks.rows": "`pyarrow`, for tasks in Parquet",
+    "accord_sessions.cli": "the command that is called",
     "accord_pytest": "the fixtures, which most runs of pytest do not use",
 }
 # These layers contain values and decisions: they do no I/O.

@@ -27,6 +27,7 @@ MODULES = {
         "accord_fleet",
         "accord_inspector",
         "accord_pytest",
+        "accord_sessions",
     )
     for name, module in read(SOURCE, package).items()
 }
@@ -107,6 +108,7 @@ EXTRAS = {
     "accord_fleet.dataset.storage_fsspec": {"fsspec"},
     "accord_fleet.tasks.parquet_rows": {"pyarrow"},
     "accord_pytest": {"pytest"},
+    "accord_sessions": {"click", "platformdirs"},
     "accord_coder": {
         "filelock",
         "httpx2",

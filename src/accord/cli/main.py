@@ -26,6 +26,7 @@ COMMANDS = {
     "inspect": "Show messages on a web page, live or recorded.",
     "install": "Add an agent to the settings of an editor.",
     "serve": "Serve an agent to clients on the network.",
+    "session": "Keep sessions open, for scripts, terminals and editors.",
     "trace": "Record messages, and read recordings.",
 }
 # The modules of the click commands, each with a `command`. Other packages add the rest.

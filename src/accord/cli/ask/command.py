@@ -17,6 +17,7 @@ from accord.version import ProtocolVersion
 
 if TYPE_CHECKING:
     from accord.cli.agent_names import NamedAgent
+    from accord.cli.ask.held_session import HeldSession
     from accord.cli.settings import Settings
     from accord.types.mcp import McpServer
 
@@ -51,6 +52,7 @@ class _CommandLine(Struct, kw_only=True):
     as_json: bool
     continue_latest: bool
     session_id: str | None
+    held_name: str | None
 
     def with_settings(self, known: Settings, agent: NamedAgent) -> AskOptions:
         """Return the options of the run: the command line takes precedence over the settings."""
@@ -84,6 +86,12 @@ class _CommandLine(Struct, kw_only=True):
         """Raise `click.UsageError` for options that exclude each other."""
         if self.continue_latest and self.session_id is not None:
             raise click.UsageError("--continue and --session exclude each other")
+        if self.held_name is not None and (self.continue_latest or self.session_id is not None):
+            raise click.UsageError("-s excludes --continue and --session")
+        if self.held_name is not None and (self.mcp_files or self.terminals):
+            raise click.UsageError(
+                "-s: give --mcp and --terminals to `accord session new`, which starts the agent"
+            )
         if self.quiet and self.as_json:
             raise click.UsageError("--quiet and --json exclude each other")
 
@@ -251,6 +259,12 @@ def _complete_agent(
     help="Continue the latest session in this directory.",
 )
 @click.option("--session", "session_id", metavar="ID", help="Continue the session with this ID.")
+@click.option(
+    "-s",
+    "held_name",
+    metavar="NAME",
+    help="Use the persistent session with this name; create it if there is none.",
+)
 def command(**given: Any) -> int:
     """Send one prompt to an agent and show what it does.
 
@@ -269,11 +283,21 @@ def command(**given: Any) -> int:
     options = line.with_settings(known, agent)
     from accord.cli.ask.run import AskProgram
 
+    held = None if line.held_name is None else _held_session(line)
     try:
-        program = AskProgram(options)
+        program = AskProgram(options, held)
     except ValueError as error:  # a URL that must not be used
         raise click.UsageError(str(error)) from None
     return program.run()
+
+
+def _held_session(line: _CommandLine) -> HeldSession:
+    """Return the persistent session that -s names; another package holds these."""
+    from importlib.metadata import entry_points  # slow to import
+
+    for entry in entry_points(group="accord.held_sessions"):
+        return entry.load()(line.held_name, line.cwd, line.agent)
+    raise click.UsageError("-s: persistent sessions are not installed")
 
 
 def _find_agent(name: str | None) -> tuple[Settings, NamedAgent]:

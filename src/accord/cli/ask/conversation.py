@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accord.cli.ask.cancellation import Deadline
 from accord.cli.ask.login import log_in
-from accord.cli.ask.options import STOPPED_EARLY, AskOptions, exit_status
+from accord.cli.ask.options import AskOptions, exit_status
 from accord.cli.ask.session_setup import apply_session_options, open_session
 from accord.cli.ask.views.lazy_view import LazyView, write_stderr
 from accord.client.connect import ConnectedAgent, connect
@@ -44,6 +44,7 @@ class Conversation:
         initialize_timeout_s: float,
         reconnect: Reconnect | None,
         attach: Callable[[ConnectedAgent, Iterable[Path]], Iterable[ContentBlock]] | None,
+        on_connected: Callable[[ConnectedAgent, bool], Awaitable[None]] | None = None,
     ) -> None:
         self._options = options
         self._view = view
@@ -54,6 +55,7 @@ class Conversation:
         self._initialize_timeout_s = initialize_timeout_s
         self._reconnect = reconnect  # None if the agent is a process of this machine
         self._attach = attach  # None if there are no files
+        self._on_connected = on_connected  # called with whether a user can be asked
         self._rejected: list[PermissionRequest] = []  # because the user could not be asked
 
     async def run(self, new_transport: TransportFactory) -> int:
@@ -74,6 +76,8 @@ class Conversation:
             reconnect=self._reconnect or False,
         ) as agent:
             self._auth_methods[:] = [f"{each.id} ({each.name})" for each in agent.auth_methods]
+            if self._on_connected is not None:
+                await self._on_connected(agent, self._interactive)
             try:
                 return await self._run_turn(agent)
             except AuthRequired as refused:
@@ -109,10 +113,11 @@ class Conversation:
         self._view.get().turn_ended(turn)
         self._view.show_rejected(self._rejected)
         if deadline.has_expired and turn.stop_reason == "cancelled":
-            write_stderr([f"accord ask: cancelled after {options.timeout_s:g} s (--timeout)"])
-            return STOPPED_EARLY
-        status = exit_status(turn.stop_reason)
-        return STOPPED_EARLY if self._rejected and status == 0 else status
+            after = f"cancelled after {options.timeout_s:g} s (--timeout)"
+            write_stderr([f"{options.program}: {after}"])
+            return options.statuses.timeout
+        status = exit_status(turn.stop_reason, options.statuses)
+        return options.statuses.rejected if self._rejected and status == 0 else status
 
     def _policies(self) -> list[Policy]:
         """Return the policies: the rules of the command line, then the user, if interactive.

@@ -75,12 +75,12 @@ def describe_failure(
     return None
 
 
-def failure_lines(failure: Failure, output: AgentOutput) -> list[str]:
+def failure_lines(failure: Failure, output: AgentOutput, program: str = "accord ask") -> list[str]:
     """Return the report for stderr: the message, the output of the agent, the hint."""
     message = hidden_removed(failure.message)
     if failure.code is None and message.startswith(("Cannot ", "The ")):  # not the agent's words
         message = message[0].lower() + message[1:]
-    lines = [f"accord ask: {message}"]
+    lines = [f"{program}: {message}"]
     if output.noise:
         lines.append("  on its stdout, which must contain only JSON:")
         lines += (f"    {hidden_removed(line)}" for line in output.noise)

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     from accord.types.session import StopReason
     from accord.version import ProtocolVersion
 
-__all__ = ("CANCELLED", "EXIT_STATUSES", "FAILED", "STOPPED_EARLY", "AskOptions", "exit_status")
+__all__ = (
+    "CANCELLED",
+    "EXIT_STATUSES",
+    "FAILED",
+    "STOPPED_EARLY",
+    "AskOptions",
+    "Statuses",
+    "exit_status",
+)
 
 # Status 2 is a usage error.
 FAILED, STOPPED_EARLY, REFUSED, CANCELLED = 1, 3, 4, 130
@@ -25,6 +33,18 @@ EXIT_STATUSES: dict[StopReason, int] = {
     "refusal": REFUSED,
     "cancelled": CANCELLED,
 }
+
+
+class Statuses(Struct, frozen=True, kw_only=True):
+    """The exit statuses that differ between commands."""
+
+    timeout: int = STOPPED_EARLY
+    rejected: int = STOPPED_EARLY  # a permission request, without asking the user
+    stopped_early: int = STOPPED_EARLY  # by a limit of the model
+    refused: int = REFUSED
+
+
+_DEFAULT = Statuses()
 
 
 class AskOptions(Struct, frozen=True, kw_only=True):
@@ -52,8 +72,13 @@ class AskOptions(Struct, frozen=True, kw_only=True):
     verbose: bool = False
     continue_latest: bool = False
     session_id: str | None = None
+    program: str = "accord ask"  # for messages
+    statuses: Statuses = _DEFAULT
 
 
-def exit_status(stop_reason: StopReason | None) -> int:
+def exit_status(stop_reason: StopReason | None, statuses: Statuses = _DEFAULT) -> int:
     """Return the exit status for a stop reason. An unknown reason counts as an early stop."""
-    return EXIT_STATUSES.get(stop_reason or "error", STOPPED_EARLY)
+    status = EXIT_STATUSES.get(stop_reason or "error", STOPPED_EARLY)
+    if status == STOPPED_EARLY:
+        return statuses.stopped_early
+    return statuses.refused if status == REFUSED else status

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from accord.cli.ask.agent_output import AgentOutput
 from accord.cli.ask.cancellation import Interrupts
+from accord.cli.ask.held_session import HeldSession
 from accord.cli.ask.options import CANCELLED, FAILED, AskOptions
 from accord.cli.ask.terminal_login import TerminalLoginChosen, run_terminal_login
 from accord.cli.ask.views.lazy_view import LazyView, write_stderr
@@ -31,14 +32,15 @@ QUIT_TIMES_S = (0.1, 0.2, 0.2)  # the same after the user has quit
 class AskProgram:
     """One run of `accord ask`."""
 
-    def __init__(self, options: AskOptions) -> None:
+    def __init__(self, options: AskOptions, held: HeldSession | None = None) -> None:
         self._options = options
+        self._held = held
         self._interactive = not (options.as_json or options.quiet) and _has_terminal()
         self._view = LazyView(options)
         self._agent_output = AgentOutput(self._view.show_stderr)
         self._auth_methods: list[str] = []  # for the message that login is required
         self._remote: TransportFactory | None = None
-        if is_url(options.argv[0]):
+        if held is None and is_url(options.argv[0]):
             self._remote = transport_for_url(
                 options.argv[0], RemoteOptions(token=options.token, ends_when_cut=True)
             )
@@ -52,7 +54,11 @@ class AskProgram:
         except asyncio.CancelledError:
             return CANCELLED
         except (AccordError, OSError) as error:
-            return self._fail(error)
+            if self._held is None:
+                return self._fail(error)
+            error = self._held.explain(error)
+            self._fail(error)
+            return self._held.exit_status(error)
         finally:
             self._view.close()
 
@@ -79,6 +85,10 @@ class AskProgram:
         )()
 
     async def _run_agent(self) -> int:
+        if self._held is not None:
+            with Interrupts(self._view, lambda: None) as interrupts:
+                self._options, transport = await self._held.reach(self._options)
+                return await self._converse(transport, interrupts)
         if self._remote is not None:
             with Interrupts(self._view, lambda: None) as interrupts:
                 return await self._converse(self._remote, interrupts)
@@ -125,11 +135,12 @@ class AskProgram:
             self._view,
             interrupts,
             interactive=self._interactive,
-            is_local=self._remote is None,
+            is_local=self._remote is None and self._held is None,
             auth_methods=self._auth_methods,
             initialize_timeout_s=INITIALIZE_S,
             reconnect=reconnect,
             attach=attach,
+            on_connected=None if self._held is None else self._held.connected,
         )
         return await conversation.run(new_transport)
 
@@ -148,9 +159,9 @@ class AskProgram:
         if failure is not None:
             self._view.get().close()
             self._view.get().show_error(failure.message, failure.code)
-            write_stderr(failure_lines(failure, self._agent_output))
+            write_stderr(failure_lines(failure, self._agent_output, self._options.program))
         elif isinstance(error, OSError) and error.errno != errno.EPIPE:
-            write_stderr([f"accord ask: {error.strerror}"])
+            write_stderr([f"{self._options.program}: {error.strerror}"])
         else:  # the reader of stdout has closed the pipe
             raise error
         return FAILED

@@ -18,9 +18,11 @@ __all__ = ("rejected_lines",)
 MAX_SHOWN = 5
 
 
-def rejected_lines(requests: Sequence[PermissionRequest], reason: str) -> list[str]:
+def rejected_lines(
+    requests: Sequence[PermissionRequest], reason: str, program: str = "accord ask"
+) -> list[str]:
     """Return the report: the titles, and the options that would have allowed the actions."""
-    lines = [f"accord ask: rejected without asking the user: {reason}"]
+    lines = [f"{program}: rejected without asking the user: {reason}"]
     for request in requests[:MAX_SHOWN]:
         call = request.tool_call
         title = relative_title(request.title or (call.title if call else ""), request.cwd)

@@ -86,7 +86,7 @@ class LazyView:
         reason = "no terminal is available to ask at"
         if self._options.as_json or self._options.quiet:
             reason = f"with {'--json' if self._options.as_json else '--quiet'} no one is asked"
-        write_stderr(rejected_lines(requests, reason))
+        write_stderr(rejected_lines(requests, reason, self._options.program))
 
     def close(self) -> None:
         """Close the view, if it was used."""

@@ -1,0 +1,33 @@
+"""The interface of a session that another process holds; other packages implement it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from accord.cli.ask.options import AskOptions
+    from accord.client.connect import ConnectedAgent
+    from accord.errors import AccordError
+    from accord.transports.base import TransportFactory
+
+__all__ = ("HeldSession",)
+
+
+class HeldSession(Protocol):
+    """A session that stays open when `accord ask` has ended."""
+
+    async def reach(self, options: AskOptions) -> tuple[AskOptions, TransportFactory]:
+        """Find or start the process that holds the session; return what talks to it."""
+        ...
+
+    async def connected(self, agent: ConnectedAgent, interactive: bool) -> None:
+        """Called after `initialize`, with whether a user can be asked."""
+        ...
+
+    def explain(self, error: AccordError | OSError) -> AccordError | OSError:
+        """Return the error to report for one that has ended the run."""
+        ...
+
+    def exit_status(self, error: AccordError | OSError) -> int:
+        """Return the exit status for an error."""
+        ...

@@ -1,0 +1,109 @@
+"""`accord session cancel`, `set` and `close`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from accord.cli.ask.session_setup import apply_session_options
+from accord.errors import AccordError, LocalProtocolError, RequestError
+from accord_sessions.cli.options import agent_option, cwd_option, name_option
+from accord_sessions.errors import SessionsError
+from accord_sessions.lookup import existing_session
+from accord_sessions.named import open_session
+from accord_sessions.owners import has_owner
+from accord_sessions.records import Record, Store
+
+__all__ = ("cancel_command", "close_command", "set_command")
+
+_END_S = 10.0
+_PAUSE_S = 0.02
+
+
+@click.command("cancel")
+@click.argument("prompt_id", required=False, metavar="[PROMPT_ID]")
+@name_option
+@agent_option
+@cwd_option
+def cancel_command(prompt_id: str | None, name: str | None, agent: str | None, cwd: Path) -> int:
+    """Cancel the running prompt, or the prompt with an id: `accord session show` lists them."""
+    record = existing_session(Store(), name, cwd, agent)
+    if not has_owner(record.id):
+        click.echo("nothing to cancel: no prompt is running")
+        return 0
+    return asyncio.run(_cancel(record, prompt_id))
+
+
+async def _cancel(record: Record, prompt_id: str | None) -> int:
+    async with open_session(record.id, replay=False, decides=False) as shared:
+        queue = (await shared.status()).queue
+        if prompt_id is None:
+            prompt_id = next((one.prompt_id for one in queue if one.state == "running"), None)
+        if prompt_id is None:
+            click.echo("nothing to cancel: no prompt is running")
+            return 0
+        try:
+            await shared.withdraw(prompt_id)
+        except RequestError as exc:
+            raise SessionsError(exc.message) from None
+    click.echo(f"cancelled {prompt_id}")
+    return 0
+
+
+@click.command("set")
+@click.argument("option")
+@click.argument("value")
+@name_option
+@agent_option
+@cwd_option
+def set_command(option: str, value: str, name: str | None, agent: str | None, cwd: Path) -> int:
+    """Set an option of a session: `model`, `mode`, or another that the agent has."""
+    record = existing_session(Store(), name, cwd, agent)
+    return asyncio.run(_set(record, option, value))
+
+
+async def _set(record: Record, option: str, value: str) -> int:
+    async with open_session(record.id, replay=False, decides=False) as shared:
+        try:
+            await apply_session_options(
+                shared.session,
+                model=value if option == "model" else None,
+                mode=value if option == "mode" else None,
+                options=() if option in ("model", "mode") else (f"{option}={value}",),
+            )
+        except (LocalProtocolError, RequestError) as exc:
+            raise SessionsError(str(exc)) from None
+    click.echo(f"{option}: {value}")
+    return 0
+
+
+@click.command("close")
+@name_option
+@agent_option
+@cwd_option
+def close_command(name: str | None, agent: str | None, cwd: Path) -> int:
+    """Close a session: its prompts are cancelled and its agent ends. Its journal stays."""
+    store = Store()
+    record = existing_session(store, name, cwd, agent)
+    if has_owner(record.id):
+        asyncio.run(_close(record))
+    store.change(record.id, closed=True)
+    click.echo(f"closed the session {record.label}")
+    return 0
+
+
+async def _close(record: Record) -> None:
+    try:
+        async with open_session(record.id, replay=False, decides=False) as shared:
+            await shared.close()
+    except AccordError as exc:
+        if has_owner(record.id) and not isinstance(exc, SessionsError):
+            raise SessionsError(str(exc)) from None
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _END_S
+    while has_owner(record.id):
+        if loop.time() > until:
+            raise SessionsError("The owner of the session has not ended: see `accord session show`")
+        await asyncio.sleep(_PAUSE_S)

@@ -1,0 +1,161 @@
+"""`accord session list` and `show`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from accord.cli.ask.safe_text import one_line
+from accord.client.connect import connect
+from accord.errors import AccordError
+from accord.transports.pipes import PipeTransport
+from accord_sessions.cli.options import agent_option, cwd_option, name_option
+from accord_sessions.entries import Ended, Queued
+from accord_sessions.errors import SessionsError
+from accord_sessions.journal import JournalReader
+from accord_sessions.lookup import existing_session
+from accord_sessions.named import CALL
+from accord_sessions.owners import has_owner, open_socket
+from accord_sessions.records import Record, Store
+
+__all__ = ("list_command", "show_command")
+
+_STATUS_S = 5.0
+
+
+@click.command("list")
+@click.option("--all", "every", is_flag=True, help="Closed sessions, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+def list_command(every: bool, as_json: bool) -> int:
+    """List the sessions of all directories."""
+    store = Store()
+    records = [record for record in store if every or not record.closed]
+    rows = asyncio.run(_rows(store, records))
+    if as_json:
+        click.echo(json.dumps(rows, ensure_ascii=False, indent=2))
+        return 0
+    if not rows:
+        click.echo("There is no session: create one with `accord session new`", err=True)
+        return 0
+    columns = ("name", "state", "agent", "prompts", "cwd")
+    head = ("NAME", "STATE", "AGENT", "PROMPTS", "DIRECTORY")
+    table = [head, *(tuple(_cell(row[column]) for column in columns) for row in rows)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(columns) - 1)]
+    for row in table:
+        cells = [
+            cell.rjust(width) if i == 3 else cell.ljust(width)  # the number
+            for i, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        click.echo("  ".join([*cells, row[-1]]))
+    return 0
+
+
+@click.command("show")
+@name_option
+@agent_option
+@cwd_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show_command(name: str | None, agent: str | None, cwd: Path, as_json: bool) -> int:
+    """Show a session: its agent, its owner and its queue."""
+    store = Store()
+    record = existing_session(store, name, cwd, agent)
+    (row,) = asyncio.run(_rows(store, [record]))
+    if as_json:
+        click.echo(json.dumps(row, ensure_ascii=False, indent=2))
+        return 0
+    owner = "none" if row["owner"] is None else f"process {row['owner']}"
+    if row["owner"] is None and record.last_exit:
+        owner += f" (the last one left: {record.last_exit})"
+    lines = {
+        "session": f"{record.label} ({record.id})",
+        "state": row["state"],
+        "directory": record.cwd,
+        "agent": record.agent if not record.agent_info else record.agent_info,
+        "protocol": record.protocol or "not known yet",
+        "owner": owner,
+        "context": _context(record),
+        "created": record.created_at,
+        "used": record.used_at,
+        "prompts": row["prompts"],
+        "clients": ", ".join(row["clients"]) or "none",
+    }
+    for key, value in lines.items():
+        click.echo(f"{key + ':':<11}{one_line(str(value))}")
+    for prompt in row["queue"]:
+        text = one_line(prompt["text"], 60)
+        click.echo(f"{prompt['state'] + ':':<11}{prompt['promptId']}  {text}  ({prompt['by']})")
+    return 0
+
+
+def _context(record: Record) -> str:
+    return {
+        "new": "new",
+        "loaded": "loaded by the agent",
+        "resumed": "resumed by the agent",
+        "lost": "new: the agent could not restore the conversation",
+    }.get(record.restored or "", "not started")
+
+
+async def _rows(store: Store, records: list[Record]) -> list[dict[str, Any]]:
+    return [await _row(store, record) for record in records]
+
+
+async def _row(store: Store, record: Record) -> dict[str, Any]:
+    owned = has_owner(record.id)
+    status: dict[str, Any] = {}
+    state = "closed" if record.closed else "stopped"
+    if owned:
+        state = "idle"
+        try:
+            status = await _status(record)
+        except (AccordError, TimeoutError):
+            state = "no response"
+        if status.get("queue"):
+            state = "running"
+    prompts = await asyncio.to_thread(_count, store, record)
+    return {
+        "id": record.id,
+        "name": record.name,
+        "state": state,
+        "agent": record.agent,
+        "cwd": record.cwd,
+        "prompts": prompts,
+        "owner": record.owner if owned else None,
+        "protocol": record.protocol,
+        "agentSession": record.agent_session,
+        "createdAt": record.created_at,
+        "usedAt": record.used_at,
+        "closed": record.closed,
+        "restored": record.restored,
+        "queue": status.get("queue", []),
+        "clients": [*status.get("clients", [])],
+        "cursor": status.get("cursor"),
+    }
+
+
+async def _status(record: Record) -> dict[str, Any]:
+    async with asyncio.timeout(_STATUS_S):
+        opened = await open_socket(record.id)
+        if opened is None:
+            raise SessionsError("The owner is starting or ending")
+        fd = opened.detach()
+        versions = (record.protocol or 1,)
+        async with connect(PipeTransport(fd, fd), versions=versions) as agent:
+            return await agent.call_extension(f"{CALL}status")
+
+
+def _count(store: Store, record: Record) -> int:
+    reader = JournalReader(store.journal_path(record.id))
+    prompts: set[str | None] = set()
+    for entry in reader.new_entries():
+        if isinstance(entry, Queued | Ended):
+            prompts.add(entry.prompt)
+    return len(prompts)
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else one_line(str(value), 80)

@@ -1,0 +1,129 @@
+"""`accord session new` and `ensure`: create a session and start its agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from accord_sessions.cli.options import agent_option, approval_options, cwd_option, name_option
+from accord_sessions.errors import NoSession, SessionsError
+from accord_sessions.lookup import existing_session, named_agent, new_record
+from accord_sessions.owners import reach_owner
+from accord_sessions.records import Approvals, Record, Store
+
+__all__ = ("ensure_command", "new_command")
+
+
+def _options(function: Any) -> Any:
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        click.option(
+            "--ttl",
+            "ttl_s",
+            metavar="SECONDS",
+            type=click.FloatRange(min=0),
+            default=300.0,
+            show_default=True,
+            help="The agent ends after this time without clients and prompts; 0: never.",
+        ),
+        approval_options,
+        click.option("--terminals", is_flag=True, help="Let v1 agents run commands here."),
+        click.option(
+            "--mcp",
+            "mcp_files",
+            metavar="FILE",
+            multiple=True,
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="Give the agent the MCP servers in this JSON file; repeatable.",
+        ),
+        click.option(
+            "--option", "options", metavar="ID=VALUE", multiple=True, help="Set an option."
+        ),
+        click.option("--mode", metavar="NAME", help="Mode of the session."),
+        click.option("--model", metavar="NAME", help="Model of the session."),
+        click.option(
+            "--protocol",
+            type=click.Choice(["1", "2"]),
+            help="Protocol version [default: the newest that the agent speaks].",
+        ),
+        cwd_option,
+        agent_option,
+        name_option,
+    ):
+        function = option(function)
+    return function
+
+
+@click.command("new")
+@_options
+def new_command(as_json: bool, **given: Any) -> int:
+    """Create a session and start its agent.
+
+    An open session of the same agent, directory and name is closed.
+    """
+    return asyncio.run(_create(_record(given), as_json=as_json, replace=True))
+
+
+@click.command("ensure")
+@_options
+def ensure_command(as_json: bool, **given: Any) -> int:
+    """Create a session and start its agent, unless it exists."""
+    store = Store()
+    try:
+        record = existing_session(store, given["name"], given["cwd"], given["agent"])
+    except NoSession:
+        return asyncio.run(_create(_record(given), as_json=as_json, replace=False))
+    _print(record, "found", as_json=as_json)
+    return 0
+
+
+def _record(given: dict[str, Any]) -> Record:
+    approvals = Approvals(given["allow_rules"], given["deny_rules"], given["yes"])
+    return new_record(
+        given["name"],
+        given["cwd"],
+        named_agent(given["agent"]),
+        protocol=None if given["protocol"] is None else int(given["protocol"]),
+        model=given["model"],
+        mode=given["mode"],
+        options=given["options"],
+        mcp_files=given["mcp_files"],
+        terminals=given["terminals"],
+        approvals=approvals,
+        ttl_s=given["ttl_s"],
+    )
+
+
+async def _create(fresh: Record, *, as_json: bool, replace: bool) -> int:
+    store = Store()
+    record, is_new = store.find_or_create(fresh, replace=replace)
+    try:
+        (await reach_owner(record, store)).close()
+    except SessionsError:
+        if is_new:
+            store.delete(record.id)  # its agent has never started
+        raise
+    _print(store.read(record.id), "created" if is_new else "found", as_json=as_json)
+    return 0
+
+
+def _print(record: Record, what: str, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "id": record.id,
+                    "name": record.name,
+                    "created": what == "created",
+                    "cwd": record.cwd,
+                    "agent": record.agent,
+                    "agentSession": record.agent_session,
+                }
+            )
+        )
+    else:
+        click.echo(f"{what} the session {record.label} ({record.id}) in {record.cwd}")

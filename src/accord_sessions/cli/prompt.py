@@ -1,0 +1,111 @@
+"""`accord session prompt`: sends a prompt to a session and shows its turn."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from accord.cli.ask.options import AskOptions, Statuses
+from accord.cli.ask.run import AskProgram
+from accord_sessions.cli.held import Held
+from accord_sessions.cli.options import agent_option, approval_options, cwd_option, name_option
+from accord_sessions.errors import FAILED, PERMISSION_DENIED, TIME_LIMIT
+from accord_sessions.named import open_session
+
+__all__ = ("prompt_command",)
+
+_STATUSES = Statuses(
+    timeout=TIME_LIMIT, rejected=PERMISSION_DENIED, stopped_early=FAILED, refused=FAILED
+)
+
+
+@click.command("prompt")
+@click.argument("words", nargs=-1, metavar="PROMPT…")
+@name_option
+@agent_option
+@cwd_option
+@click.option("--file", "-f", "source", metavar="FILE", help="Read the prompt from a file, or `-`.")
+@click.option("--no-wait", is_flag=True, help="Queue the prompt and return.")
+@click.option("--attached", is_flag=True, help="Cancel the prompt if this command is killed.")
+@click.option("--model", metavar="NAME", help="Set the model first.")
+@click.option("--mode", metavar="NAME", help="Set the mode first.")
+@approval_options
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Cancel the turn after this time, with exit status 3.",
+)
+@click.option("--thoughts", is_flag=True, help="Show the agent's thoughts.")
+@click.option("--quiet", is_flag=True, help="Print only the answer; ask no questions.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
+def prompt_command(**given: Any) -> int:
+    """Send a prompt to a session and show its turn.
+
+    Prompts of a session run one after another, in the order in which they were submitted. Ctrl-C
+    cancels; a command that is killed leaves its prompt in the queue, unless --attached.
+
+    Exit status: 0 turn completed, 1 error, 3 time limit, 4 no session, 5 permission denied
+    without asking you, 130 cancelled.
+    """
+    if given["quiet"] and given["as_json"]:
+        raise click.UsageError("--quiet and --json exclude each other")
+    text = _text(given["words"], given["source"])
+    options = AskOptions(
+        prompt=text,
+        argv=("agent",),
+        cwd=given["cwd"].absolute(),
+        allow_rules=given["allow_rules"],
+        deny_rules=given["deny_rules"],
+        yes=given["yes"],
+        model=given["model"],
+        mode=given["mode"],
+        timeout_s=given["timeout_s"],
+        as_json=given["as_json"],
+        quiet=given["quiet"],
+        thoughts=given["thoughts"],
+        program="accord session prompt",
+        statuses=_STATUSES,
+    )
+    if given["no_wait"]:
+        return asyncio.run(_submit(options, given["name"], given["agent"]))
+    held = Held(
+        given["name"], given["cwd"], given["agent"], create=False, attached=given["attached"]
+    )
+    return AskProgram(options, held).run()
+
+
+async def _submit(options: AskOptions, name: str | None, agent: str | None) -> int:
+    async with open_session(
+        name, options.cwd, agent=agent, create=False, replay=False, decides=False
+    ) as shared:
+        prompt_id = await shared.submit(options.prompt)
+    if options.as_json:
+        click.echo(json.dumps({"promptId": prompt_id, "sessionId": shared.record.id}))
+    else:
+        click.echo(f"queued {prompt_id}")
+    return 0
+
+
+def _text(words: tuple[str, ...], source: str | None) -> str:
+    if source is not None and source != "-":
+        try:
+            text = Path(source).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as exc:
+            raise click.UsageError(f"--file: {exc}") from None
+        text = "\n\n".join(filter(None, (" ".join(words), text)))
+    elif source == "-" or words in ((), ("-",)):
+        if sys.stdin is None or (sys.stdin.isatty() and words != ("-",) and source is None):
+            raise click.UsageError("Expected a PROMPT; give `-` to read it from standard input")
+        text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    else:
+        text = " ".join(words)
+    if not text.strip():
+        raise click.UsageError("Expected a PROMPT, got an empty one")
+    return text

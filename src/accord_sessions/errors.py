@@ -1,0 +1,46 @@
+"""What goes wrong with persistent sessions, each with its exit status."""
+
+from __future__ import annotations
+
+from accord.errors import AccordError
+
+__all__ = (
+    "FAILED",
+    "INTERRUPTED",
+    "NO_SESSION",
+    "PERMISSION_DENIED",
+    "TIME_LIMIT",
+    "USAGE",
+    "JournalError",
+    "NoSession",
+    "OwnerError",
+    "SessionsError",
+    "StoreError",
+)
+
+# The exit statuses of `accord session` (R-NAMED-01).
+FAILED, USAGE, TIME_LIMIT, NO_SESSION, PERMISSION_DENIED, INTERRUPTED = 1, 2, 3, 4, 5, 130
+
+
+class SessionsError(AccordError):
+    """A persistent session cannot be used."""
+
+    status = FAILED
+
+
+class NoSession(SessionsError):
+    """There is no session of this name here."""
+
+    status = NO_SESSION
+
+
+class StoreError(SessionsError):
+    """The folder of the sessions cannot be used."""
+
+
+class JournalError(StoreError):
+    """The journal of a session cannot be written or read."""
+
+
+class OwnerError(SessionsError):
+    """The process that holds the agent cannot be started or reached, or has ended."""

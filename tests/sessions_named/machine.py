@@ -1,0 +1,138 @@
+"""Runs `accord session` and `accord ask` as real programs, and reads what they store."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from accord_sessions.entries import Entry, Started, Updated
+from accord_sessions.journal import JournalReader
+from accord_sessions.records import Record, Store
+
+T = TypeVar("T")
+
+PROGRAM = [sys.executable, "-m", "accord"]
+WAIT_S = 30.0
+
+
+class Machine:
+    """The sessions of one user in a folder of their own."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.work = base / "work"
+        self.started: list[subprocess.Popen[str]] = []
+
+    @property
+    def store(self) -> Store:
+        return Store()
+
+    def run(self, *words: str, cwd: Path | None = None, stdin: str = "") -> Any:
+        """Run `accord` to its end."""
+        return subprocess.run(
+            [*PROGRAM, *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=50,
+            cwd=cwd or self.work,
+            check=False,
+        )
+
+    def ok(self, *words: str, cwd: Path | None = None) -> str:
+        """Run `accord`, which must succeed; return its output."""
+        ended = self.run(*words, cwd=cwd)
+        assert ended.returncode == 0, (words, ended.returncode, ended.stdout, ended.stderr)
+        return ended.stdout
+
+    def start(self, *words: str, **more: Any) -> subprocess.Popen[str]:
+        """Start `accord` and do not wait for it."""
+        process = subprocess.Popen(
+            [*PROGRAM, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.work,
+            **more,
+        )
+        self.started.append(process)
+        return process
+
+    def run_program(self, words: list[str]) -> Any:
+        """Run another program to its end."""
+        return subprocess.run(words, capture_output=True, text=True, timeout=50, check=False)
+
+    def start_program(self, words: list[str]) -> subprocess.Popen[str]:
+        """Start another program; it ends when its stdin is closed."""
+        process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/"
+        )
+        self.started.append(process)
+        return process
+
+    def record(self, name: str | None = "fix") -> Record:
+        """Return the newest record of a name."""
+        return [record for record in self.store if record.name == name][-1]
+
+    def entries(self, name: str | None = "fix") -> list[Entry]:
+        """Return the journal of a session."""
+        return [*JournalReader(self.store.journal_path(self.record(name).id)).new_entries()]
+
+    def texts(self, name: str | None = "fix") -> list[str]:
+        """Return the texts of the agent in the journal, by message."""
+        found: dict[str, str] = {}
+        for entry in self.entries(name):
+            if isinstance(entry, Updated):
+                update = json.loads(bytes(entry.update))
+                if update["sessionUpdate"] == "agent_message_chunk":
+                    key = update.get("messageId") or str(entry.prompt)
+                    found[key] = found.get(key, "") + update["content"]["text"]
+        return [*found.values()]
+
+    def wait_started(self, text: str, name: str | None = "fix") -> None:
+        """Wait until the turn of a prompt with this text has begun."""
+
+        def has_started() -> bool:
+            with_text = {e.prompt for e in self.entries(name) if getattr(e, "text", "") == text}
+            return any(isinstance(e, Started) and e.prompt in with_text for e in self.entries(name))
+
+        eventually(has_started)
+
+    def owners(self) -> list[int]:
+        """Return the processes that own a session of this machine."""
+        found: list[int] = []
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit():
+                try:
+                    words = (folder / "cmdline").read_bytes().split(b"\0")
+                    environ = (folder / "environ").read_bytes()
+                except OSError:
+                    continue
+                state = f"ACCORD_STATE={self.base}/state".encode()
+                if b"accord_sessions.owner.program" in words and state in environ:
+                    found.append(int(folder.name))
+        return found
+
+
+def eventually(condition: Callable[[], T], within_s: float = WAIT_S) -> T:
+    """Wait until a condition holds; return its value."""
+    until = time.monotonic() + within_s
+    while not (value := condition()):
+        assert time.monotonic() < until, "the condition did not become true"
+        time.sleep(0.02)
+    return value
+
+
+def hold_lock(path: Path) -> int:
+    """Take a lock as an owner does; return the descriptor."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    return fd

@@ -1,0 +1,169 @@
+"""`accord session` and `accord ask -s`, from a user's side."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+
+import pytest
+
+from accord_sessions.entries import Ended, Started
+from requirement import requirement
+from sessions_named.machine import Machine, eventually
+
+pytestmark = pytest.mark.slow
+
+
+@requirement("R-NAMED-01")
+def test_the_walk_of_the_how_to_page(machine: Machine) -> None:
+    created = machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    assert created.startswith("created the session fix (s-")
+    assert machine.ok("session", "prompt", "-s", "fix", "echo Hello.") == "Hello.\n"
+    assert machine.ok("ask", "-s", "fix", "echo Again.") == "Again.\n"
+    (row,) = json.loads(machine.ok("session", "list", "--json"))
+    assert (row["name"], row["state"], row["prompts"]) == ("fix", "idle", 2)
+    assert machine.ok("session", "close", "-s", "fix") == "closed the session fix\n"
+    assert machine.owners() == []
+    assert json.loads(machine.ok("session", "list", "--json")) == []
+
+
+@requirement("R-NAMED-01")
+def test_session_is_found_from_below_up_to_the_root_of_the_repository(machine: Machine) -> None:
+    (machine.work / ".git").mkdir()
+    below = machine.work / "src" / "deep"
+    below.mkdir(parents=True)
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    assert machine.ok("session", "prompt", "-s", "fix", "echo Hello.", cwd=below) == "Hello.\n"
+    (below / ".git").mkdir()
+    assert machine.run("session", "prompt", "-s", "fix", "echo", cwd=below).returncode == 4
+
+
+@requirement("R-NAMED-01")
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("session", "prompt", "-s", "none", "hi"), 4),
+        (("session", "show", "-s", "none"), 4),
+        (("session", "prompt", "-s", "fix", "permission"), 5),
+        (("session", "prompt", "-s", "fix", "--yes", "permission"), 0),
+        (("session", "prompt", "-s", "fix", "--timeout", "0.3", "wait forever"), 3),
+        (("session", "prompt", "-s", "fix", "error"), 1),
+        (("session", "prompt", "-s", "fix", "--nonsense"), 2),
+        (("session", "new", "-s", "other", "--agent", "/none/such"), 1),
+    ],
+)
+def test_exit_status(machine: Machine, words: tuple[str, ...], status: int) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    assert machine.run(*words).returncode == status
+
+
+def test_an_agent_that_does_not_start_leaves_no_session(machine: Machine) -> None:
+    ended = machine.run("session", "new", "-s", "fix", "--agent", "/none/such")
+    assert "/none/such" in ended.stderr
+    assert [*machine.store] == []
+
+
+def test_ask_creates_a_session_and_prompt_does_not(machine: Machine) -> None:
+    assert machine.run("session", "prompt", "echo Hello.").returncode == 4
+    assert machine.ok("ask", "-s", "fix", "--agent", "script", "echo Hello.") == "Hello.\n"
+    assert machine.ok("ask", "-s", "fix", "echo Again.") == "Again.\n"
+    assert len([*machine.store]) == 1
+
+
+@requirement("R-NAMED-04")
+@pytest.mark.parametrize("protocol", ["1", "2"])
+def test_prompts_run_in_the_order_of_their_submission(machine: Machine, protocol: str) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script", "--protocol", protocol)
+    machine.ok("session", "prompt", "-s", "fix", "--no-wait", "wait forever")
+    for number in range(4):
+        machine.ok("session", "prompt", "-s", "fix", "--no-wait", f"echo {number}")
+    waiting = machine.start("session", "prompt", "-s", "fix", "echo last")
+    eventually(lambda: len(_queue(machine)) == 6)
+    machine.ok("session", "cancel", "-s", "fix")
+    assert waiting.communicate(timeout=30)[0] == "last\n"
+    texts = [text for text in machine.texts() if len(text) < 10]
+    assert texts == ["0", "1", "2", "3", "last"]
+
+
+@requirement("R-NAMED-04")
+def test_cancel_withdraws_a_named_prompt_from_the_queue(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    machine.ok("session", "prompt", "-s", "fix", "--no-wait", "wait forever")
+    queued = machine.ok("session", "prompt", "-s", "fix", "--no-wait", "echo never").split()[1]
+    assert machine.ok("session", "cancel", "-s", "fix", queued) == f"cancelled {queued}\n"
+    assert [one["text"] for one in _queue(machine)] == ["wait forever"]
+    assert not any(isinstance(e, Started) and e.prompt == queued for e in machine.entries())
+
+
+@requirement("R-NAMED-04")
+@pytest.mark.parametrize("attached", [False, True])
+def test_a_submitter_that_is_killed_cancels_only_if_it_is_attached(
+    machine: Machine, attached: bool
+) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    option = ["--attached"] if attached else []
+    submitter = machine.start("session", "prompt", "-s", "fix", *option, "wait 3")
+    machine.wait_started("wait 3")
+    submitter.kill()
+    submitter.wait()
+
+    def ended() -> list[str]:
+        return [e.stop_reason for e in machine.entries() if isinstance(e, Ended)]
+
+    assert eventually(ended) == (["cancelled"] if attached else ["end_turn"])
+
+
+def test_ctrl_c_cancels_the_prompt_and_keeps_the_session(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    submitter = machine.start("session", "prompt", "-s", "fix", "wait forever")
+    machine.wait_started("wait forever")
+    submitter.send_signal(signal.SIGINT)
+    submitter.communicate(timeout=30)
+    assert submitter.returncode == 130
+    assert machine.ok("session", "prompt", "-s", "fix", "echo on") == "on\n"
+
+
+@requirement("R-NAMED-01")
+def test_watch_continues_after_its_cursor(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    machine.ok("session", "prompt", "-s", "fix", "echo one")
+    lines = machine.ok(
+        "session", "watch", "-s", "fix", "--from-start", "--no-follow", "--json"
+    ).splitlines()
+    cursor = json.loads(lines[-1])["cursor"]
+    machine.ok("session", "prompt", "-s", "fix", "echo two")
+    after = machine.ok(
+        "session", "watch", "-s", "fix", "--cursor", cursor, "--no-follow", "--json"
+    ).splitlines()
+    numbers = [json.loads(line)["entry"]["seq"] for line in (*lines, *after)]
+    assert numbers == [*range(1, len(numbers) + 1)]
+    assert "two" in "".join(after)
+    other = machine.run("session", "watch", "-s", "fix", "--cursor", "nonsense")
+    assert other.returncode == 2
+
+
+def test_watch_follows_until_the_session_is_closed(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    watching = machine.start("session", "watch", "-s", "fix", "--from-start")
+    machine.ok("session", "prompt", "-s", "fix", "echo seen")
+    machine.ok("session", "close", "-s", "fix")
+    shown, _ = watching.communicate(timeout=30)
+    assert watching.returncode == 0
+    assert "\nseen\n" in shown
+
+
+def test_two_agents_with_one_name_need_a_choice(machine: Machine) -> None:
+    settings = machine.base / "config" / "settings.toml"
+    words = json.dumps([sys.executable, "-m", "accord.cli.main", "agent", "script"])
+    settings.write_text(f"[agents.twin]\ncommand = {words}\n")
+    for agent in ("script", "twin"):
+        machine.ok("session", "new", "-s", "fix", "--agent", agent)
+    ended = machine.run("session", "prompt", "-s", "fix", "echo a")
+    assert ended.returncode == 2
+    assert "--agent script or twin" in ended.stderr
+    assert machine.ok("session", "prompt", "-s", "fix", "--agent", "twin", "echo a") == "a\n"
+
+
+def _queue(machine: Machine) -> list[dict[str, str]]:
+    return json.loads(machine.ok("session", "show", "-s", "fix", "--json"))["queue"]
