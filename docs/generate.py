@@ -43,6 +43,10 @@ COMMANDS = (
     ["accord", "session", "new"],
     ["accord", "session", "prompt"],
     ["accord", "session", "watch"],
+    *(
+        ["accord", "agents", name]
+        for name in ("install", "list", "login", "remove", "run", "search", "show", "update")
+    ),
     ["accord", "bridge"],
     ["accord", "install"],
     ["accord", "serve"],

@@ -37,7 +37,7 @@ from pathlib import Path
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*([\w+-]*)[^\n`]*$")
 NOTE = re.compile(r"^\s*<!--\s*(skip|async|file|run|pytest)\s*(?::\s*(.*?))?\s*-->\s*$")
 COMMAND_SECONDS = 30
-GROUPS = {"check", "fleet", "trace"}  # of `accord`, with commands of their own
+GROUPS = {"agents", "check", "fleet", "trace"}  # of `accord`, with commands of their own
 # Plugins of other packages can take seconds to import.
 FEW_PLUGINS = {
     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",

@@ -21,6 +21,7 @@ MODULES = {
     name: module
     for package in (
         "accord",
+        "accord_agents",
         "accord_coder",
         "accord_conformance",
         "accord_editors",
@@ -91,6 +92,8 @@ EXTRAS = {
     "accord_fleet.progress": {"rich"},
     "accord_fleet.report.columns": {"rich"},
     "accord_fleet.report.terminal": {"rich"},
+    "accord_agents.command": {"click"},
+    "accord_agents.installation": {"filelock"},
     "accord_editors.command": {"click"},
     "accord_fleet.command": {"click"},
     "accord_fleet.gateway": {"httpx2"},

@@ -18,6 +18,7 @@ HOST = re.compile(r"\b(?:https?|wss?)://(?:[^\s/@\"'<>]*@)?([\w.-]+)")
 HOSTS = {
     "127.0.0.1",
     "agentclientprotocol.com",
+    "cdn.agentclientprotocol.com",
     "api.anthropic.com",
     "api.mistral.ai",
     "api.openai.com",

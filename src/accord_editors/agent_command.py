@@ -36,6 +36,8 @@ def editor_command(agent: NamedAgent) -> EditorCommand:
     that begins with `#!/usr/bin/env node` is given to the absolute path of node.
     """
     argv = agent.argv
+    if agent.source == "installed":  # a new version is in another folder
+        return EditorCommand(*_split((*accord_program(), "agents", "run", agent.name)))
     if is_url(argv[0]):
         return EditorCommand(*_split((*accord_program(), "bridge", argv[0])), agent.entry.env)
     if argv[:3] == (sys.executable, *_MODULE):

@@ -47,6 +47,7 @@ ALWAYS = {
     "accord.cli.ask.views",
     "accord.cli.ask.views.lazy_view",
     "accord.cli.click_group",
+    "accord.cli.installed_agents",
     "accord.cli.main",
     "accord.cli.settings",
 }
@@ -75,6 +76,8 @@ PACKAGES = {"accord", "click", "msgspec", "platformdirs", "typing_extensions"}
 FOR_TERMINALS = {"markdown_it", "mdurl", "pygments", "rich"}
 # Slow to import, or needed only for options that are not given.
 UNUSED = {
+    "accord_agents",
+    "accord_editors",
     "accord.agent",
     "accord.cli.agent",
     "accord.v1",

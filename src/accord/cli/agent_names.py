@@ -1,4 +1,4 @@
-"""Agents by name: from the settings file, bundled, and well-known ones."""
+"""Agents by name: from the settings file, installed, bundled, and well-known ones."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from accord.cli.settings import AgentEntry, Settings
+from accord.cli.installed_agents import load_installed
+from accord.cli.settings import AgentEntry, Settings, SettingsError
 from accord.transports.command_line import argv_of
 from accord.transports.registry import is_url
 
 __all__ = ("DEFAULT", "NamedAgent", "find_agent", "named_agents")
 
-Source = Literal["settings", "bundled", "well known"]
+Source = Literal["settings", "installed", "bundled", "well known"]
 DEFAULT = "accord"
 
 # Documented commands that serve ACP on stdin and stdout.
@@ -48,7 +49,11 @@ class NamedAgent(Struct, frozen=True, kw_only=True):
 
 
 def named_agents(settings: Settings) -> dict[str, NamedAgent]:
-    """Return all named agents. Those in the settings file replace others of the same name."""
+    """Return all named agents.
+
+    Those in the settings file replace others of the same name, and installed ones replace
+    well-known ones. Raises `SettingsError` if the list of installed agents cannot be read.
+    """
     bundled = (sys.executable, "-m", "accord", "agent")
     commands: dict[str, tuple[Source, tuple[str, ...]]] = {
         DEFAULT: ("bundled", bundled),
@@ -61,6 +66,14 @@ def named_agents(settings: Settings) -> dict[str, NamedAgent]:
         )
         for name, (source, words) in commands.items()
     }
+    for name, found in load_installed().items():
+        if found.is_blocked:
+            agents.pop(name, None)  # not the well-known one either
+            continue
+        entry = AgentEntry(command=found.argv, env=found.env)
+        agents[name] = NamedAgent(
+            name=name, argv=tuple(found.argv), source="installed", entry=entry
+        )
     for name, entry in settings.agents.items():
         words = tuple(argv_of(entry.command))
         agents[name] = NamedAgent(name=name, argv=words, source="settings", entry=entry)
@@ -72,12 +85,19 @@ def find_agent(given: str | None, settings: Settings) -> NamedAgent:
 
     None is the default.
 
-    Raises `ValueError` for a command line that cannot be split.
+    Raises `ValueError` for a command line that cannot be split, and `SettingsError` for an agent
+    in quarantine.
     """
     agents = named_agents(settings)
     named = given if given is not None else settings.ask.agent or DEFAULT
     if named in agents:
         return agents[named]
+    installed = load_installed().get(named)
+    if installed is not None:
+        raise SettingsError(
+            f"{named} is in quarantine: {installed.quarantine}. Remove it with `accord agents "
+            f"remove {named}`, or insist with `accord agents install {named} --force`"
+        )
     words = (named,) if is_url(named) else tuple(argv_of(named))
     entry = AgentEntry(command=list(words))
     return NamedAgent(name=words[0], argv=words, source="settings", entry=entry)

@@ -17,7 +17,7 @@ __all__ = ("COMMANDS", "load_command", "main")
 
 COMMANDS = {
     "agent": "Serve a bundled agent on stdin and stdout.",
-    "agents": "List the named agents.",
+    "agents": "List, install and update agents.",
     "ask": "Send one prompt to an agent and show the result.",
     "bridge": "Connect an editor to a remote agent.",
     "chain": "Run proxies and an agent as one agent.",
@@ -32,7 +32,6 @@ COMMANDS = {
 # The modules of the click commands, each with a `command`. Other packages add the rest.
 _MODULES = {
     "agent": "accord.cli.agent_completion",
-    "agents": "accord.cli.agents",
     "ask": "accord.cli.ask",
     "bridge": "accord.cli.bridge",
     "chain": "accord.cli.chain",

@@ -1,0 +1,3 @@
+"""`accord agents` and `accord doctor`: agents from registries, and what starts here."""
+
+__all__ = ()

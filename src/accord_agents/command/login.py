@@ -1,0 +1,93 @@
+"""`accord agents login`: logs in to an agent before it is used."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from accord.cli import settings
+from accord.cli.agent_names import NamedAgent, find_agent
+from accord.cli.ask.safe_text import one_line
+from accord.cli.ask.terminal_login import run_terminal_login
+from accord.client.agent_adapter import AuthMethod
+from accord.client.connect import connect
+from accord.errors import AccordError, AuthRequired
+from accord.local.run import run_program
+from accord.transports.registry import is_url
+from accord_agents.command.options import reports_errors
+
+__all__ = ("command",)
+
+_INITIALIZE_S = 120.0
+
+
+@click.command()
+@click.argument("name")
+@click.option("--method", metavar="ID", help="The login method. Default: you are asked.")
+@reports_errors
+def command(name: str, method: str | None) -> int:
+    """Log in to an agent, in the browser or at this terminal, as the agent offers it.
+
+    The agent keeps the login itself; `accord ask`, editors and fleets then use it.
+    """
+    try:
+        agent = find_agent(name, settings.load())
+    except ValueError as error:
+        raise AccordError(str(error)) from None
+    return run_program(_login(agent, method))
+
+
+async def _login(agent: NamedAgent, wanted: str | None) -> int:
+    has_terminal = sys.stdin.isatty() and not is_url(agent.argv[0])
+    command = agent.argv[0] if is_url(agent.argv[0]) else agent.argv
+    env = None if is_url(agent.argv[0]) else agent.entry.env
+    async with connect(
+        command,
+        env=env,
+        terminal_login=has_terminal,
+        initialize_timeout_s=_INITIALIZE_S,
+        on_stderr=None,
+    ) as connected:
+        method = _choose(agent.name, connected.auth_methods, wanted)
+        if not method.terminal:
+            click.echo(f"Logging in with {one_line(method.name, 60)} …", err=True)
+            await connected.authenticate(method.id)
+    if method.terminal:
+        status = await run_terminal_login(agent.argv, agent.entry.env, method)
+        if status != 0:
+            raise AccordError(f"The login {one_line(method.name, 60)!r} ended with status {status}")
+        await _prove(agent)
+    click.echo(f"Logged in to {agent.name}")
+    return 0
+
+
+def _choose(name: str, methods: tuple[AuthMethod, ...], wanted: str | None) -> AuthMethod:
+    if not methods:
+        raise AccordError(f"{name} offers no login")
+    by_id = {method.id: method for method in methods}
+    ids = ", ".join(one_line(each, 40) for each in by_id)
+    if wanted is not None:
+        if wanted not in by_id:
+            raise AccordError(f"{name} has no login {wanted!r}: expected one of {ids}")
+        return by_id[wanted]
+    if len(methods) == 1:
+        return methods[0]
+    if not sys.stdin.isatty():
+        raise AccordError(f"{name} has several logins: choose one with --method, of {ids}")
+    for number, method in enumerate(methods, 1):
+        text = f": {one_line(method.description, 100)}" if method.description else ""
+        click.echo(f"  {number}  {one_line(method.name, 60)}{text}")
+    number = click.prompt("Log in with", type=click.IntRange(1, len(methods)), default=1)
+    return methods[number - 1]
+
+
+async def _prove(agent: NamedAgent) -> None:
+    """Start the agent again, and open a session: this is refused without a login."""
+    async with connect(
+        agent.argv, env=agent.entry.env, initialize_timeout_s=_INITIALIZE_S
+    ) as connected:
+        try:
+            await connected.new_session()
+        except AuthRequired as error:
+            raise AccordError(f"{agent.name} still requires a login: {error}") from None
