@@ -12,7 +12,7 @@ import re
 import threading
 import zlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
@@ -74,12 +74,13 @@ class _Handler(BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         path = self.path.partition("?")[0]
         quality = path.split("/")[1]
-        if path.endswith("/chat/completions"):
-            self._chat(request, quality)
-        elif path.endswith("/messages"):
-            self._messages(request, quality)
-        else:
-            self._json({"input_tokens": USAGE[0]})
+        with suppress(ConnectionError):  # agents end requests that they no longer need
+            if path.endswith("/chat/completions"):
+                self._chat(request, quality)
+            elif path.endswith("/messages"):
+                self._messages(request, quality)
+            else:
+                self._json({"input_tokens": USAGE[0]})
 
     def _messages(self, request: dict[str, Any], quality: str) -> None:
         """Answer as Anthropic does."""

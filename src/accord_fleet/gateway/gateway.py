@@ -8,20 +8,21 @@ import hmac
 import logging
 import os
 import secrets
+import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from pathlib import Path
 
 import httpx2
 
 from accord.remote.asgi_types import Receive, Scope, Send
 from accord.remote.server import ServerOptions, Stop, run_server
-from accord.remote.sockets import address_of, open_tcp, open_unix
+from accord.remote.sockets import address_of, open_tcp
 from accord_fleet.gateway.account import Account, OnLimit
 from accord_fleet.gateway.forward import Forwarder, RetrySettings
 from accord_fleet.gateway.http import Refusal, read_body, refuse, token_of, until_disconnect
 from accord_fleet.gateway.limiter import Limiter
 from accord_fleet.gateway.providers import Provider
 from accord_fleet.socket_folder import socket_folder
+from accord_fleet.splice import serve_relay
 from accord_fleet.types.limits import Limits
 from accord_fleet.types.result import Usage
 
@@ -168,22 +169,25 @@ async def open_gateway(
     stop, listening = Stop(), asyncio.Event()
     timeout = httpx2.Timeout(_READ_S, connect=_CONNECT_S, pool=None)
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
-    with socket_folder() as folder:
-        async with httpx2.AsyncClient(timeout=timeout, limits=limits) as client:
-            gateway = ModelGateway(
-                providers, keys, Forwarder(client, limiter, retry or RetrySettings())
-            )
-            tcp = open_tcp("127.0.0.1", 0)
-            host, port = address_of(tcp)
-            gateway.url = f"http://{host}:{port}"
-            gateway.socket = str(folder / "gateway.sock")
-            options = ServerOptions(passed=[tcp, open_unix(Path(gateway.socket))], drain_s=0.0)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(
-                    run_server(gateway, options, lambda _: listening.set(), stop)
-                ).add_done_callback(lambda _: listening.set())
-                await listening.wait()
-                try:
-                    yield gateway
-                finally:
-                    stop.requested.set()
+    async with contextlib.AsyncExitStack() as stack:
+        client = await stack.enter_async_context(httpx2.AsyncClient(timeout=timeout, limits=limits))
+        forwarder = Forwarder(client, limiter, retry or RetrySettings())
+        gateway = ModelGateway(providers, keys, forwarder)
+        tcp = open_tcp("127.0.0.1", 0)
+        host, port = address_of(tcp)
+        gateway.url = f"http://{host}:{port}"
+        options = ServerOptions(passed=[tcp], drain_s=0.0)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(
+                run_server(gateway, options, lambda _: listening.set(), stop)
+            ).add_done_callback(lambda _: listening.set())
+            await listening.wait()
+            try:
+                if sys.platform != "win32":
+                    # A relay, because the server of a Unix socket does not run in Ray's event loop.
+                    path = stack.enter_context(socket_folder()) / "gateway.sock"
+                    gateway.socket = str(path)
+                    await stack.enter_async_context(serve_relay(path, host, gateway.port))
+                yield gateway
+            finally:
+                stop.requested.set()

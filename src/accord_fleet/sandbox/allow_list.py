@@ -10,13 +10,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from accord_fleet.sandbox.settings import HostRule
+from accord_fleet.splice import serve_unix, splice
 
 __all__ = ("serve_allow_list",)
 
 log: logging.Logger = logging.getLogger("accord.fleet")
 
-_CHUNK = 65536
-_HEAD_BYTES = 65536
 _HEAD_S = 30.0
 _CONNECT_S = 30.0
 
@@ -28,40 +27,15 @@ async def serve_allow_list(hosts: Sequence[str], path: Path) -> AsyncGenerator[N
     The socket is in a directory of the caller that nobody else can enter.
     """
     proxy = _Proxy([HostRule.parse(host) for host in hosts])
-    server = await asyncio.start_unix_server(proxy.serve, path, limit=_HEAD_BYTES)
-    try:
+    async with serve_unix(path, proxy.serve):
         yield
-    finally:
-        server.close()
-        await proxy.aclose()
-        await server.wait_closed()
 
 
 class _Proxy:
     def __init__(self, rules: Sequence[HostRule]) -> None:
         self._rules = rules
-        self._open: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._open.add(task)
-        try:
-            await self._serve(reader, writer)
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
-            pass  # of one connection; its client sees that it is closed
-        finally:
-            self._open.discard(task)
-            writer.close()
-
-    async def aclose(self) -> None:
-        """End all connections."""
-        tasks = tuple(self._open)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_HEAD_S):
             head = await reader.readuntil(b"\r\n\r\n")
         line, *fields = head[:-4].split(b"\r\n")
@@ -88,7 +62,7 @@ class _Proxy:
             else:
                 path = address._replace(scheme="", netloc="", fragment="").geturl() or "/"
                 outer_writer.write(_origin_head(method, path, version, fields))
-            await _splice((reader, outer_writer), (outer_reader, writer))
+            await splice((reader, outer_writer), (outer_reader, writer))
         finally:
             outer_writer.close()
 
@@ -99,25 +73,6 @@ def _origin_head(method: str, path: str, version: str, fields: Sequence[bytes]) 
     kept = [field for field in fields if not field.lower().startswith(dropped)]
     first = f"{method} {path} {version}".encode()
     return b"\r\n".join([first, *kept, b"Connection: close", b"", b""])
-
-
-async def _splice(
-    *ways: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-) -> None:
-    async with asyncio.TaskGroup() as group:
-        for source, target in ways:
-            group.create_task(_copy(source, target))
-
-
-async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    try:
-        while data := await source.read(_CHUNK):
-            target.write(data)
-            await target.drain()
-        if target.can_write_eof():
-            target.write_eof()
-    except OSError:
-        target.close()
 
 
 async def _refuse(writer: asyncio.StreamWriter, status: str, message: str) -> None:

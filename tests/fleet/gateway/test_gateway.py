@@ -122,6 +122,22 @@ async def test_gateway_listens_on_a_unix_socket_too() -> None:
             assert response.status_code == 200
 
 
+def test_gateway_runs_in_the_event_loop_of_ray_with_its_socket() -> None:
+    uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed")
+
+    async def run() -> None:
+        provider = KNOWN_PROVIDERS["anthropic"]
+        environ = {provider.key: KEY}
+        async with open_gateway((provider,), LocalLimiter({}), environ=environ) as gateway:
+            transport = httpx2.AsyncHTTPTransport(uds=gateway.socket)
+            async with httpx2.AsyncClient(transport=transport) as client:
+                response = await client.post("http://127.0.0.1/anthropic/v1/messages", json=BODY)
+                assert response.status_code == 401
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
+
+
 async def test_refusal_for_the_rate_pauses_the_key_and_the_agent_sees_a_slow_response() -> None:
     replies = (
         Fails(429, headers={"Retry-After": "7"}),
