@@ -158,6 +158,30 @@ def test_message_id_of_an_earlier_turn_begins_a_new_entry(version: int) -> None:
     assert "Answer 2" in answers[1]
 
 
+def test_replacement_of_version_2_changes_the_message_of_an_earlier_turn() -> None:
+    talk = opened(2)
+    for number in (1, 2):
+        prompt(talk, number, number + 1, f"Prompt {number}")
+        talk.to_client(number + 0.1, id=number + 1, result={"messageId": f"u{number}"})
+        talk.update(number + 0.2, sessionUpdate="state_update", state="running")
+        talk.update(number + 0.3, **chunk(f"Answer {number}", messageId=f"a{number}"))
+        idle = {"state": "idle", "stopReason": "end_turn"}
+        talk.update(number + 0.4, sessionUpdate="state_update", **idle)
+    log = read(talk).sessions["s"]
+    before, seen = entries(log), log.clock.now
+    text = [{"type": "text", "text": part} for part in ("Answer 1", ", and more")]
+    talk.update(4.0, sessionUpdate="agent_message", messageId="a1", content=text)
+    log = read(talk).sessions["s"]
+    after = entries(log)
+    assert [entry["kind"] for entry in after] == [entry["kind"] for entry in before]
+    first, second = (entry for entry in after if entry.get("role") == "agent")
+    assert "Answer 1, and more" in re.sub("<[^>]+>", "", "".join(p["html"] for p in first["parts"]))
+    assert "Answer 2" in second["parts"][0]["html"]
+    assert (first["last"], first["message"]) == (after[-1]["message"] + 1, before[0]["message"])
+    # Only this entry is sent again.
+    assert [entry.id for entry in log.changes_since(seen)] == [first["id"]]
+
+
 def test_end_of_the_connection_ends_turns_and_questions_with_the_reason() -> None:
     talk = opened()
     prompt(talk, 1.0, 2, "Hi")

@@ -31,6 +31,7 @@ from accord.client.events import (
 )
 from accord.client.message import Message
 from accord.client.transcript import Transcript
+from accord.v2.update import MessageUpdateBase
 from accord_inspector.talk.message_parts import MessageParts
 from accord_inspector.talk.wire import Wire
 
@@ -117,6 +118,7 @@ class SessionLog:
         self._turn = 0
         self.turn_began: Stamp = self.last  # the last turn's prompt
         # By role and message id of the agent: the turn of the message, and its id here.
+        self._is_replacement = False  # whether the update replaces a message
         self._message_ids: dict[tuple[str, str], tuple[int, str]] = {}
         self._stamp = self.last
         self.terminals_changed: dict[str, int] = {}
@@ -196,6 +198,13 @@ class SessionLog:
         self._changed[entry.id] = entry
         self._changed.move_to_end(entry.id)
 
+    def receive(self, update: Any) -> None:
+        """Apply an update of the agent."""
+        # Version 2 replaces a message by its id, also one of an earlier turn. If the new content
+        # begins with the old one, the rest is applied as chunks.
+        self._is_replacement = isinstance(update, MessageUpdateBase)
+        self.stream.receive(update)
+
     def apply(self, event: Event) -> None:
         """Apply an event of the session."""
         transcript = self.transcript
@@ -247,7 +256,7 @@ class SessionLog:
             return event
         key = (getattr(event, "role", None) or _ROLES[type(event)], event.message_id)
         turn, message_id = self._message_ids.get(key, (-1, event.message_id))
-        if turn < 0 or (turn != self._turn and not isinstance(event, MessageReplaced)):
+        if turn < 0 or (turn != self._turn and not self._is_replacement):
             if turn >= 0:
                 message_id = f"{event.message_id} of turn {self._turn}"
             self._message_ids[key] = (self._turn, message_id)

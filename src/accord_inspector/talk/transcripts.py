@@ -100,7 +100,7 @@ class Transcripts:
         if record.params is UNSET:
             return
         session_id, update = connection.wire.update(record.params)
-        self._log(connection, session_id, stamp).stream.receive(update)
+        self._log(connection, session_id, stamp).receive(update)
 
     def _unreadable(self, record: Record, stamp: Stamp, error: DecodeError) -> None:
         """Show a message that does not fit its type, if it belongs to a session."""
