@@ -37,6 +37,7 @@ class Inspection(ABC):
         self.hub: Hub = Hub(lambda: MessageWatcher(self.messages, self.wanted, self.judges.of))
         self.finished: asyncio.Event = asyncio.Event()  # ends the program
         self._opened: dict[Path, Messages] = {}
+        self._reported: set[Path] = set()  # of which not all can be shown
         self._tasks = asyncio.TaskGroup()
         self._running: list[asyncio.Task[None]] = []
         self.problems: list[str] = []  # shown on the page
@@ -147,8 +148,21 @@ class Inspection(ABC):
         return task
 
     async def _follow(self, messages: Messages) -> None:
+        if not messages.grows:
+            messages.observe(lambda _count: self._report_skipped(messages))
         try:
             await messages.follow()
         except TraceError as error:
-            self.problems.append(str(error))
-            self.hub.changed("problems")
+            self._report(str(error))
+
+    def _report_skipped(self, messages: Messages) -> None:
+        """Say once, at the end of a recording, which of its lines cannot be shown."""
+        found = messages.index.problems if messages.is_read else []
+        if found and messages.path not in self._reported:
+            self._reported.add(messages.path)
+            more = f"; {len(found) - 1} more" if len(found) > 1 else ""
+            self._report(f"Not all of {messages.path.name} is shown: {found[0]}{more}")
+
+    def _report(self, problem: str) -> None:
+        self.problems.append(problem)
+        self.hub.changed("problems")

@@ -14,6 +14,7 @@ from msgspec import Struct
 from accord.cli import settings
 from accord.cli.agent_names import named_agents
 from accord.cli.recording_options import own_path
+from accord.trace.piped import is_pipe
 from accord.trace.reading import TraceError
 from accord.trace.trace import open_trace
 from accord.transports.base import Transport, opened
@@ -76,7 +77,9 @@ def shown_target(target: str) -> Callable[[], Inspection]:
         )
     if path.is_dir():
         return lambda: FolderInspection(path)
-    next(iter(open_trace(path)))  # another file is an error now, not on the page
+    if is_pipe(path):
+        raise TraceError(f"Expected a file or a folder, got the pipe {target}: save it as a file")
+    next(iter(open_trace(path)), None)  # another file is an error now, not on the page
     return lambda: RecordingInspection(path)
 
 

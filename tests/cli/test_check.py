@@ -9,6 +9,7 @@ import pytest
 
 from accord.cli.click_group import main
 from accord.cli.main import COMMANDS, load_command
+from accord.trace import Recording
 from accord_conformance.traffic.recording import write, write_judged_side
 from conformance.doubles.conversation import Talker
 
@@ -133,6 +134,44 @@ def test_unreadable_lines_are_reported(capsys: pytest.CaptureFixture[str], tmp_p
     assert status == 2
     assert "0 rules failed" in out
     assert f"line {lines + 1}: expected a record" in err
+
+
+@pytest.mark.parametrize("max_bytes", [None, 300], ids=["one file", "several parts"])
+@pytest.mark.parametrize("name", ["r.acp.jsonl", "r.acp.jsonl.gz"])
+def test_compressed_recordings_and_later_parts_are_judged(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, max_bytes: int | None
+) -> None:
+    plain = Path(recorded(tmp_path, stop="done")).read_bytes().splitlines()
+    with Recording(tmp_path / name, max_bytes=max_bytes) as recording:
+        hop = recording.hop()
+        for row in map(json.loads, plain):
+            hop.frames(
+                "to_agent" if row["from"] == "client" else "to_client", [row["frame"].encode()]
+            )
+    assert (len(list(tmp_path.iterdir())) > 2) is (max_bytes is not None)
+    status, out, err = run(capsys, "trace", str(tmp_path / name))
+    assert (status, err) == (1, "")
+    assert f"{len(plain)} frames, version 1" in out
+
+
+def test_compressed_recording_that_is_cut_is_judged_up_to_the_cut(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with Recording(tmp_path / "r.acp.jsonl.gz") as recording:
+        hop = recording.hop()
+        for row in map(json.loads, Path(recorded(tmp_path)).read_bytes().splitlines()):
+            hop.frames(
+                "to_agent" if row["from"] == "client" else "to_client", [row["frame"].encode()]
+            )
+    whole = (tmp_path / "r.acp.jsonl.gz").read_bytes()
+    (tmp_path / "r.acp.jsonl.gz").write_bytes(whole[:-40])
+    status, _, err = run(capsys, "trace", str(tmp_path / "r.acp.jsonl.gz"))
+    assert status == 2
+    assert "r.acp.jsonl.gz, the gzip data are cut after" in err
+    (tmp_path / "r.acp.jsonl.gz").write_bytes(whole[:12])
+    status, _, err = run(capsys, "trace", str(tmp_path / "r.acp.jsonl.gz"))
+    assert status == 2
+    assert "the gzip data are cut after 0 bytes of text" in err
 
 
 def test_only_one_side_is_judged_if_the_trace_or_an_option_says_so(

@@ -138,6 +138,16 @@ async def test_folder_lists_its_recordings(page: Page, tmp_path: Path) -> None:
         await expect(page.locator("header .counts")).to_contain_text("15 messages")
 
 
+async def test_page_says_what_of_a_recording_is_not_shown(page: Page, tmp_path: Path) -> None:
+    path = one_turn().save(tmp_path / "cut.acp.jsonl")
+    path.write_bytes(path.read_bytes()[:-30])
+    async with inspecting(str(path)) as inspector:
+        await opened(page, inspector)
+        problem = page.get_by_role("alert").filter(has_text="Not all of cut.acp.jsonl is shown")
+        await expect(problem).to_contain_text("the last line is incomplete")
+        await expect(page.locator("header .counts")).to_contain_text("14 messages")
+
+
 async def test_recordings_in_inner_folders_are_narrowed_and_linked(
     page: Page, tmp_path: Path
 ) -> None:

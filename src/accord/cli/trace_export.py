@@ -62,7 +62,7 @@ def command(
         raise click.UsageError(f"--output is the recording itself: {output}")
     trace = open_trace(recording, first=directions[first])
     try:
-        next(iter(trace))  # nothing is written if it is not a recording
+        next(iter(trace), None)  # nothing is written if it is not a recording
         if endpoint is not None:
             count = _sent(trace, endpoint, content)
             click.echo(f"{count} spans sent to {endpoint}")

@@ -13,8 +13,13 @@ from accord.errors import AccordError
 __all__ = ("Packer", "TraceError", "Unpacker", "packer_of", "unpacker_of")
 
 _PIECE = 1024 * 1024
+_STEP = 64
+_ZSTD_STEP = 256
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_SYNC_MARK = b"\x00\x00\xff\xff"  # ends what was written with Z_SYNC_FLUSH
+_DAMAGED = "the {kind} data are damaged after {size:,} bytes of text: the rest is not read"
+_CUT = "the {kind} data are cut after {size:,} bytes of text: the rest is missing"
 
 
 class TraceError(AccordError):
@@ -35,6 +40,11 @@ class Packer(Protocol):
 
 class Unpacker(Protocol):
     """Decompresses what is read from one file."""
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the data if the file ends here; empty if nothing is known."""
+        ...
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Yield what the next bytes of the file contain, in bounded pieces."""
@@ -68,6 +78,8 @@ def unpacker_of(head: bytes, name: object) -> Unpacker:
 
 
 class _Plain:
+    problem = ""
+
     def pieces(self, data: bytes) -> Iterator[bytes]:
         yield data
 
@@ -89,17 +101,46 @@ class _Inflate:
     def __init__(self) -> None:
         self._inflate = zlib.decompressobj(31)
         self._is_damaged = False
+        self._is_begun = False  # a member that has not ended
+        self._tail = b""
+        self._size = 0
+
+    @property
+    def problem(self) -> str:
+        if self._is_damaged:
+            return _DAMAGED.format(kind="gzip", size=self._size)
+        # After a write of `_Deflate`, nothing is missing.
+        is_cut = self._is_begun and not self._tail.endswith(_SYNC_MARK)
+        return _CUT.format(kind="gzip", size=self._size) if is_cut else ""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        try:
-            while data and not self._is_damaged:
+        self._tail = (self._tail + data[-len(_SYNC_MARK) :])[-len(_SYNC_MARK) :]
+        while data and not self._is_damaged:
+            self._is_begun = True
+            before = self._inflate.copy()
+            try:
                 piece = self._inflate.decompress(data, _PIECE)
-                data = self._inflate.unconsumed_tail
-                if self._inflate.eof:
-                    data, self._inflate = self._inflate.unused_data, zlib.decompressobj(31)
-                yield piece
-        except zlib.error:
-            self._is_damaged = True
+            except zlib.error:
+                self._is_damaged = True
+                piece = _before_damage(before, data)
+            data = self._inflate.unconsumed_tail
+            if self._inflate.eof:
+                data, self._inflate = self._inflate.unused_data, zlib.decompressobj(31)
+                data = data.lstrip(b"\0")  # padding
+                self._is_begun = False
+            self._size += len(piece)
+            yield piece
+
+
+def _before_damage(inflate: Any, data: bytes) -> bytes:
+    """Return what can be read of damaged data: `decompress` loses it."""
+    found = b""
+    try:
+        for start in range(0, len(data), _STEP):
+            found += inflate.decompress(data[start : start + _STEP])
+    except zlib.error:
+        pass
+    return found
 
 
 class _Zstd:
@@ -119,17 +160,37 @@ class _Unzstd:
         self._zstd = zstd
         self._decompressor = zstd.ZstdDecompressor()
         self._is_damaged = False
+        self._is_begun = False  # a frame that has not ended
+        self._last = b"\n"
+        self._size = 0
+
+    @property
+    def problem(self) -> str:
+        if self._is_damaged:
+            return _DAMAGED.format(kind="zstd", size=self._size)
+        # Blocks that `_Zstd` writes end with a line: whether one is missing is not known.
+        is_cut = self._is_begun and not (self._size and self._last == b"\n")
+        return _CUT.format(kind="zstd", size=self._size) if is_cut else ""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
+        # Of damaged data, all that is before them is read.
+        for start in range(0, len(data), _ZSTD_STEP):
+            yield from self._pieces(data[start : start + _ZSTD_STEP])
+
+    def _pieces(self, data: bytes) -> Iterator[bytes]:
         try:
             while not self._is_damaged:
+                self._is_begun = self._is_begun or bool(data)
                 piece = self._decompressor.decompress(data, _PIECE)
                 data = b""
                 if piece:
+                    self._size += len(piece)
+                    self._last = piece[-1:]
                     yield piece
                 if self._decompressor.eof:
                     data = self._decompressor.unused_data
                     self._decompressor = self._zstd.ZstdDecompressor()
+                    self._is_begun = False
                     if not data:
                         return
                 elif self._decompressor.needs_input:

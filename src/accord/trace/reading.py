@@ -5,29 +5,46 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
 from accord.text.excerpt import one_line
 from accord.trace.packing import TraceError, Unpacker, unpacker_of
 from accord.trace.records import Header, Record, decode_header, decode_record
 from accord.trace.trace_file import part_path
 
-__all__ = ("TraceError", "lines_of", "read_records", "trace_files")
+__all__ = ("TraceError", "lines_in", "lines_of", "read_records", "trace_files")
 
 _CHUNK = 1024 * 1024
 
 
-def lines_of(path: Path) -> Iterator[bytes]:
+def lines_of(path: Path, problems: list[str] | None = None) -> Iterator[bytes]:
     """Yield the lines of a file, without line ends; a compressed one may be cut anywhere.
 
-    Raise `TraceError` if it cannot be read.
+    That it was cut or is damaged is described in `problems`. Raise `TraceError` if it cannot be
+    read.
     """
+    try:
+        with path.open("rb", buffering=0) as file:
+            yield from lines_in(file, path, problems)
+    except OSError as exc:
+        raise TraceError(f"Cannot read {path}: {exc.strerror or exc}") from None
+
+
+def lines_in(file: IO[bytes], name: object, problems: list[str] | None = None) -> Iterator[bytes]:
+    """Yield the lines of an open file as `lines_of` does; raise `TraceError` or `OSError`."""
     rest = b""
-    for data in _data_of(path):
-        lines = (rest + data).split(b"\n") if rest else data.split(b"\n")
-        rest = lines.pop()
-        yield from lines
+    unpacker: Unpacker | None = None
+    while data := file.read(_CHUNK):
+        if unpacker is None:
+            unpacker = unpacker_of(data, name)
+        for piece in unpacker.pieces(data):
+            lines = (rest + piece).split(b"\n") if rest else piece.split(b"\n")
+            rest = lines.pop()
+            yield from lines
     if rest:
         yield rest
+    if problems is not None and unpacker is not None and unpacker.problem:
+        problems.append(unpacker.problem)
 
 
 def read_records(
@@ -62,15 +79,3 @@ def trace_files(path: str | os.PathLike[str]) -> list[Path]:
     while (following := part_path(files[0], len(files) + 1)).exists():
         files.append(following)
     return files
-
-
-def _data_of(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb", buffering=0) as file:
-            unpacker: Unpacker | None = None
-            while data := file.read(_CHUNK):
-                if unpacker is None:
-                    unpacker = unpacker_of(data, path)
-                yield from unpacker.pieces(data)
-    except OSError as exc:
-        raise TraceError(f"Cannot read {path}: {exc.strerror or exc}") from None

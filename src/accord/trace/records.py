@@ -121,6 +121,8 @@ def decode_record(line: bytes) -> Record | None:
         record = _decode(line)
     except UnicodeDecodeError as exc:
         raise ValueError(str(exc)) from None
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
     except msgspec.DecodeError as exc:
         # A lone surrogate, as JavaScript writes them, is JSON that msgspec rejects.
         try:
@@ -138,7 +140,7 @@ def decode_header(line: bytes) -> Header | None:
     """Return the header if the line is one."""
     try:
         return _decode_header(line) if line.startswith(b'{"type":"header"') else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Header()
 
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from accord.text import lenient_json
+from accord.text.excerpt import one_line
 from accord.trace.importing import Importer
 from accord.trace.packing import TraceError, Unpacker, unpacker_of
 from accord.trace.records import Direction, Header, Record, decode_header
@@ -114,10 +115,10 @@ class Copy:
 
     def __init__(self, files: list[Path], *, first: Direction = "to_agent") -> None:
         self.files: list[Path] = files
-        self.problems: list[str] = []
         self.position: int = 0
+        self._problems: list[str] = []
         self._source = Source(files)
-        self._importer = Importer(self.problems, first)
+        self._importer = Importer(self._problems, first)
         self._unpacker: Unpacker | None = None
         self._rest = b""
         self._folder = tempfile.TemporaryDirectory(prefix="accord-")
@@ -126,6 +127,17 @@ class Copy:
         self.parts: list[Part] = [Part(path, 0)]
         self._lock = threading.Lock()
 
+    @property
+    def problems(self) -> list[str]:
+        """Descriptions of what was skipped or is missing, also at the present end."""
+        found = [*self._problems]
+        if self._rest.strip():
+            text = one_line(self._rest[:500].decode("utf-8", "backslashreplace"), 60)
+            found.append(f"the last line is incomplete: {text}")
+        if self._unpacker is not None and self._unpacker.problem:
+            found.append(self._unpacker.problem)
+        return found
+
     def read(self, limit: int) -> bytes:
         """Return about `limit` of the next bytes; nothing at the present end of the recording."""
         while True:
@@ -133,6 +145,8 @@ class Copy:
             if data:
                 lines = self._lines(data)
             elif self._source.next_part():
+                if self._unpacker is not None and self._unpacker.problem:
+                    self._problems.append(self._unpacker.problem)
                 self._unpacker = None
                 lines, self._rest = [self._rest], b""
             else:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from accord.trace.folder import NO_RECORDINGS, all_names
 from accord.trace.importing import import_records
+from accord.trace.piped import PipedFile, is_pipe
 from accord.trace.reading import TraceError, lines_of, trace_files
 from accord.trace.records import Direction, Header, Record
 
@@ -22,19 +23,26 @@ class Trace:
     """
 
     def __init__(
-        self, files: list[Path], *, first: Direction = "to_agent", name: str | None = None
+        self,
+        files: list[Path],
+        *,
+        first: Direction = "to_agent",
+        name: str | None = None,
+        copy: PipedFile | None = None,
     ) -> None:
         self.files: list[Path] = files
         self.name: str = files[0].name if name is None else name  # in the folder that was opened
         self.header: Header = Header()  # of the first part, as soon as it was read
         self.problems: list[str] = []
         self._first: Direction = first
+        self._copy = copy  # exists as long as this object
 
     def __iter__(self) -> Iterator[Record]:
         self.problems = []
         found = False
         for number, file in enumerate(self.files):
-            for item in import_records(lines_of(file), self.problems, first=self._first):
+            lines = lines_of(file, self.problems)
+            for item in import_records(lines, self.problems, first=self._first):
                 found = True
                 if isinstance(item, Record):
                     yield item
@@ -48,11 +56,12 @@ class Trace:
 def open_trace(path: str | os.PathLike[str], *, first: Direction = "to_agent") -> Trace:
     """Return the recording at a path, in any known format, with its later parts.
 
+    What comes through a pipe is copied to a temporary file first, up to its end.
     `first` is the direction of the first message where none is recorded.
     """
     if Path(path).is_dir():
         raise TraceError(f"Expected a file, got the folder {path}")
-    return Trace(trace_files(path), first=first)
+    return _trace_at(Path(path), first)
 
 
 def open_traces(
@@ -68,7 +77,7 @@ def open_traces(
     """
     folder = Path(path)
     if not folder.is_dir():
-        return [Trace(trace_files(folder), first=first)]
+        return [_trace_at(folder, first)]
     found = [
         Trace(trace_files(folder / name), first=first, name=name)
         for name in all_names(folder, problems)
@@ -76,3 +85,10 @@ def open_traces(
     if not found:
         raise TraceError(NO_RECORDINGS.format(folder=folder))
     return found
+
+
+def _trace_at(path: Path, first: Direction) -> Trace:
+    if not is_pipe(path):
+        return Trace(trace_files(path), first=first)
+    copy = PipedFile(path)
+    return Trace([copy.path], first=first, copy=copy)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import IO, Literal
 
 import click
 
 from accord.text.excerpt import visible
+from accord.trace.reading import TraceError, lines_in, lines_of, trace_files
+from accord.trace.records import decode_header
 from accord_conformance.cli.show_report import show_report, show_verdict
 from accord_conformance.judges.observer import judge_recording
 from accord_conformance.reports.json_text import json_text
@@ -38,16 +41,18 @@ def command(
     FILE (- for stdin) has one JSON object per line: `time` in seconds, `from` ("client" or
     "agent") and `frame`. A plain dump with one frame per line works too: put `>` or `client:`
     before the client's frames and `<` or `agent:` before the agent's. Without these marks, the
-    directions are guessed.
+    directions are guessed. Recordings of `accord trace` are read with their later parts, also
+    compressed ones.
 
     If the first line is `{"subject": "agent"}`, which `accord check agent --trace` writes, only the
     agent is judged. Exit status 2: some lines cannot be read.
     """
     unread: list[str] = []
     try:
-        observer = judge_recording(file, judged=side, unread=unread)
-    except ValueError as error:
-        raise click.UsageError(f"{file.name}: {error}") from None
+        observer = judge_recording(_lines(file, unread), judged=side, unread=unread)
+    except (TraceError, ValueError) as error:
+        why = "; ".join((*unread, str(error)))
+        raise click.UsageError(f"{file.name}: {why}") from None
     if not observer.state.frames:
         raise click.UsageError(f"{file.name} has no frames")
     report = observer.finish()
@@ -68,3 +73,14 @@ def command(
     if unread:
         return _NOT_READ
     return found.status
+
+
+def _lines(file: IO[bytes], unread: list[str]) -> Iterator[bytes]:
+    """Yield the lines of a file, and those of the later parts of a recording of `accord trace`."""
+    first = None
+    for line in lines_in(file, file.name, unread):
+        first = line if first is None else first
+        yield line
+    if first is not None and decode_header(first) is not None:
+        for part in trace_files(file.name)[1:]:
+            yield from lines_of(part, unread)

@@ -141,7 +141,8 @@ def _of_trace(lines: list[bytes], unread: list[str] | None) -> Iterator[Recorded
         sender: Side = "client" if item.dir == "to_agent" else "agent"
         yield End(sender) if item.type == "end" else Recorded(item.ts, sender, item.frame)
     if conn is None:
-        raise ValueError("the recording has no messages of a client")
+        why = f": {problems[0]}" if problems else ""
+        raise ValueError(f"the recording has no messages of a client{why}")
     if problems and unread is None:
         raise ValueError(problems[0])
     if unread is not None:

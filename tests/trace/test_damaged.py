@@ -1,0 +1,178 @@
+"""Recordings that are cut, damaged, empty or piped: what is readable is read, the rest is said."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+import threading
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from accord.cli.click_group import main
+from accord.cli.main import COMMANDS, load_command
+from accord.trace import MessageIndex, TraceError, open_trace
+from accord.trace.packing import packer_of
+from requirement import requirement
+from sample_recordings import one_turn
+
+READERS = (
+    "show",
+    "stats",
+    "export --format jsons",
+    "export --format har",
+    "export --format md",
+    "export --format pytest",
+    "export --format otlp",
+)
+
+
+def zstd_installed() -> bool:
+    for name in ("compression.zstd", "backports.zstd"):
+        try:
+            import_module(name)
+        except ImportError:
+            continue
+        return True
+    return False
+
+
+ENDINGS = [
+    ".gz",
+    pytest.param(".zst", marks=pytest.mark.skipif(not zstd_installed(), reason="needs zstd")),
+]
+
+
+def packed(path: Path, *, is_killed: bool = False) -> Path:
+    """Write a recording as the recorder does: compressed line by line."""
+    lines = one_turn().save(path.with_suffix(".plain")).read_bytes().splitlines(keepends=True)
+    packer = packer_of(path)
+    assert packer is not None
+    data = b"".join(map(packer.pack, lines))
+    path.write_bytes(data if is_killed else data + packer.finish())
+    return path
+
+
+def read(path: Path) -> tuple[int, list[str]]:
+    trace = open_trace(path)
+    return sum(1 for _ in trace), trace.problems
+
+
+@requirement("R-TRACE-06")
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_compressed_recording_of_a_killed_recorder_is_whole(tmp_path: Path, ending: str) -> None:
+    assert read(packed(tmp_path / f"r.acp.jsonl{ending}", is_killed=True)) == (15, [])
+
+
+@requirement("R-TRACE-06")
+def test_gzip_that_is_cut_is_read_up_to_the_cut_and_said(tmp_path: Path) -> None:
+    path = packed(tmp_path / "r.acp.jsonl.gz")
+    whole = path.read_bytes()
+    counts: set[int] = set()
+    for end in range(len(whole) - 1, len(whole) // 3, -7):
+        path.write_bytes(whole[:end])
+        count, problems = read(path)
+        counts.add(count)
+        # Between two writes of the recorder, nothing is missing.
+        if not whole[:end].endswith(b"\0\0\xff\xff"):
+            assert "the gzip data are cut after" in "".join(problems), end
+        with MessageIndex([path]) as index:
+            while not index.advance():
+                pass
+            assert len(index) == count
+            assert bool(index.problems) is bool(problems)
+    assert len(counts) > 5
+
+
+@pytest.mark.skipif(not zstd_installed(), reason="needs zstd")
+def test_zstd_that_is_cut_in_its_only_block_is_not_called_empty(tmp_path: Path) -> None:
+    path = packed(tmp_path / "r.acp.jsonl.zst")
+    path.write_bytes(path.read_bytes()[:30])
+    with pytest.raises(TraceError, match="the zstd data are cut after 0 bytes of text"):
+        read(path)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_damaged_data_are_read_up_to_the_damage_and_said(tmp_path: Path, ending: str) -> None:
+    path = packed(tmp_path / f"r.acp.jsonl{ending}")
+    data = bytearray(path.read_bytes())
+    third = len(data) // 3
+    data[third : third + 200] = b"\xff" * 200
+    path.write_bytes(data)
+    count, problems = read(path)
+    assert 1 <= count < 15
+    assert "data are damaged after" in "".join(problems)
+
+
+def test_garbage_after_gzip_is_said_and_padding_is_not(tmp_path: Path) -> None:
+    path = packed(tmp_path / "r.acp.jsonl.gz")
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"garbage")
+    count, problems = read(path)
+    assert (count, len(problems)) == (15, 1)
+    path.write_bytes(whole + b"\0" * 512)
+    assert read(path) == (15, [])
+    path.write_bytes(whole + gzip.compress(b""))
+    assert read(path) == (15, [])
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_recording_with_only_a_header_is_no_error(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    path.write_bytes(one_turn().save(path).read_bytes().partition(b"\n")[0] + b"\n")
+    assert main(["trace", *command.split(), str(path)], COMMANDS, load_command) == 0
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_line_that_is_nested_too_deeply_is_skipped(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    path = one_turn().save(tmp_path / "r.acp.jsonl")
+    deep = b'{"type":"notification","ts":9,"protocol":"acp","from":"Agent","to":"Client",'
+    deep += b'"method":"x","dir":"to_client","conn":"1","bytes":3,"params":'
+    with path.open("ab") as file:
+        file.write(deep + b"[" * 100_000 + b"]" * 100_000 + b"}\n")
+    assert main(["trace", *command.split(), str(path)], COMMANDS, load_command) == 0
+    assert "is nested too deeply" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a FIFO")
+@pytest.mark.parametrize("command", READERS)
+def test_recording_is_read_from_a_pipe(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    data = one_turn().save(tmp_path / "r.acp.jsonl").read_bytes()
+    assert (
+        main(["trace", *command.split(), str(tmp_path / "r.acp.jsonl")], COMMANDS, load_command)
+        == 0
+    )
+    expected = capfd.readouterr().out
+    pipe = tmp_path / "pipe" / "r.acp.jsonl"
+    pipe.parent.mkdir()
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(data,), daemon=True)
+    writer.start()
+    assert main(["trace", *command.split(), str(pipe)], COMMANDS, load_command) == 0
+    writer.join(10)
+    assert capfd.readouterr() == (expected, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="/dev/stdin")
+def test_copy_of_a_pipe_is_removed(tmp_path: Path) -> None:
+    data = one_turn().save(tmp_path / "r.acp.jsonl").read_bytes()
+    (tmp_path / "temporary").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "accord", "trace", "show", "/dev/stdin"],
+        input=data,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+        capture_output=True,
+        check=True,
+    )
+    assert len(done.stdout.splitlines()) == 15
+    assert list((tmp_path / "temporary").iterdir()) == []
