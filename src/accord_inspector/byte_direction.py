@@ -11,6 +11,7 @@ from accord.trace.records import Direction
 from accord.transports.base import FRAME_BYTES, Frame
 from accord_inspector.faults import Faults
 from accord_inspector.faults_path import FaultPath
+from accord_inspector.passed_bytes import PassedBytes
 from accord_inspector.sent_by_hand import is_of_injected
 
 __all__ = ("ByteDirection",)
@@ -32,9 +33,10 @@ class _Target(Protocol):
 class ByteDirection:
     """Passes what one side writes to the other side, and records its lines after that.
 
-    Bytes are passed as soon as they arrive. While a fault is on, or a response to a request that
-    was sent by hand is expected, lines are passed whole; without faults their bytes are the same.
-    `cut` is called when a fault ends the connection, `numbers` are those of the recording's rows.
+    Bytes are passed as soon as they arrive, and recorded by `passed`, which both directions have.
+    While a fault is on, or a response to a request that was sent by hand is expected, lines are
+    passed whole; without faults their bytes are the same. `cut` is called when a fault ends the
+    connection, `numbers` are those of the recording's rows.
     """
 
     def __init__(
@@ -45,8 +47,8 @@ class ByteDirection:
         hop: HopRecorder,
         faults: Faults,
         numbers: Iterator[int],
+        passed: PassedBytes,
         *,
-        written: Callable[[], None],
         cut: Callable[[], None],
     ) -> None:
         self.expected: int = 0  # responses to requests that were sent by hand
@@ -55,7 +57,7 @@ class ByteDirection:
         self._target = target
         self._hop = hop
         self._numbers = numbers
-        self._written = written
+        self._passed = passed
         self._path = FaultPath(
             faults, direction, self._deliver, cut=cut, on_free=self.resume_reading
         )
@@ -80,9 +82,7 @@ class ByteDirection:
 
     def inject(self, frame: bytes) -> int:
         """Send a line by hand, as soon as the present line has ended; return its number."""
-        number = next(self._numbers)
-        self._hop.frame(self._direction, frame)
-        self._written()
+        number = self._record_by_hand(frame)
         if self._path.is_active and not self._is_in_line:
             self._path.pass_frames([frame], number)
         else:
@@ -93,11 +93,7 @@ class ByteDirection:
 
     def inject_bytes(self, data: bytes) -> int | None:
         """Send bytes by hand now, as they are, past the faults; return their number."""
-        number = None
-        if data.strip():
-            number = next(self._numbers)
-            self._hop.frame(self._direction, data)
-            self._written()
+        number = self._record_by_hand(data) if data.strip() else None
         self._target.write_bytes(data)
         return number
 
@@ -106,10 +102,11 @@ class ByteDirection:
         self._path.flush()
         self._target.write_bytes(bytes(self._held))
         self._held.clear()
+        self._passed.flush()
         self._record(self._lines.finish())
         next(self._numbers)
         self._hop.end(self._direction, reason)
-        self._written()
+        self._passed.written()
 
     def _pass_bytes(self, data: bytes) -> None:
         if self._held:
@@ -125,7 +122,7 @@ class ByteDirection:
         else:
             self._target.write_bytes(data)
         self._is_in_line = not data.endswith(b"\n")
-        self._record(self._lines.feed(data))
+        self._passed.add(self._record_passed, data)
 
     def _pass_lines(self, data: bytes) -> None:
         if self._is_in_line:
@@ -138,8 +135,11 @@ class ByteDirection:
             self._held = bytearray(data[data.rindex(b"\n") + 1 :])
         else:
             self._held += data
+        self._passed.flush()
         frames = self._lines.feed(data)
-        for frame, number in zip(frames, self._record(frames), strict=True):
+        numbers = self._record(frames)
+        self._passed.written()
+        for frame, number in zip(frames, numbers, strict=True):
             if self.expected and is_of_injected(frame):
                 self.expected -= 1
             else:
@@ -153,18 +153,27 @@ class ByteDirection:
             self._target.write_bytes(line)
         self._waiting.clear()
 
-    def _record(self, frames: Sequence[Frame]) -> list[int | None]:
-        """Record frames; return their numbers, None for blank ones."""
-        numbers: list[int | None] = []
-        for frame in frames:
-            numbers.append(next(self._numbers) if frame.strip() else None)
-            self._hop.frame(self._direction, frame)
+    def _record_passed(self, data: bytes, ts: float) -> None:
+        self._record(self._lines.feed(data), ts)
+
+    def _record_by_hand(self, data: bytes) -> int:
+        """Record what is sent by hand, after what was passed before; return its number."""
+        self._passed.flush()
+        number = next(self._numbers)
+        self._hop.frames(self._direction, [data])
+        self._passed.written()
+        return number
+
+    def _record(self, frames: Sequence[Frame], ts: float | None = None) -> list[int | None]:
+        """Record frames of now, or of second `ts`; return their numbers, None for blank ones."""
+        numbers = [next(self._numbers) if frame.strip() else None for frame in frames]
+        recording = self._hop.recording
+        at = recording.now() if ts is None else ts
+        recording.queue([(self._hop, at, self._direction, frame) for frame in frames])
         refused, self._lines.refused = self._lines.refused, []
         for head in refused:
             next(self._numbers)
             self._hop.refused(self._direction, head)
-        if frames or refused:
-            self._written()
         return numbers
 
     @property

@@ -18,6 +18,7 @@ from accord_inspector.byte_pipes import BytePipe, ByteProcess
 from accord_inspector.errors import ApiError
 from accord_inspector.faults_process import suspender
 from accord_inspector.live_inspection import LiveInspection
+from accord_inspector.passed_bytes import PassedBytes
 from accord_inspector.sent_by_hand import is_request_by_hand
 
 __all__ = ("TapInspection",)
@@ -51,6 +52,7 @@ class TapInspection(LiveInspection):
         self._stderr: ThreadedWriter | None = None
         self._agent = ByteProcess(command, self._from_agent, self._add_stderr, env=env)
         self._agent_ended = asyncio.Event()
+        self._passed: PassedBytes | None = None
 
     async def start(self) -> None:
         """Start the agent, and pass bytes between it and the editor."""
@@ -60,6 +62,7 @@ class TapInspection(LiveInspection):
         self._stderr = ThreadedWriter(loop, stderr, lambda: None, lambda _: None)
         self._editor = editor = BytePipe(*take_stdio(), self._from_editor)
         hop, agent = self.recording.hop(), self._agent
+        self._passed = passed = PassedBytes(self.recording, self.messages().written)
 
         def direction(name: Direction, source: BytePipe | ByteProcess) -> ByteDirection:
             target = agent if source is editor else editor
@@ -70,7 +73,7 @@ class TapInspection(LiveInspection):
                 hop,
                 self.faults,
                 self.numbers,
-                written=self.messages().written,
+                passed,
                 cut=self._cut,
             )
 
@@ -92,6 +95,8 @@ class TapInspection(LiveInspection):
             await self._editor.aclose()
         if self._stderr is not None:
             await self._stderr.aclose(_FLUSH_S)
+        if self._passed is not None:
+            self._passed.flush()
 
     def pass_signal(self, number: int) -> bool:
         """Pass the first signal to the agent, which decides what it does."""

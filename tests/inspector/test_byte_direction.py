@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from pathlib import Path
 
 import pytest
 
+from accord.trace import open_trace
 from accord.trace.recording import Recording
 from accord_inspector.byte_direction import ByteDirection
 from accord_inspector.faults import Fault, Faults
+from accord_inspector.passed_bytes import PassedBytes
 
 
 class End:
@@ -35,6 +38,7 @@ class Tap:
         self.faults = Faults()
         self.source, self.target = End(), End()
         self.cuts = 0
+        self.written = asyncio.Event()
         self.direction = ByteDirection(
             "to_client",
             self.source,
@@ -42,7 +46,7 @@ class Tap:
             recording.hop(),
             self.faults,
             itertools.count(),
-            written=lambda: None,
+            PassedBytes(recording, self.written.set),
             cut=self._cut,
         )
 
@@ -93,3 +97,24 @@ async def test_a_cut_ends_the_agent_and_the_end_delivers_what_waits(recording: R
         other = Tap(recording)
         other.faults.add(Fault(kind="cut"))
         assert other.cuts == 1
+
+
+async def test_what_has_passed_is_recorded_soon_and_before_a_message_by_hand(
+    recording: Recording,
+) -> None:
+    with recording:
+        tap = Tap(recording)
+        tap.direction.data(b'{"method": "a"}\n{"method": ')
+        assert tap.target.written == b'{"method": "a"}\n{"method": '
+        await asyncio.wait_for(tap.written.wait(), 10)
+        assert [item.method for item in open_trace(recording.path)] == ["a"]
+        tap.direction.data(b'"b"}\n')
+        assert tap.direction.inject(b'{"method":"c"}') == 2
+        assert [item.method for item in open_trace(recording.path)] == ["a", "b", "c"]
+
+
+async def test_much_that_has_passed_is_recorded_at_once(recording: Recording) -> None:
+    with recording:
+        tap = Tap(recording)
+        tap.direction.data(b'{"method": "%b"}\n' % (b"a" * 200_000))
+        assert tap.written.is_set()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 import signal
 import subprocess
 import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import httpx2
@@ -14,6 +16,7 @@ import pytest
 
 import accord
 from accord.trace import open_trace
+from inspector.inspector_process import address_in
 
 HERE = Path(__file__).parent
 ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"
@@ -65,6 +68,44 @@ async def test_client_uses_an_agent_through_the_tap(tmp_path: Path) -> None:
     assert [item.type for item in open_trace(path)][-1] == "end"
     # The address is printed once, and not on stdout, which belongs to the protocol.
     assert len(re.findall(r"http://\S+token=\S+", "\n".join(said))) == 1
+
+
+async def test_bytes_stay_the_same_beside_a_fault_that_is_switched(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    chances = random.Random(1)
+    process = await asyncio.create_subprocess_exec(
+        *tap(path, sys.executable, "-c", ECHO), stdin=PIPE, stdout=PIPE, stderr=PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    url = await address_in(process.stderr)
+    sent = bytearray()
+    came = asyncio.ensure_future(process.stdout.read())
+    async with httpx2.AsyncClient(base_url=url.partition("/?")[0]) as page:
+        await page.get(url)
+        for direction in ("to_agent", "to_client"):
+            fault = {"kind": "delay", "delay_ms": 3, "direction": direction}
+            assert (await page.post("/api/faults", json=fault)).status_code == 200
+        for turn in range(40):
+            for number in (1, 2):
+                action = "on" if chances.random() < 0.5 else "off"
+                switched = await page.post(f"/api/faults/{number}/{action}")
+                assert switched.status_code == 200
+            for _ in range(chances.randrange(6)):
+                line = PING if chances.random() < 0.5 else b'{"n":%d}' % turn * chances.randrange(9)
+                data = (line + b"\n")[chances.randrange(3) :]  # also ones that are not JSON
+                cut = chances.randrange(len(data) + 1)
+                for piece in (data[:cut], data[cut:]):
+                    process.stdin.write(piece)
+                    await process.stdin.drain()
+                sent += data
+    process.stdin.close()
+    assert await asyncio.wait_for(came, 20) == sent
+    assert await asyncio.wait_for(process.wait(), 20) == 0
+    lines = len([line for line in sent.splitlines() if line.strip()])
+    for direction in ("to_agent", "to_client"):
+        assert len([one for one in open_trace(path) if one.dir == direction]) == lines + 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
