@@ -48,6 +48,7 @@ COMMANDS = (
         for name in ("install", "list", "login", "remove", "run", "search", "show", "update")
     ),
     ["accord", "bridge"],
+    ["accord", "doctor"],
     ["accord", "install"],
     ["accord", "serve"],
     ["accord", "trace"],

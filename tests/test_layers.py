@@ -93,6 +93,7 @@ EXTRAS = {
     "accord_fleet.report.columns": {"rich"},
     "accord_fleet.report.terminal": {"rich"},
     "accord_agents.command": {"click"},
+    "accord_agents.doctor.command": {"click"},
     "accord_agents.installation": {"filelock"},
     "accord_editors.command": {"click"},
     "accord_fleet.command": {"click"},

@@ -22,6 +22,7 @@ COMMANDS = {
     "bridge": "Connect an editor to a remote agent.",
     "chain": "Run proxies and an agent as one agent.",
     "check": "Test agents and clients against the protocol.",
+    "doctor": "Say which agents start here, and what is known of them.",
     "fleet": "Give the same tasks to many agents, here or on a cluster.",
     "inspect": "Show messages on a web page, live or recorded.",
     "install": "Add an agent to the settings of an editor.",

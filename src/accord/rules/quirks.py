@@ -6,12 +6,12 @@ A row describes one deviation and the response to it. The code that tolerates it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-__all__ = ("QUIRKS", "Quirk", "Where", "tolerates")
+__all__ = ("QUIRKS", "Quirk", "Where", "quirks_of", "tolerates")
 
 T = TypeVar("T")
 
@@ -313,3 +313,23 @@ _ROWS = (
 )
 
 QUIRKS: Mapping[str, Quirk] = {row.id: row for row in _ROWS}
+# What agents call themselves in `initialize`, by the name in `programs`.
+_NAMES = {
+    "Claude adapter": "@agentclientprotocol/claude-agent-acp",
+    "Codex adapter": "@agentclientprotocol/codex-acp",
+    "Gemini CLI": "gemini-cli",
+    "Mistral Vibe": "@mistralai/mistral-vibe",
+    "OpenCode": "OpenCode",
+    "fast-agent": "fast-agent-acp",
+    "gptme": "gptme",
+}
+
+
+def quirks_of(agent: str, seen: Collection[str] = ()) -> list[Quirk]:
+    """Return the rows that name an agent, by its name in `initialize`, and those of `seen`."""
+    programs = tuple(name for name, own in _NAMES.items() if own == agent)
+    return [
+        row
+        for row in QUIRKS.values()
+        if row.id in seen or (programs and any(each.startswith(programs) for each in row.programs))
+    ]
