@@ -189,6 +189,7 @@ SEAMS = {
     "accord_fleet.progress.choice": "`rich`, to show progress at a terminal",
     "accord_fleet.command": "the command that is called",
     "accord_fleet.engines.ray_cluster": "Ray: a run on this machine does not import it",
+    "accord_fleet.engines.ray_packages": "`packaging`, which Ray requires, and what is sent",
     "accord_fleet.command.resume": "what runs the tasks: `--help` does not need it",
     "accord_fleet.command.report": "what makes and shows the report",
     "accord_fleet.command.show": "what reads the dataset: `--help` does not need it",

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
+import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from typing import Any
@@ -265,7 +266,7 @@ class _Run:
             options["runtime_env"] = runtime_env
         self._started += 1
         actor = self._class.options(**options).remote(
-            self._settings, self._open_attempts, self._limiter
+            self._settings, self._open_attempts, self._limiter, sys.executable
         )
         return RemoteSlot(self._cluster, kind, actor)
 
@@ -323,8 +324,10 @@ class _Run:
         )
 
     def _cannot_open(self, error: Exception) -> FleetError:
-        cause = getattr(error, "cause", None) or error
-        return FleetError(f"cluster {self._cluster.label}: no slot could be opened: {cause}")
+        # The reason of a failed runtime environment is below the traceback of Ray's agent.
+        lines = str(getattr(error, "cause", None) or error).strip().splitlines()
+        reason = lines[-1] if any("Traceback" in line for line in lines) else "\n".join(lines)
+        return FleetError(f"cluster {self._cluster.label}: no slot could be opened: {reason}")
 
     async def _trace(self, ref: Any) -> bytes | None:
         if ref is None:

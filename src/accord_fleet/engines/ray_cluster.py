@@ -6,18 +6,17 @@ import asyncio
 import concurrent.futures
 import contextlib
 import importlib
-import importlib.metadata
 import logging
 import os
 import platform
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 import accord
 from accord_fleet.engines.ray_lost import ClusterLost
+from accord_fleet.engines.ray_packages import Found, own_packages, own_requirements, probe
 from accord_fleet.engines.ray_thread import CallThread
 from accord_fleet.engines.ray_watch import Nodes, living_nodes, watch_head
 from accord_fleet.errors import FleetError
@@ -34,8 +33,6 @@ _CALL_S = 60.0
 # The server for `ray://` starts a process for each connection, which sometimes crashes at once.
 _CONNECT_TRIES = 3
 _OBJECT_STORE_BYTES = 200 * 2**20
-# Packages that a driver sends to a cluster that has no Accord.
-_OWN_PACKAGES = ("accord", "accord_fleet")
 
 T = TypeVar("T")
 
@@ -189,14 +186,14 @@ class Cluster:
 
     async def _agree(self) -> None:
         """Check the versions of a node; send Accord to a cluster that has none."""
-        probe = self.ray.remote(num_cpus=0)(_probe())
-        there = Versions(*await self.wait_for(await self.submit(probe.remote)))
-        if there.accord is None and self._owned:
-            self.runtime_env = _own_packages()
+        look = self.ray.remote(num_cpus=0)(probe(own_requirements()))
+        found = Found(*await self.wait_for(await self.submit(look.remote)))
+        if found.accord is None and self._owned:
+            self.runtime_env = own_packages(found.missing)
             await self._thread.call(self.ray.shutdown, _SHUTDOWN_S, "shutdown of Ray")
             await self._connect(self.runtime_env)
         else:
-            self.check("a node", there)
+            self.check("a node", Versions(found.python, found.ray, found.accord))
 
     def check(self, machine: str, there: Versions) -> None:
         """Raise `FleetError` if the versions of a node differ from those of this process."""
@@ -255,38 +252,3 @@ class Cluster:
             return await waiter
         finally:
             self._waiters.discard(waiter)
-
-
-def _own_packages() -> dict[str, Any]:
-    """Return a runtime environment with Accord as it is installed here."""
-    folders = [str(Path(importlib.import_module(name).__path__[0])) for name in _OWN_PACKAGES]
-    return {"py_modules": folders, "pip": {"packages": _requirements(), "pip_check": False}}
-
-
-def _requirements() -> list[str]:
-    """Return what Accord requires on a node, without Ray itself."""
-    wanted: list[str] = []
-    for text in importlib.metadata.requires("accord") or []:
-        requirement, _, marker = text.partition(";")
-        is_extra = "extra ==" in marker
-        if is_extra and not any(f"extra == '{name}'" in marker for name in ("fleet", "zstd")):
-            continue
-        if requirement.strip().startswith(("ray", "rich", "click")):
-            continue
-        condition = marker.split("extra ==")[0].strip().removesuffix("and").strip(" ()")
-        wanted.append(f"{requirement.strip()}; {condition}" if condition else requirement.strip())
-    return wanted
-
-
-def _probe() -> Callable[[], tuple[str, str, str | None]]:
-    """Return a function that Ray sends by value: the nodes may have no Accord."""
-
-    def versions() -> tuple[str, str, str | None]:
-        try:
-            own = importlib.import_module("accord").__version__
-        except ImportError:
-            own = None
-        ray = importlib.import_module("ray").__version__
-        return ".".join(platform.python_version_tuple()[:2]), ray, own
-
-    return versions

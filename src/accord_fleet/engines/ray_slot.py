@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -14,6 +15,7 @@ from accord_fleet.control import Control
 from accord_fleet.engines.engine import Attempted, RunSettings
 from accord_fleet.engines.ray_cluster import Versions, this_process
 from accord_fleet.engines.ray_files import NodeFiles, ShippedFiles
+from accord_fleet.engines.ray_packages import with_python
 from accord_fleet.gateway.limiter import Limiter
 from accord_fleet.scratch import remove_abandoned, scratch_folder
 from accord_fleet.types.result import Result
@@ -30,9 +32,14 @@ class Slot:
     """Runs attempts on a node; its agents stay warm between them."""
 
     def __init__(
-        self, settings: RunSettings, open_attempts: OpenAttempts, limiter: Limiter | None
+        self,
+        settings: RunSettings,
+        open_attempts: OpenAttempts,
+        limiter: Limiter | None,
+        python: str,
     ) -> None:
-        self._settings = settings
+        """`python` is the program of the driver; agents that it would run, run in that of here."""
+        self._settings = with_python(settings, python, sys.executable)
         self._limiter = limiter
         self._open_attempts = open_attempts
         self._stack = contextlib.AsyncExitStack()
