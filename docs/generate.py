@@ -38,6 +38,7 @@ EVENTS_PAGE = Path(__file__).parent / "reference" / "ask-json.md"
 COMMANDS = (
     ["accord"],
     ["accord", "ask"],
+    ["accord", "chat"],
     ["accord", "agents"],
     ["accord", "session"],
     ["accord", "session", "new"],

@@ -132,6 +132,8 @@ LAYERS = (
     ),
     Layer((_folder("accord_fleet.types"),), "tasks, limits and results of fleets"),
     Layer((_folder("accord_fleet"),), "`accord fleet`: many tasks for many agents"),
+    Layer((_folder("accord_chat.model"),), "what chats consist of, without a screen"),
+    Layer((_folder("accord_chat"),), "`accord chat`: agents on the whole screen"),
     Layer((_folder("accord_pytest"),), "the entry point of the pytest plugin"),
 )
 # The only modules that import inside functions, and what each imports only when it is used.
@@ -170,6 +172,7 @@ SEAMS = {
     "accord.v1": "the roles: the types need no event loop",
     "accord.v2": "the roles: the types need no event loop",
     "accord_agents.command": "the command that is called",
+    "accord_chat.command": "what runs the chat: `--help` does not need it",
     "accord_coder.agent": "what sessions need, which `initialize` does not",
     "accord_coder.loop.turn": "`mcp`, for sessions with MCP servers",
     "accord_coder.models.api_keys": "`keyring`, for keys that are saved in it",

@@ -131,7 +131,7 @@ def test_unknown_command_is_named(extras: bool) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "'bogus'" in done.stderr
     assert (
-        "agent, agents, ask, bridge, chain, check, doctor, fleet, inspect, install, serve"
+        "agent, agents, ask, bridge, chain, chat, check, doctor, fleet, inspect, install, serve"
         in done.stderr
     )
 

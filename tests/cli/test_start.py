@@ -73,7 +73,8 @@ VIEWS = {
 }
 # Other packages, with what they import themselves.
 PACKAGES = {"accord", "click", "msgspec", "platformdirs", "typing_extensions"}
-FOR_TERMINALS = {"markdown_it", "mdurl", "pygments", "rich"}
+# markdown_it imports linkify_it if it is installed, as by textual.
+FOR_TERMINALS = {"linkify_it", "markdown_it", "mdurl", "pygments", "rich", "uc_micro"}
 # Slow to import, or needed only for options that are not given.
 UNUSED = {
     "accord_agents",

@@ -21,6 +21,7 @@ COMMANDS = {
     "ask": "Send one prompt to an agent and show the result.",
     "bridge": "Connect an editor to a remote agent.",
     "chain": "Run proxies and an agent as one agent.",
+    "chat": "Talk to agents on the whole screen, in sessions that stay open.",
     "check": "Test agents and clients against the protocol.",
     "doctor": "Say which agents start here, and what is known of them.",
     "fleet": "Give the same tasks to many agents, here or on a cluster.",
@@ -44,12 +45,14 @@ _COMPLETION = "_ACCORD_COMPLETE"  # click's name; a shell sets it when it comple
 _EXTRAS = {
     **dict.fromkeys(("click", "markdown_it", "platformdirs", "rich"), "cli"),
     **dict.fromkeys(("jsonpath", "psutil", "starlette"), "inspector"),
+    "textual": "tui",
     **dict.fromkeys(("fsspec", "pyarrow", "ray"), "fleet"),
     **dict.fromkeys(("h11", "h2", "httpx2", "hypercorn", "websockets"), "remote"),
 }
 
 
 _EXTRA_OF_COMMAND = {
+    "chat": "tui",
     "fleet": "fleet",
     "inspect": "inspector",
 }  # if it needs more than a module tells

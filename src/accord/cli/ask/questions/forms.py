@@ -21,7 +21,7 @@ from accord.text.excerpt import excerpt, visible
 if TYPE_CHECKING:
     from accord.types.session import OptionChoice
 
-__all__ = ("FormDeclined", "fill_in_form", "offer_url")
+__all__ = ("FormDeclined", "fill_in_form", "offer_url", "open_page")
 
 # Shows a line in a style; asks for a line, None at the end of the input.
 Show = Callable[[str, str], None]
@@ -68,12 +68,12 @@ async def offer_url(page: UrlElicitationRequest, agent: str, show: Show, ask: As
     answer = await ask("[o]pen, [d]ecline: ")
     if answer is None or answer.strip().lower()[:1] not in ("o", "y"):
         return False
-    if not _open_page(page.url):
+    if not open_page(page.url):
         show("  Open it in a browser yourself.", "")
     return True
 
 
-def _open_page(url: str) -> bool:
+def open_page(url: str) -> bool:
     """Open a URL, but not in a browser that would run in this terminal."""
     if not url.lower().startswith(("https://", "http://")):
         return False

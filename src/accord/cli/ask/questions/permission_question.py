@@ -24,7 +24,7 @@ from accord.types.permission import PermissionOption
 if TYPE_CHECKING:
     from accord.cli.ask.screen.writer import Writer
 
-__all__ = ("ask_permission",)
+__all__ = ("KINDS", "MAX_OPTIONS", "ask_permission", "request_rows")
 
 MAX_OPTIONS = 30
 MAX_CHARACTERS = 1_000_000  # of an action
@@ -50,7 +50,7 @@ async def ask_permission(
     call, cwd = request.tool_call, request.cwd
     title = relative_title(request.title or (call.title if call else ""), cwd)
     show(Row(f"{one_line(agent, 40)} asks: {title or 'May I continue?'}", "bold yellow"))
-    left = await _show_pages(writer, writer.render_rows(_request_rows(request, title)), read_line)
+    left = await _show_pages(writer, writer.render_rows(request_rows(request, title)), read_line)
     if left:
         show(Row(f"{left} lines were not shown.", "yellow", "  "))
     options = request.options[:MAX_OPTIONS]
@@ -107,7 +107,7 @@ async def _show_pages(writer: Writer, lines: Sequence[str], read_line: ReadLine)
             return len(lines) - at
 
 
-def _request_rows(request: PermissionRequest, title: str) -> Iterator[Row]:
+def request_rows(request: PermissionRequest, title: str) -> Iterator[Row]:
     """Yield the action of a request, without its title."""
     call, cwd = request.tool_call, request.cwd
     yield from _text_rows(printable(request.description or ""), "", "  ")

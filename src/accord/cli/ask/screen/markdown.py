@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markdown import CodeBlock, Heading, HorizontalRule, Markdown, TableElement
 from rich.rule import Rule
 from rich.segment import Segment
@@ -16,7 +16,7 @@ from rich.table import Table
 
 from accord.cli.ask.screen.terminal_output import TerminalWriter
 
-__all__ = ("finished_length", "markdown_lines")
+__all__ = ("MAX_COLUMNS", "finished_length", "markdown_lines", "markdown_segments")
 
 MAX_COLUMNS = 100  # longer lines are hard to read
 _MIN_COLUMNS = 20  # a narrower terminal shows the source
@@ -47,18 +47,32 @@ def _start(token: Token) -> int | None:
 
 def markdown_lines(writer: TerminalWriter, text: str, width: int) -> list[str]:
     """Return the lines of a Markdown text for a terminal; if rendering loses text, its source."""
+    segments = markdown_segments(writer.segments, text, width)
+    if segments is None:
+        return writer.fold_text(text, min(width, MAX_COLUMNS))
+    return _trim(writer.render_segments(segments))
+
+
+def markdown_segments(
+    render: Callable[[RenderableType, int], list[list[Segment]]], text: str, width: int
+) -> list[list[Segment]] | None:
+    """Return the lines of a Markdown text as segments; None if rendering would lose text.
+
+    `render` renders a rich object at a width.
+    """
     width = min(width, MAX_COLUMNS)
-    if width >= _MIN_COLUMNS:
-        tokens = _parser.parse(text)
-        rendered = _TokenMarkdown(tokens)
-        try:
-            segments = writer.segments(rendered, width)
-        except Exception:  # noqa: BLE001  # the source is shown instead
-            segments = []
-        words = _letters(_token_texts(tokens))
-        if words <= _letters(_segment_texts(segments)) and not _loses_cells(tokens, text):
-            return _trim(writer.render_segments(segments))
-    return writer.fold_text(text, width)
+    if width < _MIN_COLUMNS:
+        return None
+    tokens = _parser.parse(text)
+    rendered = _TokenMarkdown(tokens)
+    try:
+        segments = render(rendered, width)
+    except Exception:  # noqa: BLE001  # the source is shown instead
+        return None
+    words = _letters(_token_texts(tokens))
+    if words <= _letters(_segment_texts(segments)) and not _loses_cells(tokens, text):
+        return segments
+    return None
 
 
 def _trim(lines: list[str]) -> list[str]:

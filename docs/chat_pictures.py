@@ -1,0 +1,121 @@
+"""Makes the pictures of `accord chat` in docs/images: `python docs/chat_pictures.py`.
+
+Names of pictures may follow; without them all are made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from pictures import IMAGES, PROJECT, PROMPT
+
+from accord_chat.chat import Chat
+from accord_chat.live_session import Watcher
+from accord_chat.model.saved_chats import SavedChats
+from accord_chat.source import OwnAgent, SourceSetup
+from accord_chat.view.app import ChatApp
+from accord_chat.view.composer import Composer
+from accord_chat.view.permission_panel import PermissionPanel
+
+WAIT_S = 60.0
+AGENT = [sys.executable, "-m", "accord", "agent", "coder"]
+
+
+class Run:
+    """A chat with the demonstration model."""
+
+    def __init__(self, app: ChatApp) -> None:
+        self.app = app
+
+    async def send(self, text: str) -> None:
+        self.app.screen.query_one(Composer).set_text(text)
+        await self.press("enter")
+
+    async def press(self, *keys: str) -> None:
+        await self.app._press_keys(keys)  # noqa: SLF001  # as its pilot does
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(WAIT_S):
+            while not condition():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(0.3)  # the frame
+
+    async def allow_all(self) -> None:
+        """Allow every action until the turn ends."""
+        assert self.app.chat is not None
+        session = self.app.chat.current
+        while session.is_busy:
+            await asyncio.sleep(0.05)
+            for panel in self.app.screen.query(PermissionPanel):
+                if session.questions:
+                    panel.take_focus(asked=True)
+                    await self.press("y")
+
+
+async def turn(run: Run) -> None:
+    await run.send(PROMPT)
+    await run.allow_all()
+
+
+async def permission(run: Run) -> None:
+    await run.send(PROMPT)
+    await run.until(lambda: run.app.screen.query(PermissionPanel))
+    for panel in run.app.screen.query(PermissionPanel):
+        panel.take_focus(asked=True)
+
+
+PICTURES: dict[str, tuple[tuple[int, int], Callable[[Run], Awaitable[None]]]] = {
+    "chat": ((90, 34), turn),
+    "chat-permission": ((90, 28), permission),
+}
+
+
+async def picture(name: str) -> str:
+    size, act = PICTURES[name]
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made, "shop")
+        folder.mkdir()  # noqa: ASYNC240
+        for file, text in PROJECT.items():
+            (folder / file).write_text(text)
+        setup = SourceSetup(env={"ACCORD_MODEL": "demo", "ACCORD_DATA": f"{made}/data"})
+        source = OwnAgent("accord", AGENT, setup)
+        saved = SavedChats(folder, Path(made, "state"))
+
+        def make_chat(watcher: Watcher, tasks: asyncio.TaskGroup) -> Chat:
+            chat = Chat(folder, saved, lambda _: source, tasks, watcher)
+            chat.open_session("accord")
+            return chat
+
+        app = ChatApp(make_chat)
+        try:
+            async with app.run_test(size=size):
+                run = Run(app)
+                await run.until(lambda: app.chat is not None and len(app.screen_stack) > 1)
+                assert app.chat is not None
+                chat = app.chat
+                await run.until(lambda: chat.current.state == "idle")
+                await act(run)
+                await asyncio.sleep(0.3)
+                return app.export_screenshot(title="accord chat")
+        finally:
+            await app.aclose()
+
+
+def main() -> None:
+    for name in sys.argv[1:] or PICTURES:
+        text = asyncio.run(picture(name))
+        number = re.search(r"terminal-(\d+)-", text)
+        if number is not None:  # the same name in each run
+            text = text.replace(f"terminal-{number[1]}", f"terminal-{name}")
+        text = re.sub(r"@font-face \{.*?\}\n?", "", text, flags=re.S)  # fonts of another server
+        (IMAGES / f"{name}.svg").write_text(text, "utf-8")
+        sys.stderr.write(f"{name}.svg\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""The connection to one agent, shared by its sessions; it can be made again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from accord.client.connect import ConnectedAgent, connect
+from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
+from accord.client.permissions import allow, deny
+from accord.errors import AccordError, ConnectionClosed
+from accord.transports.reconnect_settings import ConnectionChange, Reconnect
+
+if TYPE_CHECKING:
+    from accord.client.events import Decision, PermissionRequest
+    from accord.connection.connection import Observer
+    from accord_chat.source import Source
+
+__all__ = ("AgentLink", "LinkState", "Owner")
+
+INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
+MAX_OUTPUT_LINES = 200  # of stderr and of noise, the last ones
+MAX_LINE_CHARACTERS = 2000
+
+LinkState: TypeAlias = Literal["off", "starting", "connected", "reconnecting", "lost"]
+
+
+class Owner(Protocol):
+    """Answers the questions of the agent."""
+
+    async def decide(self, request: PermissionRequest) -> Decision | None:
+        """Decide a permission request."""
+        ...
+
+    async def fill_in(self, form: ElicitationForm) -> FormValues | None:
+        """Fill in a form."""
+        ...
+
+    async def open_page(self, page: UrlElicitationRequest) -> bool:
+        """Open a URL."""
+        ...
+
+
+class AgentLink:
+    """Connects to the agent of a source when it is first needed, and again after a loss."""
+
+    def __init__(
+        self,
+        source: Source,
+        owner: Owner,
+        group: asyncio.TaskGroup,
+        *,
+        on_change: Callable[[AgentLink], None],
+        observer: Observer | None = None,
+    ) -> None:
+        self.source = source
+        self.state: LinkState = "off"
+        self.output: list[str] = []  # lines of stderr, and lines on stdout that are not JSON
+        self.error: BaseException | None = None  # why the connection ended
+        self._owner = owner
+        self._group = group
+        self._on_change = on_change
+        self._observer = observer
+        self._agent: asyncio.Future[ConnectedAgent] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+        self._given_up = asyncio.Event()
+
+    async def agent(self) -> ConnectedAgent:
+        """Return the connected agent; start it if necessary. Raises why it cannot be reached."""
+        if self._agent is None or (self._task is not None and self._task.done()):
+            self._stop, self._given_up = asyncio.Event(), asyncio.Event()
+            self._agent = asyncio.get_running_loop().create_future()
+            self._task = self._group.create_task(self._run(self._agent), name="accord chat agent")
+        return await asyncio.shield(self._agent)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a connection exists or is being made."""
+        return self._task is not None and not self._task.done() and self.state != "lost"
+
+    async def aclose(self) -> None:
+        """End the connection and stop the agent's process."""
+        self._stop.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _run(self, ready: asyncio.Future[ConnectedAgent]) -> None:
+        self.error = None
+        self._change("starting")
+        try:
+            await self._connected(ready)
+            self._change("off" if self._stop.is_set() else "lost")
+        except (AccordError, OSError, TimeoutError, ValueError) as error:
+            self.error = error
+            if not ready.done():
+                ready.set_exception(error)
+                ready.exception()  # it is also reported by the state
+            self._change("lost")
+        finally:
+            if not ready.done():
+                ready.cancel()
+
+    async def _connected(self, ready: asyncio.Future[ConnectedAgent]) -> None:
+        setup, owner = self.source.setup, self._owner
+        transport = self.source.transport(self._add_output, self._add_output)
+        async with connect(
+            transport,
+            permissions=[
+                deny(*setup.deny_rules),
+                allow(*setup.allow_rules),
+                owner.decide,
+            ],
+            on_elicit_form=owner.fill_in,
+            on_elicit_url=owner.open_page,
+            terminals=setup.terminals,
+            terminal_login=self.source.login_command is not None,
+            unstable=True,
+            versions=(1, 2) if setup.protocol is None else (setup.protocol,),
+            initialize_timeout_s=INITIALIZE_S,
+            reconnect=Reconnect(on_change=self._reconnecting) if self.source.is_remote else False,
+            observers=() if self._observer is None else (self._observer,),
+        ) as agent:
+            ready.set_result(agent)
+            self._change("connected")
+            stopping = asyncio.ensure_future(self._stop.wait())
+            ending = asyncio.ensure_future(self._wait_lost(agent))
+            try:
+                await asyncio.wait([stopping, ending], return_when=asyncio.FIRST_COMPLETED)
+                if ending.done():
+                    self.error = ending.result() or ConnectionClosed("The agent has exited")
+            finally:
+                stopping.cancel()
+                ending.cancel()
+
+    async def _wait_lost(self, agent: ConnectedAgent) -> BaseException | None:
+        if self.source.is_remote:  # `reconnect` reports the end
+            await self._given_up.wait()
+            return self.error
+        return await agent.remote.connection.wait_ended()
+
+    def _reconnecting(self, change: ConnectionChange) -> None:
+        self.error = change.error
+        self._change(change.state)
+        if change.state == "lost":
+            self._given_up.set()
+
+    def _change(self, state: LinkState) -> None:
+        self.state = state
+        self._on_change(self)
+
+    def _add_output(self, line: str) -> None:
+        if line.strip():
+            self.output = [*self.output[1 - MAX_OUTPUT_LINES :], line[:MAX_LINE_CHARACTERS]]

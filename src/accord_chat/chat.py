@@ -1,0 +1,191 @@
+"""All open sessions of a chat: opens and closes them, passes questions on, saves what is open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accord_chat.agent_link import AgentLink
+from accord_chat.live_session import LiveSession, Watcher
+from accord_chat.model.questions import FormQuestion, PageQuestion, PermissionQuestion
+from accord_chat.model.saved_chats import SavedChat, SavedChats, SavedTab
+from accord_chat.source import Source
+
+if TYPE_CHECKING:
+    from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
+    from accord.client.events import Decision, PermissionRequest
+
+__all__ = ("Chat",)
+
+
+class Chat:
+    """The sessions in their order, one of which is shown."""
+
+    def __init__(
+        self,
+        folder: Path,
+        saved: SavedChats,
+        find_source: Callable[[str], Source],
+        group: asyncio.TaskGroup,
+        watcher: Watcher,
+    ) -> None:
+        self.folder = folder
+        self.sessions: list[LiveSession] = []
+        self.active = 0
+        self._saved = saved
+        self._find_source = find_source
+        self._group = group
+        self._watcher = watcher
+        self._links: dict[str, AgentLink] = {}
+        self._runs: dict[LiveSession, asyncio.Task[None]] = {}
+
+    @property
+    def current(self) -> LiveSession:
+        """The session that is shown."""
+        return self.sessions[self.active]
+
+    def open_session(
+        self, agent: str, *, session_id: str | None = None, title: str = "", draft: str = ""
+    ) -> LiveSession:
+        """Open a session of an agent in a new place at the end, and show it.
+
+        Raises `ValueError` for an agent that cannot be named so.
+        """
+        link = self._link(agent)
+        session = LiveSession(link, self.folder, self._watcher, session_id=session_id, title=title)
+        session.draft = draft
+        self.sessions.append(session)
+        self.active = len(self.sessions) - 1
+        self._runs[session] = self._group.create_task(session.run(), name="accord chat session")
+        return session
+
+    def restore(self, agent: str | None) -> bool:
+        """Open what was open when the program last ended here; return whether there was anything.
+
+        If an agent is given, only its sessions come back. A session that its agent cannot open
+        again comes back as its draft. Another program that is still running keeps its sessions.
+        """
+        if not self._saved.is_held:
+            return False
+        chat = self._saved.load()
+        tabs = [tab for tab in chat.tabs if tab.session_id or tab.draft or tab.queue]
+        tabs = [tab for tab in tabs if agent in (None, tab.agent)]
+        for tab in tabs:
+            try:
+                session = self.open_session(
+                    tab.agent,
+                    session_id=tab.session_id,
+                    title=tab.title,
+                    draft=tab.draft,
+                )
+            except ValueError:  # an agent that is not in the settings any more
+                continue
+            # Not sent by itself: what was meant for then may be wrong now.
+            session.draft = "\n\n".join([*tab.queue, tab.draft]).strip("\n")
+        if self.sessions:
+            self.active = min(max(chat.active, 0), len(self.sessions) - 1)
+        return bool(self.sessions)
+
+    def save(self) -> None:
+        """Store the open sessions, the drafts and the queued prompts."""
+        tabs = [
+            SavedTab(
+                agent=session.agent_name,
+                session_id=session.session_id
+                if session.is_restorable and session.has_prompts
+                else None,
+                title=session.title,
+                draft=session.draft,
+                queue=[prompt.text for prompt in session.queue],
+            )
+            for session in self.sessions
+        ]
+        self._saved.save(SavedChat(tabs=tabs, active=self.active))
+
+    async def close_session(self, session: LiveSession) -> None:
+        """Cancel the turn of a session, and give it up."""
+        await session.cancel()
+        at = self.sessions.index(session)
+        self.sessions.remove(session)
+        if self.active > at or self.active == len(self.sessions):
+            self.active = max(0, self.active - 1)
+        session.close()
+        link = session.link
+        if not any(other.link is link for other in self.sessions):
+            self._links.pop(link.source.label, None)
+            await link.aclose()
+        await self._end(session)
+
+    async def aclose(self) -> None:
+        """End all sessions and agents."""
+        for session in self.sessions:
+            session.close()
+        for task in self._runs.values():
+            task.cancel()
+        for link in self._links.values():
+            await link.aclose()
+        if self._runs:
+            await asyncio.wait(self._runs.values())
+        self._saved.release()
+
+    async def _end(self, session: LiveSession) -> None:
+        task = self._runs.pop(session)
+        await asyncio.wait([task], timeout=1.0)
+        task.cancel()
+
+    def _link(self, agent: str) -> AgentLink:
+        known = self._links.get(agent)
+        if known is not None:
+            return known
+        source = self._find_source(agent)
+        owner = _Owner(self)
+        link = AgentLink(source, owner, self._group, on_change=self._link_changed)
+        owner.link = link
+        self._links[agent] = link
+        return link
+
+    def _link_changed(self, link: AgentLink) -> None:
+        for session in self.sessions:
+            if session.link is link:
+                session.link_changed()
+
+
+class _Owner:
+    """Passes the questions of one agent to the session that they are about."""
+
+    def __init__(self, chat: Chat) -> None:
+        self.link: AgentLink | None = None
+        self._chat = chat
+
+    async def decide(self, request: PermissionRequest) -> Decision | None:
+        session = self._session(request.session_id)
+        if session is None:
+            return "reject"
+        return await session.ask(PermissionQuestion(session.agent_name, request))
+
+    async def fill_in(self, form: ElicitationForm) -> FormValues | None:
+        session = self._session(form.session_id)
+        if session is None:
+            return None
+        return await session.ask(FormQuestion(session.agent_name, form))
+
+    async def open_page(self, page: UrlElicitationRequest) -> bool:
+        session = self._session(page.session_id)
+        if session is None:
+            return False
+        return await session.ask(PageQuestion(session.agent_name, page))
+
+    def _session(self, session_id: str | None) -> LiveSession | None:
+        """Return the session with this id, or the one with this subagent; else the first one."""
+        mine: Sequence[LiveSession] = [
+            session for session in self._chat.sessions if session.link is self.link
+        ]
+        for session in mine:
+            if session.session_id == session_id:
+                return session
+        for session in mine:
+            if session_id in session.transcript.subagents:
+                return session
+        return mine[0] if mine else None

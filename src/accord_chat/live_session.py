@@ -1,0 +1,384 @@
+"""One session while it is open: sends the queued prompts, and keeps what the agent reports."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+import click
+
+from accord.cli.ask.attachments import attached_content
+from accord.cli.ask.login import log_in
+from accord.cli.ask.safe_text import one_line
+from accord.cli.ask.session_setup import apply_session_options
+from accord.cli.ask.terminal_login import TerminalLoginChosen
+from accord.client.agent_adapter import AuthMethod
+from accord.client.connect import ConnectedAgent
+from accord.client.elicitation import ElicitationForm, FormValues
+from accord.client.session import ClientSession
+from accord.client.transcript import Transcript
+from accord.client.turn import ClientTurn
+from accord.errors import (
+    AccordError,
+    AuthRequired,
+    CancelTimeout,
+    NotOffered,
+    RequestError,
+    TransportError,
+)
+from accord.types.content import ContentBlock
+from accord.types.session import SelectOption, SessionOption
+from accord_chat.agent_link import AgentLink
+from accord_chat.model.folder_files import FolderFiles
+from accord_chat.model.mentions import mentions
+from accord_chat.model.prompt_queue import PromptQueue, QueuedPrompt
+from accord_chat.model.questions import FormQuestion, PermissionQuestion, Question
+from accord_chat.model.timeline import Timeline
+
+__all__ = ("LiveSession", "SessionState", "Watcher")
+
+CANCEL_S = 30.0  # for the agent to end a cancelled turn; then the turn fails
+MAX_TITLE = 60
+STOP_WORDS = {
+    "cancelled": "Cancelled",
+    "max_tokens": "Stopped: the model's limit of tokens is reached",
+    "max_turn_requests": "Stopped: the limit of requests to the model is reached",
+    "refusal": "The agent refused to continue",
+}
+
+SessionState: TypeAlias = Literal["starting", "idle", "running", "cancelling", "failed"]
+
+
+class Watcher(Protocol):
+    """Shows a session and what it asks."""
+
+    def session_changed(self, session: LiveSession) -> None:
+        """The session has something new to show."""
+        ...
+
+    def attention_wanted(self, session: LiveSession, why: str) -> None:
+        """The session waits for the user, or a turn has ended."""
+        ...
+
+    async def log_in_at_terminal(self, session: LiveSession, method: AuthMethod) -> int:
+        """Run the agent's login command at the terminal; return its status."""
+        ...
+
+
+class LiveSession:
+    """One session, from its opening until its tab is closed."""
+
+    def __init__(
+        self,
+        link: AgentLink,
+        cwd: Path,
+        watcher: Watcher,
+        *,
+        session_id: str | None = None,
+        title: str = "",
+    ) -> None:
+        self.link = link
+        self.cwd = cwd
+        self.files = FolderFiles(cwd)
+        self.state: SessionState = "starting"
+        self.timeline = Timeline(Transcript())
+        self.queue = PromptQueue()
+        self.draft = ""
+        self.questions: list[Question] = []
+        self.needs_attention = False
+        self.is_restorable = False  # the agent can open it again
+        self.has_prompts = session_id is not None
+        self.session_id = session_id
+        self.turn_started_s = 0.0
+        self._session: ClientSession | None = None
+        self._turn: ClientTurn | None = None
+        self._watcher = watcher
+        self._wake = asyncio.Event()
+        self._first_prompt = title
+        self._is_closed = False
+
+    # What the view shows.
+
+    @property
+    def title(self) -> str:
+        """The title of the session; until it has one, the beginning of the first prompt."""
+        given = self.timeline.transcript.title or self._first_prompt
+        return one_line(given, MAX_TITLE)
+
+    @property
+    def agent_name(self) -> str:
+        """The name of the agent as the user knows it."""
+        return self.link.source.label
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn is running."""
+        return self.state in ("running", "cancelling")
+
+    @property
+    def transcript(self) -> Transcript:
+        """The transcript of the agent."""
+        return self.timeline.transcript
+
+    @property
+    def session(self) -> ClientSession | None:
+        """The open session of the agent, None until it is open."""
+        return self._session
+
+    # What the user does.
+
+    def send(self, text: str) -> None:
+        """Queue a prompt; it is sent when the agent is free."""
+        self.queue.add(text)
+        self._first_prompt = self._first_prompt or text
+        self._wake.set()
+        self._changed()
+
+    async def cancel(self) -> None:
+        """Cancel the running turn; the session stays open, and so do queued prompts."""
+        for question in list(self.questions):
+            if isinstance(question, PermissionQuestion):
+                question.answer("cancel")  # v1 prompt-turn: pending requests are cancelled
+        if self._turn is None or self.state != "running":
+            return
+        self._set_state("cancelling")
+        try:
+            await self._turn.cancel(timeout_s=CANCEL_S)
+        except AccordError as error:
+            self._report(error)
+
+    async def set_option(self, option_id: str, value: str | bool) -> None:
+        """Set the mode, the model or another option."""
+        if self._session is None:
+            return
+        try:
+            await self._session.set_option(option_id, value)
+        except AccordError as error:
+            self._report(error)
+        self.timeline.side_changed = True
+        self._changed()
+
+    def next_mode(self) -> tuple[SessionOption, str] | None:
+        """Return the mode option and the value after the current one."""
+        option = self.transcript.mode_option
+        if not isinstance(option, SelectOption) or len(option.choices) < 2:
+            return None
+        values = [choice.value for choice in option.choices]
+        at = values.index(option.value) if option.value in values else -1
+        return option, values[(at + 1) % len(values)]
+
+    def reconnect(self) -> None:
+        """Start the agent again after a failure, and open the session again."""
+        if self.state == "failed":
+            self._set_state("starting")
+            self._wake.set()
+
+    async def ask(self, question: Question) -> Any:
+        """Show a question and wait for its answer; it disappears if the agent cancels it."""
+        self.questions.append(question)
+        self._watcher.attention_wanted(self, "asks a question")
+        self._changed()
+        try:
+            return await question.wait()
+        finally:
+            self.questions.remove(question)
+            self._changed()
+
+    def close(self) -> None:
+        """Give the session up; the agent keeps it if it can."""
+        self._is_closed = True
+        self._wake.set()
+
+    def link_changed(self) -> None:
+        """Take note that the connection has changed."""
+        match self.link.state:
+            case "reconnecting":
+                self.timeline.remark("The connection was lost; connecting again …", "warning")
+            case "connected" if self._session is not None and self.state != "starting":
+                self.timeline.remark("Connected again", "info")
+            case _:
+                pass
+        self._wake.set()
+        self._changed()
+
+    # Running.
+
+    async def run(self) -> None:
+        """Open the session and send prompts, until `close`."""
+        while not self._is_closed:
+            try:
+                agent, session = await self._open()
+                await self._serve(agent, session)
+                if self._is_closed:
+                    return
+                raise self.link.error or TransportError("The connection to the agent has ended")
+            except AuthRequired as error:
+                await self._log_in(error)
+            except (AccordError, OSError, TimeoutError, ValueError) as error:
+                self._fail(error)
+            while self.state == "failed" and not self._is_closed:
+                self._wake.clear()
+                await self._wake.wait()
+
+    async def _open(self) -> tuple[ConnectedAgent, ClientSession]:
+        self._set_state("starting")
+        agent = await self.link.agent()
+        setup = self.link.source.setup
+        self.is_restorable = agent.supports("load_session") or agent.supports("resume_session")
+        session = await self._reopened(agent)
+        if session is None:
+            session = await agent.new_session(self.cwd, mcp_servers=setup.mcp_servers)
+            try:
+                await apply_session_options(
+                    session, model=setup.model, mode=setup.mode, options=setup.options
+                )
+            except click.UsageError as error:
+                self.timeline.remark(error.format_message(), "warning")
+        self._session, self.session_id = session, session.id
+        self.timeline.continue_with(session.transcript)
+        self.timeline.sync()
+        self._set_state("idle")
+        return agent, session
+
+    async def _reopened(self, agent: ConnectedAgent) -> ClientSession | None:
+        """Return the earlier session; None if there is none, or the agent cannot open it."""
+        if self.session_id is None or not self.has_prompts:
+            return None
+        if not self.is_restorable:
+            self.timeline.remark(
+                "The agent cannot open earlier sessions: this is a new one", "warning"
+            )
+            return None
+        try:
+            return await agent.load_session(
+                self.session_id,
+                self.cwd,
+                mcp_servers=self.link.source.setup.mcp_servers,
+                replay=not self.timeline.entries,
+            )
+        except AuthRequired:
+            raise
+        except (RequestError, NotOffered) as error:
+            self.timeline.remark(
+                "The earlier session could not be opened: this is a new one", "warning", str(error)
+            )
+            return None
+
+    async def _serve(self, agent: ConnectedAgent, session: ClientSession) -> None:
+        watching = asyncio.create_task(self._watch(session), name="accord chat events")
+        try:
+            await self._send_prompts(agent, session)
+        finally:
+            watching.cancel()
+            await asyncio.wait([watching])
+
+    async def _watch(self, session: ClientSession) -> None:
+        """Take over the events outside of turns."""
+        async with session.events() as events:
+            self.timeline.sync()  # what came since the session was opened
+            async for event in events:
+                self.timeline.apply(event)
+                self._changed()
+
+    async def _send_prompts(self, agent: ConnectedAgent, session: ClientSession) -> None:
+        while not self._is_closed and self.link.is_usable:
+            prompt = None if self.link.state == "reconnecting" else self.queue.take_next()
+            if prompt is None:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            try:
+                await self._run_turn(agent, session, prompt)
+            except AuthRequired:
+                self.queue.put_back(prompt)
+                raise
+            finally:
+                self._turn = None
+                self.timeline.close_messages()
+
+    async def _run_turn(
+        self, agent: ConnectedAgent, session: ClientSession, prompt: QueuedPrompt
+    ) -> None:
+        self.has_prompts = True
+        self.turn_started_s = time.monotonic()
+        turn = self._turn = session.prompt(*self._contents(agent, prompt.text))
+        self._set_state("running")
+        try:
+            async with turn:
+                async for event in turn:
+                    self.timeline.apply(event)
+                    self._changed()
+        except AuthRequired:
+            raise
+        except (CancelTimeout, RequestError) as error:
+            self._report(error)
+        except TransportError as error:
+            if not self.link.source.is_remote:
+                raise  # reported with the end of the agent
+            self._report(error)
+        else:
+            self._report_end(turn)
+        finally:
+            self._set_state("idle")
+        if not self.queue:
+            self._watcher.attention_wanted(self, "has finished")
+
+    def _contents(self, agent: ConnectedAgent, text: str) -> list[ContentBlock]:
+        found = [self.files.find(path) for path in mentions(text)]
+        files = dict.fromkeys(path for path in found if path is not None)
+        return [text, *attached_content(agent, files)]
+
+    def _report_end(self, turn: ClientTurn) -> None:
+        reason = turn.stop_reason or "end_turn"
+        parts = [f"{time.monotonic() - self.turn_started_s:.0f} s"]
+        if turn.token_usage is not None:
+            parts.append(f"{turn.token_usage.total:,} tokens")
+        words = STOP_WORDS.get(reason, "" if reason == "end_turn" else f"Stopped: {reason}")
+        severity = "quiet" if reason in ("end_turn", "cancelled") else "warning"
+        self.timeline.remark(" · ".join([words, *parts] if words else parts), severity)
+
+    # Logging in, and failures.
+
+    async def _log_in(self, refused: AuthRequired) -> None:
+        """Ask the user for a method and log in; what failed is then tried again."""
+
+        async def ask_form(form: ElicitationForm) -> FormValues | None:
+            return await self.ask(FormQuestion(self.agent_name, form))
+
+        try:
+            await log_in(await self.link.agent(), refused, ask_form)
+            self.timeline.remark("Logged in", "info")
+        except TerminalLoginChosen as chosen:
+            status = await self._watcher.log_in_at_terminal(self, chosen.method)
+            if status != 0:  # R-AUTH-17: a login that fails is reported
+                self._fail(AccordError(f"{chosen}, and ended with status {status}"))
+                return
+            await self.link.aclose()  # R-AUTH-18: the agent is started again
+        except (AccordError, OSError) as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self._session = None
+        self._report(error)
+        for line in self.link.output[-3:]:
+            self.timeline.remark(line, "quiet")
+        self.timeline.remark("Press Ctrl+R to start the agent again", "info")
+        self._set_state("failed")
+        self._watcher.attention_wanted(self, "has failed")
+
+    def _report(self, error: BaseException) -> None:
+        text = str(error) or type(error).__name__
+        if isinstance(error, TimeoutError) and not str(error):
+            text = "The agent did not respond in time"
+        self.timeline.remark(text, "error")
+        self._changed()
+
+    def _set_state(self, state: SessionState) -> None:
+        self.state = state
+        self.timeline.side_changed = True
+        self._changed()
+
+    def _changed(self) -> None:
+        self._watcher.session_changed(self)

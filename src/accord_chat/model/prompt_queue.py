@@ -1,0 +1,58 @@
+"""The prompts that wait while the agent works, in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+__all__ = ("PromptQueue", "QueuedPrompt")
+
+
+class QueuedPrompt(Struct, frozen=True):
+    """A prompt as the user typed it; mentions of files are resolved when it is sent."""
+
+    number: int
+    text: str
+
+
+class PromptQueue:
+    """Prompts in the order in which they are sent; each can be taken out until then."""
+
+    def __init__(self) -> None:
+        self._prompts: deque[QueuedPrompt] = deque()
+        self._last_number = 0
+
+    def __len__(self) -> int:
+        return len(self._prompts)
+
+    def __iter__(self) -> Iterator[QueuedPrompt]:
+        return iter(tuple(self._prompts))
+
+    def add(self, text: str) -> QueuedPrompt:
+        """Add a prompt at the end."""
+        self._last_number += 1
+        prompt = QueuedPrompt(self._last_number, text)
+        self._prompts.append(prompt)
+        return prompt
+
+    def put_back(self, prompt: QueuedPrompt) -> None:
+        """Put a prompt that was not sent at the beginning again."""
+        self._prompts.appendleft(prompt)
+
+    def take_next(self) -> QueuedPrompt | None:
+        """Remove and return the first prompt."""
+        return self._prompts.popleft() if self._prompts else None
+
+    def withdraw(self, number: int) -> QueuedPrompt | None:
+        """Remove and return one prompt; None if it was already sent."""
+        for prompt in self._prompts:
+            if prompt.number == number:
+                self._prompts.remove(prompt)
+                return prompt
+        return None
+
+    def withdraw_last(self) -> QueuedPrompt | None:
+        """Remove and return the prompt that was added last."""
+        return self._prompts.pop() if self._prompts else None

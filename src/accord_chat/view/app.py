@@ -1,0 +1,149 @@
+"""The program on the screen: owns the tasks of the chat, and the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import ClassVar, TypeAlias
+
+from textual.app import App, SuspendNotSupported
+from textual.binding import BindingType
+from textual.theme import Theme
+
+from accord.cli.ask.safe_text import one_line
+from accord.cli.ask.terminal_login import run_terminal_login
+from accord.client.agent_adapter import AuthMethod
+from accord.errors import AccordError
+from accord_chat.chat import Chat
+from accord_chat.live_session import LiveSession, Watcher
+from accord_chat.view.main_screen import MainScreen
+
+__all__ = ("ChatApp", "MakeChat")
+
+HIGH_CONTRAST = Theme(
+    name="high-contrast",
+    primary="#ffff00",
+    secondary="#00ffff",
+    warning="#ffff00",
+    error="#ff6060",
+    success="#00ff00",
+    accent="#00ffff",
+    foreground="#ffffff",
+    background="#000000",
+    surface="#000000",
+    panel="#202020",
+    boost="#303030",
+    dark=True,
+)
+THEMES = ("textual-dark", "textual-light", HIGH_CONTRAST.name)
+
+# Makes the chat and opens its first sessions. The tasks belong to the group.
+MakeChat: TypeAlias = Callable[[Watcher, asyncio.TaskGroup], Chat]
+
+
+class ChatApp(App[int]):
+    """Shows a chat until the user leaves."""
+
+    TITLE = "accord chat"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    def __init__(self, make_chat: MakeChat, *, lists_sessions: bool = False) -> None:
+        super().__init__()
+        self.chat: Chat | None = None
+        self.failure: BaseException | None = None
+        self._make_chat = make_chat
+        self._lists_sessions = lists_sessions  # at the start
+        self._main: MainScreen | None = None
+        self._has_focus = True  # the terminal
+        self._owner_task: asyncio.Task[None] | None = None
+
+    async def on_mount(self) -> None:
+        """Open the sessions, and show them."""
+        self.register_theme(HIGH_CONTRAST)
+        ready = asyncio.Event()
+        self._owner_task = asyncio.create_task(self._run_chat(ready), name="accord chat")
+        await ready.wait()
+        if self._main is not None:
+            await self.push_screen(self._main)
+            if self._lists_sessions:
+                self._main.action_sessions()
+
+    async def _run_chat(self, ready: asyncio.Event) -> None:
+        """Own all tasks of the sessions and agents."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self.chat = self._make_chat(self, tasks)
+                self._main = MainScreen(self.chat, tasks)
+                ready.set()
+        except BaseExceptionGroup as error:
+            self.failure = error
+            self.exit(1)
+        finally:
+            ready.set()
+
+    async def aclose(self) -> None:
+        """Save what is open, and end the agents."""
+        if self.chat is not None:
+            self.chat.save()
+            await self.chat.aclose()
+        if self._owner_task is not None:
+            await asyncio.wait([self._owner_task])
+
+    # What the sessions report.
+
+    def session_changed(self, session: LiveSession) -> None:
+        """Draw what has changed."""
+        if self._main is not None:
+            self._main.session_changed()
+
+    def attention_wanted(self, session: LiveSession, why: str) -> None:
+        """Mark the session, and notify a user who looks elsewhere."""
+        main = self._main
+        if main is None or (self._has_focus and main.is_seen(session)):
+            return
+        session.needs_attention = True
+        text = f"{one_line(session.title or session.agent_name, 60)} {why}"
+        self._notify_desktop(text)
+        if not main.is_seen(session):
+            main.tell(text)
+
+    def _notify_desktop(self, text: str) -> None:
+        """Ask the terminal for a notification: OSC 9, OSC 777 and the bell."""
+        clean = one_line(text, 120).replace(";", ",")
+        if self._driver is not None and not self.is_headless:
+            self._driver.write(f"\x1b]9;{clean}\x1b\\\x1b]777;notify;accord chat;{clean}\x1b\\\a")
+
+    async def log_in_at_terminal(self, session: LiveSession, method: AuthMethod) -> int:
+        """Give the terminal to the agent's login command; return its status."""
+        command = session.link.source.login_command
+        if command is None:
+            raise AccordError("The login command of a remote agent cannot be run here")
+        try:
+            with self.suspend():
+                return await run_terminal_login(command, session.link.source.setup.env, method)
+        except SuspendNotSupported:
+            raise AccordError("This terminal cannot be given to the login command") from None
+
+    # Commands.
+
+    def action_theme(self) -> None:
+        """Switch to the next theme."""
+        at = THEMES.index(self.theme) if self.theme in THEMES else -1
+        self.theme = THEMES[(at + 1) % len(THEMES)]
+        self.notify(f"Theme: {self.theme}", timeout=2)
+
+    def action_leave(self) -> None:
+        """Quit; what is open is saved."""
+        self.exit(0)
+
+    def on_app_focus(self) -> None:
+        """Note that the terminal has the keyboard again."""
+        self._has_focus = True
+        if self.chat is not None and self.chat.sessions:
+            self.chat.current.needs_attention = False
+            self.session_changed(self.chat.current)
+
+    def on_app_blur(self) -> None:
+        """Note that the user looks elsewhere."""
+        self._has_focus = False

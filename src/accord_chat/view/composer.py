@@ -1,0 +1,138 @@
+"""Where the user types: a text that grows with its lines, and sends with Enter."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import TextArea
+
+__all__ = ("Composer",)
+
+NEW_LINE_KEYS = frozenset({"shift+enter", "ctrl+j", "alt+enter", "ctrl+enter"})
+LIST_KEYS = {"up": -1, "down": 1}
+
+
+class Composer(TextArea):
+    """The prompt that is being written."""
+
+    DEFAULT_CSS = """
+    Composer {
+        height: auto;
+        max-height: 8;
+        min-height: 1;
+        padding: 0;
+        background: $surface;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+underscore,alt+z", "undo", show=False),
+    ]
+
+    class Submitted(Message):
+        """The user sends the text."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class Moved(Message):
+        """The text or the cursor has changed."""
+
+    class Completing(Message):
+        """A key for the open list of completions: a step, or `accept`, or `close`."""
+
+        def __init__(self, step: int = 0, action: str = "") -> None:
+            super().__init__()
+            self.step = step
+            self.action = action
+
+    class Recalled(Message):
+        """The user wants the previous prompt (-1) or the next one (1)."""
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
+
+    class Scrolled(Message):
+        """The user scrolls the conversation while typing."""
+
+        def __init__(self, pages: int) -> None:
+            super().__init__()
+            self.pages = pages
+
+    def __init__(self) -> None:
+        super().__init__(
+            id="composer",
+            soft_wrap=True,
+            show_line_numbers=False,
+            tab_behavior="focus",
+            highlight_cursor_line=False,
+            compact=True,
+        )
+        self.cursor_blink = False
+        self.is_completing = False  # the list of completions is open
+        self.last_key_s = float("-inf")
+
+    @property
+    def line_before_cursor(self) -> str:
+        """The text of the line up to the cursor."""
+        row, column = self.cursor_location
+        return self.document.get_line(row)[:column]
+
+    def replace_before_cursor(self, start: int, text: str) -> None:
+        """Replace the line from a column to the cursor."""
+        row, column = self.cursor_location
+        done = self.replace(text, (row, start), (row, column))
+        self.move_cursor(done.end_location)
+
+    def set_text(self, text: str) -> None:
+        """Replace the text and put the cursor at its end."""
+        self.load_text(text)
+        self.move_cursor(self.document.end)
+
+    def on_key(self, event: events.Key) -> None:
+        """Send, complete, recall or scroll; other keys edit the text."""
+        self.last_key_s = time.monotonic()
+        if event.key in NEW_LINE_KEYS:
+            event.stop()
+            event.prevent_default()
+            self.insert("\n")
+            return
+        message = self._message_for(event.key)
+        if message is None:
+            return
+        event.stop()
+        event.prevent_default()
+        self.post_message(message)
+
+    def _message_for(self, key: str) -> Message | None:
+        if self.is_completing:
+            if key in LIST_KEYS:
+                return self.Completing(step=LIST_KEYS[key])
+            if key in ("tab", "enter"):
+                return self.Completing(action="accept")
+            if key == "escape":
+                return self.Completing(action="close")
+        match key:
+            case "enter":
+                return self.Submitted(self.text)
+            case "pageup" | "pagedown":
+                return self.Scrolled(-1 if key == "pageup" else 1)
+            case "up" if self.cursor_at_first_line:
+                return self.Recalled(-1)
+            case "down" if self.cursor_at_last_line:
+                return self.Recalled(1)
+            case _:
+                return None
+
+    def on_text_area_changed(self) -> None:
+        """Report a change."""
+        self.post_message(self.Moved())
+
+    def on_text_area_selection_changed(self) -> None:
+        """Report a movement of the cursor."""
+        self.post_message(self.Moved())

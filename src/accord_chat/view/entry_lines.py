@@ -1,0 +1,246 @@
+"""The lines of each entry of a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from urllib.parse import unquote, urlsplit
+
+from textual.strip import Strip
+
+from accord.cli.ask.safe_text import one_line, printable, relative_path
+from accord.cli.ask.screen.diff_rows import diff_rows
+from accord.cli.ask.screen.rows import GUTTER, Row
+from accord.cli.ask.screen.tool_rows import (
+    diffs_of,
+    gutter_rows,
+    limited_diff_rows,
+    output_rows,
+    terminal_rows,
+    text_of_call,
+    title_rows,
+)
+from accord.client.events import Compaction, SessionMessage, ToolCall
+from accord.client.message import Message
+from accord.types.content import (
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    text_of,
+)
+from accord_chat.model.timeline import Entry, Remark
+from accord_chat.view.strips import GrowingText, blank, indent, row_strips
+
+__all__ = ("EntryLines", "estimated_height", "is_expandable", "viewer_rows")
+
+FOLDED_DIFF_ROWS = 16
+EXPANDED_ROWS = 2000  # the rest is in the viewer
+MAX_OTHERS = 50  # parts of a message other than text
+LIVE_OUTPUT_LINES = 8
+SEVERITY_STYLES = {
+    "info": ("i", "cyan"),
+    "warning": ("!", "yellow"),
+    "error": ("✗", "red"),
+    "quiet": ("·", "dim"),
+}
+
+
+class EntryLines:
+    """Renders one entry at one width; a growing message is rendered in pieces."""
+
+    def __init__(self, entry: Entry, width: int) -> None:
+        self.entry = entry
+        self.width = width
+        self._text: GrowingText | None = None
+        self._rendered_version = -1
+        self._rendered_expanded: bool | None = None
+        self._lines: list[Strip] = []
+
+    def lines(self, cwd: str, joins: bool) -> list[Strip]:
+        """Return the lines; `joins` means that no line separates it from the entry above."""
+        entry = self.entry
+        if (entry.version, entry.expanded) != (self._rendered_version, self._rendered_expanded):
+            self._rendered_version, self._rendered_expanded = entry.version, entry.expanded
+            self._lines = self._render(cwd)
+        if joins or not self._lines:
+            return self._lines
+        return [blank(), *self._lines]
+
+    def _render(self, cwd: str) -> list[Strip]:
+        width = max(self.width - 2, 4)
+        match self.entry.content:
+            case Message() as message:
+                return self._message(message, width, cwd)
+            case ToolCall() as call:
+                return indent(row_strips(self._call(call, cwd), width), "  ")
+            case Compaction() as compaction:
+                return indent(row_strips(_compaction(compaction), width), "  ")
+            case SessionMessage() as message:
+                return indent(row_strips(_session_message(message), width), "  ")
+            case Remark() as remark:
+                return indent(row_strips(_remark(remark), width), "  ")
+
+    def _message(self, message: Message, width: int, cwd: str) -> list[Strip]:
+        if message.role == "user":
+            texts = (part for part in message.content if isinstance(part, str))
+            rows = [Row(line, "bold") for line in printable("\n".join(texts)).split("\n")]
+            rows += [row for part in _others(message) for row in _content_rows(part, cwd)]
+            return indent(row_strips(rows, width), "▌ ", "bold blue")
+        if message.role == "thought":
+            return indent(row_strips(self._thought(message), width), "  ")
+        if self._text is None:
+            self._text = GrowingText(width)
+        texts = [part for part in message.content if isinstance(part, str)]
+        text = texts[0] if len(texts) == 1 else "\n\n".join(texts)
+        strips = self._text.lines(text, is_final=not self.entry.is_open)
+        rows = [row for part in _others(message) for row in _content_rows(part, cwd)]
+        return indent([*strips, *row_strips(rows, width)], "  ")
+
+    def _thought(self, message: Message) -> Iterator[Row]:
+        text = printable(message.text).strip()
+        if self.entry.expanded:
+            yield Row("Thought", "dim bold", "▾ ", lead_style="dim")
+            for line in text.split("\n")[:EXPANDED_ROWS]:
+                yield Row(line, "dim italic", "  ")
+            return
+        if self.entry.is_open:  # the last line shows that it continues
+            yield Row(
+                one_line(text[-200:].rpartition("\n")[2] or text[-200:], 70),
+                "dim italic",
+                "▸ Thinking: ",
+            )
+        else:
+            yield Row(one_line(text, 70), "dim italic", "▸ Thought: ", lead_style="dim")
+
+    def _call(self, call: ToolCall, cwd: str) -> Iterator[Row]:
+        expanded = self.entry.expanded
+        yield from title_rows(call, cwd)
+        diffs = list(diffs_of(call))
+        for diff in diffs:
+            if len(diffs) > 1:
+                yield Row(one_line(relative_path(diff.path, cwd)), "bold", "  ")
+            if expanded is False:
+                continue
+            yield from limited_diff_rows(diff, EXPANDED_ROWS if expanded else FOLDED_DIFF_ROWS)
+        if expanded is False:
+            return
+        if self.entry.terminals:
+            for terminal in self.entry.terminals:
+                most = EXPANDED_ROWS if expanded else LIVE_OUTPUT_LINES
+                yield from terminal_rows(terminal, most)
+        elif expanded:
+            text = printable(text_of_call(call)[:200_000]).rstrip("\n")
+            lines = text.split("\n") if text else []
+            yield from gutter_rows(lines[:EXPANDED_ROWS], False)
+            if len(lines) > EXPANDED_ROWS:
+                yield Row(f"… {len(lines) - EXPANDED_ROWS} more lines", "dim", GUTTER)
+            for part in call.content:
+                if isinstance(part, ImageContent | AudioContent | EmbeddedResource | ResourceLink):
+                    yield from _content_rows(part, cwd)
+        else:
+            yield from output_rows(call)
+
+
+def _others(message: Message) -> Sequence[ContentBlock]:
+    return [part for part in message.content if not isinstance(part, str)][:MAX_OTHERS]
+
+
+def _content_rows(part: ContentBlock, cwd: str) -> Iterator[Row]:
+    """Yield what is shown of content other than text."""
+    match part:
+        case ImageContent(data=data, mime_type=mime_type):
+            yield Row(f"[{one_line(mime_type, 40)}, {_size(len(data))}]", "magenta", "▣ ")
+        case AudioContent(data=data, mime_type=mime_type):
+            yield Row(f"[{one_line(mime_type, 40)}, {_size(len(data))}]", "magenta", "♪ ")
+        case ResourceLink(uri=uri) | EmbeddedResource(uri=uri):
+            yield Row(one_line(_place(uri, cwd), 400), "cyan", "→ ")
+        case str():
+            for line in printable(part).split("\n"):
+                yield Row(line)
+        case _:
+            yield Row("[content of an unknown kind]", "dim")
+
+
+def viewer_rows(entry: Entry, cwd: str) -> Iterator[Row]:
+    """Yield everything of an entry, for the viewer."""
+    match entry.content:
+        case Message() as message:
+            for line in printable(message.text).split("\n"):
+                yield Row(line)
+        case ToolCall() as call:
+            yield from title_rows(call, cwd)
+            for diff in diffs_of(call):
+                yield Row(one_line(relative_path(diff.path, cwd)), "bold", "  ")
+                yield from diff_rows(diff)
+            for terminal in entry.terminals:
+                for line in printable(terminal.text).split("\n"):
+                    yield Row(line, "", GUTTER, whole_words=False)
+            for line in printable(text_of_call(call)).split("\n"):
+                yield Row(line, "", GUTTER, whole_words=False)
+        case Remark() as remark:
+            yield from _remark(remark)
+        case other:
+            yield Row(printable(str(other)))
+
+
+def _compaction(compaction: Compaction) -> Iterator[Row]:
+    words = {"in_progress": "Compacting the conversation …", "completed": "Conversation compacted"}
+    status = str(compaction.status)
+    yield Row(words.get(status, f"Compaction: {one_line(status, 40)}"), "magenta", "⇣ ")
+    if compaction.error:
+        yield Row(one_line(compaction.error), "red", "  ")
+    for part in compaction.summary:
+        if isinstance(part, str):
+            for line in printable(part).split("\n")[:20]:
+                yield Row(line, "dim", "  ")
+
+
+def _session_message(message: SessionMessage) -> Iterator[Row]:
+    ends = " → ".join(one_line(end or "?", 40) for end in (message.sender, message.recipient))
+    yield Row(ends, "bold magenta", "✉ ")
+    for line in printable(text_of(message.content)).split("\n")[:EXPANDED_ROWS]:
+        yield Row(line, "", "  ")
+
+
+def _remark(remark: Remark) -> Iterator[Row]:
+    mark, style = SEVERITY_STYLES.get(remark.severity, SEVERITY_STYLES["info"])
+    yield Row(one_line(remark.text, 1000), style, f"{mark} ", lead_style=style)
+    if remark.details:
+        for line in printable(remark.details).split("\n")[:50]:
+            yield Row(line, "", "  ")
+
+
+def is_expandable(entry: Entry) -> bool:
+    """Return whether an entry has a short and a long form."""
+    content = entry.content
+    return isinstance(content, ToolCall) or (
+        isinstance(content, Message) and content.role == "thought"
+    )
+
+
+def estimated_height(entry: Entry, width: int) -> int:
+    """Return about how many lines an entry has, without rendering it."""
+    match entry.content:
+        case Message(role="thought"):
+            return 2
+        case Message() as message:
+            text = message.text
+            return 1 + max(1, len(text) // max(min(width, 100) - 4, 1) + text.count("\n"))
+        case ToolCall():
+            return 2
+        case _:
+            return 2
+
+
+def _place(uri: str, cwd: str) -> str:
+    """Return the whole target of a link; a file of the folder as its relative path."""
+    if not uri.startswith("file://"):
+        return uri
+    path = unquote(urlsplit(uri).path)
+    shown = relative_path(path, cwd)
+    return shown if shown != path else uri
+
+
+def _size(count: int) -> str:
+    return f"{count / 1024:.0f} KB" if count >= 1024 else f"{count} bytes"

@@ -1,0 +1,188 @@
+"""The docked question for a permission: the whole action, and the agent's options."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from accord.cli.ask.questions.permission_question import KINDS, MAX_OPTIONS, request_rows
+from accord.cli.ask.safe_text import one_line, relative_title
+from accord.client.events import Decision, PermissionRequest
+from accord.client.permissions import is_distinct
+from accord.types.permission import PermissionOption
+from accord_chat.model.questions import PermissionQuestion
+from accord_chat.view.rows_view import RowsView
+
+__all__ = ("PermissionPanel",)
+
+# A key that was meant for the prompt must not answer.
+IGNORE_KEYS_S = 0.5
+LETTERS = {"allow_once": "y", "allow_always": "a", "reject_once": "n", "reject_always": "d"}
+
+
+class PermissionPanel(Vertical, can_focus=True):
+    """Asks one permission question. It is outside of the conversation: agents cannot draw it."""
+
+    DEFAULT_CSS = """
+    PermissionPanel {
+        height: auto;
+        max-height: 60vh;
+        border: heavy $warning;
+        border-title-color: $warning;
+        border-title-style: bold;
+        border-subtitle-color: $text-muted;
+        background: $surface;
+        padding: 0 1;
+    }
+    PermissionPanel:focus-within { border: heavy $error; border-title-color: $error; }
+    PermissionPanel > .title { text-style: bold; height: auto; max-height: 3; }
+    PermissionPanel > RowsView { max-height: 12; min-height: 1; }
+    PermissionPanel > OptionList {
+        height: auto; max-height: 9; border: none; padding: 0; background: transparent;
+    }
+    PermissionPanel > OptionList:focus { border: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pageup", "scroll_rows(-1)", show=False),
+        Binding("pagedown,space", "scroll_rows(1)", show=False),
+    ]
+
+    class Answered(Message):
+        """The user has decided."""
+
+        def __init__(self, question: PermissionQuestion, decision: Decision) -> None:
+            super().__init__()
+            self.question = question
+            self.decision: Decision = decision
+
+    class Left(Message):
+        """The user goes back to the prompt without an answer."""
+
+    class Mistyped(Message):
+        """A letter that was meant for the prompt."""
+
+        def __init__(self, character: str) -> None:
+            super().__init__()
+            self.character = character
+
+    def __init__(self, question: PermissionQuestion, waiting: int) -> None:
+        super().__init__()
+        self.question = question
+        self.ignore_keys_until_s = time.monotonic() + IGNORE_KEYS_S
+        request = question.request
+        self._options = list(_options(request))
+        self._keys = dict(zip(_keys(self._options), self._options, strict=False))
+        self.border_title = Content(f"{one_line(question.agent_name, 40)} asks for permission")
+        self._more = f"{waiting} more · " if waiting else ""
+        self.border_subtitle = f"{self._more}F10 answers"
+
+    def compose(self) -> ComposeResult:
+        """Make the title, the action and the options."""
+        request = self.question.request
+        call = request.tool_call
+        title = relative_title(request.title or (call.title if call else ""), request.cwd)
+        yield Static(Text(title or "May I continue?"), classes="title")
+        yield RowsView(request_rows(request, title))
+        if not self._options:
+            yield Static("The agent sent no options to choose from: c cancels the request.")
+        keys = {id(option): key for key, option in self._keys.items()}
+        yield OptionList(
+            *(
+                Option(_label(keys.get(id(option), " "), option), id=str(number))
+                for number, option in enumerate(self._options)
+            )
+        )
+
+    def on_mount(self) -> None:
+        """Choose nothing in advance: Enter alone must not allow anything."""
+        self.query_one(OptionList).highlighted = None
+
+    def take_focus(self, *, asked: bool = False) -> None:
+        """Take the keyboard; if the user did not ask for that, keys do not answer at once."""
+        self.ignore_keys_until_s = 0.0 if asked else time.monotonic() + IGNORE_KEYS_S
+        self.query_one(OptionList).focus()
+
+    def on_descendant_focus(self) -> None:
+        """Say what the keys do."""
+        self.border_subtitle = f"{self._more}PgUp/PgDn scroll · Esc to the prompt"
+
+    def on_descendant_blur(self) -> None:
+        """Say how to come back."""
+        self.border_subtitle = f"{self._more}F10 answers"
+
+    def on_key(self, event: events.Key) -> None:
+        """Answer with the key of an option."""
+        if event.key == "escape":
+            event.stop()
+            self.post_message(self.Left())
+            return
+        if time.monotonic() < self.ignore_keys_until_s:
+            event.stop()
+            event.prevent_default()
+            if event.is_printable and event.character is not None:
+                self.post_message(self.Mistyped(event.character))
+            return
+        option = self._keys.get(event.key)
+        if option is not None:
+            event.stop()
+            self._answer(option)
+        elif event.key == "c" and not self._options:
+            event.stop()
+            self.post_message(self.Answered(self.question, "cancel"))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Answer with the option that was clicked, or chosen with Enter."""
+        event.stop()
+        if time.monotonic() >= self.ignore_keys_until_s:
+            self._answer(self._options[event.option_index])
+
+    def action_scroll_rows(self, pages: int) -> None:
+        """Scroll the action."""
+        rows = self.query_one(RowsView)
+        rows.scroll_relative(y=pages * max(rows.size.height - 1, 1), animate=False)
+
+    def _answer(self, option: PermissionOption) -> None:
+        chosen: Decision = option
+        if not is_distinct(option, self.question.request.options):
+            self.notify(
+                "The agent cannot distinguish this option from another one: cancelled.",
+                severity="warning",
+            )
+            chosen = "cancel"
+        self.post_message(self.Answered(self.question, chosen))
+
+
+def _options(request: PermissionRequest) -> Iterator[PermissionOption]:
+    yield from request.options[:MAX_OPTIONS]
+
+
+def _keys(options: list[PermissionOption]) -> Iterator[str]:
+    """Yield a key for each option: the letter of its kind, or its number."""
+    taken: set[str] = set()
+    for number, option in enumerate(options, 1):
+        letter = LETTERS.get(option.kind, "")
+        if letter and letter not in taken:
+            taken.add(letter)
+            yield letter
+        elif number < 10:
+            yield str(number)
+        else:
+            yield f"no key {number}"
+
+
+def _label(key: str, option: PermissionOption) -> Text:
+    name = one_line(option.name, 120) or one_line(option.id, 120)
+    kind = KINDS.get(option.kind) or one_line(str(option.kind), 40)
+    shown = key if len(key) == 1 else " "
+    return Text.assemble((f" {shown} ", "bold reverse"), f" {name}", (f"  ({kind})", "dim"))

@@ -1,0 +1,137 @@
+"""A list to choose from, filtered by what is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Generic, TypeVar
+
+from msgspec import Struct
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from accord.cli.ask.safe_text import one_line
+from accord_chat.model.fuzzy import best_matches
+
+__all__ = ("Choice", "PickScreen")
+
+MAX_SHOWN = 300
+
+T = TypeVar("T")
+
+
+class Choice(Struct, Generic[T], frozen=True):
+    """A line of the list."""
+
+    label: str
+    value: T
+    detail: str = ""
+    is_current: bool = False
+
+
+class PickScreen(ModalScreen["T | None"], Generic[T]):
+    """Returns the value of the chosen line, None if the user leaves."""
+
+    DEFAULT_CSS = """
+    PickScreen { align: center middle; }
+    PickScreen > Vertical {
+        width: 90%; max-width: 90; height: auto; max-height: 90%;
+        border: round $primary; background: $surface; padding: 0 1;
+        border-title-style: bold; border-subtitle-color: $text-muted;
+    }
+    PickScreen Input {
+        border: none; height: 1; padding: 0; background: $surface; margin-bottom: 1;
+    }
+    PickScreen OptionList {
+        height: auto; max-height: 18; border: none; padding: 0; background: transparent;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", show=False),
+        Binding("down,ctrl+n", "move(1)", show=False, priority=True),
+        Binding("up,ctrl+p", "move(-1)", show=False, priority=True),
+        Binding("pagedown", "move(10)", show=False, priority=True),
+        Binding("pageup", "move(-10)", show=False, priority=True),
+    ]
+
+    def __init__(self, title: str, choices: Sequence[Choice[T]], hint: str = "") -> None:
+        super().__init__()
+        self._title = title
+        self._hint = hint or "Enter chooses · Esc leaves"
+        self._choices = list(choices)
+        self._shown: list[Choice[T]] = []
+
+    def compose(self) -> ComposeResult:
+        """Make the field and the list."""
+        with Vertical() as box:
+            box.border_title = self._title
+            box.border_subtitle = self._hint
+            yield Input(placeholder="Type to search", compact=True)
+            yield OptionList()
+
+    def on_mount(self) -> None:
+        """Show all lines."""
+        self._filter("")
+        current = [number for number, choice in enumerate(self._shown) if choice.is_current]
+        options = self.query_one(OptionList)
+        options.can_focus = False
+        if self._shown:
+            options.highlighted = current[0] if current else 0
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter the lines."""
+        event.stop()
+        self._filter(event.value.strip())
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Choose the marked line."""
+        event.stop()
+        at = self.query_one(OptionList).highlighted
+        if at is not None and at < len(self._shown):
+            self.dismiss(self._shown[at].value)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Choose the line that was clicked."""
+        event.stop()
+        self.dismiss(self._shown[event.option_index].value)
+
+    def on_click(self, event: events.Click) -> None:
+        """Leave with a click outside."""
+        if event.widget is self:
+            self.dismiss(None)
+
+    def action_leave(self) -> None:
+        """Choose nothing."""
+        self.dismiss(None)
+
+    def action_move(self, step: int) -> None:
+        """Mark another line."""
+        options = self.query_one(OptionList)
+        if self._shown:
+            at = (options.highlighted or 0) + step
+            options.highlighted = min(max(at, 0), len(self._shown) - 1)
+
+    def _filter(self, query: str) -> None:
+        texts = {
+            f"{choice.label} {choice.detail}\0{n}": choice for n, choice in enumerate(self._choices)
+        }
+        found = best_matches(query, texts, MAX_SHOWN)
+        self._shown = [texts[text] for text in found]
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options(Option(_line(choice)) for choice in self._shown)
+        if self._shown:
+            options.highlighted = 0
+
+
+def _line(choice: Choice[T]) -> Text:
+    mark = "✓ " if choice.is_current else "  "
+    parts = [(mark, "green"), one_line(choice.label, 120)]
+    if choice.detail:
+        parts.append((f"  {one_line(choice.detail, 120)}", "dim"))
+    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")

@@ -1,0 +1,168 @@
+"""The prompt with its list of completions, earlier prompts and queued ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.message import Message as TextualMessage
+from textual.widgets import Static
+
+from accord.client.message import Message
+from accord_chat.live_session import LiveSession
+from accord_chat.model.prompt_queue import QueuedPrompt
+from accord_chat.view.completions import Completion, CompletionList, completions_for
+from accord_chat.view.composer import Composer
+
+__all__ = ("PromptArea",)
+
+
+class PromptArea(Vertical):
+    """Writes the draft of one session at a time."""
+
+    DEFAULT_CSS = """
+    PromptArea { height: auto; }
+    PromptArea #prompt { height: auto; border-top: solid $primary; }
+    PromptArea #prompt:focus-within { border-top: solid $accent; }
+    PromptArea #mark { width: 2; color: $accent; text-style: bold; }
+    """
+
+    class Sent(TextualMessage):
+        """A prompt was queued for the session."""
+
+    class Edited(TextualMessage):
+        """The draft has changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._session: LiveSession | None = None
+        self._recall_at: int | None = None  # of the earlier prompt that is shown
+        self._listing: asyncio.Task[None] | None = None
+
+    def compose(self) -> ComposeResult:
+        """Make the list, and below it the prompt."""
+        yield CompletionList()
+        with Horizontal(id="prompt"):
+            yield Static("❯", id="mark")
+            yield Composer()
+
+    @property
+    def composer(self) -> Composer:
+        """The field."""
+        return self.query_one(Composer)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing is written."""
+        return not self.composer.text.strip()
+
+    def show(self, session: LiveSession) -> None:
+        """Go on with the draft of a session."""
+        self._session = session
+        self._recall_at = None
+        self.composer.set_text(session.draft)
+
+    def take_keyboard(self) -> None:
+        """Let the user type."""
+        self.composer.focus()
+
+    def edit(self, prompt: QueuedPrompt) -> None:
+        """Put a queued prompt before the draft."""
+        composer = self.composer
+        composer.set_text("\n\n".join(filter(None, [prompt.text, composer.text])))
+        composer.focus()
+
+    def on_unmount(self) -> None:
+        """End the search for files."""
+        if self._listing is not None:
+            self._listing.cancel()
+
+    def on_composer_submitted(self, event: Composer.Submitted) -> None:
+        """Queue the prompt; it is sent at once if the agent is free."""
+        event.stop()
+        text = event.text.strip()
+        if not text or self._session is None:
+            return
+        self.composer.set_text("")
+        self.composer.last_key_s = float("-inf")  # nothing is being typed any more
+        self._recall_at = None
+        self._session.draft = ""
+        self._session.send(text)
+        self.post_message(self.Sent())
+
+    def on_composer_moved(self, event: Composer.Moved) -> None:
+        """Complete what is being typed, and keep it."""
+        event.stop()
+        if self._session is None:
+            return
+        self._session.draft = self.composer.text
+        self.post_message(self.Edited())
+        self._complete(self._session)
+
+    def _complete(self, session: LiveSession) -> None:
+        line = self.composer.line_before_cursor
+        is_listing = self._listing is not None and not self._listing.done()
+        if "@" in line and not session.files.is_fresh and not is_listing:
+            self._listing = asyncio.create_task(self._list_files(session))
+        self._show_completions(
+            completions_for(
+                line,
+                is_first_line=self.composer.cursor_location[0] == 0,
+                commands=session.transcript.commands,
+                paths=session.files.paths,
+            )
+        )
+
+    async def _list_files(self, session: LiveSession) -> None:
+        await asyncio.to_thread(session.files.refresh)
+        if session is self._session:
+            self._complete(session)
+
+    def _show_completions(self, completions: Sequence[Completion]) -> None:
+        shown = self.query_one(CompletionList)
+        shown.show_completions(completions)
+        self.composer.is_completing = shown.is_open
+
+    def on_composer_completing(self, event: Composer.Completing) -> None:
+        """Move in the list of completions, or choose one."""
+        event.stop()
+        shown = self.query_one(CompletionList)
+        match event.action:
+            case "accept":
+                shown.accept()
+            case "close":
+                self._show_completions(())
+            case _:
+                shown.move(event.step)
+
+    def on_completion_list_accepted(self, event: CompletionList.Accepted) -> None:
+        """Put the completion into the prompt."""
+        event.stop()
+        composer = self.composer
+        composer.replace_before_cursor(event.completion.start, event.completion.text)
+        self._show_completions(())
+        composer.focus()
+
+    def on_composer_recalled(self, event: Composer.Recalled) -> None:
+        """Put an earlier prompt into the field."""
+        event.stop()
+        if self._session is None:
+            return
+        earlier = [
+            entry.content.text
+            for entry in self._session.timeline.entries
+            if isinstance(entry.content, Message) and entry.content.role == "user"
+        ]
+        if self._recall_at is None:
+            if event.step > 0 or not earlier or not self.is_blank:
+                return
+            self._recall_at = len(earlier)
+        at = self._recall_at + event.step
+        if at >= len(earlier):
+            self._recall_at = None
+            self.composer.set_text("")
+        elif at >= 0:
+            self._recall_at = at
+            self.composer.set_text(earlier[at])

@@ -1,0 +1,164 @@
+"""Chats with an agent in this process, driven by the keyboard of a virtual terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from textual.pilot import Pilot
+
+import accord
+from accord.agent.hooks import AgentHooks
+from accord.transports.base import Transport, TransportFactory
+from accord.transports.memory import pair
+from accord_chat.chat import Chat
+from accord_chat.live_session import LiveSession, Watcher
+from accord_chat.model.saved_chats import SavedChats
+from accord_chat.source import Source, SourceSetup
+from accord_chat.view.app import ChatApp
+from accord_chat.view.composer import Composer
+from accord_chat.view.permission_panel import PermissionPanel
+from accord_chat.view.transcript_view import TranscriptView
+from versions import only
+
+__all__ = ("LocalAgent", "Typist", "open_chat")
+
+WAIT_S = 20.0
+STEP_S = 0.02
+
+
+class LocalAgent:
+    """A source whose agent runs in this process; `lose` ends its connections."""
+
+    is_remote = False
+    login_command: Sequence[str] | None = None
+
+    def __init__(self, agent: object, *, version: int = 2, label: str = "local") -> None:
+        self.label = label
+        self.setup = SourceSetup(protocol=only(version)[0])
+        self._agent = cast("AgentHooks", agent)
+        self._ends: list[Transport] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def transport(
+        self, on_stderr: Callable[[str], None], on_noise: Callable[[str], None]
+    ) -> TransportFactory:
+        def make() -> Transport:
+            ours, theirs = pair()
+            self._ends.append(theirs)
+            self._tasks.append(asyncio.create_task(accord.serve(self._agent, theirs)))
+            return ours
+
+        return make
+
+    async def lose(self) -> None:
+        for end in self._ends:
+            await end.aclose()
+
+    async def aclose(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+class Typist:
+    """Types at a chat and reads its screen."""
+
+    def __init__(self, app: ChatApp, pilot: Pilot[int]) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    @property
+    def chat(self) -> Chat:
+        assert self.app.chat is not None
+        return self.app.chat
+
+    @property
+    def session(self) -> LiveSession:
+        return self.chat.current
+
+    @property
+    def view(self) -> TranscriptView:
+        return self.app.screen_stack[-1].query_one(TranscriptView)
+
+    @property
+    def composer(self) -> Composer:
+        return self.app.screen_stack[-1].query_one(Composer)
+
+    @property
+    def screen(self) -> str:
+        """The text of the screen."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join(strip.text.rstrip() for strip in strips)
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def type(self, text: str) -> None:
+        names = {" ": "space", "\n": "ctrl+j"}
+        await self.pilot.press(*(names.get(letter, letter) for letter in text))
+
+    async def send(self, text: str) -> None:
+        """Write a prompt and press Enter."""
+        self.composer.set_text(text)
+        await self.pilot.press("enter")
+
+    async def until(self, condition: Callable[[], Any]) -> Any:
+        """Wait until something is true."""
+        try:
+            async with asyncio.timeout(WAIT_S):
+                while not (found := condition()):
+                    await self.pilot.pause(STEP_S)
+                return found
+        except TimeoutError:
+            raise AssertionError(f"It did not become true. The screen:\n{self.screen}") from None
+
+    async def sees(self, *texts: str) -> None:
+        """Wait until all these texts are on the screen."""
+        await self.until(lambda: all(text in self.screen for text in texts))
+
+    async def question(self) -> PermissionPanel:
+        """Wait until a permission question takes keys."""
+        base = self.app.screen_stack[-1]
+        panel = await self.until(lambda: next(iter(base.query(PermissionPanel)), None))
+        await self.until(lambda: panel.has_focus_within)
+        panel.ignore_keys_until_s = 0.0
+        return panel
+
+
+@asynccontextmanager
+async def open_chat(
+    *sources: LocalAgent | Source,
+    folder: Path,
+    state: Path | None = None,
+    size: tuple[int, int] = (80, 24),
+    restores: bool = False,
+) -> AsyncGenerator[Typist]:
+    """Open a chat with the first of these agents; `state` is where it is saved."""
+    saved = SavedChats(folder, state or folder / ".state")
+    assert saved.acquire()
+    by_label = {source.label: cast("Source", source) for source in sources}
+
+    def make_chat(watcher: Watcher, tasks: asyncio.TaskGroup) -> Chat:
+        chat = Chat(folder, saved, by_label.__getitem__, tasks, watcher)
+        if not (restores and chat.restore(None)):
+            chat.open_session(sources[0].label)
+        return chat
+
+    app = ChatApp(make_chat)
+    try:
+        async with app.run_test(size=size) as pilot:
+            typist = Typist(app, pilot)
+            await typist.until(lambda: app.chat is not None and len(app.screen_stack) > 1)
+            await typist.until(lambda: typist.session.state in ("idle", "failed"))
+            yield typist
+            assert app.failure is None, app.failure
+    finally:
+        await app.aclose()
+        for source in sources:
+            if isinstance(source, LocalAgent):
+                await source.aclose()

@@ -1,0 +1,355 @@
+"""A chat on the screen: prompts, answers, questions, options, tabs."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from accord import Agent, MemoryStore, Turn
+from accord.script_agent.agent import ScriptAgent
+from accord_chat.view.completions import CompletionList
+from accord_chat.view.form_panel import FormPanel, PagePanel
+from accord_chat.view.permission_panel import PermissionPanel
+from accord_chat.view.pick_screen import PickScreen
+from chat.chats import LocalAgent, open_chat
+
+VERSIONS = pytest.mark.parametrize("version", [1, 2])
+
+
+def script(version: int = 2) -> LocalAgent:
+    return LocalAgent(ScriptAgent(), version=version)
+
+
+@VERSIONS
+async def test_answer_is_shown_as_markdown(tmp_path: Path, version: int) -> None:
+    async with open_chat(script(version), folder=tmp_path) as user:
+        await user.type("echo **bold** text")
+        await user.press("enter")
+        await user.sees("▌ echo **bold** text", "  bold text")
+        assert user.composer.text == ""
+
+
+@VERSIONS
+async def test_allowed_action_goes_on(tmp_path: Path, version: int) -> None:
+    async with open_chat(script(version), folder=tmp_path) as user:
+        await user.send("permission")
+        await user.question()
+        assert "Do thing 1" in user.screen
+        await user.press("y")
+        await user.sees("1 of 1 allowed.")
+        assert not user.app.screen.query(PermissionPanel)
+        assert user.composer.has_focus
+
+
+@VERSIONS
+async def test_rejected_action_is_not_done(tmp_path: Path, version: int) -> None:
+    async with open_chat(script(version), folder=tmp_path) as user:
+        await user.send("permission")
+        await user.question()
+        await user.press("n")
+        await user.sees("0 of 1 allowed.", "Rejected: Do thing 1")
+
+
+async def test_keys_that_were_meant_for_the_prompt_do_not_answer(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("permission")
+        await user.type("by the way")
+        await user.until(lambda: user.app.screen.query(PermissionPanel))
+        await user.type(", yes")
+        assert user.composer.text == "by the way, yes"
+        assert user.session.questions
+        await user.press("f10", "y")
+        await user.sees("1 of 1 allowed.")
+        assert user.composer.text == "by the way, yes"
+
+
+async def test_enter_alone_allows_nothing(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("permission")
+        await user.question()
+        await user.press("enter", "enter")
+        assert user.session.questions
+
+
+@VERSIONS
+async def test_cancel_ends_the_turn_and_keeps_the_session(tmp_path: Path, version: int) -> None:
+    async with open_chat(script(version), folder=tmp_path) as user:
+        await user.send("wait forever")
+        await user.sees("Wait forever", "working")
+        session_id = user.session.session_id
+        await user.press("escape")
+        await user.sees("Cancelled")
+        await user.send("echo again")
+        await user.sees("  again")
+        assert user.session.session_id == session_id
+
+
+async def test_ctrl_c_cancels_a_question_with_its_turn(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("permission")
+        await user.question()
+        await user.press("ctrl+c")
+        await user.sees("Cancelled")
+        assert not user.app.screen.query(PermissionPanel)
+
+
+async def test_prompts_wait_while_the_agent_works(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("wait forever")
+        await user.sees("working")
+        for text in ("echo first", "echo second", "echo third"):
+            await user.send(text)
+        await user.sees("3 queued")
+        await user.press("alt+up")
+        assert user.composer.text == "echo third"
+        await user.press("ctrl+c")  # cancels
+        await user.until(lambda: not user.session.is_busy and not user.session.queue)
+        await user.sees("  first", "  second")
+        assert "▌ echo third" not in user.screen
+
+
+async def test_queued_prompt_is_taken_from_the_list(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("wait forever")
+        await user.sees("working")
+        await user.send("echo first")
+        await user.send("echo second")
+        await user.press("f7")
+        await user.sees("Queued prompts")
+        await user.type("first")
+        await user.press("enter")
+        await user.until(lambda: user.composer.text == "echo first")
+        assert [prompt.text for prompt in user.session.queue] == ["echo second"]
+
+
+@VERSIONS
+async def test_options_are_chosen_from_one_list(tmp_path: Path, version: int) -> None:
+    async with open_chat(script(version), folder=tmp_path) as user:
+        await user.sees("Ask · Small")
+        await user.press("f2")
+        await user.until(lambda: isinstance(user.app.screen, PickScreen))
+        await user.type("large")
+        await user.press("enter")
+        await user.sees("Ask · Large")
+        await user.press("shift+tab")
+        await user.sees("Auto · Large")
+
+
+async def test_slash_commands_are_completed(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.until(lambda: user.session.transcript.commands)
+        await user.type("/perm")
+        await user.sees("/permission")
+        await user.press("tab")
+        assert user.composer.text == "/permission "
+        assert not user.app.screen.query_one(CompletionList).is_open
+
+
+async def test_mentioned_file_is_completed_and_attached(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)  # noqa: ASYNC221
+    (folder / ".gitignore").write_text("ignored.py\n")
+    (folder / "ignored.py").write_text("")
+    (folder / "shop.py").write_text("the price\n")
+    async with open_chat(script(), folder=folder, state=tmp_path) as user:
+        await user.type("echo @")
+        await user.sees("shop.py")
+        assert "ignored.py" not in user.screen
+        await user.type("sh")
+        await user.press("tab")
+        assert user.composer.text == "echo @shop.py "
+        await user.press("enter")
+        await user.sees("→ shop.py")
+        assert "the price" in user.session.transcript.items[0].text  # type: ignore[union-attr]
+
+
+async def test_thoughts_are_folded_and_opened_with_the_keyboard(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("think line one\nline two is long")
+        await user.sees("▸ Thought: line one")
+        await user.press("f6", "home", "up", "up", "up", "down", "enter")
+        await user.sees("▾ Thought", "line two is long")
+        await user.press("escape")
+        assert user.composer.has_focus
+
+
+async def test_tool_calls_show_diffs_and_are_folded_with_a_click(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path, size=(80, 60)) as user:
+        await user.send("tools")
+        await user.sees("A call with diffs", "2 - two", "2 + 2", "Call that fails".lower()[:4])
+        lines = user.screen.split("\n")
+        row = next(n for n, line in enumerate(lines) if "A call with diffs" in line)
+        await user.pilot.click(offset=(5, row))
+        await user.until(lambda: "2 - two" in user.screen)
+
+
+@VERSIONS
+async def test_form_is_filled_in(tmp_path: Path, version: int) -> None:
+    async with open_chat(script(version), folder=tmp_path) as user:
+        await user.send("elicit form")
+        panel = await user.until(lambda: next(iter(user.app.screen.query(FormPanel)), None))
+        await user.until(lambda: panel.has_focus_within)
+        await user.press("ctrl+s")  # the name is required
+        await user.sees("Name", "enter a value")
+        await user.type("Ann")
+        await user.press("ctrl+s")
+        await user.sees('"name":"Ann"')
+
+
+async def test_form_is_declined(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("elicit form")
+        panel = await user.until(lambda: next(iter(user.app.screen.query(FormPanel)), None))
+        await user.until(lambda: panel.has_focus_within)
+        await user.press("escape")
+        await user.sees("The form was not filled in.")
+
+
+async def test_page_is_declined_unless_the_user_opens_it(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("elicit url")
+        panel = await user.until(lambda: next(iter(user.app.screen.query(PagePanel)), None))
+        await user.sees("https://example.com/sign-in")
+        await user.until(lambda: panel.has_focus_within)
+        await user.press("escape")
+        await user.sees("The page was not opened.")
+
+
+async def test_login_is_asked_for_and_the_prompt_sent_again(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("logout")
+        await user.until(lambda: not user.session.is_busy and user.session.timeline.entries)
+        await user.send("echo back again")
+        panel = await user.until(lambda: next(iter(user.app.screen.query(FormPanel)), None))
+        await user.until(lambda: panel.has_focus_within)
+        await user.sees("Log in with")
+        await user.press("enter")  # the first method
+        await user.press("ctrl+s")
+        await user.sees("Logged in", "  back again")
+
+
+async def test_sessions_in_tabs_are_marked_when_they_need_the_user(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("echo one")
+        await user.sees("  one")
+        await user.press("f8")
+        await user.until(lambda: len(user.chat.sessions) == 2 and user.session.state == "idle")
+        await user.send("permission")
+        await user.press("ctrl+pageup")
+        await user.sees("  one", "2? local")
+        await user.press("alt+2")
+        await user.question()
+        await user.press("y")
+        await user.sees("1 of 1 allowed.")
+        await user.press("f12")
+        await user.until(lambda: len(user.chat.sessions) == 1)
+        await user.sees("  one")
+
+
+async def test_earlier_session_is_listed_and_opened_with_its_history(tmp_path: Path) -> None:
+    source = script()
+    async with open_chat(source, folder=tmp_path) as user:
+        await user.send("echo the first session")
+        await user.sees("  the first session")
+        await user.press("f8")
+        await user.until(lambda: len(user.chat.sessions) == 2 and user.session.state == "idle")
+        await user.press("ctrl+pageup", "f12")
+        await user.until(lambda: len(user.chat.sessions) == 1)
+        await user.press("f3")
+        await user.sees("Sessions of this folder")
+        first = next(n for n, one in enumerate(user.screen.split("\n")) if "session-" in one)
+        await user.pilot.click(offset=(12, first))
+        await user.until(lambda: user.session.state == "idle")
+
+
+async def test_sessions_and_drafts_come_back_after_a_restart(tmp_path: Path) -> None:
+    agent = ScriptAgent()
+    agent.store = MemoryStore()
+    async with open_chat(LocalAgent(agent), folder=tmp_path) as user:
+        await user.send("echo remember this")
+        await user.sees("  remember this")
+        await user.type("half a tho")
+    async with open_chat(LocalAgent(agent), folder=tmp_path, restores=True) as user:
+        await user.sees("▌ echo remember this", "  remember this", "half a tho")
+        await user.send("echo and on")
+        await user.sees("  and on")
+
+
+async def test_lost_agent_is_started_again(tmp_path: Path) -> None:
+    source = script()
+    async with open_chat(source, folder=tmp_path) as user:
+        await user.send("echo before")
+        await user.sees("  before")
+        await source.lose()
+        await user.sees("Ctrl+R starts it again")
+        await user.press("ctrl+r")
+        await user.until(lambda: user.session.state == "idle")
+        await user.send("echo after")
+        await user.sees("  before", "  after")
+
+
+async def test_agent_that_cannot_start_is_reported(tmp_path: Path) -> None:
+    from accord_chat.source import OwnAgent, SourceSetup
+
+    source = OwnAgent("missing", ["/no/such/program"], SourceSetup())
+    async with open_chat(source, folder=tmp_path) as user:
+        await user.sees("/no/such/program", "the agent is not running")
+
+
+@pytest.mark.parametrize("size", [(40, 20), (80, 24), (200, 60)])
+async def test_whole_turn_fits_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
+    (tmp_path / "README.md").write_text("# Shop\n\nA small shop.\n")
+    async with open_chat(script(), folder=tmp_path, size=size) as user:
+        await user.send("full")
+        await user.question()
+        assert "Write accord-demo.md" in user.screen
+        await user.press("y")
+        await user.until(lambda: not user.session.is_busy)
+        await user.sees("deleted", "2.4k/200k")
+
+
+async def test_narrow_window_folds_the_conversation_again(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path, size=(100, 30)) as user:
+        words = " ".join(f"word{n}" for n in range(12))
+        await user.send(f"echo {words}")
+        await user.sees("word11")
+        await user.pilot.resize_terminal(40, 20)
+        await user.until(lambda: user.view.size.width == 40 and "word11" in user.screen)
+        assert all(len(line) <= 40 for line in user.screen.split("\n"))
+
+
+async def test_keys_are_listed_and_commands_found_by_name(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.press("f1")
+        await user.sees("While you type", "Ctrl+J")
+        await user.press("escape", "ctrl+p")
+        await user.sees("Commands")
+        await user.type("new session")
+        await user.press("enter")
+        await user.until(lambda: len(user.chat.sessions) == 2)
+
+
+async def test_long_conversation_keeps_few_lines_in_memory(tmp_path: Path) -> None:
+    class Chatterbox(Agent):
+        async def prompt(self, turn: Turn) -> None:
+            for number in range(1500):
+                async with turn.tool(f"Call {number}") as call:
+                    await call.start()
+                await turn.say(f"Message {number}")
+
+    async with open_chat(LocalAgent(Chatterbox()), folder=tmp_path) as user:
+        await user.send("go")
+        async with asyncio.timeout(50):
+            while "Message 1499" not in user.screen:
+                await user.pilot.pause(0.1)
+        assert len(user.session.timeline.entries) >= 3000
+        assert user.view.cached_entries <= 400
+        await user.press("f6", "home")
+        await user.sees("▌ go", "Message 1")
+        assert user.view.cached_entries <= 400
+        await user.press("ctrl+end")
+        await user.sees("Message 1499")
