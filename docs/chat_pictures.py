@@ -113,6 +113,7 @@ def main() -> None:
         if number is not None:  # the same name in each run
             text = text.replace(f"terminal-{number[1]}", f"terminal-{name}")
         text = re.sub(r"@font-face \{.*?\}\n?", "", text, flags=re.S)  # fonts of another server
+        text = re.sub(r"<!-- .*? -->\n?", "", text, flags=re.S)
         (IMAGES / f"{name}.svg").write_text(text, "utf-8")
         sys.stderr.write(f"{name}.svg\n")
 
