@@ -96,6 +96,11 @@ async def test_permission_is_answered_by_click_and_by_keyboard(
     await wait_for_answer(page, "1 of 1 allowed")
     await prompt(page, "permission")
     await expect(card.get_by_role("button", name="Reject rejects this once")).to_be_enabled()
+    # Its place is below the conversation, which it does not cover.
+    places = [await page.locator(name).bounding_box() for name in (".session .log", ".question")]
+    assert places[0] is not None
+    assert places[1] is not None
+    assert places[0]["y"] + places[0]["height"] <= places[1]["y"]
     await page.keyboard.press("Alt+p")
     await expect(card).to_be_focused()
     await page.keyboard.press("3")

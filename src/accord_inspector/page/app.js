@@ -43,6 +43,8 @@ function show() {
   }
   fill(title, safe(recording ? `${inspection.title} / ${recording}` : inspection.title));
   fill(nav, all.map((item) => link(item, item === view)));
+  const current = nav.querySelector("[aria-current]"); // not all fit on a small screen
+  if (nav.scrollWidth > nav.clientWidth) current?.scrollIntoView({ block: "nearest", inline: "center" });
   document.title = `${view.title} · ${safe(recording || inspection.title)} · Accord Inspector`;
   if (main.firstElementChild?.localName !== view.tag) fill(main, h(view.tag));
 }

@@ -2,7 +2,7 @@
 
 import { get, live } from "./api.js";
 import { duration, fill, h, safe, size } from "./dom.js";
-import { line } from "./statistics_chart.js";
+import { drawCharts, line } from "./statistics_chart.js";
 
 const MAX_LINES = 2000;
 
@@ -77,9 +77,10 @@ class ProcessView extends HTMLElement {
     }
     const open = [...this.charts.querySelectorAll("details")].map((one) => one.open);
     const time = { xName: "Time", along: duration };
-    fill(this.charts,
-      line({ title: "Memory", points: this.samples.map((one) => [one.at, one.memory]), shown: size, ...time }),
-      line({ title: "Processor (% of one)", points: this.samples.map((one) => [one.at, one.cpu]), shown: (y) => `${Math.round(y)} %`, ...time }));
+    drawCharts(this.charts, [
+      () => line({ title: "Memory", points: this.samples.map((one) => [one.at, one.memory]), shown: size, ...time }),
+      () => line({ title: "Processor (% of one)", points: this.samples.map((one) => [one.at, one.cpu]), shown: (y) => `${Math.round(y)} %`, ...time }),
+    ]);
     this.charts.querySelectorAll("details").forEach((one, place) => { one.open = open[place] ?? false; });
   }
 

@@ -3,7 +3,7 @@
 import { get, live } from "./api.js";
 import { count, duration, fill, h, safe, size } from "./dom.js";
 import { params, router } from "./router.js";
-import { bars, line } from "./statistics_chart.js";
+import { bars, chartsElement, line } from "./statistics_chart.js";
 
 const AGAIN_MS = 1000;
 const TOKENS = { cachedRead: "read from cache", cachedWrite: "written to cache", thought: "thoughts" };
@@ -68,18 +68,19 @@ function content(stats) {
   const turn = { xName: "Turn", along: (/** @type {number} */ x) => `turn ${x}` };
   const time = { xName: "Time", along: duration };
   const tokens = ended.filter((/** @type {any} */ one) => Object.keys(one.tokens).length);
+  /** @type {(() => Element)[]} */
   const charts = [];
-  if (ended.length) charts.push(bars({ title: "Time of each turn", points: ended.map((/** @type {any} */ one) => [number(one), one.seconds]), shown: duration, ...turn }));
+  if (ended.length) charts.push(() => bars({ title: "Time of each turn", points: ended.map((/** @type {any} */ one) => [number(one), one.seconds]), shown: duration, ...turn }));
   const begun = stats.turns.filter((/** @type {any} */ one) => one.first_update_s !== null);
-  if (begun.length) charts.push(bars({ title: "Time to the first update", points: begun.map((/** @type {any} */ one) => [number(one), one.first_update_s]), shown: duration, ...turn }));
-  if (tokens.length) charts.push(bars({ title: "Tokens of each turn", points: tokens.map((/** @type {any} */ one) => [number(one), total(one.tokens)]), shown: whole, ...turn }));
+  if (begun.length) charts.push(() => bars({ title: "Time to the first update", points: begun.map((/** @type {any} */ one) => [number(one), one.first_update_s]), shown: duration, ...turn }));
+  if (tokens.length) charts.push(() => bars({ title: "Tokens of each turn", points: tokens.map((/** @type {any} */ one) => [number(one), total(one.tokens)]), shown: whole, ...turn }));
   if (stats.context.length) {
-    charts.push(line({ title: "Context fill (%)", points: stats.context.map((/** @type {any} */ one) => [one.ts, (100 * one.used) / Math.max(one.size, 1)]), shown: percent, ...time }));
+    charts.push(() => line({ title: "Context fill (%)", points: stats.context.map((/** @type {any} */ one) => [one.ts, (100 * one.used) / Math.max(one.size, 1)]), shown: percent, ...time }));
     const costs = stats.context.filter((/** @type {any} */ one) => one.cost !== null);
-    if (costs.length) charts.push(line({ title: `Cost so far (${safe(costs[0].currency)})`, points: costs.map((/** @type {any} */ one) => [one.ts, one.cost]), shown: (y) => y.toPrecision(3), ...time }));
+    if (costs.length) charts.push(() => line({ title: `Cost so far (${safe(costs[0].currency)})`, points: costs.map((/** @type {any} */ one) => [one.ts, one.cost]), shown: (y) => y.toPrecision(3), ...time }));
   }
-  if (stats.rate.length) charts.push(line({ title: "Updates per second", points: stats.rate, shown: (y) => String(Math.round(y * 10) / 10), ...time }));
-  return [summary(stats), charts.length ? h("div", { class: "charts" }, charts) : null, methods(stats), toolCalls(stats)];
+  if (stats.rate.length) charts.push(() => line({ title: "Updates per second", points: stats.rate, shown: (y) => String(Math.round(y * 10) / 10), ...time }));
+  return [summary(stats), charts.length ? chartsElement(charts) : null, methods(stats), toolCalls(stats)];
 }
 
 /** @param {any} stats */

@@ -1,10 +1,12 @@
 // Charts as SVG: bars, and a line over time. Each has its numbers as a table, too.
 
-import { h } from "./dom.js";
+import { fill, h } from "./dom.js";
 
-const WIDTH = 640;
+const MIN_WIDTH = 240;
+const COLUMN_REM = 26; // the least width of a chart, as in the style sheet
+const GAP_REM = 1;
 const HEIGHT = 160;
-const LEFT = 56;
+const LEFT = 64;
 const RIGHT = 8;
 const TOP = 10;
 const BOTTOM = 22;
@@ -19,6 +21,25 @@ const MAX_BARS = 160;
  * @property {string} xName the heading of the first column of the table
  */
 
+let width = 640; // of a chart in pixels, so that its text has the size of other text
+
+/** Draw charts next to each other. @param {HTMLElement} element @param {(() => Element)[]} charts */
+export function drawCharts(element, charts) {
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const room = element.clientWidth || (document.querySelector("main")?.clientWidth ?? 640) - 2 * rem;
+  const gap = GAP_REM * rem;
+  const columns = Math.min(Math.max(Math.floor((room + gap) / (COLUMN_REM * rem + gap)), 1), charts.length);
+  width = Math.max(Math.floor((room - gap * (columns - 1)) / columns), MIN_WIDTH);
+  fill(element, charts.map((draw) => draw()));
+}
+
+/** Return charts next to each other. @param {(() => Element)[]} charts */
+export function chartsElement(charts) {
+  const element = h("div", { class: "charts" });
+  drawCharts(element, charts);
+  return element;
+}
+
 /** Return a chart of bars, with its table. @param {Chart} chart */
 export function bars(chart) {
   const group = Math.ceil(chart.points.length / MAX_BARS); // of many values, the largest of each group
@@ -28,7 +49,7 @@ export function bars(chart) {
     points.push(some.reduce((largest, point) => (point[1] > largest[1] ? point : largest)));
   }
   const top = highest(points);
-  const step = (WIDTH - LEFT - RIGHT) / Math.max(points.length, 8);
+  const step = (width - LEFT - RIGHT) / Math.max(points.length, 8);
   const drawn = points.map(([x, y], place) => {
     const height = ((HEIGHT - TOP - BOTTOM) * y) / top;
     const at = { x: LEFT + place * step + 1, y: HEIGHT - BOTTOM - height, width: Math.max(step - 2, 1), height, class: "bar" };
@@ -45,7 +66,7 @@ export function line(chart) {
   const first = points[0][0];
   const span = Math.max(points[points.length - 1][0] - first, 1e-3);
   const place = ([x, y] = [0, 0]) => [
-    LEFT + ((WIDTH - LEFT - RIGHT) * (x - first)) / span,
+    LEFT + ((width - LEFT - RIGHT) * (x - first)) / span,
     HEIGHT - BOTTOM - ((HEIGHT - TOP - BOTTOM) * y) / top,
   ];
   const path = points.map((point) => place(point).map((value) => value.toFixed(1)).join(",")).join(" ");
@@ -60,12 +81,13 @@ export function line(chart) {
  * @param {Chart} chart @param {number} top @param {Element[]} drawn @param {[number, number][]} points
  * @param {number} [end] where the last point is
  */
-function figure(chart, top, drawn, points, end = WIDTH - RIGHT) {
+function figure(chart, top, drawn, points, end = -1) {
+  if (end < 0) end = width - RIGHT;
   const last = points[points.length - 1];
   const base = HEIGHT - BOTTOM;
-  const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": summary(chart, points) },
-    s("line", { x1: LEFT, y1: base, x2: WIDTH - RIGHT, y2: base, class: "axis" }),
-    s("line", { x1: LEFT, y1: TOP, x2: WIDTH - RIGHT, y2: TOP, class: "grid" }),
+  const svg = s("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": summary(chart, points) },
+    s("line", { x1: LEFT, y1: base, x2: width - RIGHT, y2: base, class: "axis" }),
+    s("line", { x1: LEFT, y1: TOP, x2: width - RIGHT, y2: TOP, class: "grid" }),
     s("text", { x: LEFT - 4, y: TOP + 4, "text-anchor": "end" }, chart.shown(top)),
     s("text", { x: LEFT - 4, y: base, "text-anchor": "end" }, chart.shown(0)),
     s("text", { x: LEFT, y: HEIGHT - 6 }, chart.along(points[0][0])),
