@@ -95,7 +95,8 @@ def why_not_startable(agent: AgentSpec, engine: str) -> str | None:
     Agents of a cluster can be installed there.
     """
     where = f"--agent {agent.name}: "
-    if missing := [name for name in agent.secrets if name not in os.environ]:
+    needed = (*agent.secrets, *([agent.token] if agent.token else []))
+    if missing := [name for name in needed if name not in os.environ]:
         return f"{where}expected the environment variables {', '.join(missing)}, which are not set"
     if engine != "local" or is_url(agent.command[0]):
         return None

@@ -71,7 +71,7 @@ def secrets_of(settings: RunSettings) -> Redactor:
 
 
 def _secret_names(settings: RunSettings) -> set[str]:
-    named = (name for agent in settings.agents for name in agent.secrets)
+    named = (name for agent in settings.agents for name in (*agent.secrets, agent.token_variable))
     return {*secret_variables(os.environ), *settings.secrets, *named}
 
 

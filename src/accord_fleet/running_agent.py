@@ -112,10 +112,12 @@ class RunningAgent:
                 )
                 env |= self.access.env
             command: Any
+            token = None
             if in_process is not None:
                 command = await self._served(in_process())
             elif is_url(self.launch.argv[0]):
                 command = self.launch.argv[0]
+                token = os.environ.get(self.spec.token_variable) or None
             else:
                 command = self._process(env, self.launch.cwd or self._own_folder())
             connecting = accord.connect(
@@ -124,6 +126,7 @@ class RunningAgent:
                 observers=[self._observe],
                 versions=self.spec.versions,  # type: ignore[arg-type]  # checked
                 initialize_timeout_s=timeout_s,
+                token=token,
             )
             with working_for(self._attempt_name):
                 self.connection = await self._stack.enter_async_context(connecting)

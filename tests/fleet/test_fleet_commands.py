@@ -120,7 +120,7 @@ def test_show_has_everything_of_an_attempt_and_hides_nothing(tmp_path: Path) -> 
         "  of it",
         "Changes (1 file):",
         "  +\\u202eevil",
-        f"Messages: accord inspect {out}/traces/t1/raw-1.acp.jsonl.gz",
+        f"Messages: accord inspect {out}/traces/raw-1/t1.acp.jsonl.gz",
     ):
         assert line in lines
     stderr = accord_fleet("show", out, "t2").stdout
@@ -147,6 +147,11 @@ def test_show_lists_several_attempts_and_names_what_does_not_exist(tmp_path: Pat
     assert shown.startswith("t1 by raw: finished")
     second = accord_fleet("show", out, "t1", "--agent", "other", "--attempt", "2").stdout
     assert second.startswith("t1 by other, attempt 2: finished")
+    file = tmp_path / "one.acp.jsonl.gz"
+    assert "expected one attempt, got 4" in told(accord_fleet("show", out, "t1", "--save", file))
+    one = ["show", out, "t1", "--agent", "raw", "--attempt", "1", "--save", file]
+    assert accord_fleet(*one).stdout == ""
+    assert file.read_bytes().startswith(b"\x1f\x8b")
     assert "the closest is 't1'" in told(accord_fleet("show", out, "t11"))
     assert "(raw, other), got 'x'" in told(accord_fleet("show", out, "t1", "--agent", "x"))
     assert accord_fleet("show", out, "t1", "--attempt", "3").return_value == 3

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from accord.text.excerpt import one_line
-from accord_fleet.addresses import is_address
 from accord_fleet.dataset.run_file import RUN
 
 __all__ = ("why_not_a_run",)
@@ -22,11 +21,12 @@ def why_not_a_run(out: str, *, is_new: bool = False) -> str | None:
     None if it can, or if it is an address. A folder with a run is wrong with `is_new` only: what
     begins a run refuses it, and says whether it has the same tasks.
     """
-    if is_address(out):
+    scheme, separator, place = out.partition("://")
+    if separator and scheme not in ("file", "local"):
         return None
     if not out.strip():
         return "expected a folder or an address, got nothing"
-    folder = Path(out)
+    folder = Path(place if separator else out)
     try:
         if (folder / RUN).is_file():
             return f"{out}: expected a new or empty folder, it has a run" if is_new else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from accord.errors import AccordError
@@ -16,8 +18,16 @@ __all__ = ("command",)
 @click.option(
     "--attempt", type=click.IntRange(min=1), metavar="N", help="The number of the attempt."
 )
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the recording of the attempt to FILE instead.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the task and its results as JSON.")
-def command(run: str, task: str, agent: str | None, attempt: int | None, as_json: bool) -> int:
+def command(
+    run: str, task: str, agent: str | None, attempt: int | None, save: Path | None, as_json: bool
+) -> int:
     """Show one attempt at TASK: its prompts, answer, changes, verdict, usage and messages.
 
     RUN is the folder or address of a run, TASK the id of a task. If the task has several attempts,
@@ -28,7 +38,7 @@ def command(run: str, task: str, agent: str | None, attempt: int | None, as_json
     from accord_fleet.command.show_attempt import show_attempts
 
     try:
-        return show_attempts(run, task, agent=agent, attempt=attempt, as_json=as_json)
+        return show_attempts(run, task, agent=agent, attempt=attempt, as_json=as_json, save=save)
     except AccordError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:

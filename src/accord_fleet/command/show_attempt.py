@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 import msgspec
@@ -16,7 +17,7 @@ from accord_fleet.errors import FleetError
 from accord_fleet.report.columns import table_lines
 from accord_fleet.report.failures import failure_kind
 from accord_fleet.report.summary import outcome_of
-from accord_fleet.report.texts import OUTCOMES, money
+from accord_fleet.report.texts import OUTCOMES, command_for_trace, money
 from accord_fleet.tasks.problems import closest
 from accord_fleet.types.result import Result, Usage, Verdict
 from accord_fleet.types.task import Task
@@ -29,11 +30,18 @@ _NO_RESULT = 3
 
 
 def show_attempts(
-    run: str, task: str, *, agent: str | None, attempt: int | None, as_json: bool
+    run: str,
+    task: str,
+    *,
+    agent: str | None,
+    attempt: int | None,
+    as_json: bool,
+    save: Path | None = None,
 ) -> int:
     """Print one attempt at a task, or the list of them; return the exit status.
 
-    Raise `FleetError` if the run does not have the task or the agent.
+    With `save`, write the recording of one attempt to a file instead. Raise `FleetError` if the run
+    does not have the task or the agent, or a recording to save.
     """
     dataset = Dataset.open(run)
     found = _task(dataset, task)
@@ -46,7 +54,9 @@ def show_attempts(
         if agent in (None, result.agent) and attempt in (None, result.attempt)
     ]
     results.sort(key=lambda result: (names.index(result.agent), result.attempt))
-    if as_json:
+    if save is not None:
+        _save(dataset, results, save)
+    elif as_json:
         click.echo(msgspec.json.encode({"task": found, "results": results}))
     elif not results:
         click.echo(f"{task} has no such result yet: `accord fleet status` shows how far the run is")
@@ -60,6 +70,21 @@ def show_attempts(
         for line in lines:
             click.echo(line)
     return 0 if results else _NO_RESULT
+
+
+def _save(dataset: Dataset, results: Sequence[Result], file: Path) -> None:
+    if len(results) != 1:
+        raise FleetError(
+            f"--save: expected one attempt, got {len(results)}; choose one with --agent, --attempt"
+        )
+    try:
+        recording = dataset.read_trace(results[0])
+    except FileNotFoundError:
+        raise FleetError("--save: the attempt was not recorded") from None
+    try:
+        file.write_bytes(recording)
+    except OSError as error:
+        raise FleetError(f"--save {file}: {error.strerror}") from None
 
 
 def attempt_lines(dataset: Dataset, task: Task, result: Result) -> Iterator[str]:
@@ -83,7 +108,8 @@ def attempt_lines(dataset: Dataset, task: Task, result: Result) -> Iterator[str]
     if result.trace is not None:
         place = f"{dataset.address.rstrip('/')}/{result.trace}"
         yield ""
-        yield f"Messages: accord inspect {one_line(shlex.quote(place))}"
+        command = command_for_trace(place, result.task, result.agent, result.attempt)
+        yield f"Messages: {one_line(command)}"
 
 
 def _task(dataset: Dataset, name: str) -> Task:

@@ -6,6 +6,7 @@ import shlex
 
 from accord.text.excerpt import one_line
 from accord.trace.numbers import duration
+from accord_fleet.addresses import is_address
 from accord_fleet.report.statistics import Interval
 from accord_fleet.report.summary import Case, Comparison, Outcome, Report, SuccessRate
 
@@ -13,6 +14,7 @@ __all__ = (
     "OUTCOMES",
     "case_title",
     "clear_winner",
+    "command_for_trace",
     "inspect_command",
     "money",
     "name",
@@ -127,4 +129,18 @@ def case_title(case: Case) -> str:
 
 def inspect_command(case: Case) -> str | None:
     """Return the command that shows the recording of an attempt."""
-    return None if case.trace is None else f"accord inspect {shlex.quote(case.trace)}"
+    if case.trace is None:
+        return None
+    return command_for_trace(case.trace, case.task, case.agent, case.attempt)
+
+
+def command_for_trace(trace: str, task: str, agent: str, attempt: int) -> str:
+    """Return the command that shows a recording of a run; one at an address is saved first."""
+    if not is_address(trace):
+        return f"accord inspect {shlex.quote(trace)}"
+    run, _, place = trace.partition("/traces/")
+    file = shlex.quote(place.rpartition("/")[2])
+    words = [run, task, "--agent", agent]
+    if attempt > 1:
+        words += ["--attempt", str(attempt)]
+    return f"accord fleet show {shlex.join(words)} --save {file} && accord inspect {file}"

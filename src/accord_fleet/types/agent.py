@@ -6,6 +6,8 @@ import msgspec
 
 __all__ = ("AgentSpec", "Resources")
 
+_TOKEN = "ACCORD_TOKEN"  # the name of a variable
+
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an attempt reserves on the machine that runs it."""
@@ -27,6 +29,9 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     secrets: tuple[str, ...] = ()
     """Names of environment variables of the machine that the agent gets. Their values are never
     stored."""
+    token: str | None = None
+    """Name of the environment variable of the machine with the token of a remote agent; without
+    it, `ACCORD_TOKEN` if that is set."""
     provider: str | None = None
     """Name of the provider in `Providers` whose gateway the agent uses."""
     packages: tuple[str, ...] = ()
@@ -36,3 +41,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Versions of the protocol that are offered."""
     warm: bool = True
     """Whether one process serves several attempts, each in a new session."""
+
+    @property
+    def token_variable(self) -> str:
+        """Name of the environment variable with the token, if the agent is at a URL."""
+        return self.token or _TOKEN

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -175,25 +177,65 @@ def test_everything_ends_when_the_sandbox_is_killed(workspace: Path) -> None:
         os.close(ours)
 
 
+FORK_BOMB = """
+import os, signal
+children = []
+try:
+    while len(children) < 100:
+        pid = os.fork()
+        if pid == 0:
+            signal.pause()
+        children.append(pid)
+except BlockingIOError:
+    print(len(children) < 30)
+"""
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="the kernel does not count processes of root")
 def test_fork_bomb_is_bounded(workspace: Path) -> None:
-    said = run_inside(
-        workspace,
-        """
-        import os, signal
-        children = []
-        try:
-            while len(children) < 100:
-                pid = os.fork()
-                if pid == 0:
-                    signal.pause()
-                children.append(pid)
-        except BlockingIOError:
-            print(len(children) < 30)
-        """,
-        SandboxSettings(mode="no-network", processes=30),
+    settings = SandboxSettings(mode="no-network", processes=30)
+    assert run_inside(workspace, FORK_BOMB, settings) == "True\n"
+
+
+AS_NOBODY = f"""
+import os, sys, tempfile
+from pathlib import Path
+try:
+    from accord_fleet.sandbox.settings import SandboxError, SandboxSettings
+    from fleet.sandboxes import run_inside
+    from accord_fleet.sandbox.host import sandbox_host
+    sandbox_host()
+except (ImportError, SandboxError) as error:
+    sys.exit("skip: %s" % error)
+with tempfile.TemporaryDirectory() as folder:
+    workspace = Path(folder).resolve() / "w"
+    workspace.mkdir()
+    settings = SandboxSettings(mode="no-network", processes=30)
+    print(os.geteuid(), run_inside(workspace, {FORK_BOMB!r}, settings), end="")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_fork_bomb_of_a_user_without_rights_is_bounded() -> None:
+    # The user needs an interpreter that it can run: that of the tests may be in the home of root.
+    python = shutil.which("python3", path="/usr/local/bin:/usr/bin:/bin")
+    if python is None:
+        pytest.skip("the system has no python3")
+    done = subprocess.run(
+        [python, "-I", "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{AS_NOBODY}"],
+        user=65534,
+        group=65534,
+        extra_groups=[],
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
-    assert said == "True\n"
+    if "skip: " in done.stderr:
+        pytest.skip(f"as another user: {done.stderr.strip().rpartition('skip: ')[2]}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "65534 True\n"
 
 
 def test_files_cannot_grow_without_bound_and_no_core_is_written(workspace: Path) -> None:
