@@ -92,7 +92,7 @@ class Journal:
     def append(self, entry: Entry) -> Entry:
         """Number and write an entry; raise `JournalError` if that fails, as on a full disk."""
         entry.seq = self.last + 1
-        entry.at = now()
+        entry.at = entry.at or now()  # an imported one has its time
         line = _encoder.encode(entry) + b"\n"
         rest = memoryview(line)
         try:

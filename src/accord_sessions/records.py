@@ -19,7 +19,7 @@ from accord_sessions.scope import Scope
 
 __all__ = ("Approvals", "Record", "Restored", "Store", "now")
 
-Restored = Literal["new", "loaded", "resumed", "lost"]
+Restored = Literal["new", "loaded", "resumed", "forked", "lost"]
 _ID_BYTES = 8
 
 
@@ -62,7 +62,8 @@ class Record(Struct, kw_only=True, omit_defaults=True):
     owner: int | None = None
     last_exit: str | None = None
     imported_from: str | None = None
-    forked_from: str | None = None
+    forked_from: str | None = None  # the id of a record
+    fork_of: str | None = None  # the agent's session to fork at the first start
     extra: dict[str, Any] = {}  # of an imported record
 
     @property

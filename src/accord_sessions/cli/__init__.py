@@ -22,10 +22,16 @@ _COMMANDS = {
     "cancel": "Cancel the running prompt, or withdraw a queued one.",
     "set": "Set the model, the mode or an option of a session.",
     "close": "Close a session: its agent ends.",
+    "fork": "Start a session as a copy of another.",
+    "export": "Write a session as Markdown, HTML or JSON.",
+    "import": "Import sessions of acpx, or an export.",
+    "prune": "Delete closed sessions.",
+    "attach": "Be an agent on stdin and stdout, for editors.",
 }
 _MODULES = {
     "ensure": "new",
     "history": "watch",
+    "import": "import_command",
     "list": "listing",
     "show": "listing",
     "cancel": "control",

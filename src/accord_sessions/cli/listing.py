@@ -96,6 +96,7 @@ def _context(record: Record) -> str:
         "new": "new",
         "loaded": "loaded by the agent",
         "resumed": "resumed by the agent",
+        "forked": "forked by the agent",
         "lost": "new: the agent could not restore the conversation",
     }.get(record.restored or "", "not started")
 

@@ -129,7 +129,9 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
     finally:
         if owner.end_reason.done():
             with suppress(SessionsError):
-                store.change(record_id, owner=None, last_exit=owner.end_reason.result())
+                store.change(
+                    record_id, owner=None, last_exit=owner.end_reason.result(), used_at=now()
+                )
         journal.close()
     return 0
 
@@ -172,6 +174,11 @@ async def _open_session(
 ) -> tuple[ClientSession, Restored]:
     """Open a new session, or load or resume that of the last owner (R-NAMED-05)."""
     servers = _mcp_servers(record)
+    if record.agent_session is None and record.fork_of is not None:
+        if not agent.supports("fork_session"):
+            raise SessionsError("The agent cannot fork sessions")
+        forked = await agent.fork_session(record.fork_of, record.cwd, mcp_servers=servers)
+        return forked, "forked"
     if record.agent_session is not None:
         methods: tuple[tuple[str, Restored], ...] = (
             ("resume_session", "resumed"),

@@ -1,0 +1,58 @@
+"""`accord session export`: writes a session as Markdown, HTML or JSON."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from accord_sessions.cli.options import agent_option, cwd_option, name_option
+from accord_sessions.errors import StoreError
+from accord_sessions.export import exported
+from accord_sessions.journal import JournalReader
+from accord_sessions.lookup import existing_session
+from accord_sessions.records import Store
+
+__all__ = ("export_command",)
+
+_FORMS = {".md": "markdown", ".html": "html", ".htm": "html", ".json": "json"}
+
+
+@click.command("export")
+@name_option
+@agent_option
+@cwd_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["markdown", "html", "json"]),
+    help="Format [default: by the name of the file, else markdown].",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a file that only you can read [default: standard output].",
+)
+def export_command(
+    name: str | None, agent: str | None, cwd: Path, form: str | None, output: Path | None
+) -> int:
+    """Write a session as Markdown, HTML or JSON. `accord session import` reads the JSON."""
+    store = Store()
+    record = existing_session(store, name, cwd, agent)
+    entries = [*JournalReader(store.journal_path(record.id)).new_entries()]
+    suffix = "" if output is None else output.suffix.lower()
+    data = exported(record, entries, form or _FORMS.get(suffix, "markdown"))
+    if output is None:
+        sys.stdout.buffer.write(data)
+        return 0
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with os.fdopen(os.open(output, flags, 0o600), "wb") as file:
+            file.write(data)
+    except OSError as exc:
+        raise StoreError(f"Cannot write {output}: {exc.strerror}") from None
+    return 0

@@ -1,0 +1,67 @@
+"""`accord session fork`: starts a session as a copy of another."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+from msgspec.structs import replace
+
+from accord_sessions.cli.options import agent_option, cwd_option, name_option
+from accord_sessions.errors import SessionsError
+from accord_sessions.journal import Journal, JournalReader
+from accord_sessions.lookup import LookupFailed, check_name, existing_session
+from accord_sessions.owners import reach_owner
+from accord_sessions.records import Record, Store, now
+
+__all__ = ("fork_command",)
+
+
+@click.command("fork")
+@click.argument("new_name")
+@name_option
+@agent_option
+@cwd_option
+def fork_command(new_name: str, name: str | None, agent: str | None, cwd: Path) -> int:
+    """Start the session NEW_NAME as a copy of another: both continue from here on their own.
+
+    The agent must be able to fork its sessions.
+    """
+    store = Store()
+    source = existing_session(store, name, cwd, agent)
+    if source.agent_session is None:
+        raise SessionsError(f"The session {source.label} has not been used yet")
+    copy = replace(
+        source,
+        id=Store.new_id(),
+        name=check_name(new_name),
+        created_at=now(),
+        used_at=now(),
+        agent_session=None,
+        restored=None,
+        owner=None,
+        last_exit=None,
+        forked_from=source.id,
+        fork_of=source.agent_session,
+    )
+    asyncio.run(_fork(store, source, copy))
+    click.echo(f"created the session {copy.label} ({copy.id}) as a copy of {source.label}")
+    return 0
+
+
+async def _fork(store: Store, source: Record, copy: Record) -> None:
+    journal = Journal(store.journal_path(copy.id))
+    try:
+        for entry in JournalReader(store.journal_path(source.id)).new_entries():
+            journal.append(entry)
+    finally:
+        journal.close()
+    try:
+        _, is_new = store.find_or_create(copy)
+        if not is_new:
+            raise LookupFailed(f"There is a session {copy.label} already")
+        (await reach_owner(copy, store)).close()
+    except SessionsError:
+        store.delete(copy.id)
+        raise
