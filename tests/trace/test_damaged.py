@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -176,3 +177,52 @@ def test_copy_of_a_pipe_is_removed(tmp_path: Path) -> None:
     )
     assert len(done.stdout.splitlines()) == 15
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", [*READERS, "diff r.acp.jsonl"])
+def test_output_on_a_full_disk_is_an_error_of_one_line(tmp_path: Path, command: str) -> None:
+    if command.startswith("diff"):
+        one_turn(2).save(tmp_path / "r.acp.jsonl")
+    one_turn().save(tmp_path / "s.acp.jsonl")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "accord", "trace", *command.split(), "s.acp.jsonl"],
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.stderr == "Error: Cannot write the output: No space left on device\n"
+    assert done.returncode == 1
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 kB."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("only root of Linux can mount a small file system")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.parametrize("words", ["stats --html", "export --format har -o"])
+def test_file_on_a_full_disk_is_kept_as_it_was(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, full_disk: Path, words: str
+) -> None:
+    recording = str(one_turn().save(tmp_path / "r.acp.jsonl"))
+    output = full_disk / "output"
+    output.write_bytes(b"before" + b"x" * 60_000)
+    words = f"{words} {output}"
+    assert main(["trace", *words.split(), recording], COMMANDS, load_command) == 1
+    assert capfd.readouterr().err == f"Error: Cannot write {output}: No space left on device\n"
+    assert output.read_bytes().startswith(b"before")
+    assert list(full_disk.iterdir()) == [output]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from accord.cli.trace_options import directions, first_option, show_problems
+from accord.cli.trace_options import directions, first_option, output_parts, show_problems
 from accord.trace.exporting import jsons_lines
 from accord.trace.http_archive import http_archive
 from accord.trace.otlp import otlp_lines
@@ -71,31 +71,17 @@ def command(
                 sys.stdout.buffer.write(part)
             sys.stdout.flush()
         else:
-            _write(output, _parts(trace, form, content, output))
+            output_parts(output, _parts(trace, form, content, output))
     except TraceError as error:
         raise click.ClickException(str(error)) from None
     except BrokenPipeError:
         return 0  # `| head`
     except OSError as error:
-        raise click.ClickException(f"Cannot write {output}: {error.strerror}") from None
+        raise click.ClickException(
+            f"Cannot write {output or 'the output'}: {error.strerror}"
+        ) from None
     show_problems(trace.problems)
     return 0
-
-
-def _write(output: Path, parts: Iterator[bytes]) -> None:
-    """Write a private file; the one that exists is replaced when everything is written."""
-    path = output
-    if not output.exists() or output.is_file():
-        path = output.with_name(f".{output.name}.{os.getpid()}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
-    try:
-        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-            file.writelines(parts)
-        if path != output:
-            path.replace(output.resolve())
-    finally:
-        if path != output:
-            path.unlink(missing_ok=True)
 
 
 def _sent(trace: Trace, endpoint: str, content: bool) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
@@ -17,6 +17,7 @@ __all__ = (
     "directions",
     "first_option",
     "open_recording",
+    "output_parts",
     "output_text",
     "path_option",
     "show_problems",
@@ -71,11 +72,28 @@ def show_problems(problems: Sequence[str]) -> None:
         click.echo(f"accord trace: {len(problems) - 5} more skipped", err=True)
 
 
-def output_text(path: Path, text: str) -> None:
-    """Write a private file: it has contents of a recording."""
+def output_parts(output: Path, parts: Iterable[bytes]) -> None:
+    """Write a private file: it has contents of a recording. Raise `OSError`.
+
+    The file that exists is replaced when everything is written.
+    """
+    path = output
+    if not output.exists() or output.is_file():
+        path = output.with_name(f".{output.name}.{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+            file.writelines(parts)
+        if path != output:
+            path.replace(output.resolve())
+    finally:
+        if path != output:
+            path.unlink(missing_ok=True)
+
+
+def output_text(path: Path, text: str) -> None:
+    """Write a private file as `output_parts` does; raise `click.ClickException`."""
+    try:
+        output_parts(path, (text.encode("utf-8", "replace"),))
     except OSError as error:
         raise click.ClickException(f"Cannot write {path}: {error.strerror}") from None

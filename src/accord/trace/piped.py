@@ -23,7 +23,7 @@ def is_pipe(path: Path) -> bool:
 
 
 class PipedFile:
-    """A private copy of what comes through a pipe, up to its end; it is removed with this object.
+    """A private copy of all that comes through a pipe; it is removed with this object.
 
     Raise `TraceError` if the pipe cannot be read, or the copy cannot be written.
     """

@@ -35,7 +35,7 @@ class Trace:
         self.header: Header = Header()  # of the first part, as soon as it was read
         self.problems: list[str] = []
         self._first: Direction = first
-        self._copy = copy  # exists as long as this object
+        self._copy = copy  # removed with this object
 
     def __iter__(self) -> Iterator[Record]:
         self.problems = []
@@ -56,7 +56,7 @@ class Trace:
 def open_trace(path: str | os.PathLike[str], *, first: Direction = "to_agent") -> Trace:
     """Return the recording at a path, in any known format, with its later parts.
 
-    What comes through a pipe is copied to a temporary file first, up to its end.
+    All that comes through a pipe is copied to a temporary file first.
     `first` is the direction of the first message where none is recorded.
     """
     if Path(path).is_dir():
