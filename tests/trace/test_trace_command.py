@@ -11,7 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from rich.cells import cell_len
 
 import accord
 from accord.cli.click_group import main
@@ -245,6 +247,68 @@ def test_show_follows_a_recording_until_it_is_interrupted(tmp_path: Path) -> Non
             assert running.wait(20) == 0
             assert running.stderr is not None
             assert running.stderr.read() == b""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_show_follows_the_recording_that_replaces_another(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    with Recording(path) as recording:
+        recording.hop().frames("to_agent", [b'{"jsonrpc":"2.0","id":1,"method":"one"}'])
+    argv = [sys.executable, "-m", "accord", "trace", "show", "--follow", str(path)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert b"one" in running.stdout.readline()
+        with Recording(path) as recording:  # renames the earlier one
+            recording.hop().frames("to_agent", [b'{"jsonrpc":"2.0","id":1,"method":"two"}'])
+            assert b"   1 " in (line := running.stdout.readline())
+            assert b"two" in line
+        running.send_signal(signal.SIGINT)
+        assert running.wait(20) == 0
+        assert running.stderr is not None
+        assert b"r.acp.jsonl was replaced while it was read" in running.stderr.read()
+
+
+def on_a_terminal(columns: int, *words: str, **env: str) -> str:
+    """Return what a command writes to a terminal of this width."""
+    import termios  # not on Windows
+
+    terminal, output = os.openpty()
+    termios.tcsetwinsize(output, (24, columns))
+    argv = [sys.executable, "-m", "accord", "trace", *words]
+    without = ("COLUMNS", "NO_COLOR")
+    clean = {name: value for name, value in os.environ.items() if name not in without}
+    with subprocess.Popen(argv, stdout=output, env={**clean, **env}) as running:
+        os.close(output)
+        data = b""
+        try:
+            while part := os.read(terminal, 65536):
+                data += part
+        except OSError:  # the program has ended
+            pass
+        assert running.wait(20) == 0
+    os.close(terminal)
+    return data.decode()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of POSIX")
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_lines_fit_the_terminal(tmp_path: Path, columns: int) -> None:
+    writer = one_turn()
+    text = {"type": "text", "text": "宽" * 99}
+    writer.update(9.0, sessionUpdate="agent_message_chunk", content=text)
+    path = str(writer.save(tmp_path / "r.acp.jsonl"))
+    shown = click.unstyle(on_a_terminal(columns, "show", path)).split("\r\n")[:-1]
+    assert len(shown) == 16
+    assert max(map(cell_len, shown)) <= columns
+    assert "session/prompt" in shown[4]
+    full = click.unstyle(on_a_terminal(columns, "show", "--full", path)).split("\r\n")
+    assert max(map(cell_len, full)) > 200
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of POSIX")
+def test_colours_are_for_terminals_without_no_color(recording: str) -> None:
+    assert "\x1b[" in on_a_terminal(80, "show", recording)
+    assert "\x1b[" not in on_a_terminal(80, "show", recording, NO_COLOR="1")
 
 
 def test_export_writes_over_neither_the_recording_nor_a_file_if_it_fails(

@@ -71,8 +71,9 @@ def main(
     """
     version = click.version_option(__version__, message="accord %(version)s")
     group = version(LazyGroup(summaries, load))
+    color = False if os.environ.get("NO_COLOR") else None  # None: on a terminal
     try:
-        status = group.main(list(arguments), prog_name="accord", standalone_mode=False)
+        status = group.main(list(arguments), prog_name="accord", standalone_mode=False, color=color)
     except click.ClickException as error:
         error.show(sys.stderr)
         return error.exit_code

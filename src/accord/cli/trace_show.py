@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from rich.cells import cell_len
 
 from accord.cli.trace_options import directions, first_option, show_problems
 from accord.text.excerpt import one_line
 from accord.trace.filtering import Filter
 from accord.trace.message_index import MessageIndex, MessageRow
 from accord.trace.numbers import duration, size
+from accord.trace.packing import TraceReplaced
 from accord.trace.reading import TraceError
-from accord.trace.records import Record
+from accord.trace.records import Direction, Record, component_place
 from accord.trace.summary import summary
-from accord.trace.trace import open_traces
+from accord.trace.trace import Trace, open_trace, open_traces
 
 __all__ = ("command",)
 
-_WIDTH = 100
+_WIDTH = 100  # of what a message says, at most
+_WIDE = 185  # columns of a terminal in which all fits in one line
+_NARROW = 70  # columns from which on latencies are shown
 _FOLLOW_S = 0.1  # between two looks at the file
 _COLOURS = {"to_agent": "cyan", "to_client": "green"}
 
@@ -60,7 +65,7 @@ def command(
     Each line begins with the number of the message in the recording, from 1, and its time.
     RECORDING is a file or a folder, whose folders are read, too. Recordings of other programs can
     be read: Rust's .jsons, journals of acpx, Thinkwell's, and logs with whole frames. Control
-    characters are shown as escapes.
+    characters are shown as escapes. On a terminal, lines end at its width, unless --full is set.
     """
     wanted = Filter(
         methods=methods,
@@ -79,13 +84,8 @@ def command(
         for trace in traces:
             if len(traces) > 1:
                 click.secho(one_line(trace.name), bold=True)
-            with MessageIndex(trace.files, first=directions[first]) as index:
-                for line in _lines(index, wanted, None if full else _WIDTH, follow):
-                    click.echo(line)
-                    shown += 1
-                if not len(index) and not index.size:
-                    next(iter(trace), None)  # says it as the other commands do
-                show_problems(index.problems)
+            width = None if full else _WIDTH
+            shown += _show(trace, wanted, width, directions[first], follow=follow)
         if not shown:
             _say_none(methods, sessions, sender, errors, text)
     except TraceError as error:
@@ -98,6 +98,29 @@ def command(
     return 0
 
 
+def _show(
+    trace: Trace, wanted: Filter, width: int | None, first: Direction, *, follow: bool
+) -> int:
+    """Print the lines of a recording; return how many."""
+    shown = 0
+    while True:
+        with MessageIndex(trace.files, first=first) as index:
+            try:
+                for line in _lines(index, wanted, width, follow):
+                    click.echo(line)
+                    shown += 1
+            except TraceReplaced as error:
+                if not follow:
+                    raise
+                click.echo(f"accord trace: {error}: this is the new one", err=True)
+                trace = open_trace(trace.files[0], first=first)
+                continue
+            if not len(index) and not index.size:
+                next(iter(trace), None)  # says it as the other commands do
+            show_problems(index.problems)
+            return shown
+
+
 def _lines(index: MessageIndex, wanted: Filter, width: int | None, follow: bool) -> Iterator[str]:
     selection = index.selection(wanted)
     shown, is_complete = 0, False
@@ -106,33 +129,79 @@ def _lines(index: MessageIndex, wanted: Filter, width: int | None, follow: bool)
         while not selection.advance():
             pass
         for number in selection.rows[shown:]:
-            yield _line(index.row(number), index.record(number), width)
+            row, record = index.row(number), index.record(number)
+            columns = _columns() if width is not None else None
+            yield (
+                _line(row, record, width) if columns is None else _short_line(row, record, columns)
+            )
         shown = len(selection.rows)
         if follow and is_complete:
             time.sleep(_FOLLOW_S)
             is_complete = False
 
 
+def _columns() -> int | None:
+    """Return the width of the terminal if lines do not fit in it; None without a terminal."""
+    if not sys.stdout.isatty():
+        return None
+    columns = shutil.get_terminal_size().columns
+    return columns if columns < _WIDE else None
+
+
 def _line(row: MessageRow, record: Record, width: int | None) -> str:
     ends = f"{row.sender or '?'} → {row.receiver or '?'}"
-    method = one_line(row.method or ("?" if row.kind == "response" else ""), 60)
-    name = {"invalid": "not a message", "end": "end"}.get(row.kind, method)
     parts = [
         click.style(f"{row.number + 1:>4} {row.ts:>9.3f}", dim=True),
         click.style(f"{one_line(ends, 40):<16}", fg=_COLOURS[row.direction]),
-        click.style(f"{name:<26}", bold=row.kind == "request", fg="red" if row.is_error else None),
+        _method(row, 26, 60),
     ]
     number = one_line(record.id_text, 40)
     parts.append(f"{'id ' + number if number else '':<6}")
-    if row.kind == "response":
-        took = "" if row.latency_s is None else f" {duration(row.latency_s)}"
-        mark = "✗" if row.is_error else "✓"
-        parts.append(click.style(f"{mark}{took:<9}", fg="red" if row.is_error else "green"))
-    else:
-        parts.append(" " * 10)
+    parts.append(_answered(row, 9) if row.kind == "response" else " " * 10)
     parts.append(click.style(f"{size(row.bytes):>8}", dim=True))
     content = summary(record, width if width is not None else sys.maxsize)
     return " ".join((*parts, content)).rstrip()
+
+
+def _short_line(row: MessageRow, record: Record, columns: int) -> str:
+    """Return a line that is not wider than a terminal."""
+    arrow = "→" if row.direction == "to_agent" else "←"
+    if {row.sender, row.receiver} != {"Client", "Agent"}:  # in a chain: C→P0, P0→A
+        left, right = sorted((row.sender, row.receiver), key=component_place)
+        arrow = f"{_initial(left):>2}{arrow}{_initial(right):<2}"
+    method_width = 26 if columns >= _NARROW else 18
+    parts = [
+        click.style(f"{row.number + 1:>4} {row.ts:>7.2f}", dim=True),
+        click.style(arrow, fg=_COLOURS[row.direction]),
+        _method(row, method_width, method_width),
+    ]
+    if columns >= _NARROW:
+        parts.append(_answered(row, 7) if row.kind == "response" else " " * 8)
+    line = " ".join(parts)
+    room = columns - len(click.unstyle(line)) - 1
+    content = summary(record, room) if room > 3 else ""
+    while cell_len(content) > room > 3:
+        content = f"{content[:-2]}…"
+    return f"{line} {content}".rstrip()
+
+
+def _initial(component: str) -> str:
+    """Return `P0` for `Proxy(0)`."""
+    digits = "".join(filter(str.isdigit, component))
+    return one_line(component[:1] + digits, 4) or "?"
+
+
+def _method(row: MessageRow, width: int, max_length: int) -> str:
+    method = one_line(row.method or ("?" if row.kind == "response" else ""), max_length)
+    name = {"invalid": "not a message", "end": "end"}.get(row.kind, method)
+    colour = "red" if row.is_error else None
+    return click.style(f"{name:<{width}}", bold=row.kind == "request", fg=colour)
+
+
+def _answered(row: MessageRow, width: int) -> str:
+    took = "" if row.latency_s is None else f" {duration(row.latency_s)}"
+    mark = "✗" if row.is_error else "✓"
+    return click.style(f"{mark}{took:<{width}}", fg="red" if row.is_error else "green")
 
 
 def _say_none(

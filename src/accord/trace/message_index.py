@@ -15,7 +15,7 @@ from accord.text.excerpt import one_line
 from accord.trace.columns import NONE, Columns, kind_and_flags
 from accord.trace.filtering import Filter
 from accord.trace.index_file import load_index, save_index
-from accord.trace.packing import TraceError
+from accord.trace.packing import TraceError, TraceReplaced
 from accord.trace.records import (
     Direction,
     Header,
@@ -154,8 +154,8 @@ class MessageIndex:
                 self._end += len(self._rest)
                 self._rest = b""
             if is_last:
-                if self._source.has_shrunk():
-                    raise TraceError(f"{self.files[-1]} was replaced while it was read")
+                if self._source.was_replaced():
+                    raise TraceReplaced(f"{self.files[0]} was replaced while it was read")
                 return True
         return False
 

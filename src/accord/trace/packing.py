@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from accord.errors import AccordError
 
-__all__ = ("Packer", "TraceError", "Unpacker", "packer_of", "unpacker_of")
+__all__ = ("Packer", "TraceError", "TraceReplaced", "Unpacker", "packer_of", "unpacker_of")
 
 _PIECE = 1024 * 1024
 _STEP = 64
@@ -24,6 +24,10 @@ _CUT = "the {kind} data are cut after {size:,} bytes of text: the rest is missin
 
 class TraceError(AccordError):
     """A recording cannot be read, or is not one."""
+
+
+class TraceReplaced(TraceError):
+    """Another recording has taken the place of the one that is read."""
 
 
 class Packer(Protocol):

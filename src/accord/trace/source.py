@@ -89,10 +89,14 @@ class Source:
         self.parts.append(Part(path, self.position))
         return True
 
-    def has_shrunk(self) -> bool:
-        """Return whether the file has become shorter than what was read of it."""
-        size = os.fstat(self._open[-1].fileno()).st_size
-        return size < self.position - self.parts[-1].start
+    def was_replaced(self) -> bool:
+        """Return whether the file is another one, or is shorter than what was read of it."""
+        if os.fstat(self._open[-1].fileno()).st_size < self.position - self.parts[-1].start:
+            return True
+        try:
+            return not os.path.samestat(self.parts[0].path.stat(), os.fstat(self._open[0].fileno()))
+        except OSError:  # it was removed or renamed
+            return False
 
     def reset(self) -> None:
         """Begin again at the first part."""
@@ -176,9 +180,9 @@ class Copy:
         """Return False: all parts are copied to one file."""
         return False
 
-    def has_shrunk(self) -> bool:
-        """Return whether the file has become shorter than what was read of it."""
-        return self._source.has_shrunk()
+    def was_replaced(self) -> bool:
+        """Return whether the file is another one, or is shorter than what was read of it."""
+        return self._source.was_replaced()
 
     def close(self) -> None:
         """Close the files, and remove the copy."""
