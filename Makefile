@@ -46,6 +46,9 @@ attack: $(VENV)/.dev  ## Attack with generated frames, races, kills and paths, f
 recordings: $(VENV)/.dev  ## Install real agents, and record them with a fake model for the tests
 	sh tests/recordings/install_agents.sh
 	$(BIN)/python tests/recordings/record.py
+	$(BIN)/python tests/recordings/record_clients.py
+	$(BIN)/python tests/recordings/compatibility.py
+	$(BIN)/python docs/generate.py
 
 lint: $(VENV)/.dev  ## Check format, lint, language, spelling and types
 	$(BIN)/ruff format --check
@@ -62,6 +65,7 @@ format: $(VENV)/.dev  ## Format, and fix what can be fixed
 	$(BIN)/ruff check --fix
 
 reference: $(VENV)/.dev  ## Write the generated pages of the reference
+	$(BIN)/python tests/recordings/compatibility.py
 	$(BIN)/python docs/generate.py
 	$(BIN)/python tests/layers.py
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 import io
+import json
 import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 from unittest.mock import patch
 
 from msgspec import Struct
@@ -34,6 +36,7 @@ SCRIPT_PAGE = Path(__file__).parent / "reference" / "script-agent.md"
 DEMO_PAGE = Path(__file__).parent / "reference" / "demo-model.md"
 COMMANDS_PAGE = Path(__file__).parent / "reference" / "commands.md"
 QUIRKS_PAGE = Path(__file__).parent / "reference" / "compatibility.md"
+RUNS = QUIRKS_PAGE.with_suffix(".json")
 EVENTS_PAGE = Path(__file__).parent / "reference" / "ask-json.md"
 COMMANDS = (
     ["accord"],
@@ -90,13 +93,29 @@ Unstable methods are sent only by programs that call or override them.
 QUIRKS_INTRO = """\
 # Compatibility
 
-<!-- Written by docs/generate.py from the table of quirks; `make reference` does it again. -->
+<!-- Written by docs/generate.py from the table of quirks and from compatibility.json, which
+tests/recordings/compatibility.py writes; `make reference` does it again. -->
 
-Real programs deviate from the protocol. This page lists the deviations that Accord tolerates, and
-its response to each. The table is data, in `accord.rules.quirks`; client, agent and conformance kit
-use the same rows. Accord itself deviates in one of these ways only: it sends `session/set_model` to
-agents that know nothing else.
+Real programs deviate from the protocol. This page has the programs that were run with Accord, and
+the deviations that Accord tolerates, with its response to each.
 
+## Programs that were run
+
+`make recordings` runs every agent and client that starts without an account, with a model that is
+not a language model, and records the messages. Each row below was read from such a recording in
+`tests/recordings`, and `compatibility.json` in the folder of this page has the same data. A dash
+says that the run did not show it; the agent may do it in other turns. *Requests* are the methods
+that the agent calls, other than permission requests. The rows of the SDKs are test programs on
+them. `accord doctor` shows what is known of the agents on your machine.
+"""
+
+
+QUIRKS_DEVIATIONS = """\
+## Deviations
+
+The table is data, in `accord.rules.quirks`; client, agent and conformance kit use the same rows.
+Accord itself deviates in one of these ways only: it sends `session/set_model` to agents that know
+nothing else.
 """
 
 
@@ -311,25 +330,77 @@ def _help(words: list[str]) -> str:
 
 def quirks_page() -> str:
     """Return the text of `docs/reference/compatibility.md`."""
+    runs = json.loads(RUNS.read_text("utf-8"))
+    seen: dict[str, list[str]] = {}
+    for run in (*runs["agents"], *runs["clients"]):
+        for name in run["quirks"]:
+            seen.setdefault(name, []).append(run["recording"])
     headings = {"client": "Clients", "agent": "Agents", "both": "Clients and agents"}
-    lines = [QUIRKS_INTRO.rstrip(), ""]
+    lines = [QUIRKS_INTRO, *_agent_runs(runs["agents"]), *_client_runs(runs["clients"])]
+    lines += [QUIRKS_DEVIATIONS]
     for by, heading in headings.items():
-        lines += [f"## {heading}", ""]
+        lines += [f"### {heading}", ""]
         for row in QUIRKS.values():
             if row.by == by:
-                lines += _quirk(row)
+                lines += _quirk(row, seen.get(row.id, []))
     return "\n".join(lines)
 
 
-def _quirk(row: Quirk) -> Iterator[str]:
+def _agent_runs(runs: list[dict[str, Any]]) -> Iterator[str]:
+    yield "| Agent | Protocol | Turns | Permission | Diff | Plan | Requests | Deviations seen |"
+    yield "|---|--:|---|---|---|---|---|---|"
+    for run in runs:
+        marks = ["yes" if run[key] else "–" for key in ("permission", "diff", "plan")]
+        uses = _methods(run["uses"])
+        cells = [_program(run), str(run["protocol"]), _ended(run), *marks, uses, _deviations(run)]
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _client_runs(runs: list[dict[str, Any]]) -> Iterator[str]:
+    yield "| Client | Protocol | Turns | Serves | Deviations seen |"
+    yield "|---|--:|---|---|---|"
+    for run in runs:
+        serves = _methods(run["serves"])
+        cells = [_program(run), str(run["protocol"]), _ended(run), serves, _deviations(run)]
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _methods(names: list[str]) -> str:
+    """Return the names of methods; several of one family become one."""
+    counted = Counter(name.partition("/")[0] for name in names)
+    shown = (
+        name if counted[family := name.partition("/")[0]] == 1 else f"{family}/…" for name in names
+    )
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(shown)) or "–"
+
+
+def _program(run: dict[str, Any]) -> str:
+    return f"{run['program']} {run['version']}"
+
+
+def _ended(run: dict[str, Any]) -> str:
+    """Return how the turns ended, equal ones together."""
+    counted = Counter(run["turns"])
+    return ", ".join(f"{count} × `{reason}`" for reason, count in counted.items())
+
+
+def _deviations(run: dict[str, Any]) -> str:
+    return ", ".join(f"[`{name}`](#{name})" for name in run["quirks"]) or "none"
+
+
+def _quirk(row: Quirk, recordings: list[str]) -> Iterator[str]:
     versions = " and ".join(map(str, row.versions))
-    yield f"### `{row.id}`"
+    yield f"#### `{row.id}`"
     yield ""
     yield f"* Deviation: {row.does}"
     yield f"* Accord: {row.response}"
     yield f"* Version of the protocol: {versions}"
     yield f"* Programs: {'; '.join(row.programs)}"
     yield f"* Evidence: {row.evidence}"
+    if recordings:
+        yield f"* Recordings: {', '.join(f'`{name}`' for name in recordings)}"
     yield f"* Concerns: {', '.join(f'`{name}`' for name in row.concerns)}"
     for early, now in row.methods.items():
         yield f"* Method: `{early}` is read as `{now}`"

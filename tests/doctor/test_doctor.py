@@ -50,7 +50,7 @@ def test_agent_that_works_is_described(capsys: Out) -> None:
 
 def test_known_quirks_are_shown_with_what_accord_does(capsys: Out) -> None:
     _, found = probed("works", capsys)
-    assert [row["id"] for row in found["quirks"]] == ["unannounced-tool-call"]
+    assert [row["id"] for row in found["quirks"]] == ["set-model", "unannounced-tool-call"]
     main(["doctor", f"{sys.executable} {AGENT} works"])
     out = capsys.readouterr().out
     assert "unannounced-tool-call (known): announces a tool call only in" in out
@@ -63,6 +63,7 @@ def test_quirk_that_is_seen_is_marked(capsys: Out) -> None:
     assert found["noise"] == ["Welcome to the agent!"]
     assert {row["id"]: row["seen"] for row in found["quirks"]} == {
         "noise-on-stdout": True,
+        "set-model": False,
         "unannounced-tool-call": False,
     }
 
@@ -115,7 +116,7 @@ def test_overview_has_all_agents_and_fits_80_columns(folder: Path, capsys: Out) 
         ["✓", "works"],
         ["✗", "dies"],
     ]
-    assert "quirks: unannounced-tool-call" in out
+    assert "quirks: set-model, unannounced-tool-call" in out
     assert "Not installed: auggie, claude" in out
 
 

@@ -99,7 +99,7 @@ _ROWS = (
         id="set-model",
         by="both",
         versions=(1,),
-        programs=("Codex adapter 2.6.0", *_EARLY),
+        programs=("Codex adapter 2.6.0", "Gemini CLI 0.61.0", "Qwen Code 0.24.4", *_EARLY),
         does="has `models` in the results of setup requests, and the method `session/set_model`",
         response="shows them as the option `model` and sets it with `session/set_model`, unless "
         "the agent has an option of the category `model`; an agent handles `session/set_model` as "
@@ -272,7 +272,7 @@ _ROWS = (
         id="unknown-updates",
         by="agent",
         versions=(1,),
-        programs=("several programs that use the unstable protocol",),
+        programs=("Codex adapter 2.6.0", "other programs that use the unstable protocol"),
         does="sends updates that version 1 does not define",
         response="passes them to the caller unchanged as `UnknownUpdate`",
         evidence="the closed type of the schema; SDKs drop such updates",
@@ -320,6 +320,7 @@ _NAMES = {
     "Gemini CLI": "gemini-cli",
     "Mistral Vibe": "@mistralai/mistral-vibe",
     "OpenCode": "OpenCode",
+    "Qwen Code": "qwen-code",
     "fast-agent": "fast-agent-acp",
     "gptme": "gptme",
 }

@@ -1,0 +1,159 @@
+"""The page of compatibility is made from the recordings, and agrees with the table of quirks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.rules.quirks import QUIRKS, quirks_of
+from accord.trace import Recording, open_trace
+from accord.trace.records import Direction
+from recordings.compatibility import DATA, DETECTORS, HERE, messages, report
+
+CLIENTS = sorted(HERE.glob("clients/*.acp.jsonl"))
+
+
+def test_data_is_up_to_date() -> None:
+    expected = json.dumps(report(), indent=2, ensure_ascii=False) + "\n"
+    assert DATA.read_text("utf-8") == expected, "python tests/recordings/compatibility.py"
+
+
+def test_detectors_are_of_the_table() -> None:
+    assert DETECTORS.keys() <= QUIRKS.keys()
+
+
+@pytest.mark.parametrize("run", report()["agents"], ids=lambda run: run["recording"])
+def test_seen_quirk_is_known_of_the_program(run: dict[str, Any]) -> None:
+    found = messages(HERE / run["recording"])
+    answer = next(one for one in found if one.kind == "response" and one.method == "initialize")
+    info = answer.value.get("agentInfo") or answer.value["info"]
+    known = {row.id for row in quirks_of(info["name"])}
+    assert set(run["quirks"]) <= known
+
+
+def test_programs_of_others_are_recorded_as_agents_and_as_clients() -> None:
+    made = report()
+    assert len({run["program"] for run in made["agents"]} - {"Accord"}) >= 9
+    assert len(made["clients"]) >= 6
+    assert all(run["version"] for side in made.values() for run in side)
+
+
+@pytest.mark.parametrize("path", CLIENTS, ids=lambda path: path.name)
+def test_recording_of_a_client_is_read_without_problems(path: Path) -> None:
+    trace = open_trace(path)
+    assert {record.method for record in trace} >= {"initialize", "session/new", "session/prompt"}
+    assert trace.problems == []
+    assert trace.header.redacted
+
+
+TO_AGENT, TO_CLIENT = "to_agent", "to_client"
+NEW = [
+    (TO_AGENT, {"id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}),
+    (TO_CLIENT, {"id": 1, "result": {"sessionId": "s"}}),
+]
+PROMPT = (TO_AGENT, {"id": 2, "method": "session/prompt", "params": {"sessionId": "s"}})
+Frames = list[tuple[Direction, dict[str, Any]]]
+
+
+def update(kind: str, session: str = "s", **fields: Any) -> tuple[str, dict[str, Any]]:
+    params = {"sessionId": session, "update": {"sessionUpdate": kind, **fields}}
+    return TO_CLIENT, {"method": "session/update", "params": params}
+
+
+def initialize(result: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    request = {"id": 0, "method": "initialize", "params": {"protocolVersion": 2}}
+    return [(TO_AGENT, request), (TO_CLIENT, {"id": 0, **result})]
+
+
+def seen(frames: list[tuple[str, Any]], folder: Path) -> set[str]:
+    path = folder / "r.acp.jsonl"
+    with Recording(path) as recording:
+        hop = recording.hop()
+        for direction, frame in frames:
+            text = (
+                frame
+                if isinstance(frame, bytes)
+                else json.dumps({"jsonrpc": "2.0", **frame}).encode()
+            )
+            hop.frames(direction, [text])  # pyright: ignore[reportArgumentType]
+    found = messages(path)
+    return {name for name, detect in DETECTORS.items() if detect(found)}
+
+
+@pytest.mark.parametrize(
+    ("quirk", "frames"),
+    [
+        ("false-v2", initialize({"result": {"protocolVersion": 2, "agentCapabilities": {}}})),
+        ("v2-refused-as-invalid", initialize({"error": {"code": -32602, "message": "no"}})),
+        ("version-refused-code", initialize({"error": {"code": -32001, "message": "no"}})),
+        ("early-methods", [(TO_CLIENT, {"id": 1, "method": "fs/readTextFile", "params": {}})]),
+        (
+            "mode-key",
+            [(TO_AGENT, {"id": 1, "method": "session/set_mode", "params": {"mode": "x"}})],
+        ),
+        ("current-mode-key", [*NEW, update("current_mode_update", modeId="x")]),
+        ("updates-before-session", [update("plan", entries=[]), *NEW]),
+        ("prompt-echoed", [*NEW, PROMPT, update("user_message_chunk")]),
+        ("unannounced-tool-call", [*NEW, update("tool_call_update", toolCallId="t")]),
+        ("null-result", [*NEW, PROMPT, (TO_CLIENT, {"id": 2, "result": None})]),
+        ("unknown-updates", [*NEW, update("something_new")]),
+        ("noise-on-stdout", [(TO_CLIENT, b"Welcome!")]),
+        (
+            "mcp-server-shapes",
+            [
+                (
+                    TO_AGENT,
+                    {"id": 1, "method": "session/new", "params": {"mcpServers": [{"env": {}}]}},
+                )
+            ],
+        ),
+        (
+            "mode-without-category",
+            [
+                NEW[0],
+                (
+                    TO_CLIENT,
+                    {"id": 1, "result": {"modes": {}, "configOptions": [{"id": "mode"}]}},
+                ),
+            ],
+        ),
+        (
+            "set-model",
+            [NEW[0], (TO_CLIENT, {"id": 1, "result": {"sessionId": "s", "models": {}}})],
+        ),
+        (
+            "error-after-cancel",
+            [
+                *NEW,
+                PROMPT,
+                (TO_AGENT, {"method": "session/cancel", "params": {"sessionId": "s"}}),
+                (TO_CLIENT, {"id": 2, "error": {"code": -32603, "message": "cancelled"}}),
+            ],
+        ),
+        (
+            "idle-without-reason",
+            [*NEW, update("state_update", state="running"), update("state_update", state="idle")],
+        ),
+        (
+            "shell-line",
+            [(TO_CLIENT, {"id": 1, "method": "terminal/create", "params": {"command": "ls -l"}})],
+        ),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_quirk_is_detected(quirk: str, frames: list[tuple[str, Any]], tmp_path: Path) -> None:
+    assert quirk in seen(frames, tmp_path)
+
+
+def test_every_detector_has_an_example() -> None:
+    (mark,) = [one for one in test_quirk_is_detected.pytestmark if one.name == "parametrize"]  # type: ignore[attr-defined]
+    assert {quirk for quirk, _ in mark.args[1]} == DETECTORS.keys()
+
+
+def test_bundled_agents_have_no_quirk() -> None:
+    for name in ("accord-coder", "accord-script"):
+        found = messages(HERE / f"{name}.acp.jsonl")
+        assert [quirk for quirk, detect in DETECTORS.items() if detect(found)] == []
