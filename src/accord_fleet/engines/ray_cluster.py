@@ -26,6 +26,7 @@ __all__ = ("NAMESPACE", "Cluster", "Versions", "ray_module", "this_process")
 NAMESPACE = "accord-fleet"
 """The namespace of Ray that has the names of all actors of fleets."""
 
+_REACH_S = 20.0
 _CONNECT_S = 180.0
 _SHUTDOWN_S = 20.0
 _LOST_SHUTDOWN_S = 2.0
@@ -105,6 +106,7 @@ class Cluster:
             self.ray = await self._thread.call(ray_module, _CONNECT_S, "import of Ray")
             self._owned = not self.ray.is_initialized()
             if self._owned:
+                await self._reach()
                 await self._connect({})
             self._is_client = bool(self.ray.util.client.ray.is_connected())
             if not self.is_local:
@@ -146,6 +148,24 @@ class Cluster:
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_exception(self._lost)
+
+    async def _reach(self) -> None:
+        """Raise `FleetError` if nothing listens at the address: Ray would try for minutes."""
+        host, _, port = self._address.removeprefix("ray://").rpartition(":")
+        if not port.isdigit():
+            return
+        try:
+            async with asyncio.timeout(_REACH_S):
+                _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        except (OSError, TimeoutError) as error:
+            reason = str(error) or f"no answer in {_REACH_S:g} s"
+            raise FleetError(
+                f"cluster {self.label}: no connection: {reason}. Start the cluster, or name "
+                "another one with --on ADDRESS"
+            ) from None
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
 
     async def _connect(self, runtime_env: dict[str, Any]) -> None:
         options: dict[str, Any] = {
