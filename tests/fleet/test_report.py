@@ -289,3 +289,18 @@ def test_last_line_of_a_reason_and_first_line_of_an_error_are_shown() -> None:
     assert failure_message(result("t", "a", broken), "grader_error") == "pytest took more than 5 s"
     silent = Verdict(passed=False)
     assert failure_message(result("t", "a", silent), "not_passed") == "the grader gave no reason"
+
+
+def test_what_graders_cost_is_shown_apart_from_the_agents() -> None:
+    used = Usage(total_tokens=1200, cost=0.25, currency="USD")
+    graded = msgspec.structs.replace(YES, usage=used)
+    own = Usage(total_tokens=50, cost=1.0, currency="USD")
+    rows = [result("t1", "a", graded, usage=own), result("t2", "a", graded), result("t1", "b", YES)]
+    report = reported(*rows)
+    first, second = report.agents
+    assert (first.grader_costs, first.grader_tokens) == ({"USD": 0.5}, 2400)
+    assert (second.grader_costs, second.grader_tokens) == ({}, None)
+    assert first.costs == {"USD": 1.0}
+    assert "Graders, in addition: 0.5 USD, 2,400 tokens" in printed(report)
+    assert "Cost of graders" in page_of(report)
+    assert "graders" not in printed(reported(result("t1", "b", YES))).lower()

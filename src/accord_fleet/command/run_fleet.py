@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import shutil
+import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -113,7 +116,7 @@ async def run_fleet(options: RunOptions) -> int:
             return _checked(plan, options)
         async with await DatasetWriter.create(options.out, plan, checked) as dataset:
             for line in isolation_lines(sandbox, is_local=is_local):
-                click.echo(line, err=True)
+                click.echo(_folded(line), err=True)
             observer = progress_for(options.out, as_json=options.as_json)
             return await _run(dataset, options.out, options.jobs, observer)
 
@@ -134,6 +137,13 @@ def _checked(plan: Plan, options: RunOptions) -> int:
     for line in isolation_lines(plan.sandbox, is_local=plan.engine == "local"):
         click.echo(line)
     return 0
+
+
+def _folded(line: str) -> str:
+    """Return a line folded between words, if a terminal would fold it between letters."""
+    if not sys.stderr.isatty():
+        return line
+    return textwrap.fill(line, shutil.get_terminal_size().columns, break_on_hyphens=False)
 
 
 async def resume_fleet(

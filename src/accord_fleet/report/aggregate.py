@@ -29,7 +29,7 @@ from accord_fleet.report.summary import (
     SuccessRate,
     outcome_of,
 )
-from accord_fleet.types.result import Result
+from accord_fleet.types.result import Result, Usage
 
 __all__ = ("report_of",)
 
@@ -78,6 +78,8 @@ class _Agent:
         self.tool_calls = array("d")
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
+        self.grader_costs: dict[str, float] = {}
+        self.grader_tokens: int | None = None
 
     def grow(self, tasks: int) -> None:
         for one in (self.passed, self.judged, self.unfinished):
@@ -111,6 +113,15 @@ class _Agent:
             self.input_tokens = (self.input_tokens or 0) + usage.input_tokens
         if usage.output_tokens is not None:
             self.output_tokens = (self.output_tokens or 0) + usage.output_tokens
+        if verdict is not None:
+            self.add_grader(verdict.usage)
+
+    def add_grader(self, usage: Usage) -> None:
+        if usage.cost is not None:
+            currency = usage.currency or ""
+            self.grader_costs[currency] = self.grader_costs.get(currency, 0.0) + usage.cost
+        if usage.total_tokens is not None:
+            self.grader_tokens = (self.grader_tokens or 0) + usage.total_tokens
 
 
 class _Counts:
@@ -244,6 +255,8 @@ class _Counts:
             input_tokens=agent.input_tokens,
             output_tokens=agent.output_tokens,
             tool_calls=calls,
+            grader_costs=agent.grader_costs,
+            grader_tokens=agent.grader_tokens,
         )
 
     def _comparisons(self, names: list[str]) -> tuple[Comparison, ...]:

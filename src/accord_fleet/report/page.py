@@ -209,6 +209,7 @@ def _distributions(report: Report) -> Iterator[str]:
         yield "<p>No agent reported a cost.</p>\n"
     if not any(one.tokens for one in report.agents):
         yield "<p>No agent reported tokens.</p>\n"
+    has_graders = any(one.grader_costs or one.grader_tokens for one in report.agents)
     rows: list[list[_Cell]] = []
     for agent in report.agents:
         sums = ", ".join(money(total, one) for one, total in sorted(agent.costs.items()))
@@ -218,7 +219,14 @@ def _distributions(report: Report) -> Iterator[str]:
         shown = ["" if count is None else number(count) for count in tokens]
         total = number(agent.tokens.total) if agent.tokens else ""
         rows.append([agent.name, sums, each, *shown, total])
+        if has_graders:
+            graders = ", ".join(money(sum_of, one) for one, sum_of in agent.grader_costs.items())
+            rows[-1] += [
+                graders,
+                "" if agent.grader_tokens is None else number(agent.grader_tokens),
+            ]
     head = ["Agent", "Cost", "Cost per pass", "Input tokens", "Output tokens", "All tokens"]
+    head += ["Cost of graders", "Tokens of graders"] if has_graders else []
     if any(any(row[1:]) for row in rows):
         yield _table("Totals", head, rows)
 

@@ -80,6 +80,9 @@ class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
     input_tokens: int | None
     output_tokens: int | None
     tool_calls: Distribution | None
+    grader_costs: dict[str, float] = {}
+    """What agents that graded its attempts have cost, by currency; it is not in `costs`."""
+    grader_tokens: int | None = None
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,6 +54,7 @@ def _lines(report: Report, width: int) -> Iterator[str | Text]:
         yield why
     sections = (
         _agents(report.agents, width),
+        _graders(report),
         _tags(report, width),
         _comparisons(report.comparisons, width),
         _failures(report, width),
@@ -90,6 +91,19 @@ def _agents(agents: Sequence[AgentSummary], width: int) -> Iterator[str | Text]:
     elif shown:
         yield from _agent_table(shown, width)
     yield from _more(len(agents), _SHOWN_AGENTS, "agent")
+
+
+def _graders(report: Report) -> Iterator[str]:
+    """Yield what agents that graded have used, which is not in the table of the agents."""
+    costs: dict[str, float] = {}
+    for agent in report.agents:
+        for currency, cost in agent.grader_costs.items():
+            costs[currency] = costs.get(currency, 0.0) + cost
+    tokens = sum(agent.grader_tokens or 0 for agent in report.agents)
+    parts = [money(cost, currency) for currency, cost in sorted(costs.items())]
+    parts += [f"{number(tokens)} tokens"] if tokens else []
+    if parts:
+        yield f"Graders, in addition: {', '.join(parts)}"
 
 
 def _agent_table(agents: Sequence[AgentSummary], width: int) -> Iterator[str]:
