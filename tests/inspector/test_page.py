@@ -198,6 +198,26 @@ async def test_keys_and_links_change_the_view(page: Page, tmp_path: Path) -> Non
         await expect(current).to_have_text("Conversation")
 
 
+async def test_request_that_is_withdrawn_while_its_body_is_read_has_no_answer(
+    page: Page, inspector: Inspector
+) -> None:
+    await opened(page, inspector)
+    script = f"""async () => {{
+        const api = await ({MODULE})("api");
+        const fetched = window.fetch;
+        const withdrawn = new AbortController();
+        window.fetch = async (...words) => {{
+            const response = await fetched(...words);
+            withdrawn.abort();
+            return response;
+        }};
+        const asked = api.get("/api/process", {{}}, withdrawn.signal);
+        window.fetch = fetched;
+        return asked.then(JSON.stringify, (error) => error.name);
+    }}"""
+    assert await page.evaluate(script) == "AbortError"
+
+
 @pytest.mark.parametrize(
     ("address", "title", "shown"),
     [

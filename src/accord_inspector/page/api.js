@@ -45,7 +45,8 @@ async function read(response) {
   let value;
   try {
     value = await response.json();
-  } catch {
+  } catch (error) {
+    if (/** @type {any} */ (error).name === "AbortError") throw error; // while the body was read
     value = {};
   }
   if (!response.ok) throw new ApiError(response.status, value.error ?? response.statusText);
