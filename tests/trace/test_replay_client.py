@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
+import click
 import pytest
 
 import accord
@@ -19,6 +20,7 @@ from accord.trace.replay.comparison import AgentMessage, Difference, compare
 from accord.trace.replay.script import read_scripts
 from accord.trace.trace import open_trace
 from accord.version import ProtocolVersion
+from on_a_terminal import on_a_terminal
 from requirement import requirement
 from sample_recordings import one_turn
 
@@ -231,3 +233,15 @@ def test_state_of_the_session_may_come_at_any_place() -> None:
     assert list(compare([commands, *chunks("a")], [*chunks("a"), commands], strict=True)) == []
     [found] = compare([commands], [], strict=False)
     assert found.kind == "missing"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of POSIX")
+def test_differences_are_grouped_and_fit_a_terminal() -> None:
+    recording = str(Path(__file__).parents[1] / "recordings" / "gemini-cli.acp.jsonl")
+    agent = (sys.executable, "-m", "accord", "agent", "script")
+    words = ("replay", recording, "--as", "client", "--", *agent)
+    lines = click.unstyle(on_a_terminal(80, *words, status=1)).split("\r\n")
+    assert max(map(len, lines)) <= 80
+    at = lines.index("~ response to initialize (message 2)")
+    assert lines[at + 1].startswith("    agentCapabilities.mcpCapabilities.http: expected true")
+    assert lines.count("~ response to initialize (message 2)") == 1

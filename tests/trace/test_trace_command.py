@@ -21,6 +21,7 @@ from accord.cli.main import COMMANDS, load_command
 from accord.trace import Recording, open_trace
 from accord.trace.importing import import_records
 from codeblocks import FEW_PLUGINS
+from on_a_terminal import on_a_terminal
 from requirement import requirement
 from sample_recordings import ESCAPES, one_turn
 
@@ -266,28 +267,6 @@ def test_show_follows_the_recording_that_replaces_another(tmp_path: Path) -> Non
         assert running.wait(20) == 0
         assert running.stderr is not None
         assert b"r.acp.jsonl was replaced while it was read" in running.stderr.read()
-
-
-def on_a_terminal(columns: int, *words: str, **env: str) -> str:
-    """Return what a command writes to a terminal of this width."""
-    import termios  # not on Windows
-
-    terminal, output = os.openpty()
-    termios.tcsetwinsize(output, (24, columns))
-    argv = [sys.executable, "-m", "accord", "trace", *words]
-    without = ("COLUMNS", "NO_COLOR")
-    clean = {name: value for name, value in os.environ.items() if name not in without}
-    with subprocess.Popen(argv, stdout=output, env={**clean, **env}) as running:
-        os.close(output)
-        data = b""
-        try:
-            while part := os.read(terminal, 65536):
-                data += part
-        except OSError:  # the program has ended
-            pass
-        assert running.wait(20) == 0
-    os.close(terminal)
-    return data.decode()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of POSIX")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 
 import click
 
@@ -191,12 +193,29 @@ def _run_client(
         }
         click.echo(json.dumps(result, indent=2))
     else:
-        for one in differences:
-            text = str(one)
-            click.secho(text, fg=_COLOURS[text[0]])
+        if sys.stdout.isatty():
+            _show_grouped(differences, shutil.get_terminal_size().columns)
+        else:
+            for one in differences:
+                click.echo(str(one))
         count = f"{len(differences)} difference{'' if len(differences) == 1 else 's'}"
         click.echo(f"{count if differences else 'same'}: {compared} messages of the agent compared")
     return _DIFFERENT if differences else _SAME
+
+
+def _show_grouped(differences: Sequence[Difference], columns: int) -> None:
+    """Print what is different of each message below its name, in lines that fit the terminal."""
+    before = ""
+    for one in differences:
+        text = str(one)
+        head, _, rest = text.partition(f": {one.path}: " if one.kind == "changed" else ": ")
+        if one.kind != "changed" or head != before:
+            click.secho(head if one.kind == "changed" else text, fg=_COLOURS[text[0]])
+        if one.kind == "changed":
+            words = f"{one.path}: {rest}"
+            for line in wrap(words, columns, initial_indent="    ", subsequent_indent="      "):
+                click.echo(line)
+        before = head
 
 
 def _transport(agent: tuple[str, ...], options: RemoteOptions, cwd: Path) -> TransportFactory:

@@ -43,7 +43,7 @@ class Step(Struct, eq=False, kw_only=True):
     response: Step | None = None
     cause: Step | None = None
     awaits: Sequence[Step] = ()
-    reactions: list[Step] = []
+    reactions: list[Step] | None = None
 
     @property
     def frame(self) -> bytes:
@@ -163,6 +163,8 @@ class Script:
             self.opening.append(step)
         else:
             step.awaits = self._awaits.pop(cause.number, [])
+            if cause.reactions is None:
+                cause.reactions = []
             cause.reactions.append(step)
         self._end_turn(step, request)
 
