@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 def without_times(text: str) -> list[str]:
     """Return lines without what differs from run to run: times, machines and spaces."""
-    text = re.sub(r"\(start .*\)", "(start)", text)
+    text = re.sub(r"\((?:workspace|start) .*\)", "(parts)", text)
     text = re.sub(r"[\d.:]+ (?:ms|s|min)\b", "T", text)
     text = re.sub(r"on \S+:\d+", "on M", text)
     return [line for line in (" ".join(line.split()) for line in text.splitlines()) if line]
