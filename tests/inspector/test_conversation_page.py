@@ -205,6 +205,16 @@ async def test_answer_in_one_tab_removes_the_card_in_the_other(
     await wait_for_answer(other, "1 of 1 allowed")
 
 
+async def test_sessions_are_listed_where_there_is_room(page: Page, inspector: Inspector) -> None:
+    for width, is_open in ((780, True), (320, False)):
+        await page.set_viewport_size({"width": width, "height": 800})
+        await page.goto(inspector.address)
+        await page.goto(f"{inspector.origin}/conversation")
+        new = page.get_by_role("button", name="New session")
+        await expect(page.locator("view-conversation summary").first).to_be_visible()
+        await expect(new).to_be_visible(visible=is_open)
+
+
 async def test_small_screen_has_no_horizontal_scrolling_and_follows_the_end(
     page: Page, inspector: Inspector
 ) -> None:

@@ -83,6 +83,19 @@ async def test_program_that_is_not_an_agent(
         await expect(page.get_by_role("button", name="New session")).to_be_disabled()
 
 
+async def test_program_that_writes_garbage(page: Page) -> None:
+    script = "import os, time; os.write(1, bytes(range(14, 256)) * 30 + b'\\n'); time.sleep(600)"
+    async with inspecting("--", PYTHON, "-c", script) as inspector:
+        await page.goto(inspector.address)
+        lines = page.locator("header .lines")
+        await expect(lines).to_contain_text("writes a line to stdout that is not a message: “\\x0e")
+        assert "\x1b" not in await lines.inner_text()
+        await go(page, "/conversation")
+        await expect(page.locator("agent-trouble")).to_contain_text("Its log goes to stderr")
+        await go(page, "/process")
+        await expect(page.locator("view-process .bad").first).to_contain_text("is not a message")
+
+
 async def test_program_that_does_not_respond_is_started_again(page: Page, tmp_path: Path) -> None:
     script = tmp_path / "agent.py"
     script.write_text("import time; time.sleep(600)")

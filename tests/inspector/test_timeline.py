@@ -338,6 +338,17 @@ async def test_growing_recording_can_be_paused_and_followed_and_is_judged(
         await expect(follow).to_have_attribute("aria-pressed", "false")
 
 
+async def test_session_stays_visible_while_a_message_is_open(timeline: Timeline) -> None:
+    await timeline.open("/timeline/5")
+    await expect(timeline.page.locator("message-view")).to_contain_text("#5")
+    session = timeline.row(5).locator(".session")
+    await expect(session).to_be_visible()
+    await expect(session).to_have_text("s1")
+    await timeline.page.set_viewport_size({"width": 780, "height": 720})
+    await timeline.open("/timeline")
+    await expect(timeline.row(5).locator(".session")).to_be_visible()
+
+
 async def test_request_without_a_response_is_marked(timeline: Timeline, folder: Path) -> None:
     waiting = message("to_agent", id=2, method="session/close", params={"sessionId": "s1"})
     save(folder / "silent.acp.jsonl", [*opening(), waiting])
