@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
 from queue import SimpleQueue
 
@@ -56,6 +58,29 @@ def test_full_ring_takes_nothing_and_goes_on_at_its_start(
             reader.release()
         assert not writer.is_more_than_half_full
     assert written > ROOM // len(DATA)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_blocks_of_any_size_pass_a_reader_of_any_speed(
+    ends: tuple[BlockRing, BlockRing], seed: int
+) -> None:
+    writer, reader = ends
+    chances = random.Random(seed)
+    data = chances.randbytes(3 * 1024 * 1024)
+    waiting: deque[Block] = deque()
+    for number in range(400):
+        size = chances.choice((0, 1, 100, 70_000, 1_000_000, len(data)))
+        start = chances.randrange(len(data) - size + 1)
+        block = (number % 2, float(number), data[start : start + size])
+        if writer.write(*block):
+            waiting.append(block)
+        else:
+            assert writer.waiting_bytes + 2 * len(data) > ROOM
+        if chances.random() < 0.4:
+            for found in reader.blocks(chances.choice((1, 100_000, 4_000_000, ROOM))):
+                assert found == waiting.popleft()
+            reader.release()
+    assert reader.blocks(ROOM) == [*waiting]
 
 
 def test_what_is_not_released_is_not_overwritten(ends: tuple[BlockRing, BlockRing]) -> None:

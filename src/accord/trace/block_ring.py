@@ -14,7 +14,10 @@ _BYTES = 64 * 1024 * 1024
 _CONTROL_BYTES = mmap.PAGESIZE
 _WARM_BYTES = 1024 * 1024  # that are used again while the reader keeps up
 _WRITTEN, _READ, _START, _IS_ASLEEP = range(4)  # the numbers in the first page
+_STEP_BYTES = 64 * 1024  # that are written at least before the writer looks at the reader
 _HEAD = struct.Struct("<BdI")  # direction, time, size of the data that follow
+_HEAD_BYTES = _HEAD.size
+_pack_into = _HEAD.pack_into
 _SKIP = 255  # in place of a direction: the next block is at the start of the memory
 
 Block: TypeAlias = tuple[int, float, bytes]  # the number of its direction, time, data
@@ -38,6 +41,9 @@ class BlockRing:
         self._data = memoryview(self._memory)[_CONTROL_BYTES:]
         self._barrier = threading.Lock()
         self._next = 0  # how far `blocks` has read
+        self._written: int = 0  # what `write` has put into the first page
+        self._at: int = 0  # where `write` continues
+        self._limit: int = 0  # until where it has room for certain
 
     @property
     def waiting_bytes(self) -> int:
@@ -51,21 +57,36 @@ class BlockRing:
 
     def write(self, direction: int, time: float, data: bytes) -> bool:
         """Append a block; return False if there is no room for it at present."""
-        written, read = self._numbers[_WRITTEN], self._numbers[_READ]
-        size, at = _HEAD.size + len(data), self._place(written)
-        if written == read and at > _WARM_BYTES:
-            self._numbers[_START], at = written, 0
-        skipped = _BYTES - at if at + size > _BYTES else 0
-        if written + skipped + size - read > _BYTES:
+        size = _HEAD_BYTES + len(data)
+        if self._at + size > self._limit and not self._make_room(size):
             return False
-        if skipped:
-            self._data[at] = _SKIP
+        at = self._at
+        self._at = end = at + size
+        _pack_into(self._data, at, direction, time, len(data))
+        self._data[at + _HEAD_BYTES : end] = data
+        self._order()
+        self._written += size
+        self._numbers[_WRITTEN] = self._written
+        self._order()
+        return True
+
+    def _make_room(self, size: int) -> bool:
+        """Look how far the reader is, to write a block and more; return False if it has no room."""
+        read, at = self._numbers[_READ], self._at
+        if self._written == read and at > _WARM_BYTES:
+            self._numbers[_START] = self._written
+            self._at = self._limit = at = 0
+        skipped = _BYTES - at if at + size > _BYTES else 0
+        free = _BYTES - (self._written - read)
+        if skipped + size > free:
+            return False
+        if at + size > _BYTES:
+            if skipped:
+                self._data[at] = _SKIP
+                self._written += skipped  # the reader sees it with the block
             at = 0
-        _HEAD.pack_into(self._data, at, direction, time, len(data))
-        self._data[at + _HEAD.size : at + size] = data
-        self._order()
-        self._numbers[_WRITTEN] = written + skipped + size
-        self._order()
+        room = max(_WARM_BYTES - at, _STEP_BYTES, size)
+        self._at, self._limit = at, at + min(free - skipped, _BYTES - at, room)
         return True
 
     def is_asleep(self) -> bool:
@@ -87,9 +108,9 @@ class BlockRing:
                 at += _BYTES - start
                 continue
             direction, time, size = _head(self._data, start)
-            start += _HEAD.size
+            start += _HEAD_BYTES
             blocks.append((direction, time, bytes(self._data[start : start + size])))
-            at += _HEAD.size + size
+            at += _HEAD_BYTES + size
         self._next = at
         return blocks
 
@@ -112,9 +133,10 @@ class BlockRing:
 
     def _order(self) -> None:
         """Let the other process see what was written before, before what is written after."""
-        for _ in range(2):
-            with self._barrier:
-                pass
+        with self._barrier:
+            pass
+        with self._barrier:
+            pass
 
 
 def _head(data: memoryview, at: int) -> tuple[int, float, int]:
