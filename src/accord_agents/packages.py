@@ -44,7 +44,7 @@ def install_uv(package: Package, folder: Path) -> list[str]:
     """Install a package of PyPI; return the command without arguments. Raises `InstallError`."""
     uv = _tool("uv")
     env = {"UV_TOOL_DIR": str(folder / "tools"), "UV_TOOL_BIN_DIR": str(folder / "bin")}
-    _run([uv, "tool", "install", "--no-config", "--quiet", package.package], folder, env)
+    _run([uv, "tool", "install", "--quiet", package.package], folder, env)
     found = _PYPI_NAME.match(package.package)
     assert found is not None
     name = package.cmd or found[0]

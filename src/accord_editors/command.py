@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from accord.cli import settings
-from accord.cli.agent_names import DEFAULT, find_agent
+from accord.cli.agent_names import DEFAULT, complete_name, find_agent
 from accord.errors import AccordError
 from accord_editors.agent_command import editor_command
 from accord_editors.editors import JSON_EDITORS, JsonEditor
@@ -22,7 +22,7 @@ __all__ = ("command",)
 
 @click.command("install")
 @click.argument("editor", type=click.Choice([*JSON_EDITORS, *SNIPPETS]), metavar="EDITOR")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_name)
 @click.option("--print", "prints", is_flag=True, help="Print the settings, and write nothing.")
 @click.option("--remove", is_flag=True, help="Remove the agent from the settings.")
 @click.option(

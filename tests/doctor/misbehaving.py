@@ -21,6 +21,9 @@ def answer(request: dict[str, object], **fields: object) -> None:
 def main(way: str) -> None:
     if way == "dies":
         sys.exit("no key\x1b[31m found")
+    if way == "crashes":
+        sys.stderr.write("at main.js:3\n\nError: Cannot find module 'x'\n\nNode.js v22.1.0\n")
+        sys.exit(1)
     if way == "hangs":
         threading.Event().wait()
     if way == "garbage":

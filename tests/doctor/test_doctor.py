@@ -83,6 +83,7 @@ def test_login_that_is_required_is_no_failure(capsys: Out) -> None:
         ("silent", "it did not answer `session/new` within 3 s", ("--timeout", "3")),
         ("refuses", "it refused `session/new`: no model", ()),
         ("dies", "exited with status 1: no key", ()),
+        ("crashes", "exited with status 1: Node.js v22.1.0; Error: Cannot find module 'x'", ()),
         ("leaves", "exited with status 3", ()),
     ],
 )
@@ -105,6 +106,8 @@ def test_program_that_is_missing_is_named(capsys: Out) -> None:
 
 def test_overview_has_all_agents_and_fits_80_columns(folder: Path, capsys: Out) -> None:
     name(folder, "works", "login", "dies")
+    with settings.path().open("a") as file:
+        file.write("\n[agents.gone]\ncommand = 'gone'")
     assert main(["doctor"]) == 1
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
@@ -115,7 +118,9 @@ def test_overview_has_all_agents_and_fits_80_columns(folder: Path, capsys: Out) 
         ["✓", "script"],
         ["✓", "works"],
         ["✗", "dies"],
+        ["✗", "gone"],
     ]
+    assert "✗ gone    Cannot start gone: not found in PATH\n" in out
     assert "quirks: set-model, unannounced-tool-call" in out
     assert "Not installed: auggie, claude" in out
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from accord.cli import settings
-from accord.cli.agent_names import find_agent, named_agents
+from accord.cli.agent_names import complete_name, find_agent, named_agents
+from accord.cli.installed_agents import installed_file
 from accord.cli.main import main
 from accord_editors.agent_command import editor_command
 from accord_fleet.agent_words import spec_from_word
@@ -209,3 +211,31 @@ def test_unreachable_registry_is_one_line(monkeypatch: pytest.MonkeyPatch, capsy
     error = capsys.readouterr().err
     assert error.startswith("Error: Cannot load the registry http://127.0.0.1:1/registry.json: ")
     assert error.count("\n") == 1
+
+
+def test_named_agent_is_served_and_ends_a_chain(offered: Registry, tmp_path: Path) -> None:
+    main(["agents", "install", "tiny"])
+    accord = [sys.executable, "-m", "accord"]
+    asked = [*accord, "ask", "echo hello", "--quiet", "--agent"]
+    chain = shlex.join([*accord, "chain", "tiny"])
+    assert subprocess.run([*asked, chain], capture_output=True, check=True).stdout == b"hello\n"
+    place = f"unix:{tmp_path / 's'}"
+    with subprocess.Popen(
+        [*accord, "serve", "tiny", "--unix", str(tmp_path / "s")],
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        try:
+            assert server.stderr is not None
+            assert any("Serving on" in line for line in server.stderr)
+            done = subprocess.run([*asked, place], capture_output=True, check=True)
+            assert done.stdout == b"hello\n"
+        finally:
+            server.terminate()
+
+
+def test_names_are_completed(offered: Registry) -> None:
+    main(["agents", "install", "tiny"])
+    assert complete_name(None, None, "ti") == ["tiny"]
+    installed_file().write_text("{")
+    assert complete_name(None, None, "ti") == []

@@ -9,11 +9,18 @@ from typing import Literal
 from msgspec import Struct
 
 from accord.cli.installed_agents import load_installed
-from accord.cli.settings import AgentEntry, Settings, SettingsError
+from accord.cli.settings import AgentEntry, Settings, SettingsError, load
 from accord.transports.command_line import argv_of
 from accord.transports.registry import is_url
 
-__all__ = ("DEFAULT", "NamedAgent", "find_agent", "named_agents")
+__all__ = (
+    "DEFAULT",
+    "NamedAgent",
+    "command_by_name",
+    "complete_name",
+    "find_agent",
+    "named_agents",
+)
 
 Source = Literal["settings", "installed", "bundled", "well known"]
 DEFAULT = "accord"
@@ -78,6 +85,25 @@ def named_agents(settings: Settings) -> dict[str, NamedAgent]:
         words = tuple(argv_of(entry.command))
         agents[name] = NamedAgent(name=name, argv=words, source="settings", entry=entry)
     return dict(sorted(agents.items()))
+
+
+def command_by_name(name: str) -> list[str] | None:
+    """Return the command that starts a named agent with its environment; None for other words.
+
+    Raises `SettingsError` if the settings cannot be read.
+    """
+    if name not in named_agents(load()):
+        return None
+    return [sys.executable, "-m", "accord", "agents", "run", name]
+
+
+def complete_name(_context: object, _parameter: object, incomplete: str) -> list[str]:
+    """Return the names that a shell offers while the user types one."""
+    try:
+        names = named_agents(load())
+    except SettingsError:  # reported when the command runs
+        return []
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def find_agent(given: str | None, settings: Settings) -> NamedAgent:

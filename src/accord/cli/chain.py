@@ -9,7 +9,9 @@ from pathlib import Path
 
 import click
 
+from accord.cli.agent_names import command_by_name
 from accord.cli.recording_options import max_size_option, no_redact_option
+from accord.cli.settings import SettingsError
 from accord.errors import AccordError, TransportError
 from accord.local.run import run_program
 from accord.proxy.chain_file import ChainFileError, read_chain_file
@@ -53,8 +55,9 @@ def command(
     """Run proxies and an agent as one agent on stdin and stdout.
 
     Each COMPONENT is a proxy: a Python file, a command in one argument such as "python -m
-    recorder", or an address such as ws://host/acp. The last one is the agent. A file (--config)
-    has further settings of each component: its folder, environment, token and dialect.
+    recorder", or an address such as ws://host/acp. The last one is the agent, which can also be a
+    name from `accord agents`. A file (--config) has further settings of each component: its
+    folder, environment, token and dialect.
 
     Configure this command in the editor as the command of an agent. The components are started
     when the editor connects. If it connects as a conductor, by `proxy/initialize`, all components
@@ -112,6 +115,12 @@ def _parts(components: tuple[str, ...], config: Path | None) -> list[Component]:
 def _component(text: str) -> Component:
     if is_url(text):
         return component(text)
+    try:
+        by_name = command_by_name(text)
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from None
+    if by_name is not None:
+        return component(by_name, name=text, on_stderr=lambda line: _show(text, line))
     return component(text, on_stderr=lambda line: _show(text, line))
 
 

@@ -17,7 +17,9 @@ from typing import Any
 import click
 
 from accord.agent.agent import Agent
+from accord.cli.agent_names import command_by_name
 from accord.cli.remote_token import TOKEN_VARIABLE, read_or_make_token, read_token
+from accord.cli.settings import SettingsError
 from accord.remote.access import RemoteRequest
 from accord.remote.access_log import LogFormatter
 from accord.remote.app import RemoteApp
@@ -160,8 +162,9 @@ def command(
 ) -> int:
     """Serve an agent to clients, by WebSocket and HTTP.
 
-    AGENT is the command of an agent on stdin and stdout, after `--` and started for each
-    connection; or MODULE:CLASS, an `accord.Agent`. Without it the bundled agent is served.
+    AGENT is a name from `accord agents`; or the command of an agent on stdin and stdout, after
+    `--`; or MODULE:CLASS, an `accord.Agent`. A command is started for each connection. Without
+    AGENT the bundled agent is served.
 
     Clients need a token: that of --token-file, that of ACCORD_TOKEN, or one that is made and
     printed at the start. On a Unix socket (--unix, unix:PATH for clients) they need none.
@@ -283,6 +286,12 @@ def _agent(words: tuple[str, ...]) -> Any:
     if not words:
         return [sys.executable, "-m", "accord", "agent"]
     target = words[0]
+    if len(words) == 1:
+        try:
+            if (by_name := command_by_name(target)) is not None:
+                return by_name
+        except SettingsError as error:
+            raise click.UsageError(str(error)) from None
     module, colon, name = target.partition(":")
     if len(words) > 1 or not colon or not all(part.isidentifier() for part in module.split(".")):
         return list(words)

@@ -7,7 +7,7 @@ import sys
 import click
 
 from accord.cli import settings
-from accord.cli.agent_names import NamedAgent, find_agent
+from accord.cli.agent_names import NamedAgent, complete_name, find_agent
 from accord.cli.ask.safe_text import one_line
 from accord.cli.ask.terminal_login import run_terminal_login
 from accord.client.agent_adapter import AuthMethod
@@ -23,7 +23,7 @@ _INITIALIZE_S = 120.0
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_name)
 @click.option("--method", metavar="ID", help="The login method. Default: you are asked.")
 @reports_errors
 def command(name: str, method: str | None) -> int:

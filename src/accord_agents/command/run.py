@@ -9,7 +9,7 @@ import sys
 import click
 
 from accord.cli import settings
-from accord.cli.agent_names import named_agents
+from accord.cli.agent_names import complete_name, named_agents
 from accord.cli.installed_agents import load_installed
 from accord.errors import AccordError
 from accord.transports.command_line import find_program
@@ -20,7 +20,7 @@ __all__ = ("command",)
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.argument("name")
+@click.argument("name", shell_complete=complete_name)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @reports_errors
 def command(name: str, arguments: tuple[str, ...]) -> int:
@@ -34,10 +34,11 @@ def command(name: str, arguments: tuple[str, ...]) -> int:
         if blocked is not None:
             raise AccordError(f"{name} is in quarantine: {blocked.quarantine}")
         raise AccordError(f"No agent is named {name!r}: `accord agents` lists them")
-    if is_url(agent.argv[0]):
-        raise AccordError(f"{name} is a remote agent: use `accord bridge {agent.argv[0]}`")
-    program = find_program(agent.argv[0], None, None)
-    words = [program, *agent.argv[1:], *arguments]
+    argv = agent.argv
+    if is_url(argv[0]):
+        argv = (sys.executable, "-m", "accord", "bridge", argv[0])
+    program = find_program(argv[0], None, None)
+    words = [program, *argv[1:], *arguments]
     env = {**os.environ, **agent.entry.env}
     if sys.platform == "win32":
         return subprocess.run(words, env=env, check=False).returncode

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from accord.cli import settings
-from accord.cli.agent_names import NamedAgent, find_agent, named_agents
+from accord.cli.agent_names import NamedAgent, complete_name, find_agent, named_agents
 from accord.errors import AccordError
 from accord.local.run import run_program
 from accord.transports.registry import is_url
@@ -24,7 +24,7 @@ _AT_ONCE = 4
 
 
 @click.command("doctor")
-@click.argument("agent", required=False)
+@click.argument("agent", required=False, shell_complete=complete_name)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @click.option(
     "--timeout",

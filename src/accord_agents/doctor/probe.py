@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import tempfile
 import time
 from collections import deque
@@ -23,6 +24,7 @@ __all__ = ("FoundQuirk", "Login", "Probe", "probe")
 
 _STOP_TIMES_S = (0.5, 0.5, 1.0)
 _MAX_LINES = 5
+_REASON = re.compile(r"^\w*(?:Error|Exception)\b.*:")
 _OFFERED = (
     "load_session",
     "resume_session",
@@ -83,7 +85,7 @@ async def probe(agent: NamedAgent, limit_s: float) -> Probe:
     """Return what an agent says within the time limit; never raises for what agents do."""
     found = Probe(name=agent.name, source=agent.source, command=list(agent.argv))
     noise: deque[str] = deque(maxlen=_MAX_LINES)
-    stderr: deque[str] = deque(maxlen=_MAX_LINES)
+    stderr: deque[str] = deque(maxlen=50)
     limit = asyncio.timeout(limit_s)
     try:
         async with limit:
@@ -98,7 +100,13 @@ async def probe(agent: NamedAgent, limit_s: float) -> Probe:
     except (AccordError, OSError, ValueError) as error:
         found.error = one_line(str(error), 500)
     found.noise = [one_line(line, 200) for line in noise]
-    found.stderr = [one_line(line, 200) for line in stderr if line.strip()]
+    said = [one_line(line, 200) for line in stderr if line.strip()]
+    found.stderr = said[-_MAX_LINES:]
+    reasons = [line for line in said if _REASON.search(line)]
+    failed = found.error is not None and found.initialize_s is None
+    # The last line, which is in the error already, is often the version of node.
+    if failed and reasons and reasons[-1] not in (found.error or ""):
+        found.error = f"{found.error}; {reasons[-1]}"
     _add_quirks(found)
     return found
 

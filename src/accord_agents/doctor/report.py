@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from accord_agents.doctor.probe import Probe
 __all__ = ("agent_lines", "machine_lines", "overview_lines")
 
 _HEAD = 10  # columns of a heading
+_SEARCHED = re.compile(r"(?<=not found in PATH) \(.*\)")
 _HINTS = {  # what helps, by a part of the error
     "not found in PATH": "Install it, or write its absolute path into the settings.",
     "did not answer": "Run its command in a terminal: it may wait for a login or a download.",
@@ -49,7 +51,8 @@ def overview_lines(probes: Sequence[Probe], missing: Sequence[str], columns: int
             ]
             yield from _hanging(f"✓ {found.name:<{width}}  ", ", ".join(facts), columns)
         else:
-            yield from _hanging(f"✗ {found.name:<{width}}  ", found.error or "", columns)
+            short = _SEARCHED.sub("", found.error or "")
+            yield from _hanging(f"✗ {found.name:<{width}}  ", short, columns)
             hint = _hint(found) or f"Details: accord doctor {found.name}"
             yield from _hanging(" " * (width + 4), hint, columns)
         if names := [row.id for row in found.quirks]:
@@ -96,6 +99,8 @@ def agent_lines(found: Probe, columns: int) -> Iterator[str]:
 
 
 def _hint(found: Probe) -> str | None:
+    if found.noise and found.initialize_s is None:
+        return f"It writes {found.noise[-1]!r} to stdout: is this its command for ACP?"
     for part, hint in _HINTS.items():
         if part in (found.error or ""):
             return hint
