@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -80,6 +81,15 @@ async def shown(page: Page, view: str) -> None:
     await expect(page.locator(VIEWS[view]).first).to_be_visible()
 
 
+def require_axe() -> None:
+    """Skip the test without axe, unless ACCORD_REQUIRE_BROWSER."""
+    if not AXE.is_file():
+        why = "axe-core is not installed: sh tests/inspector/install.sh"
+        if os.environ.get("ACCORD_REQUIRE_BROWSER"):
+            pytest.fail(why)
+        pytest.skip(why)
+
+
 async def problems_of(page: Page, options: str) -> list[str]:
     """Return what axe finds that is serious."""
     found = await page.evaluate(f"axe.run(document, {{resultTypes: ['violations'], {options}}})")
@@ -94,17 +104,33 @@ async def problems_of(page: Page, options: str) -> list[str]:
 
 @pytest.mark.parametrize("view", VIEWS)
 async def test_axe_finds_nothing_serious_in_dark_and_light(tab: Page, view: str) -> None:
-    if not AXE.is_file():
-        why = "axe-core is not installed: sh tests/inspector/install.sh"
-        if os.environ.get("ACCORD_REQUIRE_BROWSER"):
-            pytest.fail(why)
-        pytest.skip(why)
+    require_axe()
     await tab.emulate_media(color_scheme="dark")
     await shown(tab, view)
     assert await problems_of(tab, "") == []
     assert await tab.evaluate(UNREACHABLE) == []
     await tab.emulate_media(color_scheme="light")
     assert await problems_of(tab, "runOnly: ['color-contrast']") == []
+
+
+async def test_axe_finds_nothing_serious_about_a_program_that_is_not_an_agent(
+    browser: Browser,
+) -> None:
+    require_axe()
+    script = "import sys; print('usage: …'); sys.stderr.write('fatal: no key\\n'); sys.exit(3)"
+    async with inspecting("--", sys.executable, "-c", script) as inspector:
+        page = await browser.new_page(bypass_csp=True, color_scheme="dark")
+        await page.goto(inspector.address)
+        await page.add_script_tag(path=AXE)
+        await go(page, "/conversation")
+        await expect(page.locator("agent-trouble pre")).to_contain_text("no key")
+        await expect(page.locator("header .broken")).to_be_visible()
+        assert await problems_of(page, "") == []
+        await page.emulate_media(color_scheme="light")
+        assert await problems_of(page, "runOnly: ['color-contrast']") == []
+        await page.set_viewport_size({"width": 320, "height": 640})
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 320
+        await page.close()
 
 
 async def test_the_page_does_not_scroll_sideways_at_320_pixels_and_at_4k(tab: Page) -> None:
