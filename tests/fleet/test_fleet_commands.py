@@ -156,6 +156,7 @@ def test_show_lists_several_attempts_and_names_what_does_not_exist(tmp_path: Pat
     assert "(raw, other), got 'x'" in told(accord_fleet("show", out, "t1", "--agent", "x"))
     assert accord_fleet("show", out, "t1", "--attempt", "3").return_value == 3
     assert "is not a dataset" in told(accord_fleet("show", tmp_path, "t1"))
+    assert "gone does not exist" in told(accord_fleet("show", tmp_path / "gone", "t1"))
 
 
 def test_long_texts_are_shortened(tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ __all__ = ("command",)
     "limits",
     multiple=True,
     metavar="NAME=VALUE",
-    help="For tasks without their own: turn_s, wall_s, output_bytes, memory_bytes (2g), tokens, "
-    "cost; `none` is unlimited.",
+    help="For tasks without their own: turn_s, wall_s, output_bytes, memory_bytes (2g), "
+    "processes, tokens, cost; `none` is unlimited.",
 )
 @click.option("--allow", multiple=True, metavar="RULE", help="Allow what matches: edit, execute:*.")
 @click.option("--deny", multiple=True, metavar="RULE", help="Reject what matches, before --allow.")

@@ -106,9 +106,9 @@ def read_plan(storage: Storage) -> Plan:
     try:
         plan = msgspec.json.decode(storage.read(RUN), type=Plan)
     except FileNotFoundError:
-        raise DatasetError(
-            f"{storage.address} is not a dataset: {RUN} is missing; name the folder of a run"
-        ) from None
+        is_there = storage.folder is None or storage.folder.exists()
+        why = f"is not a dataset: {RUN} is missing" if is_there else "does not exist"
+        raise DatasetError(f"{storage.address} {why}; name the folder of a run") from None
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DatasetError(
             f"{storage.address}: {RUN} cannot be read: {error}; restore it from a copy, or begin a "
