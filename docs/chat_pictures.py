@@ -16,6 +16,7 @@ from pictures import IMAGES, PROJECT, PROMPT
 
 from accord_chat.chat import Chat
 from accord_chat.live_session import Watcher
+from accord_chat.model.permission_memory import PermissionMemory
 from accord_chat.model.saved_chats import SavedChats
 from accord_chat.source import OwnAgent, SourceSetup
 from accord_chat.view.app import ChatApp
@@ -69,9 +70,15 @@ async def permission(run: Run) -> None:
         panel.take_focus(asked=True)
 
 
+async def review(run: Run) -> None:
+    await turn(run)
+    await run.press("f4")
+
+
 PICTURES: dict[str, tuple[tuple[int, int], Callable[[Run], Awaitable[None]]]] = {
     "chat": ((90, 34), turn),
     "chat-permission": ((90, 28), permission),
+    "chat-review": ((90, 18), review),
 }
 
 
@@ -85,9 +92,10 @@ async def picture(name: str) -> str:
         setup = SourceSetup(env={"ACCORD_MODEL": "demo", "ACCORD_DATA": f"{made}/data"})
         source = OwnAgent("accord", AGENT, setup)
         saved = SavedChats(folder, Path(made, "state"))
+        memory = PermissionMemory(Path(made, "state"))
 
         def make_chat(watcher: Watcher, tasks: asyncio.TaskGroup) -> Chat:
-            chat = Chat(folder, saved, lambda _: source, tasks, watcher)
+            chat = Chat(folder, saved, lambda _: source, tasks, watcher, memory)
             chat.open_session("accord")
             return chat
 

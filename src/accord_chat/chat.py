@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from accord_chat.agent_link import AgentLink
 from accord_chat.live_session import LiveSession, Watcher
+from accord_chat.model.permission_memory import PermissionMemory
 from accord_chat.model.questions import FormQuestion, PageQuestion, PermissionQuestion
 from accord_chat.model.saved_chats import SavedChat, SavedChats, SavedTab
 from accord_chat.source import Source
@@ -30,8 +31,10 @@ class Chat:
         find_source: Callable[[str], Source],
         group: asyncio.TaskGroup,
         watcher: Watcher,
+        memory: PermissionMemory,
     ) -> None:
         self.folder = folder
+        self.memory = memory
         self.sessions: list[LiveSession] = []
         self.active = 0
         self._saved = saved
@@ -163,7 +166,19 @@ class _Owner:
         session = self._session(request.session_id)
         if session is None:
             return "reject"
-        return await session.ask(PermissionQuestion(session.agent_name, request))
+        known = self._chat.memory.decide(session.agent_name, request)
+        if known is not None:
+            words = "Allowed" if known.decision == "allow" else "Rejected"
+            session.remark(f"{words}, as remembered: {known.summary}")
+            return known.decision
+        question = PermissionQuestion(session.agent_name, request)
+        decision: Decision = await session.ask(question)
+        if question.rule is not None:
+            try:
+                self._chat.memory.remember(question.rule)
+            except OSError as error:
+                session.remark(f"It cannot be remembered: {error}")
+        return decision
 
     async def fill_in(self, form: ElicitationForm) -> FormValues | None:
         session = self._session(form.session_id)

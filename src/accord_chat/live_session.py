@@ -11,12 +11,13 @@ import click
 
 from accord.cli.ask.attachments import attached_content
 from accord.cli.ask.login import log_in
-from accord.cli.ask.safe_text import one_line
+from accord.cli.ask.safe_text import one_line, relative_path
 from accord.cli.ask.session_setup import apply_session_options
 from accord.cli.ask.terminal_login import TerminalLoginChosen
 from accord.client.agent_adapter import AuthMethod
 from accord.client.connect import ConnectedAgent
 from accord.client.elicitation import ElicitationForm, FormValues
+from accord.client.events import Event, ToolCall
 from accord.client.session import ClientSession
 from accord.client.transcript import Transcript
 from accord.client.turn import ClientTurn
@@ -30,14 +31,17 @@ from accord.errors import (
 )
 from accord.types.content import ContentBlock
 from accord.types.session import SelectOption, SessionOption
+from accord.types.tool_calls import Diff
 from accord_chat.agent_link import AgentLink
 from accord_chat.model.folder_files import FolderFiles
+from accord_chat.model.hunks import hunks_of
 from accord_chat.model.mentions import mentions
 from accord_chat.model.prompt_queue import PromptQueue, QueuedPrompt
 from accord_chat.model.questions import FormQuestion, PermissionQuestion, Question
+from accord_chat.model.review import Review, ReviewedHunk
 from accord_chat.model.timeline import Timeline
 
-__all__ = ("LiveSession", "SessionState", "Watcher")
+__all__ = ("LiveSession", "SessionState", "Watcher", "location_of")
 
 CANCEL_S = 30.0  # for the agent to end a cancelled turn; then the turn fails
 MAX_TITLE = 60
@@ -62,6 +66,14 @@ class Watcher(Protocol):
         """The session waits for the user, or a turn has ended."""
         ...
 
+    def tell(self, text: str) -> None:
+        """Show a text for some seconds."""
+        ...
+
+    def open_editor(self, file: Path, line: int | None) -> None:
+        """Open a file in the user's editor."""
+        ...
+
     async def log_in_at_terminal(self, session: LiveSession, method: AuthMethod) -> int:
         """Run the agent's login command at the terminal; return its status."""
         ...
@@ -82,6 +94,7 @@ class LiveSession:
         self.link = link
         self.cwd = cwd
         self.files = FolderFiles(cwd)
+        self.review = Review([str(cwd)])
         self.state: SessionState = "starting"
         self.timeline = Timeline(Transcript())
         self.queue = PromptQueue()
@@ -168,6 +181,31 @@ class LiveSession:
         values = [choice.value for choice in option.choices]
         at = values.index(option.value) if option.value in values else -1
         return option, values[(at + 1) % len(values)]
+
+    def remark(self, text: str) -> None:
+        """Add a remark of this program to the conversation."""
+        self.timeline.remark(text, "quiet")
+        self._changed()
+
+    def reviewed_hunks(self) -> list[ReviewedHunk]:
+        """Return the changes of all tool calls, with what the user said about each."""
+        contents = (entry.content for entry in self.timeline.entries)
+        return list(self.review.hunks(one for one in contents if isinstance(one, ToolCall)))
+
+    def latest_location(self) -> tuple[str, int | None] | None:
+        """Return the file and the line that the agent worked on last."""
+        for entry in reversed(self.timeline.entries):
+            if isinstance(entry.content, ToolCall) and (found := location_of(entry.content)):
+                return found
+        return None
+
+    def wants_editor(self, path: str, line: int | None) -> None:
+        """Open a file of the folder in the user's editor."""
+        file = self.files.find(path)
+        if file is None:
+            self._watcher.tell(f"{one_line(path, 80)} is not a file in the folder of the session")
+        else:
+            self._watcher.open_editor(file, line)
 
     def reconnect(self) -> None:
         """Start the agent again after a failure, and open the session again."""
@@ -279,8 +317,18 @@ class LiveSession:
         async with session.events() as events:
             self.timeline.sync()  # what came since the session was opened
             async for event in events:
-                self.timeline.apply(event)
-                self._changed()
+                self._take(event)
+
+    def _take(self, event: Event) -> None:
+        self.timeline.apply(event)
+        if isinstance(event, ToolCall) and event.is_final:
+            for hunk, verdict, why in self.review.finished(event):
+                place = relative_path(hunk.path, str(self.cwd))
+                if verdict == "rejected":
+                    self.timeline.remark(f"Undone: {place}:{hunk.changed_line}", "info")
+                else:
+                    self.timeline.remark(f"Not undone: {place}: {why}", "warning")
+        self._changed()
 
     async def _send_prompts(self, agent: ConnectedAgent, session: ClientSession) -> None:
         while not self._is_closed and self.link.is_usable:
@@ -308,8 +356,7 @@ class LiveSession:
         try:
             async with turn:
                 async for event in turn:
-                    self.timeline.apply(event)
-                    self._changed()
+                    self._take(event)
         except AuthRequired:
             raise
         except (CancelTimeout, RequestError) as error:
@@ -382,3 +429,13 @@ class LiveSession:
 
     def _changed(self) -> None:
         self._watcher.session_changed(self)
+
+
+def location_of(call: ToolCall) -> tuple[str, int | None] | None:
+    """Return the last file and line that a tool call names."""
+    hunks = [hunk for part in call.content if isinstance(part, Diff) for hunk in hunks_of(part)]
+    if hunks:
+        return hunks[-1].path, hunks[-1].changed_line
+    if call.locations:
+        return call.locations[-1].path, call.locations[-1].line
+    return None

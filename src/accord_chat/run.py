@@ -20,6 +20,7 @@ from accord.transports.registry import is_url
 from accord.version import ProtocolVersion
 from accord_chat.chat import Chat
 from accord_chat.live_session import Watcher
+from accord_chat.model.permission_memory import PermissionMemory
 from accord_chat.model.saved_chats import SavedChats
 from accord_chat.source import OwnAgent, Source, SourceSetup
 from accord_chat.view.app import ChatApp
@@ -72,7 +73,7 @@ def run_chat(options: ChatOptions) -> int:
     saved.acquire()
 
     def make_chat(watcher: Watcher, group: asyncio.TaskGroup) -> Chat:
-        chat = Chat(folder, saved, sources.find, group, watcher)
+        chat = Chat(folder, saved, sources.find, group, watcher, PermissionMemory())
         is_new = options.is_new or options.resume or options.session_id is not None
         if is_new or not chat.restore(options.agent):
             chat.open_session(first, session_id=options.session_id)

@@ -16,6 +16,7 @@ from accord.transports.base import Transport, TransportFactory
 from accord.transports.memory import pair
 from accord_chat.chat import Chat
 from accord_chat.live_session import LiveSession, Watcher
+from accord_chat.model.permission_memory import PermissionMemory
 from accord_chat.model.saved_chats import SavedChats
 from accord_chat.source import Source, SourceSetup
 from accord_chat.view.app import ChatApp
@@ -141,17 +142,18 @@ async def open_chat(
     """Open a chat with the first of these agents; `state` is where it is saved."""
     saved = SavedChats(folder, state or folder / ".state")
     assert saved.acquire()
+    memory = PermissionMemory(saved.path.parent)
     by_label = {source.label: cast("Source", source) for source in sources}
 
     def make_chat(watcher: Watcher, tasks: asyncio.TaskGroup) -> Chat:
-        chat = Chat(folder, saved, by_label.__getitem__, tasks, watcher)
+        chat = Chat(folder, saved, by_label.__getitem__, tasks, watcher, memory)
         if not (restores and chat.restore(None)):
             chat.open_session(sources[0].label)
         return chat
 
     app = ChatApp(make_chat)
     try:
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             typist = Typist(app, pilot)
             await typist.until(lambda: app.chat is not None and len(app.screen_stack) > 1)
             await typist.until(lambda: typist.session.state in ("idle", "failed"))

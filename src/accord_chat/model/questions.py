@@ -7,6 +7,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
 from accord.client.events import Decision, PermissionRequest
+from accord_chat.model.permission_memory import RememberedRule, suggested_rules
 
 __all__ = ("FormQuestion", "PageQuestion", "PermissionQuestion", "Question")
 
@@ -41,6 +42,8 @@ class PermissionQuestion(_Waiting[Decision]):
     def __init__(self, agent_name: str, request: PermissionRequest) -> None:
         super().__init__(agent_name)
         self.request = request
+        self.suggestions = tuple(suggested_rules(agent_name, request))
+        self.rule: RememberedRule | None = None  # that the user wants to be remembered
 
 
 class FormQuestion(_Waiting[FormValues | None]):

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 from textual.app import App, SuspendNotSupported
 from textual.binding import BindingType
 from textual.theme import Theme
 
-from accord.cli.ask.safe_text import one_line
+from accord.cli.ask.safe_text import one_line, printable
 from accord.cli.ask.terminal_login import run_terminal_login
 from accord.client.agent_adapter import AuthMethod
 from accord.errors import AccordError
 from accord_chat.chat import Chat
 from accord_chat.live_session import LiveSession, Watcher
+from accord_chat.view.editor import editor_command, has_own_window
 from accord_chat.view.main_screen import MainScreen
 
 __all__ = ("ChatApp", "MakeChat")
@@ -106,13 +109,41 @@ class ChatApp(App[int]):
         text = f"{one_line(session.title or session.agent_name, 60)} {why}"
         self._notify_desktop(text)
         if not main.is_seen(session):
-            main.tell(text)
+            self.tell(text)
 
     def _notify_desktop(self, text: str) -> None:
         """Ask the terminal for a notification: OSC 9, OSC 777 and the bell."""
         clean = one_line(text, 120).replace(";", ",")
         if self._driver is not None and not self.is_headless:
             self._driver.write(f"\x1b]9;{clean}\x1b\\\x1b]777;notify;accord chat;{clean}\x1b\\\a")
+
+    def tell(self, text: str) -> None:
+        """Show a text for some seconds."""
+        self.notify(printable(text), markup=False)
+
+    def open_editor(self, file: Path, line: int | None) -> None:
+        """Open a file in the user's editor: here, or in the window of the editor."""
+        command = editor_command(file, line)
+        if command is None:
+            self.tell("Set VISUAL or EDITOR to the command of your editor.")
+            return
+        try:
+            if has_own_window(command):
+                subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+                return
+            with self.suspend():
+                subprocess.run(command, check=False)
+        except SuspendNotSupported:
+            self.tell("This terminal cannot be given to the editor.")
+        except OSError as error:
+            self.tell(f"{command[0]} cannot be started: {error.strerror}")
+        self.refresh()
 
     async def log_in_at_terminal(self, session: LiveSession, method: AuthMethod) -> int:
         """Give the terminal to the agent's login command; return its status."""

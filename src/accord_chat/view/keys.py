@@ -23,6 +23,9 @@ COMMANDS = (
     Command("next_mode", "shift+tab", "Shift+Tab", "Switch to the next mode"),
     Command("sessions", "f3", "F3", "Open an earlier session of the agent"),
     Command("answer", "f10", "F10", "Answer the question of the agent"),
+    Command("review", "f4", "F4", "Review the changes, hunk by hunk: accept or undo each"),
+    Command("memory", "alt+p", "Alt+P", "Show the remembered permissions, and forget one"),
+    Command("editor", "alt+o", "Alt+O", "Open the file that the agent works on in your editor"),
     Command("plan", "f5", "F5", "Show the whole plan"),
     Command("transcript", "f6", "F6", "Go to the conversation, or back to the prompt"),
     Command("cancel", "escape", "Esc", "Cancel the turn; the session stays"),
@@ -53,5 +56,6 @@ TRANSCRIPT_KEYS = (
     ("Enter", "Open or fold a tool call or a thought; a click does it too"),
     ("v", "View all of an entry"),
     ("y", "Copy an entry"),
+    ("o", "Open the file of a tool call in your editor, at the line"),
     ("Esc", "Back to the prompt"),
 )

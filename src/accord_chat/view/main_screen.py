@@ -14,17 +14,18 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from accord.cli.ask.safe_text import one_line, printable
+from accord.cli.ask.safe_text import one_line
 from accord.cli.ask.screen.tool_rows import plan_rows
+from accord.client.events import ToolCall
 from accord.errors import AccordError
-from accord_chat.live_session import LiveSession
+from accord_chat.live_session import LiveSession, location_of
+from accord_chat.view import dialogs
 from accord_chat.view.composer import Composer
 from accord_chat.view.entry_lines import viewer_rows
 from accord_chat.view.keys import COMMANDS
 from accord_chat.view.lists import (
     entry_title,
     help_rows,
-    option_choices,
     session_choices,
     whole_plan_rows,
 )
@@ -32,6 +33,7 @@ from accord_chat.view.permission_panel import PermissionPanel
 from accord_chat.view.pick_screen import Choice, PickScreen
 from accord_chat.view.prompt_area import PromptArea
 from accord_chat.view.question_area import QuestionArea
+from accord_chat.view.review_screen import ReviewScreen
 from accord_chat.view.status import activity_text, status_text, tab_ranges, tabs_text
 from accord_chat.view.strips import row_strips
 from accord_chat.view.transcript_view import TranscriptView
@@ -183,6 +185,7 @@ class MainScreen(Screen[None]):
 
     def on_resize(self) -> None:
         """Draw the lines at the new width."""
+        self.query_one(QuestionArea).fit()
         if self._shown is not None:
             self._shown.timeline.side_changed = True
             self.session_changed()
@@ -375,32 +378,24 @@ class MainScreen(Screen[None]):
 
     def action_palette(self) -> None:
         """List all commands."""
-        choices = [
-            Choice(command.summary, command.action, command.shown_key)
-            for command in COMMANDS
-            if command.action != "palette"
-        ]
 
-        def run(action: str | None) -> None:
-            if action is not None:
-                self.call_later(self.run_action, action)
+        def run(action: str) -> None:
+            self.call_later(self.run_action, action)
 
-        self._program.push_screen(PickScreen[str]("Commands", choices), run)
+        dialogs.show_commands(self._program, run)
 
     def action_options(self) -> None:
         """List the values of all options of the session."""
         session = self._current
-        choices = list(option_choices(session))
-        if not choices:
-            self.notify("The agent has no modes, models or options.")
-            return
 
-        def chosen(value: tuple[str, str | bool] | None) -> None:
-            if value is not None:
-                self._spawn(session.set_option(*value))
+        def choose(value: tuple[str, str | bool]) -> None:
+            self._spawn(session.set_option(*value))
 
-        picker = PickScreen[tuple[str, "str | bool"]]("Mode, model and options", choices)
-        self._program.push_screen(picker, chosen)
+        dialogs.show_options(self._program, session, choose)
+
+    def action_memory(self) -> None:
+        """Show the remembered permissions."""
+        dialogs.show_memory(self._program, self.chat.memory)
 
     def action_next_mode(self) -> None:
         """Switch to the next mode."""
@@ -416,6 +411,24 @@ class MainScreen(Screen[None]):
             self._program.push_screen(ViewerScreen("Plan", whole_plan_rows(plans)))
         else:
             self.notify("The agent has no plan.")
+
+    def action_review(self) -> None:
+        """Show the changes of the session, hunk by hunk."""
+        session = self._current
+        if not session.reviewed_hunks():
+            self.notify("The agent has shown no changes of files.")
+            return
+
+        def reviewed(undone: list[str] | None) -> None:
+            if undone:  # the agent does not know it
+                self._prompt.add(f"I have undone your changes at {', '.join(undone)}.")
+            self.session_changed()
+
+        self._program.push_screen(ReviewScreen(session), reviewed)
+
+    def action_editor(self) -> None:
+        """Open the file that the agent works on."""
+        self._edit(self._current.latest_location())
 
     def action_transcript(self) -> None:
         """Go to the conversation, or back."""
@@ -454,14 +467,24 @@ class MainScreen(Screen[None]):
         self._prompt.take_keyboard()
 
     def on_transcript_view_chosen(self, event: TranscriptView.Chosen) -> None:
-        """View or copy an entry."""
+        """View or copy an entry, or open its file."""
         event.stop()
+        if event.action == "edit":
+            content = event.entry.content
+            self._edit(location_of(content) if isinstance(content, ToolCall) else None)
+            return
         rows = viewer_rows(event.entry, str(self._current.cwd))
         if event.action == "view":
             self._program.push_screen(ViewerScreen(entry_title(event.entry), rows))
         else:
             self._program.copy_to_clipboard("\n".join(row.plain for row in rows))
             self.notify("Copied.", timeout=2)
+
+    def _edit(self, place: tuple[str, int | None] | None) -> None:
+        if place is None:
+            self.notify("The agent named no file.")
+        else:
+            self._current.wants_editor(*place)
 
     def on_click(self, event: events.Click) -> None:
         """Show the session whose tab was clicked."""
@@ -475,7 +498,3 @@ class MainScreen(Screen[None]):
     def is_seen(self, session: LiveSession) -> bool:
         """Return whether a session is on the screen."""
         return session is self._shown
-
-    def tell(self, text: str) -> None:
-        """Show a text for some seconds."""
-        self.notify(printable(text), markup=False)

@@ -21,6 +21,7 @@ from accord.cli.ask.safe_text import one_line, relative_title
 from accord.client.events import Decision, PermissionRequest
 from accord.client.permissions import is_distinct
 from accord.types.permission import PermissionOption
+from accord_chat.model.permission_memory import RememberedRule
 from accord_chat.model.questions import PermissionQuestion
 from accord_chat.view.rows_view import RowsView
 
@@ -47,9 +48,9 @@ class PermissionPanel(Vertical, can_focus=True):
     }
     PermissionPanel:focus-within { border: heavy $error; border-title-color: $error; }
     PermissionPanel > .title { text-style: bold; height: auto; max-height: 3; }
-    PermissionPanel > RowsView { max-height: 12; min-height: 1; }
+    PermissionPanel > RowsView { min-height: 1; }
     PermissionPanel > OptionList {
-        height: auto; max-height: 9; border: none; padding: 0; background: transparent;
+        height: auto; border: none; padding: 0; background: transparent;
     }
     PermissionPanel > OptionList:focus { border: none; }
     """
@@ -83,6 +84,7 @@ class PermissionPanel(Vertical, can_focus=True):
         request = question.request
         self._options = list(_options(request))
         self._keys = dict(zip(_keys(self._options), self._options, strict=False))
+        self._rules = dict(_remembering(question))
         self.border_title = Content(f"{one_line(question.agent_name, 40)} asks for permission")
         self._more = f"{waiting} more · " if waiting else ""
         self.border_subtitle = f"{self._more}F10 answers"
@@ -97,16 +99,23 @@ class PermissionPanel(Vertical, can_focus=True):
         if not self._options:
             yield Static("The agent sent no options to choose from: c cancels the request.")
         keys = {id(option): key for key, option in self._keys.items()}
+        cwd = request.cwd
         yield OptionList(
-            *(
-                Option(_label(keys.get(id(option), " "), option), id=str(number))
-                for number, option in enumerate(self._options)
-            )
+            *(Option(_label(keys.get(id(option), " "), option)) for option in self._options),
+            *(Option(_rule_label(key, rule, cwd)) for key, rule in self._rules.items()),
         )
 
     def on_mount(self) -> None:
         """Choose nothing in advance: Enter alone must not allow anything."""
         self.query_one(OptionList).highlighted = None
+        self.fit()
+
+    def fit(self) -> None:
+        """Leave room for all options; the action scrolls in the rest."""
+        options, rows = self.query_one(OptionList), self.query_one(RowsView)
+        room = self.screen.size.height * 60 // 100 - 4
+        options.styles.max_height = max(room - 1, 2)
+        rows.styles.max_height = max(room - len(self._options) - len(self._rules), 1)
 
     def take_focus(self, *, asked: bool = False) -> None:
         """Take the keyboard; if the user did not ask for that, keys do not answer at once."""
@@ -137,6 +146,9 @@ class PermissionPanel(Vertical, can_focus=True):
         if option is not None:
             event.stop()
             self._answer(option)
+        elif event.character in self._rules:
+            event.stop()
+            self._remember(self._rules[event.character])
         elif event.key == "c" and not self._options:
             event.stop()
             self.post_message(self.Answered(self.question, "cancel"))
@@ -145,12 +157,20 @@ class PermissionPanel(Vertical, can_focus=True):
         """Answer with the option that was clicked, or chosen with Enter."""
         event.stop()
         if time.monotonic() >= self.ignore_keys_until_s:
-            self._answer(self._options[event.option_index])
+            at = event.option_index
+            if at < len(self._options):
+                self._answer(self._options[at])
+            else:
+                self._remember(list(self._rules.values())[at - len(self._options)])
 
     def action_scroll_rows(self, pages: int) -> None:
         """Scroll the action."""
         rows = self.query_one(RowsView)
         rows.scroll_relative(y=pages * max(rows.size.height - 1, 1), animate=False)
+
+    def _remember(self, rule: RememberedRule) -> None:
+        self.question.rule = rule
+        self.post_message(self.Answered(self.question, rule.decision))
 
     def _answer(self, option: PermissionOption) -> None:
         chosen: Decision = option
@@ -179,6 +199,24 @@ def _keys(options: list[PermissionOption]) -> Iterator[str]:
             yield str(number)
         else:
             yield f"no key {number}"
+
+
+def _remembering(question: PermissionQuestion) -> Iterator[tuple[str, RememberedRule]]:
+    """Yield the rules that can be remembered, with their keys."""
+    rules = question.suggestions
+    yield from zip("rf", rules, strict=False)
+    if rules:
+        yield "x", RememberedRule(rules[0].agent, rules[0].rule, "reject")
+
+
+def _rule_label(key: str, rule: RememberedRule, cwd: str) -> Text:
+    words = "Allow" if rule.decision == "allow" else "Reject"
+    what = relative_title(rule.summary, cwd)
+    where = " in this folder" if what.endswith((" *", "/*")) else ""
+    shown = what.removesuffix("*").removesuffix(f"{cwd}/").rstrip(" /") if where else what
+    return Text.assemble(
+        (f" {key} ", "bold reverse"), f" {words}, and remember: {one_line(shown, 100)}{where}"
+    )
 
 
 def _label(key: str, option: PermissionOption) -> Text:

@@ -74,6 +74,11 @@ class PromptArea(Vertical):
         composer.set_text("\n\n".join(filter(None, [prompt.text, composer.text])))
         composer.focus()
 
+    def add(self, text: str) -> None:
+        """Put a text before the draft."""
+        composer = self.composer
+        composer.set_text("\n".join(filter(None, [text, composer.text])))
+
     def on_unmount(self) -> None:
         """End the search for files."""
         if self._listing is not None:

@@ -54,6 +54,11 @@ class QuestionArea(Vertical):
             if isinstance(panel, Panel):
                 panel.take_focus(asked=True)
 
+    def fit(self) -> None:
+        """Adapt the question to the height of the screen."""
+        for panel in self.query(PermissionPanel):
+            panel.fit()
+
     async def _mount_panel(self, question: Question, waiting: int) -> None:
         if question is self._question:
             panel = _panel(question, waiting)

@@ -1,0 +1,136 @@
+"""The hunks of a diff, and undoing one of them in the file as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from accord.local.files import Roots
+from accord.types.diff_lines import DiffLine, diff_lines
+from accord.types.tool_calls import Diff
+
+__all__ = ("Conflict", "Hunk", "hunks_of", "undo", "undone_text")
+
+
+class Conflict(Exception):
+    """The file has changed since, so that the hunk cannot be undone."""
+
+
+class Hunk(Struct, frozen=True):
+    """Adjacent changes with their context; or a whole file that was created or deleted."""
+
+    path: str
+    lines: tuple[DiffLine, ...]
+    kind: Literal["changed", "created", "deleted"] = "changed"
+    text: str = ""  # of a file that was created or deleted
+
+    @property
+    def first_line(self) -> int:
+        """The line of the file after the change at which the hunk begins, from 1."""
+        return next((line.new for line in self.lines if line.new is not None), 1)
+
+    @property
+    def changed_line(self) -> int:
+        """The line of the file at which the change itself begins."""
+        for line in self.lines:
+            if line.sign == "+" and line.new is not None:
+                return line.new
+        return self.first_line
+
+
+def hunks_of(diff: Diff) -> Iterator[Hunk]:
+    """Yield the hunks of a diff."""
+    if diff.patch is None and (diff.old is None) != (diff.new is None):
+        kind = "created" if diff.old is None else "deleted"
+        yield Hunk(diff.path, tuple(diff_lines(diff)), kind, diff.new or diff.old or "")
+        return
+    lines: list[DiffLine] = []
+    for line in diff_lines(diff):
+        if line.sign == "gap":
+            yield from _hunk(diff, lines)
+            lines = []
+        elif line.sign != "remark":
+            lines.append(line)
+    yield from _hunk(diff, lines)
+
+
+def _hunk(diff: Diff, lines: list[DiffLine]) -> Iterator[Hunk]:
+    if any(line.sign in "+-" for line in lines):
+        yield Hunk(diff.path, tuple(lines))
+
+
+def undo(hunk: Hunk, roots: Roots) -> None:
+    """Write the old text of a hunk back, if the file still has the new text.
+
+    Raises `Conflict`, which says why, and `OSError`, also for a file outside of
+    the directories.
+    """
+    if hunk.kind == "deleted":
+        try:
+            roots.create(hunk.path, hunk.text.encode("utf-8"))
+        except FileExistsError:
+            raise Conflict("the file exists again") from None
+        return
+    try:
+        text = roots.read(hunk.path)
+    except FileNotFoundError:
+        raise Conflict("the file does not exist any more") from None
+    except UnicodeDecodeError:
+        raise Conflict("the file is not text any more") from None
+    if hunk.kind == "created":
+        if text != hunk.text:
+            raise Conflict("the file has been changed since")
+        roots.remove(hunk.path)
+        return
+    new, before = undone_text(hunk, text), text.encode("utf-8")
+
+    def expected(now: bytes | None) -> None:
+        if now != before:
+            raise Conflict("the file is being changed")
+
+    roots.replace(hunk.path, new.encode("utf-8"), expected=expected)
+
+
+def undone_text(hunk: Hunk, text: str) -> str:
+    """Return the text of a file without the change; raise `Conflict` if it has another text."""
+    lines = text.split("\n")
+    wanted = [line.text for line in hunk.lines if line.sign != "-"]
+    at = _place(lines, wanted, hunk.first_line - 1)
+    if at is None:
+        old = [line.text for line in hunk.lines if line.sign != "+"]
+        if _place(lines, old, hunk.first_line - 1) is not None:
+            raise Conflict("it is undone already")
+        raise Conflict("these lines have been changed since")
+    ends_with_return = bool(wanted) and any(line.endswith("\r") for line in lines[at : at + 3])
+    new: list[str] = []
+    now = at
+    for line in hunk.lines:
+        if line.sign == "-":
+            new.append(line.text + "\r" * (ends_with_return and not line.text.endswith("\r")))
+        else:
+            if line.sign == " ":
+                new.append(lines[now])
+            now += 1
+    return "\n".join([*lines[:at], *new, *lines[now:]])
+
+
+def _place(lines: Sequence[str], wanted: Sequence[str], expected: int) -> int | None:
+    """Return where a block is: at the expected line, or else at its only place."""
+    plain = [line.removesuffix("\r") for line in lines]
+    block = [line.removesuffix("\r") for line in wanted]
+    size = len(block)
+    if size == 0:
+        return 0 if plain in ([], [""]) else None
+    if plain[expected : expected + size] == block:
+        return expected
+    first = block[0]
+    found = [
+        at
+        for at in range(len(plain) - size + 1)
+        if plain[at] == first and plain[at : at + size] == block
+    ]
+    if len(found) > 1:
+        raise Conflict("these lines are in the file several times")
+    return found[0] if found else None

@@ -1,0 +1,21 @@
+"""The page of the keys has each key of the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from accord_chat.view.keys import COMMANDS, TRANSCRIPT_KEYS, TYPING_KEYS
+from accord_chat.view.main_screen import MainScreen
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "chat-keys.md"
+
+
+def test_page_has_every_key() -> None:
+    page = PAGE.read_text("utf-8")
+    rows = [*TYPING_KEYS, *TRANSCRIPT_KEYS, *((one.shown_key, one.summary) for one in COMMANDS)]
+    assert [row for row in rows if f"| {row[0]} | {row[1]} |" not in page] == []
+
+
+def test_every_command_exists_and_has_a_key_of_its_own() -> None:
+    assert all(hasattr(MainScreen, f"action_{command.action}") for command in COMMANDS)
+    assert len({command.key for command in COMMANDS}) == len(COMMANDS)

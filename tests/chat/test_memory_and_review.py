@@ -1,0 +1,196 @@
+"""Remembered permissions, and the review of changes, on the screen and in files."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from accord import Agent, Turn
+from accord.client.events import PermissionRequest, ToolCall
+from accord.types.tool_calls import Diff, ToolCallLocation
+from accord_chat.model.permission_memory import (
+    PermissionMemory,
+    RememberedRule,
+    suggested_rules,
+)
+from accord_chat.view.editor import editor_command, has_own_window
+from accord_chat.view.review_screen import ReviewScreen
+from chat.chats import LocalAgent, open_chat
+
+
+def request(cwd: str = "/w", **call: object) -> PermissionRequest:
+    tool_call = ToolCall(id="1", title="t", **call)  # type: ignore[arg-type]
+    return PermissionRequest(session_id="s", cwd=cwd, title="t", options=(), tool_call=tool_call)
+
+
+def test_suggestions_begin_with_the_narrowest() -> None:
+    edit = request(kind="edit", content=(Diff("/w/a[1].py", "", "x"),))
+    assert [one.summary for one in suggested_rules("a", edit)] == ["edit /w/a[1].py", "edit /w/*"]
+    run = request(kind="execute", raw_input={"command": "pytest -q"})
+    assert [one.rule for one in suggested_rules("a", run)] == ["execute:pytest -q"]
+    outside = request(kind="edit", locations=(ToolCallLocation("/etc/passwd"),))
+    assert [one.summary for one in suggested_rules("a", outside)] == ["edit /etc/passwd"]
+
+
+@pytest.mark.parametrize("command", ["a; rm -rf /", "a && b", "echo $(x)", "a > b", "x | sh"])
+def test_command_of_a_shell_cannot_be_remembered(command: str) -> None:
+    assert not list(suggested_rules("a", request(kind="execute", raw_input={"command": command})))
+
+
+def test_rule_holds_for_its_agent_tool_and_path_only(tmp_path: Path) -> None:
+    memory = PermissionMemory(tmp_path)
+    memory.remember(RememberedRule("a", "edit:/w/x.py"))
+    edit = request(kind="edit", locations=(ToolCallLocation("x.py"),))
+    assert memory.decide("a", edit) is not None
+    assert memory.decide("b", edit) is None
+    assert memory.decide("a", request(kind="delete", locations=edit.tool_call.locations)) is None
+    other = request(kind="edit", locations=(ToolCallLocation("x.py"), ToolCallLocation("y.py")))
+    assert memory.decide("a", other) is None
+
+
+def test_rejection_is_stronger_and_the_file_is_private(tmp_path: Path) -> None:
+    memory = PermissionMemory(tmp_path)
+    memory.remember(RememberedRule("a", "edit:/w/*"))
+    memory.remember(RememberedRule("a", "edit:/w/x.py", "reject"))
+    edit = request(kind="edit", locations=(ToolCallLocation("x.py"),))
+    decided = memory.decide("a", edit)
+    assert decided is not None
+    assert decided.decision == "reject"
+    assert stat.S_IMODE(memory.path.stat().st_mode) == 0o600
+    memory.forget(decided)
+    assert PermissionMemory(tmp_path).rules() == [RememberedRule("a", "edit:/w/*")]
+
+
+class Writer(Agent):
+    """Changes two places of a file, with or without asking."""
+
+    async def prompt(self, turn: Turn) -> None:
+        path = Path(turn.session.cwd, "shop.txt")
+        old = path.read_text()  # noqa: ASYNC240
+        new = old.replace("line 2\n", "LINE 2\n").replace("line 18\n", "LINE 18\n")
+        async with turn.tool("Change shop.txt", kind="edit", locations=[str(path)]) as call:
+            await call.add_diff(str(path), old, new)
+            if turn.text == "ask" and not await call.permission():
+                await call.fail("Rejected")
+                return
+            path.write_text(new)  # noqa: ASYNC240
+        await turn.say("written")
+
+
+def shop(folder: Path) -> Path:
+    path = folder / "shop.txt"
+    path.write_text("".join(f"line {n}\n" for n in range(1, 21)))
+    return path
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_one_hunk_is_rejected_after_the_agent_wrote_the_file(
+    tmp_path: Path, version: int
+) -> None:
+    file = shop(tmp_path)
+    async with open_chat(LocalAgent(Writer(), version=version), folder=tmp_path) as user:
+        await user.send("go")
+        await user.sees("written")
+        await user.press("f4")
+        await user.until(lambda: isinstance(user.app.screen, ReviewScreen))
+        await user.sees("shop.txt:2 · change 1 of 2", "LINE 2")
+        await user.press("x")
+        await user.sees("the old text is back")
+        await user.press("right")
+        await user.sees("shop.txt:18 · change 2 of 2")
+        await user.press("a")
+        await user.sees("accepted")
+        await user.press("escape")
+        await user.until(lambda: "I have undone your changes at shop.txt:2." in user.composer.text)
+        text = file.read_text()
+        assert "line 2\n" in text
+        assert "LINE 18\n" in text
+
+
+async def test_conflict_is_said_and_nothing_is_written(tmp_path: Path) -> None:
+    file = shop(tmp_path)
+    async with open_chat(LocalAgent(Writer()), folder=tmp_path) as user:
+        await user.send("go")
+        await user.sees("written")
+        changed = file.read_text().replace("LINE 2\n", "mine\n")
+        file.write_text(changed)
+        await user.press("f4")
+        await user.sees("shop.txt:2")
+        await user.press("x")
+        await user.sees("not undone: these lines have been changed since")
+        assert file.read_text() == changed
+
+
+async def test_hunk_rejected_during_the_question_is_undone_when_it_is_written(
+    tmp_path: Path,
+) -> None:
+    file = shop(tmp_path)
+    async with open_chat(LocalAgent(Writer()), folder=tmp_path, size=(100, 40)) as user:
+        await user.send("ask")
+        await user.question()
+        await user.press("f4")
+        await user.sees("change 1 of 2")
+        await user.press("x")
+        await user.sees("undone as soon as")
+        await user.press("escape", "f10", "y")
+        await user.sees("written", "Undone: shop.txt:2")
+        assert "line 2\n" in file.read_text()
+        assert "LINE 18\n" in file.read_text()
+
+
+async def test_remembered_permission_is_not_asked_again(tmp_path: Path) -> None:
+    folder = tmp_path / "w"
+    folder.mkdir()
+    shop(folder)
+    async with open_chat(LocalAgent(Writer()), folder=folder, state=tmp_path) as user:
+        await user.send("ask")
+        await user.question()
+        assert "Allow, and remember: edit shop.txt" in user.screen
+        await user.press("r")
+        await user.sees("written")
+        shop(folder)
+        await user.send("ask")
+        await user.sees("Allowed, as remembered")
+    shop(folder)
+    async with open_chat(LocalAgent(Writer()), folder=folder, state=tmp_path) as user:
+        await user.send("ask")
+        await user.sees("Allowed, as remembered", "written")
+        await user.press("alt+p")
+        await user.sees("Remembered permissions", "allow edit")
+        await user.press("enter")
+        await user.until(lambda: not user.chat.memory.rules())
+
+
+@pytest.mark.parametrize(
+    ("editor", "command"),
+    [
+        ("vim", ["vim", "+7", "/f"]),
+        ("nano -l", ["nano", "-l", "+7", "/f"]),
+        ("code --wait", ["code", "--wait", "--goto", "/f:7"]),
+        ("/usr/bin/hx", ["/usr/bin/hx", "/f:7"]),
+        ("", None),
+        ("'", None),
+    ],
+)
+def test_editor_gets_the_line(
+    editor: str, command: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", editor)
+    assert editor_command(Path("/f"), 7) == command
+    assert command is None or has_own_window(command) == editor.startswith("code")
+
+
+async def test_only_files_of_the_folder_are_opened(tmp_path: Path) -> None:
+    class Pointer(Agent):
+        async def prompt(self, turn: Turn) -> None:
+            async with turn.tool("Read", kind="read", locations=[turn.text]) as call:
+                await call.start()
+
+    async with open_chat(LocalAgent(Pointer()), folder=tmp_path) as user:
+        await user.send("/etc/passwd")
+        await user.sees("● Read")
+        await user.press("alt+o")
+        await user.sees("passwd is not a file")
