@@ -78,14 +78,15 @@ def terminal(tmp_path: Path) -> Generator[Terminal]:
         made.close()
 
 
-def agent_process() -> psutil.Process:
-    """Return the newest process of a script agent."""
-    found = [
+def agent_process(terminal: Terminal) -> psutil.Process:
+    """Return the process of the script agent below the shell of this terminal."""
+    shell = psutil.Process(int(terminal.tmux("display-message", "-p", "#{pane_pid}")))
+    (found,) = (
         process
-        for process in psutil.process_iter(["cmdline", "create_time"])
-        if (process.info["cmdline"] or [])[-2:] == ["agent", "script"]
-    ]
-    return max(found, key=lambda process: process.info["create_time"])
+        for process in shell.children(recursive=True)
+        if process.cmdline()[-2:] == ["agent", "script"]
+    )
+    return found
 
 
 def test_typing_cancelling_and_leaving(terminal: Terminal) -> None:
@@ -143,7 +144,7 @@ def test_killed_agent_is_reported_and_started_again(terminal: Terminal) -> None:
     terminal.type("wait forever")
     terminal.press("Enter")
     terminal.sees("working")
-    os.kill(agent_process().pid, signal.SIGKILL)
+    os.kill(agent_process(terminal).pid, signal.SIGKILL)
     terminal.sees("Ctrl+R starts it again")
     terminal.press("C-r")
     terminal.until(lambda screen: "not running" not in screen and "starting" not in screen)
