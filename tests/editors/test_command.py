@@ -51,6 +51,78 @@ def test_zed_gets_an_agent_and_loses_it_again(
     assert "Nothing to do: accord is not in" in capsys.readouterr().out
 
 
+JETBRAINS = """\
+{
+  "default_mcp_settings": { "use_idea_mcp": true, "use_custom_mcp": false },
+  "agent_servers": {
+    "Team agent": {
+      "command": "/opt/team/agent",
+      "args": ["--acp", "--profile=it"],
+      "env": { "TEAM": "blue" },
+      "use_idea_mcp": true
+    }
+  }
+}
+"""
+VSCODE = """\
+// Place your settings in this file to overwrite the default settings
+{
+\t"editor.fontSize": 13,
+\t"[python]": {
+\t\t"editor.defaultFormatter": "charliermarsh.ruff", // keep
+\t},
+\t/* agents */
+\t"acp.agents": {
+\t\t"Gemini": { "command": "gemini", "args": ["--acp"], "env": {} },
+\t\t// "Old": { "command": "old" }
+\t},
+\t"acp.autoApprovePermissions": "ask",
+\t"files.exclude": { "**/.git": true, },
+}
+"""
+ZED_SERVERS = """\
+{
+  "agent_servers": {
+    "claude-acp": { "type": "registry", "env": { "CLAUDE_CODE_EXECUTABLE": "/usr/bin/claude" } },
+    "Mine": {
+      "type": "custom",
+      "command": "/home/me/agent", "args": [],
+      "default_mode": "plan", // always
+    }
+  },
+  "languages": { "Python": { "tab_size": 4 } }
+}"""
+
+
+@requirement("R-EDIT-01")
+@pytest.mark.parametrize("marks", ["", "\ufeff"], ids=["plain", "mark"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["lf", "crlf"])
+@pytest.mark.parametrize(
+    ("editor", "text"),
+    [("jetbrains", JETBRAINS), ("vscode", VSCODE), ("zed", ZED_SERVERS), ("zed", ZED)],
+)
+def test_file_of_real_shape_is_as_before_when_all_agents_are_removed(
+    tmp_path: Path, editor: str, text: str, newline: str, marks: str
+) -> None:
+    target, path = tmp_path / "dotfiles.json", tmp_path / "settings.json"
+    data = f"{marks}{text}".replace("\n", newline).encode()
+    target.write_bytes(data)
+    path.symlink_to(target)
+    for name in ("accord", "script"):
+        assert main(["install", editor, name, "--file", str(path)]) == 0
+    changed = target.read_bytes()
+    assert changed.count(b"\n") == (
+        changed.count(b"\r\n") if newline == "\r\n" else changed.count(b"\n")
+    )
+    kept = [line for line in data.splitlines() if line.strip() not in (b"}", b"},")]
+    assert [line for line in kept if line not in changed and line + b"," not in changed] == []
+    for name in ("script", "accord"):
+        assert main(["install", editor, name, "--remove", "--file", str(path)]) == 0
+    assert path.is_symlink()
+    if text != ZED:  # an object that was added stays, empty, if the backup is of another agent
+        assert target.read_bytes() == data
+
+
 @requirement("R-EDIT-01")
 def test_print_writes_nothing(zed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["install", "zed", "--print"]) == 0

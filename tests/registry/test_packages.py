@@ -116,3 +116,21 @@ def test_package_of_pypi_runs_without_path(
     assert main(["agents", "install", "tiny", "--force"]) == 1
     ran = subprocess.run(load_installed()["tiny"].argv, env={}, capture_output=True, check=True)
     assert ran.stdout.strip() == b"['--acp']"
+
+
+@npm
+@pytest.mark.timeout(300)
+def test_agent_of_the_real_registry_of_npm_starts(
+    registry: Registry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ping = ["npm", "view", "@qwen-code/qwen-code@0.24.4", "version"]
+    if subprocess.run(ping, capture_output=True, timeout=60, check=False).returncode != 0:
+        pytest.skip("needs the registry of npm")
+    package = {"package": "@qwen-code/qwen-code@0.24.4", "args": ["--acp"]}
+    registry.offer(entry("qwen-code", "0.24.4", npx=package))
+    assert main(["agents", "install", "qwen-code"]) == 0
+    capsys.readouterr()
+    assert main(["doctor", "qwen-code", "--json", "--timeout", "90"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["agents"]
+    assert (found["info_name"], found["version"]) == ("qwen-code", "0.24.4")
+    assert found["login"] == "required"
