@@ -71,13 +71,18 @@ class RecordingFolder:
         self.found, self.problems, self._inner = found, problems, inner
 
     def matching(self, pattern: str) -> list[FoundRecording]:
-        """Return what was found whose name has this text or matches this pattern, in any case."""
+        """Return what was found whose name has this text or matches this pattern, in any case.
+
+        A pattern without `/` may match the name with or without its folder.
+        """
         found = self.found
         if not pattern:
             return found
         words = pattern if any(sign in pattern for sign in "*?[") else f"*{pattern}*"
         matches = re.compile(translate(words), re.IGNORECASE).match
-        return [one for one in found if matches(one.name)]
+        if "/" in pattern:
+            return [one for one in found if matches(one.name)]
+        return [one for one in found if matches(one.name) or matches(one.name.rpartition("/")[2])]
 
     def path_of(self, name: str) -> Path | None:
         """Return the path of a recording; None if the folder has none of this name."""

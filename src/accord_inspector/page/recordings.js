@@ -16,7 +16,7 @@ class RecordingsView extends HTMLElement {
       type: "search",
       value: this.pattern,
       "aria-label": "Names of recordings",
-      placeholder: "Name, task-1*/codex-*",
+      placeholder: "Name, codex-*/task-1*",
     });
     this.filter.addEventListener("input", () => {
       clearTimeout(this.typing);
@@ -108,7 +108,7 @@ function statusText(found, pattern) {
   const all = `${count(total)} recording${total === 1 ? "" : "s"}${found.found ? "" : " found so far"}`;
   if (recordings.length < matched) {
     const some = pattern ? `${count(matched)} that match, of ${all}` : all;
-    return `The newest ${count(recordings.length)} of ${some}. To see others, type a part of a name, or a pattern such as task-1*/codex-*.`;
+    return `The newest ${count(recordings.length)} of ${some}. To see others, type a part of a name, or a pattern such as codex-*/task-1*.`;
   }
   if (!pattern) return all;
   return matched ? `${count(matched)} of ${all}` : `No name of ${all} matches ${safe(pattern)}`;
