@@ -43,6 +43,7 @@ COMMANDS = (
     ["accord", "ask"],
     ["accord", "chat"],
     ["accord", "agents"],
+    ["accord", "compare"],
     ["accord", "session"],
     ["accord", "session", "new"],
     ["accord", "session", "prompt"],

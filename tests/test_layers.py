@@ -114,7 +114,7 @@ EXTRAS = {
     "accord_fleet.dataset.storage_fsspec": {"fsspec"},
     "accord_fleet.tasks.parquet_rows": {"pyarrow"},
     "accord_pytest": {"pytest"},
-    "accord_sessions": {"click", "platformdirs"},
+    "accord_sessions": {"click", "platformdirs", "rich"},
     "accord_coder": {
         "filelock",
         "httpx2",

@@ -24,6 +24,7 @@ COMMANDS = {
     "chat": "Talk to agents on the whole screen, in sessions that stay open.",
     "check": "Test agents and clients against the protocol.",
     "doctor": "Say which agents start here, and what is known of them.",
+    "compare": "Give a prompt to several agents, and show the results side by side.",
     "fleet": "Give the same tasks to many agents, here or on a cluster.",
     "inspect": "Show messages on a web page, live or recorded.",
     "install": "Add an agent to the settings of an editor.",
