@@ -71,6 +71,8 @@ async def reach_owner(record: Record, store: Store) -> socket.socket:
 async def open_socket(record_id: str) -> socket.socket | None:
     """Connect to an owner; None if no process listens, also if a socket file was left (R-NAMED-02).
 
+    The owner sends an empty frame when it accepts: a connection to a process that is being killed
+    succeeds, and ends.
     Raises `OwnerError` if the process that listens belongs to another user.
     """
     path = socket_path(record_id)
@@ -91,6 +93,20 @@ async def open_socket(record_id: str) -> socket.socket | None:
     if not is_own_user(opened):
         opened.close()
         raise OwnerError(f"Another user's process listens at {path}")
+    try:
+        async with asyncio.timeout(_START_S):
+            accepted = await asyncio.get_running_loop().sock_recv(opened, 1)
+    except TimeoutError:
+        opened.close()
+        raise OwnerError("The owner of the session does not respond: is it stopped?") from None
+    except OSError:
+        accepted = b""
+    except BaseException:
+        opened.close()
+        raise
+    if not accepted:
+        opened.close()
+        return None
     return opened
 
 

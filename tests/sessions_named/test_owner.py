@@ -273,7 +273,8 @@ def test_listener_accepts_only_protocol_frames(machine: Machine) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "script")
     with socket.socket(socket.AF_UNIX) as raw:
         raw.connect(os.fspath(socket_path(machine.record().id)))
-        raw.sendall(b"\x00garbage\n" * 10)
         raw.settimeout(10)
+        assert raw.recv(1) == b"\n"  # accepted
+        raw.sendall(b"\x00garbage\n" * 10)
         assert b'"error"' in raw.recv(65536)
     assert machine.ok("session", "prompt", "-s", "fix", "echo on") == "on\n"

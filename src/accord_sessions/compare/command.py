@@ -61,7 +61,7 @@ def command(
     """Give one prompt to several agents, and show answers, diffs, time and cost side by side.
 
     Each agent works in a git worktree of its own, made from the current commit; your files do not
-    change. Permission requests that no rule allows are rejected. A worktree is no sandbox: a
+    change. Permission requests that no rule allows are rejected. A worktree is not a sandbox: a
     command that you allow can change other files.
 
     Exit status: 0 all turns completed, 1 an agent failed, 2 usage error, 3 time limit.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from accord import roles
@@ -45,8 +45,16 @@ async def serve_clients(owner: Owner, listening: socket.socket) -> None:
 async def _serve(owner: Owner, fd: int) -> None:
     version_1, version_2 = OwnerRoleV1(owner), OwnerRoleV2(owner)
     try:
-        with suppress(AccordError, OSError):  # clients may leave
-            await roles.serve(PipeTransport(fd, fd), version_1, version_2)
+        os.write(fd, b"\n")  # an empty frame: the client knows that a living process has accepted
+    except OSError:  # it has left
+        os.close(fd)
+        return
+    try:
+        await roles.serve(PipeTransport(fd, fd), version_1, version_2)
+    except (AccordError, OSError):
+        log.debug("= a client has left", exc_info=True)
+    except Exception:
+        log.exception("! a client is dropped")  # the others are not affected
     finally:
         for role in (version_1, version_2):
             if role.has_joined:

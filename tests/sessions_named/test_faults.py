@@ -1,0 +1,141 @@
+"""Faults of the machine: a full disk, clients that leave at any moment, wall clocks that jump."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec import Raw
+
+from accord_sessions import open_session
+from accord_sessions.entries import Queued
+from accord_sessions.errors import JournalError
+from accord_sessions.folders import socket_path
+from accord_sessions.journal import Journal, JournalReader
+from requirement import requirement
+from sessions_named.machine import Machine, eventually
+
+pytestmark = pytest.mark.slow
+
+
+def queued(text: str) -> Queued:
+    return Queued(prompt="p-1", content=_raw(b"[]"), text=text, by="test")
+
+
+def _raw(data: bytes) -> Raw:
+    return Raw(data)
+
+
+@requirement("R-NAMED-05")
+def test_full_disk_ends_the_turn_and_shows_nothing_that_is_not_stored(machine: Machine) -> None:
+    limit = 20_000  # bytes of a file: the kernel refuses to write more, as on a full disk
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    (owner,) = machine.owners()
+    journal = machine.store.journal_path(machine.record().id)
+    resource.prlimit(owner, resource.RLIMIT_FSIZE, (limit, limit))
+    ended = machine.run("session", "prompt", "-s", "fix", "--quiet", "stream 5000 word ")
+    assert ended.returncode == 1
+    assert "Cannot write the journal" in ended.stderr or "has ended" in ended.stderr
+    assert journal.stat().st_size <= limit
+    assert journal.read_bytes().endswith(b"\n")
+    eventually(lambda: machine.owners() == [])
+    assert machine.ok("session", "prompt", "-s", "fix", "echo on") == "on\n"
+
+
+def test_journal_without_space_keeps_what_it_has(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = machine.base / "j.jsonl"
+    journal = Journal(path)
+    journal.append(queued("one"))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, before[1]))
+        with pytest.raises(JournalError, match="Cannot write the journal"):
+            journal.append(queued("two"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    journal.append(queued("three"))
+    journal.close()
+    texts = [getattr(entry, "text", "") for entry in JournalReader(path).new_entries()]
+    assert texts == ["one", "three"]
+
+
+def test_unfinished_line_is_not_read_and_is_removed(machine: Machine) -> None:
+    path = machine.base / "j.jsonl"
+    journal = Journal(path)
+    journal.append(queued("one"))
+    journal.close()
+    whole = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(b'{"kind":"queued","con')
+    assert len([*JournalReader(path).new_entries()]) == 1
+    again = Journal(path)
+    assert path.stat().st_size == whole
+    assert again.append(queued("two")).seq == 2
+    again.close()
+
+
+def test_client_that_leaves_before_it_is_accepted_does_not_matter(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    (owner,) = machine.owners()
+    os.kill(owner, signal.SIGSTOP)
+    for _ in range(5):
+        with socket.socket(socket.AF_UNIX) as gone:
+            gone.connect(os.fspath(socket_path(machine.record().id)))
+    os.kill(owner, signal.SIGCONT)
+    assert machine.ok("session", "prompt", "-s", "fix", "echo on") == "on\n"
+    assert machine.owners() == [owner]
+
+
+async def test_client_that_does_not_read_delays_no_other(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    async with open_session("fix"):  # which reads nothing while `run` blocks this process
+        ended = machine.run("session", "prompt", "-s", "fix", "--quiet", "stream 20000 word ")
+        assert ended.returncode == 0
+
+
+def test_no_wait_compares_wall_clocks() -> None:
+    folder = Path(sys.modules["accord_sessions"].__file__ or "").parent
+    uses = [
+        path.name
+        for path in folder.rglob("*.py")
+        if "time.time(" in path.read_text() or "datetime.now" in path.read_text()
+    ]
+    assert sorted(uses) == ["prune.py", "records.py"]  # dates for people
+
+
+def test_ask_without_a_session_does_not_import_this_package(machine: Machine) -> None:
+    code = (
+        "import sys; from accord.cli.main import main;"
+        "status = main(['ask', '--agent', 'script', 'echo on']);"
+        "assert not [name for name in sys.modules if name.startswith('accord_sessions')];"
+        "sys.exit(status)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=50
+    )
+    assert (ended.returncode, ended.stdout) == (0, "on\n"), ended.stderr
+
+
+def test_other_systems_get_a_clear_error(machine: Machine) -> None:
+    code = (
+        "import sys\n"
+        "from accord_sessions.folders import state_folder\n"
+        "from accord_sessions.errors import StoreError\n"
+        "sys.platform = 'win32'\n"
+        "try: state_folder()\n"
+        "except StoreError as error: print(error)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=50
+    )
+    assert "Windows" in ended.stdout, ended.stderr
