@@ -55,7 +55,7 @@ def python_with_cli() -> str:
 
 def python_with_json_path() -> str:
     """Return an interpreter that can select messages by JSONPath."""
-    names = [one for one in _requirements("inspector") if one.startswith("python-jsonpath")]
+    names = [one for one in _requirements("inspector") if one.startswith("jsonpath-")]
     return _python("json-path", [*_requirements(), *names])
 
 

@@ -162,7 +162,7 @@ SEAMS = {
     "accord.remote.observers": "OpenTelemetry, if it is installed",
     "accord.script_agent.agent": "the commands, which `initialize` does not need",
     "accord.trace": "the public names: who records does not need what reads",
-    "accord.trace.json_path": "`jsonpath`, to select messages by a JSONPath",
+    "accord.trace.json_path": "`jsonpath_rfc9535`, to select messages by a JSONPath",
     "accord.trace.packing": "zstd, for recordings that are compressed with it",
     "accord.transports.cookies": "the dates of cookies that expire: they are rare",
     "accord.transports.http_client": "`httpx2`, for a proxy",

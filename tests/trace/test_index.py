@@ -96,10 +96,10 @@ def strings(value: Any) -> list[str]:
 
 
 def found_by(path: str, record: Record) -> bool:
-    import jsonpath
+    import jsonpath_rfc9535
 
     try:
-        return bool(jsonpath.findall(path, lenient_json.loads(record.frame)))
+        return bool(jsonpath_rfc9535.find(path, lenient_json.loads(record.frame)))
     except lenient_json.NotJson:
         return False
 

@@ -45,7 +45,7 @@ _COMPLETION = "_ACCORD_COMPLETE"  # click's name; a shell sets it when it comple
 # What the extras install that the commands need.
 _EXTRAS = {
     **dict.fromkeys(("click", "markdown_it", "platformdirs", "rich"), "cli"),
-    **dict.fromkeys(("jsonpath", "psutil", "starlette"), "inspector"),
+    **dict.fromkeys(("jsonpath_rfc9535", "psutil", "starlette"), "inspector"),
     "textual": "tui",
     **dict.fromkeys(("fsspec", "pyarrow", "ray"), "fleet"),
     **dict.fromkeys(("h11", "h2", "httpx2", "hypercorn", "websockets"), "remote"),

@@ -25,16 +25,16 @@ class JsonPath:
     """A query that is applied to messages; raise `TraceError` if it is not a JSONPath."""
 
     def __init__(self, text: str) -> None:
-        from jsonpath import JSONPathEnvironment, JSONPathError
+        import jsonpath_rfc9535
 
         try:
-            self._find = JSONPathEnvironment(strict=True).compile(text).finditer
-        except JSONPathError as exc:
+            self._find = jsonpath_rfc9535.compile(text).finditer
+        except jsonpath_rfc9535.JSONPathError as exc:
             why = str(exc).partition("\n")[0]  # the other lines repeat the path
             raise TraceError(
                 f"Expected a JSONPath such as $.params.update, got {text!r}: {why}"
             ) from None
-        self._errors: type[Exception] = JSONPathError
+        self._errors: type[Exception] = jsonpath_rfc9535.JSONPathError
         # Most paths have only names: these are looked up without the library.
         self._plain = text.split(".")[1:] if _PLAIN.fullmatch(text) else []
         names = _names(text)
