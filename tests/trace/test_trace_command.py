@@ -103,6 +103,17 @@ def test_show_reads_a_folder(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert [found[0], found[16]] == ["a.acp.jsonl", "b.acp.jsonl"]
 
 
+def test_show_continues_after_a_broken_recording_of_a_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.acp.jsonl").write_bytes(b"")
+    one_turn().save(tmp_path / "b.acp.jsonl")
+    status, out, err = run(capsys, "show", str(tmp_path))
+    assert status == 1
+    assert len(out.splitlines()) == 17
+    assert f"accord trace: Expected a recording in {tmp_path / 'a.acp.jsonl'}: it is empty" in err
+
+
 def test_lines_that_are_skipped_are_reported(
     capsys: pytest.CaptureFixture[str], recording: str
 ) -> None:

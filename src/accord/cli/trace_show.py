@@ -74,7 +74,7 @@ def command(
         errors=errors,
         text=text,
     )
-    shown = 0
+    shown, status = 0, 0
     try:
         folders: list[str] = []  # that cannot be read
         traces = open_traces(recording, first=directions[first], problems=folders)
@@ -85,7 +85,13 @@ def command(
             if len(traces) > 1:
                 click.secho(one_line(trace.name), bold=True)
             width = None if full else _WIDTH
-            shown += _show(trace, wanted, width, directions[first], follow=follow)
+            try:
+                shown += _show(trace, wanted, width, directions[first], follow=follow)
+            except TraceError as error:
+                if len(traces) == 1:
+                    raise
+                click.echo(f"accord trace: {error}", err=True)
+                status = 1
         if not shown:
             _say_none(methods, sessions, sender, errors, text)
     except TraceError as error:
@@ -95,7 +101,7 @@ def command(
     except KeyboardInterrupt:
         if not follow:
             raise
-    return 0
+    return status
 
 
 def _show(
