@@ -319,5 +319,6 @@ def test_error_in_a_json_path_is_one_line() -> None:
     with pytest.raises(TraceError) as raised:
         JsonPath("$.a[")
     assert str(raised.value) == (
-        "Expected a JSONPath such as $.params.update, got '$.a[': unexpected end of query"
+        "Expected a JSONPath such as $.params.update, got '$.a[': "
+        "unbalanced brackets, line 1, column 4"
     )

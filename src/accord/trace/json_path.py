@@ -30,9 +30,8 @@ class JsonPath:
         try:
             self._find = jsonpath_rfc9535.compile(text).finditer
         except jsonpath_rfc9535.JSONPathError as exc:
-            why = str(exc).partition("\n")[0]  # the other lines repeat the path
             raise TraceError(
-                f"Expected a JSONPath such as $.params.update, got {text!r}: {why}"
+                f"Expected a JSONPath such as $.params.update, got {text!r}: {exc}"
             ) from None
         self._errors: type[Exception] = jsonpath_rfc9535.JSONPathError
         # Most paths have only names: these are looked up without the library.
