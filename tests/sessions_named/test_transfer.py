@@ -6,6 +6,7 @@ import json
 import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,12 +103,28 @@ def test_damaged_import_stores_nothing(machine: Machine, text: str) -> None:
     assert [*machine.store] == []
 
 
-def test_fork_continues_from_the_conversation(machine: Machine) -> None:
+def test_fork_of_an_agent_without_a_store_is_refused(machine: Machine) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "script")
     machine.ok("session", "prompt", "-s", "fix", "echo Hello")
     refused = machine.run("session", "fork", "-s", "fix", "copy")
     assert refused.returncode == 1  # the sessions of this agent do not outlive its process
     assert [record.name for record in machine.store] == ["fix"]
+
+
+def test_fork_of_an_agent_that_stores_its_sessions(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "accord")
+    machine.ok("session", "prompt", "-s", "fix", "help")
+    machine.ok("session", "fork", "-s", "fix", "copy")
+    copy = machine.record("copy")
+    assert copy.restored == "forked"
+    assert copy.agent_session not in (None, machine.record("fix").agent_session)
+    machine.ok("session", "prompt", "-s", "copy", "help")
+    counts = {row["name"]: row["prompts"] for row in _rows(machine)}
+    assert counts == {"fix": 1, "copy": 2}
+
+
+def _rows(machine: Machine) -> list[dict[str, Any]]:
+    return json.loads(machine.ok("session", "list", "--json"))
 
 
 def test_prune_deletes_closed_sessions(machine: Machine) -> None:
