@@ -8,6 +8,7 @@ import platform
 import secrets
 import shutil
 import sys
+import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -38,6 +39,7 @@ __all__ = (
 MAX_ARCHIVE_BYTES = 1 << 30
 _DOWNLOAD_S = 1800.0
 _LOCK_S = 10.0
+_LEFTOVER_S = 24 * 3600.0
 _RESERVED = frozenset(("accord", "script"))  # bundled agents
 _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 _SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "windows"}
@@ -114,7 +116,9 @@ def install(
     except BaseException:
         _delete(folder)
         raise
-    _delete_others(entry.id, new)
+    if old is not None and old.previous is not None:
+        _delete(_agents_dir() / old.previous)
+    _delete_leftovers(entry.id, new)
     return new
 
 
@@ -134,11 +138,19 @@ def note_quarantine(registry: str, reasons: Mapping[str, str]) -> None:
 
     Raises `InstallError` if the list cannot be changed.
     """
+
+    def noted(records: dict[str, InstalledAgent]) -> dict[str, InstalledAgent]:
+        return {
+            name: replace(agent, quarantine=reasons.get(name), forced=False)
+            for name, agent in records.items()
+            if agent.registry == registry and agent.quarantine != reasons.get(name)
+        }
+
+    if not noted(load_installed()):
+        return  # the folder may be one that cannot be written
     try:
         with _records() as records:
-            for name, agent in records.items():
-                if agent.registry == registry and agent.quarantine != reasons.get(name):
-                    records[name] = replace(agent, quarantine=reasons.get(name), forced=False)
+            records.update(noted(records))
     except OSError as error:
         raise InstallError(f"Cannot change {installed_file()}: {error.strerror}") from None
 
@@ -232,9 +244,13 @@ def _delete(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _delete_others(name: str, kept: InstalledAgent) -> None:
-    """Delete the folders of versions before the previous one, which may still run."""
+def _delete_leftovers(name: str, kept: InstalledAgent) -> None:
+    """Delete what installations that were killed have left; those that run are younger."""
     keep = {kept.folder, kept.previous}
     for folder in (_agents_dir() / name).glob("*"):
-        if f"{name}/{folder.name}" not in keep and not folder.name.startswith("."):
+        try:
+            is_old = time.time() - folder.stat().st_mtime > _LEFTOVER_S
+        except OSError:
+            continue
+        if is_old and f"{name}/{folder.name}" not in keep:
             _delete(folder)

@@ -222,6 +222,30 @@ def test_new_version_keeps_the_one_that_may_run_and_deletes_older_ones(
     assert sorted(kept) == ["2.0.0", "3.0.0"]
 
 
+def test_leftovers_of_killed_installations_are_deleted_after_a_day(
+    registry: Registry, data: Path
+) -> None:
+    old, young = (data / "agents" / "tiny" / name for name in (".1.0.0-binary-a", "1.0.0-npx-b"))
+    for folder in (old, young):
+        folder.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    offer(registry, tar({"bin/tiny": tiny()}))
+    install_tiny(registry)
+    assert not old.exists()
+    assert young.exists()
+
+
+def test_installations_at_once_are_all_listed(registry: Registry) -> None:
+    archive = tar({"bin/tiny": tiny()})
+    address = registry.add("tiny.tgz", archive)
+    names = [f"agent-{letter}" for letter in "abcd"]
+    registry.offer(*(entry(name, binary=binary(address, archive)) for name in names))
+    command = [sys.executable, "-m", "accord", "agents", "install"]
+    running = [subprocess.Popen([*command, name], stdout=subprocess.DEVNULL) for name in names]
+    assert [process.wait(30) for process in running] == [0, 0, 0, 0]
+    assert sorted(load_installed()) == names
+
+
 @requirement("R-REG-15")
 def test_agent_in_quarantine_is_installed_only_by_force(registry: Registry) -> None:
     offer(registry, tar({"bin/tiny": tiny()}))
