@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TextIO
 
 from accord.cli.ask.agent_output import AgentOutput
 from accord.cli.ask.cancellation import Interrupts
-from accord.cli.ask.held_session import HeldSession
 from accord.cli.ask.options import CANCELLED, FAILED, AskOptions
 from accord.cli.ask.terminal_login import TerminalLoginChosen, run_terminal_login
 from accord.cli.ask.views.lazy_view import LazyView, write_stderr
@@ -20,6 +19,7 @@ from accord.transports.process import ProcessTransport, process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 
 if TYPE_CHECKING:
+    from accord.cli.ask.held_session import HeldSession
     from accord.transports.reconnect_settings import ConnectionChange
 
 __all__ = ("AskProgram",)
