@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from accord.client.connect import ConnectedAgent, connect
 from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
@@ -14,16 +18,26 @@ from accord.transports.reconnect_settings import ConnectionChange, Reconnect
 
 if TYPE_CHECKING:
     from accord.client.events import Decision, PermissionRequest
-    from accord.connection.connection import Observer
+    from accord.transports.base import Frame
     from accord_chat.source import Source
 
-__all__ = ("AgentLink", "LinkState", "Owner")
+__all__ = ("AgentLink", "LinkState", "Owner", "SeenFrame")
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
 MAX_OUTPUT_LINES = 200  # of stderr and of noise, the last ones
 MAX_LINE_CHARACTERS = 2000
+MAX_FRAMES = 1000
+MAX_FRAME_BYTES = 16_000
 
 LinkState: TypeAlias = Literal["off", "starting", "connected", "reconnecting", "lost"]
+
+
+class SeenFrame(Struct, frozen=True):
+    """A message of the protocol, or its beginning."""
+
+    time: datetime
+    direction: Literal["received", "sent"]
+    data: bytes
 
 
 class Owner(Protocol):
@@ -52,7 +66,6 @@ class AgentLink:
         group: asyncio.TaskGroup,
         *,
         on_change: Callable[[AgentLink], None],
-        observer: Observer | None = None,
     ) -> None:
         self.source = source
         self.state: LinkState = "off"
@@ -61,7 +74,7 @@ class AgentLink:
         self._owner = owner
         self._group = group
         self._on_change = on_change
-        self._observer = observer
+        self.frames: deque[SeenFrame] = deque(maxlen=MAX_FRAMES)  # of the protocol, the last ones
         self._agent: asyncio.Future[ConnectedAgent] | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
@@ -120,7 +133,7 @@ class AgentLink:
             versions=(1, 2) if setup.protocol is None else (setup.protocol,),
             initialize_timeout_s=INITIALIZE_S,
             reconnect=Reconnect(on_change=self._reconnecting) if self.source.is_remote else False,
-            observers=() if self._observer is None else (self._observer,),
+            observers=(self._see,),
         ) as agent:
             ready.set_result(agent)
             self._change("connected")
@@ -149,6 +162,9 @@ class AgentLink:
     def _change(self, state: LinkState) -> None:
         self.state = state
         self._on_change(self)
+
+    def _see(self, direction: Literal["received", "sent"], frame: Frame) -> None:
+        self.frames.append(SeenFrame(datetime.now(), direction, bytes(frame[:MAX_FRAME_BYTES])))
 
     def _add_output(self, line: str) -> None:
         if line.strip():

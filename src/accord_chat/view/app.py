@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
+from textual import events
 from textual.app import App, SuspendNotSupported
 from textual.binding import BindingType
+from textual.geometry import Size
 from textual.theme import Theme
 
 from accord.cli.ask.safe_text import one_line, printable
@@ -38,6 +41,7 @@ HIGH_CONTRAST = Theme(
     boost="#303030",
     dark=True,
 )
+SIZE_S = 1.0
 THEMES = ("textual-dark", "textual-light", HIGH_CONTRAST.name)
 
 # Makes the chat and opens its first sessions. The tasks belong to the group.
@@ -64,6 +68,7 @@ class ChatApp(App[int]):
     async def on_mount(self) -> None:
         """Open the sessions, and show them."""
         self.register_theme(HIGH_CONTRAST)
+        self.set_interval(SIZE_S, self._check_size)
         ready = asyncio.Event()
         self._owner_task = asyncio.create_task(self._run_chat(ready), name="accord chat")
         await ready.wait()
@@ -71,6 +76,18 @@ class ChatApp(App[int]):
             await self.push_screen(self._main)
             if self._lists_sessions:
                 self._main.action_sessions()
+
+    def _check_size(self) -> None:
+        """Adapt to a terminal whose change of size was not reported."""
+        if self.is_headless:
+            return
+        try:
+            columns, lines = os.get_terminal_size()
+        except OSError:
+            return
+        size = Size(columns, lines)
+        if size != self.size and columns and lines:
+            self.post_message(events.Resize(size, size))
 
     async def _run_chat(self, ready: asyncio.Event) -> None:
         """Own all tasks of the sessions and agents."""

@@ -19,6 +19,7 @@ from accord.cli.ask.screen.tool_rows import plan_rows
 from accord.client.events import ToolCall
 from accord.errors import AccordError
 from accord_chat.live_session import LiveSession, location_of
+from accord_chat.model.prompt_queue import QueuedPrompt
 from accord_chat.view import dialogs
 from accord_chat.view.composer import Composer
 from accord_chat.view.entry_lines import viewer_rows
@@ -30,7 +31,7 @@ from accord_chat.view.lists import (
     whole_plan_rows,
 )
 from accord_chat.view.permission_panel import PermissionPanel
-from accord_chat.view.pick_screen import Choice, PickScreen
+from accord_chat.view.pick_screen import PickScreen
 from accord_chat.view.prompt_area import PromptArea
 from accord_chat.view.question_area import QuestionArea
 from accord_chat.view.review_screen import ReviewScreen
@@ -241,15 +242,8 @@ class MainScreen(Screen[None]):
         """Open a new session of the same agent."""
         self.show_session(self.chat.open_session(self._current.agent_name))
 
-    def action_next_tab(self) -> None:
-        """Show the next session."""
-        self._step_tab(1)
-
-    def action_previous_tab(self) -> None:
-        """Show the previous session."""
-        self._step_tab(-1)
-
-    def _step_tab(self, step: int) -> None:
+    def action_step_tab(self, step: int) -> None:
+        """Show the next session, or the previous one."""
         at = (self.chat.active + step) % len(self.chat.sessions)
         self.show_session(self.chat.sessions[at])
 
@@ -334,22 +328,12 @@ class MainScreen(Screen[None]):
 
     def action_queue(self) -> None:
         """Show the queued prompts."""
-        queue = self._current.queue
-        if not queue:
-            self.notify("No prompt is queued.")
-            return
-        choices = [Choice(one_line(prompt.text, 200), prompt.number) for prompt in queue]
 
-        def taken(number: int | None) -> None:
-            prompt = None if number is None else queue.withdraw(number)
-            if prompt is not None:
-                self._prompt.edit(prompt)
-                self.session_changed()
-            elif number is not None:
-                self.notify("It was already sent.")
+        def edit(prompt: QueuedPrompt) -> None:
+            self._prompt.edit(prompt)
+            self.session_changed()
 
-        hint = "Enter takes a prompt back, to edit or drop it · Esc leaves"
-        self._program.push_screen(PickScreen[int]("Queued prompts", choices, hint), taken)
+        dialogs.show_queue(self._program, self._current.queue, edit)
 
     # Commands.
 
@@ -396,6 +380,18 @@ class MainScreen(Screen[None]):
     def action_memory(self) -> None:
         """Show the remembered permissions."""
         dialogs.show_memory(self._program, self.chat.memory)
+
+    def action_export(self) -> None:
+        """Write the conversation to a file."""
+        dialogs.show_export(self._program, self._current)
+
+    def action_subagents(self) -> None:
+        """Show the subagents."""
+        dialogs.show_subagents(self._program, self._current)
+
+    def action_traffic(self) -> None:
+        """Show the messages of the protocol."""
+        dialogs.show_traffic(self._program, self._current)
 
     def action_next_mode(self) -> None:
         """Switch to the next mode."""

@@ -1,0 +1,112 @@
+"""Exports, subagents and raw messages."""
+
+from __future__ import annotations
+
+import json
+import stat
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from accord.client.events import Text, Thought, ToolCall, UserText
+from accord.client.transcript import Transcript
+from accord.script_agent.agent import ScriptAgent
+from accord.types.tool_calls import Diff
+from accord_chat.model.export import Format, exported, write_export
+from accord_chat.model.timeline import Timeline
+from chat.chats import LocalAgent, open_chat
+
+HOSTILE = (
+    "<script>alert(1)</script> [x](javascript:alert(1)) ![p](https://evil.example/p.png)\u202e"
+)
+
+
+def conversation(answer: str = "**Bold** answer") -> Timeline:
+    events = [
+        UserText("Do it", "1"),
+        Thought("hm"),
+        ToolCall(
+            id="t", title="Edit `f`", status="completed", content=(Diff("/w/f", "a\n", "b\n```\n"),)
+        ),
+        Text(answer),
+    ]
+    timeline = Timeline(Transcript.from_events(events))
+    timeline.sync()
+    timeline.remark("1 s", "quiet")
+    return timeline
+
+
+def text(kind: Format, timeline: Timeline) -> str:
+    return exported(kind, "A title", "/w", timeline.entries, timeline.transcript)
+
+
+def test_markdown_has_the_conversation_with_its_diffs() -> None:
+    assert text("md", conversation()) == (
+        "# A title\n\n> **You:** Do it\n\n> *Thought:* hm\n\n**✓ Edit \\`f\\`**\n\n"
+        "````diff\nf\n-a\n+b\n+```\n````\n\n**Bold** answer\n"
+    )
+
+
+def test_page_runs_and_loads_nothing_of_the_agent() -> None:
+    page = text("html", conversation(HOSTILE))
+    assert "<strong>" in page
+    assert "default-src 'none'" in page
+    assert "<script" not in page
+    assert "<img" not in page
+    assert 'href="javascript' not in page
+    assert "\u202e" not in page
+
+
+def test_json_has_the_events() -> None:
+    document = json.loads(text("json", conversation()))
+    assert [event["event"] for event in document["events"]] == [
+        "user_text",
+        "thought",
+        "tool_call",
+        "text",
+    ]
+
+
+def test_export_is_private_and_replaces_nothing(tmp_path: Path) -> None:
+    now = datetime(2026, 1, 2, 3, 4, 5)
+    path = write_export(tmp_path, "md", "text", now)
+    assert path.name == "chat-20260102-030405.md"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(FileExistsError):
+        write_export(tmp_path, "md", "other", now)
+    assert path.read_text() == "text"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_conversation_is_written_to_a_file(tmp_path: Path, version: int) -> None:
+    async with open_chat(LocalAgent(ScriptAgent(), version=version), folder=tmp_path) as user:
+        await user.send("echo for the record")
+        await user.sees("  for the record")
+        await user.press("alt+e")
+        await user.sees("Write the conversation")
+        await user.press("enter")
+        await user.until(lambda: list(tmp_path.glob("chat-*.md")))
+        (written,) = tmp_path.glob("chat-*.md")  # noqa: ASYNC240
+        assert "> **You:** echo for the record\n\nfor the record\n" in written.read_text()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_subagents_are_listed_with_what_they_have_done(tmp_path: Path, version: int) -> None:
+    async with open_chat(LocalAgent(ScriptAgent(), version=version), folder=tmp_path) as user:
+        await user.send("subagent hello from below")
+        await user.until(lambda: not user.session.is_busy and user.session.transcript.subagents)
+        await user.press("alt+a")
+        await user.sees("Subagents", "└")
+        await user.press("enter")
+        await user.sees("Subagent", "hello from below")
+
+
+async def test_messages_of_the_protocol_are_shown(tmp_path: Path) -> None:
+    async with open_chat(LocalAgent(ScriptAgent()), folder=tmp_path, size=(120, 50)) as user:
+        await user.send("echo raw")
+        await user.sees("  raw")
+        await user.press("alt+t")
+        await user.sees("Messages of the protocol", '"method":"initialize"')
+        await user.press("escape", "f10")
+        assert user.composer.has_focus
