@@ -90,7 +90,7 @@ EXTRAS = {
     "accord_conformance.cli": {"click", "rich"},
     "accord_conformance.network.raw_socket": {"websockets"},
     "accord_conformance.pytest_plugin": {"pytest"},
-    "accord_chat": {"click", "filelock", "platformdirs", "rich", "textual"},
+    "accord_chat": {"click", "filelock", "markdown_it", "platformdirs", "rich", "textual"},
     "accord_fleet.progress": {"rich"},
     "accord_fleet.report.columns": {"rich"},
     "accord_fleet.report.terminal": {"rich"},
