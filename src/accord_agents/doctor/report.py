@@ -65,7 +65,8 @@ def overview_lines(probes: Sequence[Probe], missing: Sequence[str], columns: int
 def agent_lines(found: Probe, columns: int) -> Iterator[str]:
     """Yield all that is known of one agent."""
     yield f"{'✓' if found.works else '✗'} {found.name}"
-    yield from _row("Command", shlex.join(found.command), columns)
+    # In one piece, to be copied.
+    yield f"{'Command':<{_HEAD}}{shlex.join(found.command)}"
     yield from _row("Source", found.source, columns)
     if found.error is not None:
         yield from _row("Problem", found.error, columns)
