@@ -71,6 +71,21 @@ def test_ask_creates_a_session_and_prompt_does_not(machine: Machine) -> None:
     assert len([*machine.store]) == 1
 
 
+def test_new_session_of_the_same_name_closes_the_old_one(machine: Machine) -> None:
+    for _ in range(2):
+        machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    assert len(machine.owners()) == 1
+    first, second = machine.store
+    assert (first.closed, second.closed) == (True, False)
+
+
+def test_ask_does_not_use_the_model_of_another_agent(machine: Machine) -> None:
+    settings = machine.base / "config" / "settings.toml"
+    settings.write_text('[ask]\nagent = "other"\n[agents.other]\ncommand = "x"\nmodel = "y"\n')
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    assert machine.ok("ask", "-s", "fix", "echo on") == "on\n"
+
+
 @requirement("R-NAMED-04")
 @pytest.mark.parametrize("protocol", ["1", "2"])
 def test_prompts_run_in_the_order_of_their_submission(machine: Machine, protocol: str) -> None:

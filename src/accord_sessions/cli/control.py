@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from accord.cli.ask.session_setup import apply_session_options
-from accord.errors import AccordError, LocalProtocolError, RequestError
+from accord.errors import LocalProtocolError, RequestError
+from accord_sessions.cli.closing import close_owner
 from accord_sessions.cli.options import agent_option, cwd_option, name_option
 from accord_sessions.errors import SessionsError
 from accord_sessions.lookup import existing_session
@@ -17,9 +18,6 @@ from accord_sessions.owners import has_owner
 from accord_sessions.records import Record, Store
 
 __all__ = ("cancel_command", "close_command", "set_command")
-
-_END_S = 10.0
-_PAUSE_S = 0.02
 
 
 @click.command("cancel")
@@ -88,22 +86,7 @@ def close_command(name: str | None, agent: str | None, cwd: Path) -> int:
     store = Store()
     record = existing_session(store, name, cwd, agent)
     if has_owner(record.id):
-        asyncio.run(_close(record))
+        asyncio.run(close_owner(record))
     store.change(record.id, closed=True)
     click.echo(f"closed the session {record.label}")
     return 0
-
-
-async def _close(record: Record) -> None:
-    try:
-        async with open_session(record.id, replay=False, decides=False) as shared:
-            await shared.close()
-    except AccordError as exc:
-        if has_owner(record.id) and not isinstance(exc, SessionsError):
-            raise SessionsError(str(exc)) from None
-    loop = asyncio.get_running_loop()
-    until = loop.time() + _END_S
-    while has_owner(record.id):
-        if loop.time() > until:
-            raise SessionsError("The owner of the session has not ended: see `accord session show`")
-        await asyncio.sleep(_PAUSE_S)

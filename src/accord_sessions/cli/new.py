@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 
+from accord_sessions.cli.closing import close_owner
 from accord_sessions.cli.options import agent_option, approval_options, cwd_option, name_option
 from accord_sessions.errors import NoSession, SessionsError
 from accord_sessions.lookup import existing_session, named_agent, new_record
-from accord_sessions.owners import reach_owner
+from accord_sessions.owners import has_owner, reach_owner
 from accord_sessions.records import Approvals, Record, Store
 
 __all__ = ("ensure_command", "new_command")
@@ -100,6 +101,10 @@ def _record(given: dict[str, Any]) -> Record:
 
 async def _create(fresh: Record, *, as_json: bool, replace: bool) -> int:
     store = Store()
+    if replace:
+        for old in store:
+            if not old.closed and old.scope == fresh.scope and has_owner(old.id):
+                await close_owner(old)
     record, is_new = store.find_or_create(fresh, replace=replace)
     try:
         (await reach_owner(record, store)).close()

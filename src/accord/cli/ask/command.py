@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from accord.cli.ask.options import AskOptions
 from accord.cli.remote_token import read_token, token_file_option
@@ -57,6 +58,8 @@ class _CommandLine(Struct, kw_only=True):
     def with_settings(self, known: Settings, agent: NamedAgent) -> AskOptions:
         """Return the options of the run: the command line takes precedence over the settings."""
         defaults = agent.entry
+        if self.held_name is not None:  # which has the model and the options it was created with
+            defaults = replace(defaults, model=None, mode=None, options={}, mcp=None)
         return AskOptions(
             prompt=self._read_prompt(),
             argv=agent.argv,

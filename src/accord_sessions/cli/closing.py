@@ -1,0 +1,32 @@
+"""Closes a session whose owner runs, and waits for the end of the owner."""
+
+from __future__ import annotations
+
+import asyncio
+
+from accord.errors import AccordError
+from accord_sessions.errors import SessionsError
+from accord_sessions.named import open_session
+from accord_sessions.owners import has_owner
+from accord_sessions.records import Record
+
+__all__ = ("close_owner",)
+
+_END_S = 10.0
+_PAUSE_S = 0.02
+
+
+async def close_owner(record: Record) -> None:
+    """Close a session; raise `SessionsError` if its owner does not end."""
+    try:
+        async with open_session(record.id, replay=False, decides=False) as shared:
+            await shared.close()
+    except AccordError as exc:
+        if has_owner(record.id) and not isinstance(exc, SessionsError):
+            raise SessionsError(str(exc)) from None
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _END_S
+    while has_owner(record.id):
+        if loop.time() > until:
+            raise SessionsError("The owner of the session has not ended: see `accord session show`")
+        await asyncio.sleep(_PAUSE_S)
