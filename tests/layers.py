@@ -204,6 +204,7 @@ SEAMS = {
     "accord_fleet.graders.function_process": "`resource`, which Windows does not have",
     "accord_fleet.graders.references": "the module of a grader",
     "accord_fleet.tasks.rows": "`pyarrow`, for tasks in Parquet",
+    "accord_sessions": "the public names: commands use few of them",
     "accord_sessions.cli": "the command that is called",
     "accord_pytest": "the fixtures, which most runs of pytest do not use",
 }

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from accord_sessions.errors import NoSession, OwnerError, SessionsError
-from accord_sessions.named import QueuedPrompt, SessionStatus, SharedSession, open_session
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = (
-    "NoSession",
-    "OwnerError",
-    "QueuedPrompt",
-    "SessionStatus",
-    "SessionsError",
-    "SharedSession",
-    "open_session",
-)
+# Type checkers read these imports, Python the table below.
+if TYPE_CHECKING:
+    from accord_sessions.errors import NoSession as NoSession
+    from accord_sessions.errors import OwnerError as OwnerError
+    from accord_sessions.errors import SessionsError as SessionsError
+    from accord_sessions.named import QueuedPrompt as QueuedPrompt
+    from accord_sessions.named import SessionStatus as SessionStatus
+    from accord_sessions.named import SharedSession as SharedSession
+    from accord_sessions.named import open_session as open_session
+else:
+    # Imported when first used, to keep the start of commands fast.
+    _LAZY = {
+        name: module
+        for module, names in {
+            "accord_sessions.errors": "NoSession OwnerError SessionsError",
+            "accord_sessions.named": "QueuedPrompt SessionStatus SharedSession open_session",
+        }.items()
+        for name in names.split()
+    }
+    __all__ = tuple(_LAZY)
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -73,7 +73,6 @@ def test_killed_owner_loses_nothing_that_was_shown(machine: Machine) -> None:
                 event = json.loads(line)
                 if event.get("event") == "text":
                     shown += event["text"]
-        assert shown
         journal = "".join(machine.texts(name))
         assert journal.startswith(shown)
         if call.returncode != 0:  # else the turn had ended before
