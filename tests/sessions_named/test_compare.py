@@ -42,6 +42,14 @@ def left(machine: Machine) -> list[str]:
     return worktrees + os.listdir(machine.base / "tmp")  # noqa: PTH208  # names
 
 
+def has_worktrees(repository: Path, count: int) -> bool:
+    listed = subprocess.run(
+        ["git", "worktree", "list"], cwd=repository, check=False, capture_output=True
+    )
+    # git fails while one is being added.
+    return listed.returncode == 0 and len(listed.stdout.splitlines()) == count + 1
+
+
 def test_each_agent_has_its_own_worktree(machine: Machine, repository: Path) -> None:
     said = machine.ok("compare", "fs write b.txt Hello", *AGENTS, "--yes", "--json")
     result = json.loads(said)
@@ -89,7 +97,7 @@ def test_exit_status(
 
 def test_interrupt_removes_the_worktrees(machine: Machine, repository: Path) -> None:
     running = machine.start("compare", "wait forever", *AGENTS)
-    eventually(lambda: len(_git(repository, "worktree", "list").splitlines()) == 3)
+    eventually(lambda: has_worktrees(repository, 2))
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=30)
     assert running.returncode == 130

@@ -26,8 +26,8 @@ from sessions_named.machine import Machine, eventually, hold_lock
 pytestmark = pytest.mark.slow
 
 # The full numbers of rounds are 200 and 100; they take minutes.
-RACES = int(os.environ.get("ACCORD_SESSION_RACES", "4"))
-KILLS = int(os.environ.get("ACCORD_SESSION_KILLS", "4"))
+RACES = int(os.environ.get("ACCORD_SESSION_RACES", "3"))
+KILLS = int(os.environ.get("ACCORD_SESSION_KILLS", "2"))
 
 
 @requirement("R-NAMED-03")
