@@ -37,7 +37,7 @@ class Stream(Agent):
             async with turn.tool(f"Call {number}") as call:
                 await call.start()
             await turn.say(f"Message {number} with **some** words in it.")
-        await turn.say("\\n\\nREADY\\n\\n")
+        await turn.set_title("READY")
         if rate:
             loop = asyncio.get_running_loop()
             begin, sent = loop.time(), 0

@@ -90,12 +90,12 @@ class EntryLines:
         if message.role == "thought":
             return indent(row_strips(self._thought(message), width), "  ")
         if self._text is None:
-            self._text = GrowingText(width)
+            self._text = GrowingText(width, "  ")
         texts = [part for part in message.content if isinstance(part, str)]
         text = texts[0] if len(texts) == 1 else "\n\n".join(texts)
         strips = self._text.lines(text, is_final=not self.entry.is_open)
         rows = [row for part in _others(message) for row in _content_rows(part, cwd)]
-        return indent([*strips, *row_strips(rows, width)], "  ")
+        return [*strips, *indent(row_strips(rows, width), "  ")]
 
     def _thought(self, message: Message) -> Iterator[Row]:
         text = printable(message.text).strip()

@@ -85,8 +85,9 @@ class GrowingText:
     A block that is too long for that is folded as it was written.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, lead: str = "") -> None:
         self.width = width
+        self._lead = lead  # before each line
         self._taken = 0  # characters of the source
         self._tail = ""  # the last block, which may still change
         self._tried = 0  # the length of the tail when it was last searched for finished blocks
@@ -95,7 +96,7 @@ class GrowingText:
     def lines(self, text: str, *, is_final: bool) -> list[Strip]:
         """Return the lines of the text, which begins as before."""
         if len(text) < self._taken:  # the agent has replaced it
-            self.__init__(self.width)
+            self.__init__(self.width, self._lead)
         new = text[self._taken :]
         self._taken = len(text)
         self._tail += printable(new)
@@ -111,6 +112,7 @@ class GrowingText:
             tail = _markdown(self._tail, self.width)
         else:
             tail = _folded(self._tail, self.width)
+        tail = indent(tail, self._lead)
         apart = [blank()] if self._finished and tail else []
         return [*self._finished, *apart, *tail]
 
@@ -126,4 +128,4 @@ class GrowingText:
     def _append(self, strips: list[Strip], *, apart: bool) -> None:
         if apart and self._finished and strips:
             self._finished.append(blank())
-        self._finished += strips
+        self._finished += indent(strips, self._lead)
