@@ -28,6 +28,7 @@ from accord.errors import (
     NotOffered,
     RequestError,
     TransportError,
+    TurnInterrupted,
 )
 from accord.types.content import ContentBlock
 from accord.types.session import SelectOption, SessionOption
@@ -111,6 +112,7 @@ class LiveSession:
         self._wake = asyncio.Event()
         self._first_prompt = title
         self._is_closed = False
+        self._is_reconnecting = False
 
     # What the view shows.
 
@@ -232,12 +234,15 @@ class LiveSession:
     def link_changed(self) -> None:
         """Take note that the connection has changed."""
         match self.link.state:
+            case "reconnecting" if self._is_reconnecting:
+                pass  # a further attempt
             case "reconnecting":
                 self.timeline.remark("The connection was lost; connecting again …", "warning")
             case "connected" if self._session is not None and self.state != "starting":
                 self.timeline.remark("Connected again", "info")
             case _:
                 pass
+        self._is_reconnecting = self.link.state == "reconnecting"
         self._wake.set()
         self._changed()
 
@@ -362,8 +367,9 @@ class LiveSession:
         except (CancelTimeout, RequestError) as error:
             self._report(error)
         except TransportError as error:
-            if not self.link.source.is_remote:
-                raise  # reported with the end of the agent
+            is_over = self.link.state != "reconnecting" and not isinstance(error, TurnInterrupted)
+            if is_over:
+                raise  # reported with the end of the agent, or of its session
             self._report(error)
         else:
             self._report_end(turn)
