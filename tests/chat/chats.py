@@ -138,6 +138,7 @@ async def open_chat(
     state: Path | None = None,
     size: tuple[int, int] = (80, 24),
     restores: bool = False,
+    at_start: Callable[[ChatApp], None] = lambda app: None,
 ) -> AsyncGenerator[Typist]:
     """Open a chat with the first of these agents; `state` is where it is saved."""
     saved = SavedChats(folder, state or folder / ".state")
@@ -146,6 +147,7 @@ async def open_chat(
     by_label = {source.label: cast("Source", source) for source in sources}
 
     def make_chat(watcher: Watcher, tasks: asyncio.TaskGroup) -> Chat:
+        at_start(app)
         chat = Chat(folder, saved, by_label.__getitem__, tasks, watcher, memory)
         if not (restores and chat.restore(None)):
             chat.open_session(sources[0].label)

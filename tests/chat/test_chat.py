@@ -7,9 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from textual.events import Key
 
 from accord import Agent, MemoryStore, Turn
 from accord.script_agent.agent import ScriptAgent
+from accord_chat.view.app import ChatApp
 from accord_chat.view.completions import CompletionList
 from accord_chat.view.form_panel import FormPanel, PagePanel
 from accord_chat.view.permission_panel import PermissionPanel
@@ -64,6 +66,43 @@ async def test_keys_that_were_meant_for_the_prompt_do_not_answer(tmp_path: Path)
         await user.press("f10", "y")
         await user.sees("1 of 1 allowed.")
         assert user.composer.text == "by the way, yes"
+
+
+async def test_next_question_takes_the_keyboard_from_the_one_before(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("permission 3")
+        for number in (1, 2, 3):
+            await user.sees(f"┃ Do thing {number}")
+            await user.question()
+            await user.press("y")
+        await user.sees("3 of 3 allowed.")
+        assert user.composer.has_focus
+
+
+@pytest.mark.parametrize("size", [(40, 20), (80, 24), (200, 60)])
+async def test_long_diff_leaves_room_for_the_answers(tmp_path: Path, size: tuple[int, int]) -> None:
+    class Rewriter(Agent):
+        """Asks whether it may rewrite a long file."""
+
+        async def prompt(self, turn: Turn) -> None:
+            old, new = ("".join(f"{word} {n}\n" for n in range(400)) for word in ("old", "new"))
+            async with turn.tool("Rewrite a.txt", kind="edit") as call:
+                await call.add_diff("/a.txt", old, new)
+                await call.permission()
+
+    async with open_chat(LocalAgent(Rewriter()), folder=tmp_path, size=size) as user:
+        await user.send("rewrite")
+        await user.question()
+        await user.sees("┃  y  ", "┃  a  ", "┃  n  ", "┃  d  ", "┃     1 - old 0")
+
+
+async def test_keys_that_were_typed_before_the_start_are_a_draft(tmp_path: Path) -> None:
+    def type_early(app: ChatApp) -> None:
+        for letter in "hi":
+            app.post_message(Key(letter, letter))
+
+    async with open_chat(script(), folder=tmp_path, at_start=type_early) as user:
+        await user.until(lambda: user.composer.text == "hi")
 
 
 async def test_enter_alone_allows_nothing(tmp_path: Path) -> None:

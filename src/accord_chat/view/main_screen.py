@@ -79,6 +79,8 @@ class MainScreen(Screen[None]):
         *(Binding(f"alt+{n}", f"tab({n})", show=False, priority=True) for n in range(1, 10)),
     ]
 
+    AUTO_FOCUS = "Composer"  # from the first key on, also of those typed before the start
+
     def __init__(self, chat: Chat, tasks: asyncio.TaskGroup) -> None:
         super().__init__()
         self.chat = chat

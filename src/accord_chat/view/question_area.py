@@ -42,10 +42,10 @@ class QuestionArea(Vertical):
         self._question = question
         had_keyboard = self.has_focus_within
         self.remove_children()
+        if had_keyboard:  # the next question takes it from the prompt, as the first one did
+            self.post_message(self.Ended())
         if question is not None:
             self.call_later(self._mount_panel, question, len(session.questions) - 1)
-        elif had_keyboard:
-            self.post_message(self.Ended())
         return True
 
     def take_keyboard(self) -> None:
