@@ -110,6 +110,18 @@ def test_next_call_says_once_that_the_context_is_new(machine: Machine) -> None:
 
 
 @requirement("R-NAMED-05")
+def test_context_is_new_if_the_owner_died_in_the_first_turn(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    waiting = machine.start("session", "prompt", "-s", "fix", "wait forever")
+    machine.wait_started("wait forever")
+    (owner,) = machine.owners()
+    os.kill(owner, signal.SIGKILL)
+    waiting.communicate(timeout=30)
+    ended = machine.run("session", "prompt", "-s", "fix", "echo x")
+    assert "context is new" in ended.stderr
+
+
+@requirement("R-NAMED-05")
 def test_prompts_that_no_call_waits_for_survive_the_owner(machine: Machine) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "script")
     waiting = machine.start("session", "prompt", "-s", "fix", "wait forever")

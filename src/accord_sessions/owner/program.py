@@ -25,7 +25,7 @@ from accord.client.session import ClientSession
 from accord.errors import AccordError, AuthRequired, RequestError
 from accord.remote.sockets import open_unix, remove_unix
 from accord.types.mcp import McpServer
-from accord_sessions.entries import Ended, Entry
+from accord_sessions.entries import Entry, Started
 from accord_sessions.errors import SessionsError
 from accord_sessions.folders import socket_path
 from accord_sessions.journal import Journal
@@ -211,14 +211,14 @@ def _has_prompts(journal: Journal) -> bool:
     """Return whether the agent has worked in this session before."""
     seq = 0
     while entries := journal.after(seq, 1000):
-        if any(_is_end(entry) for entry in entries):
+        if any(_is_start(entry) for entry in entries):
             return True
         seq = entries[-1].seq
     return False
 
 
-def _is_end(entry: Entry) -> bool:
-    return isinstance(entry, Ended)
+def _is_start(entry: Entry) -> bool:
+    return isinstance(entry, Started)
 
 
 def _mcp_servers(record: Record) -> tuple[McpServer, ...]:
