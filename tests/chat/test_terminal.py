@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import shutil
@@ -20,6 +21,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux"),
 ]
 WAIT_S = 30.0
+NUMBERS = itertools.count()  # a server that ends does not take the clients of the next one
 
 
 class Terminal:
@@ -27,7 +29,7 @@ class Terminal:
 
     def __init__(self, folder: Path, columns: int = 100, lines: int = 30) -> None:
         self.folder = folder
-        self.socket = folder / "tmux"
+        self.socket = folder / f"tmux{next(NUMBERS)}"
         size = ["-x", str(columns), "-y", str(lines)]
         shell = f"env PS1='$ ' XDG_STATE_HOME={folder}/state ACCORD_CONFIG={folder} sh -i"
         work = folder / "work"
