@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ("ChatOptions", "run_chat")
 
+CHECK_S = 1.0
+HUNG_UP = 129  # as shells report SIGHUP
 PROTOCOLS: dict[str, ProtocolVersion] = {"1": 1, "2": 2}
 
 
@@ -80,6 +85,7 @@ def run_chat(options: ChatOptions) -> int:
         return chat
 
     app = ChatApp(make_chat, lists_sessions=options.resume)
+    threading.Thread(target=_leave_without_terminal, name="accord terminal", daemon=True).start()
     try:
         status = run_program(_run(app))
     finally:
@@ -87,6 +93,18 @@ def run_chat(options: ChatOptions) -> int:
     if app.failure is not None:
         raise app.failure
     return status
+
+
+def _leave_without_terminal() -> None:
+    """End the process some time after its terminal was closed.
+
+    Textual can then wait forever for a thread that cannot write any more. Drafts are saved while
+    they are typed, and agents end with this process.
+    """
+    while os.isatty(1):
+        time.sleep(CHECK_S)
+    time.sleep(CHECK_S)  # for an orderly end
+    os._exit(HUNG_UP)
 
 
 async def _run(app: ChatApp) -> int:
