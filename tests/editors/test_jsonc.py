@@ -53,7 +53,7 @@ def test_text_without_a_value_is_none() -> None:
         ('{"a": 1\n  "b": 2}', (2, 3), '"," or "}"'),
         ('{\r\n\r\n  "a" 1}', (3, 7), '":"'),
         ("{'a': 1}", (1, 2), "a key in double quotes"),
-        ('{"a": tru}', (1, 7), "a value"),
+        ('{"a": tr}', (1, 7), "a value"),
         ('{"a": 01}', (1, 8), '"," or "}"'),
         ('{"a": "x\ny"}', (1, 7), "the string has no end"),
         ('{"a": "\\q"}', (1, 7), "invalid escape"),
