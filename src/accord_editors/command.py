@@ -54,7 +54,7 @@ def command(editor: str, name: str | None, prints: bool, remove: bool, chosen: P
             _remove(JSON_EDITORS[editor], name or known.ask.agent or DEFAULT, chosen, prints)
             return 0
         agent = find_agent(name, known)
-        if agent.source == "settings" and agent.name not in known.agents:
+        if agent.source == "command line":
             raise EditorError(
                 f"No agent is named {name!r}: expected a name of `accord agents`. Your own agents "
                 f"get a name in {settings.path()}"

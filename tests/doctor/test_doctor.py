@@ -41,6 +41,7 @@ def test_agent_that_works_is_described(capsys: Out) -> None:
     status, found = probed("works", capsys)
     assert status == 0
     assert found["error"] is None
+    assert found["source"] == "command line"
     assert (found["title"], found["version"], found["protocol"]) == ("Gemini CLI", "0.61.0", 1)
     assert found["login"] == "not required"
     assert found["offers"] == ["load_session"]
@@ -140,6 +141,12 @@ def test_programs_are_shown_with_their_versions(folder: Path, capsys: Out) -> No
         (folder / program).chmod(0o755)
     main(["doctor"])
     assert "node 22.1.0, npm not found, uv not found, git 2.43.0" in capsys.readouterr().out
+
+
+def test_all_extras_for_users_are_shown(capsys: Out) -> None:
+    main(["doctor", "--json"])
+    extras = json.loads(capsys.readouterr().out)["machine"]["extras"]
+    assert set(extras) == {"coder", "fleet", "inspector", "mcp", "remote", "tui"}
 
 
 def test_settings_that_cannot_be_read_do_not_stop_it(folder: Path, capsys: Out) -> None:

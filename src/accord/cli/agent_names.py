@@ -22,7 +22,7 @@ __all__ = (
     "named_agents",
 )
 
-Source = Literal["settings", "installed", "bundled", "well known"]
+Source = Literal["settings", "installed", "bundled", "well known", "command line"]
 DEFAULT = "accord"
 
 # Documented commands that serve ACP on stdin and stdout.
@@ -126,4 +126,4 @@ def find_agent(given: str | None, settings: Settings) -> NamedAgent:
         )
     words = (named,) if is_url(named) else tuple(argv_of(named))
     entry = AgentEntry(command=list(words))
-    return NamedAgent(name=words[0], argv=words, source="settings", entry=entry)
+    return NamedAgent(name=words[0], argv=words, source="command line", entry=entry)

@@ -24,6 +24,7 @@ _EXTRAS = {
     "inspector": "starlette",
     "mcp": "mcp",
     "remote": "h2",
+    "tui": "textual",
 }
 _VERSION = re.compile(r"\d+(?:\.\d+)+[\w.-]*")
 

@@ -53,6 +53,8 @@ class ChatApp(App[int]):
 
     TITLE = "accord chat"
     ENABLE_COMMAND_PALETTE = False
+    # At the top: below are questions, what the agent does, and the prompt.
+    CSS = "ToastRack { dock: top; align: right top; margin: 1 0 0 0; }"
     BINDINGS: ClassVar[list[BindingType]] = []
 
     def __init__(self, make_chat: MakeChat, *, lists_sessions: bool = False) -> None:
