@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import subprocess
 from pathlib import Path
@@ -107,7 +106,9 @@ def test_saved_chat_is_for_its_user_only_and_for_one_program(tmp_path: Path) -> 
     second.release()
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b'{"version": 99}', b'{"tabs": 3}', os.urandom(50)])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b'{"version": 99}', b'{"tabs": 3}', bytes(range(150, 200))]
+)
 def test_damaged_file_is_an_empty_chat(tmp_path: Path, content: bytes) -> None:
     saved = SavedChats(tmp_path, tmp_path)
     saved.path.write_bytes(content)
