@@ -57,7 +57,7 @@ def existing_session(store: Store, name: str | None, cwd: Path, agent: str | Non
     argv = None if agent is None else named_agent(agent).argv
     found = _find(records, cwd, name, argv)
     if not found:
-        raise NoSession(_none_text(name, cwd, agent))
+        raise NoSession(_none_text(name, cwd, agent) + _closed_text(records, name, cwd))
     if len(found) > 1:
         raise LookupFailed(
             f"Several agents have this session here: give --agent {_names(found)}, or an id"
@@ -133,6 +133,15 @@ def _none_text(name: str | None, cwd: Path, agent: str | None) -> str:
     create = "accord session new" + ("" if name is None else f" -s {name}")
     where = cwd.absolute()
     return f"There is {what}{whose} in {where} or above it: create it with `{create}`"
+
+
+def _closed_text(records: Iterable[Record], name: str | None, cwd: Path) -> str:
+    folders = {*folders_upward(cwd)}
+    closed = [r for r in records if r.closed and r.name == name and r.cwd in folders]
+    if not closed:
+        return ""
+    last = max(closed, key=lambda record: record.used_at)
+    return f". One was closed: `accord session history -s {last.id}` shows it"
 
 
 def _names(records: Iterable[Record]) -> str:

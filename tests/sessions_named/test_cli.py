@@ -101,6 +101,17 @@ def test_prompts_run_in_the_order_of_their_submission(machine: Machine, protocol
     assert texts == ["0", "1", "2", "3", "last"]
 
 
+def test_closed_session_is_found_by_its_id_which_the_error_names(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    machine.ok("session", "prompt", "-s", "fix", "echo kept")
+    machine.ok("session", "close", "-s", "fix")
+    gone = machine.run("session", "history", "-s", "fix")
+    record_id = machine.record().id
+    assert gone.returncode == 4
+    assert f"accord session history -s {record_id}" in gone.stderr
+    assert "kept" in machine.ok("session", "history", "-s", record_id)
+
+
 @requirement("R-NAMED-04")
 def test_cancel_withdraws_a_named_prompt_from_the_queue(machine: Machine) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "script")
