@@ -110,6 +110,7 @@ def _command_starter(agent: AgentTarget) -> AgentStarter:
             env=agent.env,
             on_stderr=output.on_stderr,
             on_stdout_noise=output.on_noise,
+            noise_limit=None,  # the page shows it
         )()
 
     return start

@@ -56,7 +56,7 @@ async def test_flood_of_lines_that_are_no_messages(page: Page, line: str) -> Non
 @pytest.mark.parametrize(
     ("script", "header", "advice"),
     [
-        (ECHO, "Agent starting: the program sends back what it receives", ARGUMENT),
+        (ECHO, "Agent failed: the program sends back what it receives", ARGUMENT),
         ("import time; time.sleep(600)", "it has not responded to initialize yet", ARGUMENT),
         (
             LEAVES,
@@ -75,7 +75,7 @@ async def test_program_that_is_not_an_agent(
         await expect(page.locator("header .state")).to_contain_text(header)
         await go(page, "/conversation")
         trouble = page.locator("agent-trouble")
-        await expect(trouble).to_contain_text(header.removeprefix("Agent starting: "))
+        await expect(trouble).to_contain_text(header.removeprefix("Agent failed: "))
         await expect(trouble).to_contain_text(advice)
         if "stderr" in script:
             last = script.partition("write('")[2].partition("\\n'")[0].rpartition("\\n")[2]

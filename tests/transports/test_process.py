@@ -164,6 +164,27 @@ async def test_lines_that_are_not_json_are_noise() -> None:
         assert transport.noise_lines == 4
 
 
+async def test_program_that_writes_only_noise_is_not_an_agent() -> None:
+    async with running("yes") as (transport, heard):
+        error = await lost(transport, heard)
+        assert str(error) == (
+            "yes is not an agent: expected JSON-RPC messages on its stdout, got 10,000 other "
+            "lines, such as 'y'"
+        )
+        assert not heard.frames
+
+
+@pytest.mark.parametrize(
+    ("first", "limit"), [("{}", 100), ("noise", None)], ids=["after a message", "no limit"]
+)
+async def test_noise_of_agents_has_no_limit(first: str, limit: int | None) -> None:
+    script = f"echo '{first}'; yes | head -n 200; echo '{{}}'"
+    async with shell(script, noise_limit=limit) as (transport, heard):
+        await heard.until(lambda: heard.ended)
+        assert heard.frames[-1] == b"{}"
+        assert transport.noise_lines >= 200
+
+
 async def test_failing_noise_callback_is_harmless(caplog: pytest.LogCaptureFixture) -> None:
     def fail(_: str) -> None:
         raise RuntimeError

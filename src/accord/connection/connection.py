@@ -67,7 +67,7 @@ class Connection:
         self.peer: Peer = Peer(encode, encode_into, frame_bytes=transport.frame_bytes)
         self._tasks = Tasks()
         self._works: set[asyncio.Task[None]] = set()  # started by `spawn`
-        self.flow: Flow = Flow(transport, self.limits, self._reject_overflow)
+        self.flow: Flow = Flow(transport, self.limits, self._reject_peer)
         self._lanes = Lanes(
             self._tasks,
             self.flow.backlogs,
@@ -85,7 +85,6 @@ class Connection:
         self._observers: list[Observer] = []
         self._held: list[Message] | None = None
         self._held_bytes = 0
-        # How it ends.
         self._hung_up: TransportError | None = None  # no answer will come
         self._closed: TransportError | None = None  # nothing goes out any more
         self._ended = asyncio.Event()
@@ -356,10 +355,12 @@ class Connection:
         self.outbox.resume()
         self.flow.all_read()
 
-    def _reject_overflow(self, reason: str) -> None:
+    def _reject_peer(self, reason: str) -> None:
         if not self._finishing:
             self.transport.pause_reading()
-            self._end(ConnectionLost(reason))
+            # Before `_finish`, whose reason is the exit of the process.
+            self._loop.call_soon(self._fail_calls, ConnectionLost(reason))
+            self._end(None)
 
     def _fail_session(self, session: Any, error: BacklogExceeded) -> None:
         """Fail the calls of a session whose handlers are too slow: its messages are dropped."""
@@ -382,10 +383,12 @@ class Connection:
 
     def _hold(self, held: list[Message], message: Message) -> None:
         held.append(message)
+        if message.method == "initialize":
+            self._reject_peer("The peer sends back what it receives: it is not an agent")
         self._held_bytes += 0 if message.params is UNSET else len(message.params)
         limits = self.limits
         if len(held) > limits.held_messages or self._held_bytes > limits.total_backlog_bytes:
-            self._reject_overflow("The peer sends messages without responding to `initialize`")
+            self._reject_peer("The peer sends messages without responding to `initialize`")
 
     def _dispatch(self, message: Message) -> None:
         if self._held is not None:

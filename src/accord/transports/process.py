@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from accord.errors import ConnectionClosed, ConnectionLost, StartError, TransportError
 from accord.rules.quirks import tolerates
 from accord.text import lenient_json
+from accord.text.excerpt import excerpt
 from accord.transports.base import FRAME_BYTES, Frame, Receiver
 from accord.transports.command_line import (
     argv_of,
@@ -34,6 +35,7 @@ STDERR_BYTES = 64 * 1024  # kept for the error message
 EXIT_S = 1.0  # between the end of the output and the exit of the process
 _LEFT_OPEN_S = 0.25  # for output that other processes hold open after the process has exited
 _SHOWN_BYTES = 4096  # of a line that is not JSON
+NOISE_LINES = 10_000  # from a program that sends no message: it is not an agent
 _OBJECT = ord("{")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -44,6 +46,7 @@ def process(
     env: Mapping[str, str | None] | None = None,
     frame_bytes: int = FRAME_BYTES,
     on_stdout_noise: Callable[[str], None] | None = None,
+    noise_limit: int | None = NOISE_LINES,
     on_stderr: Callable[[str], None] | None = None,
     on_output: Callable[[int], None] | None = None,
     stop_times_s: StopTimes = (2.0, 2.0, 2.0),
@@ -53,7 +56,8 @@ def process(
 
     `env` changes the inherited environment; the value None removes a variable. Lines on the
     agent's stdout that are not JSON go to `on_stdout_noise`, the lines of its stderr to
-    `on_stderr`. `on_output` gets the number of bytes of each read from either.
+    `on_stderr`. After `noise_limit` such lines without a message, the connection ends with
+    `ConnectionLost`. `on_output` gets the number of bytes of each read from either.
     `stop_times_s` is the time for it to exit after its stdin is closed, after SIGTERM, and after
     SIGKILL. Processes of its group are stopped with it; with `stops_descendants`, on Linux also
     those that have left the group.
@@ -67,6 +71,7 @@ def process(
             env=env,
             frame_bytes=frame_bytes,
             on_stdout_noise=on_stdout_noise,
+            noise_limit=noise_limit,
             on_stderr=on_stderr,
             on_output=on_output,
             stop_times_s=stop_times_s,
@@ -89,6 +94,7 @@ class ProcessTransport(PipeTransport):
         on_stdout_noise: Callable[[str], None] | None,
         on_stderr: Callable[[str], None] | None,
         stop_times_s: StopTimes,
+        noise_limit: int | None = None,
         on_output: Callable[[int], None] | None = None,
         stops_descendants: bool = False,
     ) -> None:
@@ -100,6 +106,9 @@ class ProcessTransport(PipeTransport):
         self._cwd = cwd
         self._env = env
         self._on_stdout_noise = on_stdout_noise
+        self._noise_limit = noise_limit
+        self._filter: _NonJsonFilter | None = None
+        self._no_agent: ConnectionLost | None = None
         self._on_output = on_output
         self._stderr = _Stderr(on_stderr, on_output)
         self.stop_times_s = stop_times_s  # read by `aclose`
@@ -143,7 +152,8 @@ class ProcessTransport(PipeTransport):
             if self._group is None:
                 self.spawn()
             assert self._group is not None
-            self._begin(_NonJsonFilter(receiver, self._noise))
+            self._filter = _NonJsonFilter(receiver, self._noise)
+            self._begin(self._filter)
         except (OSError, TransportError) as exc:
             await self.aclose()
             if isinstance(exc, StartError):
@@ -190,8 +200,8 @@ class ProcessTransport(PipeTransport):
     async def exit_error(self) -> Exception | None:
         """Return how the process ended; wait for it at most a second."""
         group = self._group
-        if group is None:
-            return None
+        if group is None or self._no_agent is not None:
+            return self._no_agent
         await asyncio.wait([group.exited], timeout=EXIT_S)
         name = self._argv[0]
         if not group.exited.done():
@@ -246,6 +256,19 @@ class ProcessTransport(PipeTransport):
         log.debug("! not JSON on stdout of process %s", self.pid)
         if self._on_stdout_noise is not None:
             _show(self._on_stdout_noise, bytes(line[:_SHOWN_BYTES]))
+        if self.noise_lines == self._noise_limit and not (self._filter and self._filter.has_passed):
+            self._reject_noise(line)
+
+    def _reject_noise(self, line: Frame) -> None:
+        """End the connection to a program that writes many lines, and no message."""
+        self._no_agent = ConnectionLost(
+            f"{self._argv[0]} is not an agent: expected JSON-RPC messages on its stdout, got "
+            f"{self.noise_lines:,} other lines, such as "
+            f"{excerpt(line[:_SHOWN_BYTES].decode(errors='replace'), 80)!r}",
+            stderr=self.stderr_tail,
+        )
+        self.pause_reading()
+        self._receiver.eof_received(self._no_agent)
 
 
 @tolerates("noise-on-stdout")
@@ -257,6 +280,7 @@ class _NonJsonFilter:
         self._noise = noise
         self.eof_received = receiver.eof_received
         self.writable = receiver.writable
+        self.has_passed: bool = False  # a message
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
         """Pass JSON objects on; usually the first byte decides, which takes 15 ns per frame."""
@@ -267,6 +291,7 @@ class _NonJsonFilter:
         if strange:
             frames = [frame for frame in frames if self._is_frame(frame)]
         if frames:
+            self.has_passed = True
             self._receiver.frames_received(frames)
 
     def frame_refused(self, limit: int, head: bytes = b"") -> None:
