@@ -79,6 +79,8 @@ def command(editor: str, name: str | None, prints: bool, remove: bool, chosen: P
 def _add(
     editor: JsonEditor, name: str, entry: dict[str, object], chosen: Path | None, prints: bool
 ) -> None:
+    if chosen is not None and not chosen.parent.is_dir():
+        raise EditorError(f"Expected a file in a folder that exists, got {chosen}")
     file = read_settings(chosen or editor.path())
     path = (editor.key, name)
     new = file.edited(lambda text: with_member(text, path, entry))

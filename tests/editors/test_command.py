@@ -192,6 +192,15 @@ def test_other_file_of_a_relative_of_the_editor(home: Path) -> None:
     assert list(json.loads(path.read_text())["acp.agents"]) == ["script"]
 
 
+def test_file_in_a_missing_folder_is_refused(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = home / "typo" / "settings.json"
+    assert main(["install", "zed", "script", "--file", str(path)]) == 1
+    assert f"Expected a file in a folder that exists, got {path}" in capsys.readouterr().err
+    assert not path.parent.exists()
+
+
 @requirement("R-EDIT-01")
 def test_file_that_cannot_be_read_is_left(zed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     zed.write_text("{\n  oops\n}")

@@ -123,6 +123,33 @@ def test_cancel_withdraws_a_named_prompt_from_the_queue(machine: Machine) -> Non
 
 
 @requirement("R-NAMED-04")
+def test_call_whose_queued_prompt_is_withdrawn_was_cancelled(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    machine.ok("session", "prompt", "-s", "fix", "--no-wait", "wait forever")
+    waiting = machine.start("session", "prompt", "-s", "fix", "echo never")
+    eventually(lambda: len(_queue(machine)) == 2)
+    machine.ok("session", "cancel", "-s", "fix", _queue(machine)[1]["promptId"])
+    waiting.communicate(timeout=30)
+    assert waiting.returncode == 130
+
+
+def test_wrong_option_is_named_without_options_of_other_commands(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    mode = machine.run("session", "set", "-s", "fix", "mode", "nope")
+    option = machine.run("session", "set", "-s", "fix", "nope", "1")
+    assert "Error: mode: expected one of ask," in mode.stderr
+    assert "Error: option: expected one of " in option.stderr
+
+
+def test_list_of_all_sessions_has_ids(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    machine.ok("session", "close", "-s", "fix")
+    head, row = machine.ok("session", "list", "--all").splitlines()
+    assert head.split()[:2] == ["ID", "NAME"]
+    assert row.split()[:2] == [machine.record().id, "fix"]
+
+
+@requirement("R-NAMED-04")
 @pytest.mark.parametrize("attached", [False, True])
 def test_a_submitter_that_is_killed_cancels_only_if_it_is_attached(
     machine: Machine, attached: bool

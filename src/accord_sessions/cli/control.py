@@ -71,6 +71,9 @@ async def _set(record: Record, option: str, value: str) -> int:
                 mode=value if option == "mode" else None,
                 options=() if option in ("model", "mode") else (f"{option}={value}",),
             )
+        except click.UsageError as exc:  # it names options of `accord ask`
+            why = exc.message.removeprefix("--").removeprefix("option ")
+            raise click.UsageError(why) from None
         except (LocalProtocolError, RequestError) as exc:
             raise SessionsError(str(exc)) from None
     click.echo(f"{option}: {value}")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from accord.cli.ask.options import AskOptions
+from accord.cli.ask.options import CANCELLED, AskOptions
 from accord.cli.ask.views.lazy_view import write_stderr
-from accord.errors import AccordError, ConnectionClosed, ConnectionLost
+from accord.errors import AccordError, ConnectionClosed, ConnectionLost, RequestCancelled
 from accord.transports.base import Transport, TransportFactory
 from accord_sessions.errors import FAILED, OwnerError, SessionsError
 from accord_sessions.named import CALL, find_or_create, lost_text
@@ -96,6 +96,8 @@ class Held:
 
     def exit_status(self, error: AccordError | OSError) -> int:
         """Return the exit status for an error."""
+        if isinstance(error, RequestCancelled):
+            return CANCELLED  # the prompt was withdrawn from the queue
         return error.status if isinstance(error, SessionsError) else FAILED
 
 

@@ -42,11 +42,13 @@ def list_command(every: bool, as_json: bool) -> int:
         return 0
     columns = ("name", "state", "agent", "prompts", "cwd")
     head = ("NAME", "STATE", "AGENT", "PROMPTS", "DIRECTORY")
+    if every:  # closed sessions may have the name of another
+        columns, head = ("id", *columns), ("ID", *head)
     table = [head, *(tuple(_cell(row[column]) for column in columns) for row in rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(columns) - 1)]
     for row in table:
         cells = [
-            cell.rjust(width) if i == 3 else cell.ljust(width)  # the number
+            cell.rjust(width) if head[i] == "PROMPTS" else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=False))
         ]
         click.echo("  ".join([*cells, row[-1]]))
