@@ -68,10 +68,16 @@ __all__ = ("command",)
 @click.option("--new", "is_new", is_flag=True, help="Start with a new session only.")
 @click.option("--resume", is_flag=True, help="Start with the list of the agent's sessions.")
 @click.option("--session", "session_id", metavar="ID", help="Start with the session with this ID.")
+@click.option(
+    "-s",
+    "shared_name",
+    metavar="NAME",
+    help="Use the session NAME of `accord session`, which stays open; make it if there is none.",
+)
 def command(**given: Any) -> int:
     """Talk to agents on the whole screen, in sessions that stay open.
 
-    Without --new, --resume and --session, the sessions and drafts that were open in the folder
+    Without --new, --resume, --session and -s, the sessions and drafts that were open in the folder
     when the program last ended come back. F1 shows the keys.
 
     Exit status: 0 left by the user, 1 failed, 2 usage error.
@@ -80,6 +86,7 @@ def command(**given: Any) -> int:
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("`accord chat` needs a terminal; `accord ask` works without one")
-    if sum((given["is_new"], given["resume"], given["session_id"] is not None)) > 1:
-        raise click.UsageError("--new, --resume and --session exclude each other")
+    ways = ("is_new", "resume", "session_id", "shared_name")
+    if sum(bool(given[way]) for way in ways) > 1:
+        raise click.UsageError("--new, --resume, --session and -s exclude each other")
     return run_chat(ChatOptions(**given))

@@ -25,8 +25,11 @@ from accord_chat.chat import Chat
 from accord_chat.live_session import Watcher
 from accord_chat.model.permission_memory import PermissionMemory
 from accord_chat.model.saved_chats import SavedChats
-from accord_chat.source import OwnAgent, Source, SourceSetup
+from accord_chat.source import OwnAgent, SharedSession, Source, SourceSetup
 from accord_chat.view.app import ChatApp
+from accord_sessions.errors import SessionsError
+from accord_sessions.named import find_or_create
+from accord_sessions.records import Store
 
 if TYPE_CHECKING:
     from accord.cli.settings import AgentEntry, Settings
@@ -56,6 +59,7 @@ class ChatOptions(Struct, kw_only=True):
     is_new: bool = False
     resume: bool = False
     session_id: str | None = None
+    shared_name: str | None = None
 
 
 def run_chat(options: ChatOptions) -> int:
@@ -74,13 +78,16 @@ def run_chat(options: ChatOptions) -> int:
     except ValueError as error:
         raise click.UsageError(f"--agent: {error}") from None
     folder = options.cwd.absolute()
+    if options.shared_name is not None:
+        _create_shared(options.shared_name, folder, options.agent)
+        first = f"{SharedSession.PREFIX}{options.shared_name}"
     saved = SavedChats(folder)
     saved.acquire()
 
     def make_chat(watcher: Watcher, group: asyncio.TaskGroup) -> Chat:
         chat = Chat(folder, saved, sources.find, group, watcher, PermissionMemory())
         is_new = options.is_new or options.resume or options.session_id is not None
-        if is_new or not chat.restore(options.agent):
+        if is_new or options.shared_name is not None or not chat.restore(options.agent):
             chat.open_session(first, session_id=options.session_id)
         return chat
 
@@ -93,6 +100,13 @@ def run_chat(options: ChatOptions) -> int:
     if app.failure is not None:
         raise app.failure
     return status
+
+
+def _create_shared(name: str, folder: Path, agent: str | None) -> None:
+    try:
+        find_or_create(Store(), name, folder, agent, create=True)
+    except SessionsError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _leave_without_terminal() -> None:
@@ -126,6 +140,10 @@ class _Sources:
     def find(self, label: str) -> Source:
         """Return an agent; raise `ValueError` for a command line that cannot be split."""
         options, known = self._options, self._known
+        if label.startswith(SharedSession.PREFIX):
+            # Modes, rules and servers are those of the session: other clients use it, too.
+            name = label.removeprefix(SharedSession.PREFIX)
+            return SharedSession(name, options.cwd.absolute(), SourceSetup())
         agent = find_agent(label, known)
         entry = agent.entry
         is_named = label == self.default_label

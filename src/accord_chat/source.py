@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -14,7 +15,7 @@ from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.types.mcp import McpServer
 from accord.version import ProtocolVersion
 
-__all__ = ("OwnAgent", "Source", "SourceSetup")
+__all__ = ("OwnAgent", "SharedSession", "Source", "SourceSetup")
 
 STOP_TIMES_S = (0.5, 1.0, 2.0)  # to exit after EOF, after SIGTERM and after SIGKILL
 
@@ -106,6 +107,32 @@ class OwnAgent:
             *self.argv,
             cwd=self._cwd,
             env=self.setup.env,
+            on_stderr=on_stderr,
+            on_stdout_noise=on_noise,
+            stop_times_s=STOP_TIMES_S,
+        )
+
+
+class SharedSession:
+    """A session of `accord session`: its owner holds the agent, and outlives this program."""
+
+    PREFIX = "session "
+
+    def __init__(self, name: str, folder: Path, setup: SourceSetup) -> None:
+        self.label = f"{self.PREFIX}{name}"
+        self.is_remote = False
+        self.login_command = None
+        self.setup = setup
+        self._argv = (sys.executable, "-m", "accord", "session", "attach", name)
+        self._folder = folder
+
+    def transport(
+        self, on_stderr: Callable[[str], None], on_noise: Callable[[str], None]
+    ) -> TransportFactory:
+        """Return what connects to the owner, and starts it again if it has ended."""
+        return process(
+            *self._argv,
+            cwd=self._folder,
             on_stderr=on_stderr,
             on_stdout_noise=on_noise,
             stop_times_s=STOP_TIMES_S,

@@ -181,3 +181,36 @@ def test_without_a_terminal_it_says_what_works(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "needs a terminal; `accord ask` works without one" in done.stderr
+
+
+def test_session_is_shared_with_another_client(terminal: Terminal) -> None:
+    terminal.start("-s", "fix", "--agent", "script")
+    terminal.sees("session fix", "F1 help")
+    terminal.type("echo from the chat")
+    terminal.press("Enter")
+    terminal.sees("  from the chat")
+    environment = {
+        **os.environ,
+        "XDG_STATE_HOME": f"{terminal.folder}/state",
+        "ACCORD_CONFIG": str(terminal.folder),
+    }
+
+    def accord(*words: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "accord", *words],
+            cwd=terminal.folder / "work",
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+
+    try:
+        assert accord("ask", "-s", "fix", "echo from a script") == "from a script\n"
+        terminal.sees("  from the chat", "  from a script")
+        terminal.press("C-q")
+        terminal.until(lambda screen: screen.rstrip().endswith("$"))
+        assert "idle" in accord("session", "list")  # it stays open
+    finally:
+        accord("session", "close", "-s", "fix")
