@@ -31,7 +31,7 @@ test-clusters: $(VENV)/.dev  ## Run the tests with Ray clusters of several nodes
 
 # The tests of programs, and of what starts many programs.
 PROGRAMS := interop docs bad_input cli coder conformance attack simulation fleet inspector
-NETWORKS := remote trace proxy mcp test_examples.py test_layers.py
+NETWORKS := remote trace proxy mcp chat doctor editors registry sessions_named test_examples.py test_layers.py
 LIBRARY := -m pytest -q -n auto --dist worksteal -m "not slow and not programs" $(PROGRAMS:%=--ignore tests/%)
 
 unit: $(VENV)/.dev  ## Run the tests of the library that need few processes, in under a minute

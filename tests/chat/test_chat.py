@@ -337,8 +337,7 @@ async def test_agent_that_cannot_start_is_reported(tmp_path: Path) -> None:
     source = OwnAgent("missing", ["/no/such/program"], SourceSetup())
     async with open_chat(source, folder=tmp_path) as user:
         await user.sees("missing has failed")
-        assert "/no/such/program" in user.screen
-        assert "the agent is not running · Ctrl+R starts it again" in user.screen
+        await user.sees("/no/such/program", "the agent is not running · Ctrl+R starts it again")
 
 
 @pytest.mark.parametrize("size", [(40, 20), (80, 24), (200, 60)])

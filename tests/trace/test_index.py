@@ -318,7 +318,6 @@ def test_index_takes_at_most_60_bytes_for_a_message(tmp_path: Path) -> None:
 def test_error_in_a_json_path_is_one_line() -> None:
     with pytest.raises(TraceError) as raised:
         JsonPath("$.a[")
-    assert str(raised.value) == (
-        "Expected a JSONPath such as $.params.update, got '$.a[': "
-        "unbalanced brackets, line 1, column 4"
-    )
+    text = str(raised.value)
+    assert text.startswith("Expected a JSONPath such as $.params.update, got '$.a[': ")
+    assert "\n" not in text

@@ -30,8 +30,9 @@ class JsonPath:
         try:
             self._find = jsonpath_rfc9535.compile(text).finditer
         except jsonpath_rfc9535.JSONPathError as exc:
+            why = str(exc).partition("\n")[0]  # some versions draw the path below
             raise TraceError(
-                f"Expected a JSONPath such as $.params.update, got {text!r}: {exc}"
+                f"Expected a JSONPath such as $.params.update, got {text!r}: {why}"
             ) from None
         self._errors: type[Exception] = jsonpath_rfc9535.JSONPathError
         # Most paths have only names: these are looked up without the library.
