@@ -854,6 +854,18 @@ async def test_disconnected_peer_fails_pending_calls() -> None:
         await sides.ours.wait_ended()
 
 
+async def test_peer_that_sends_back_what_it_receives_is_rejected_with_that_reason() -> None:
+    async with with_raw_peer(serving()) as sides:
+        sides.ours.hold()
+        call = asyncio.create_task(ask(sides.ours))
+        asked = await sides.other.get()
+        sides.other.ask(asked["id"], "initialize")
+        expected = "The peer sends back what it receives: it is not an agent"
+        assert str(await error_of(call)) == expected
+        assert str(await sides.ours.wait_ended()) == expected
+        assert str(await error_of(asyncio.create_task(ask(sides.ours)))) == expected
+
+
 async def test_request_received_before_the_disconnect_has_time_to_finish() -> None:
     gate = asyncio.Event()
     ended: list[str] = []

@@ -358,9 +358,9 @@ class Connection:
     def _reject_peer(self, reason: str) -> None:
         if not self._finishing:
             self.transport.pause_reading()
-            # Before `_finish`, whose reason is the exit of the process.
-            self._loop.call_soon(self._fail_calls, ConnectionLost(reason))
-            self._end(None)
+            lost = ConnectionLost(reason)
+            self._loop.call_soon(self._fail_calls, lost)  # a process has another reason, its exit
+            self._end(lost)
 
     def _fail_session(self, session: Any, error: BacklogExceeded) -> None:
         """Fail the calls of a session whose handlers are too slow: its messages are dropped."""
