@@ -106,8 +106,14 @@ class Machine:
 
         eventually(has_started)
 
+    def owner(self) -> int:
+        """Return the only owner; programs that ended without becoming one may still exit."""
+        eventually(lambda: len(self.owners()) == 1)
+        (found,) = self.owners()
+        return found
+
     def owners(self) -> list[int]:
-        """Return the processes that own a session of this machine."""
+        """Return the processes that own a session of this machine, or try to."""
         found: list[int] = []
         for folder in Path("/proc").iterdir():
             if folder.name.isdigit():

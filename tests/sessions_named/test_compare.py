@@ -104,6 +104,20 @@ def test_interrupt_removes_the_worktrees(machine: Machine, repository: Path) -> 
     assert left(machine) == []
 
 
+def test_interrupt_removes_a_worktree_that_git_has_not_finished(
+    machine: Machine, repository: Path
+) -> None:
+    hook = repository / ".git" / "hooks" / "post-checkout"
+    hook.write_text("#!/bin/sh\ntouch ../hook\nsleep 2\n")
+    hook.chmod(0o755)
+    running = machine.start("compare", "wait forever", *AGENTS)
+    eventually(lambda: [*(machine.base / "tmp").glob("*/hook")])
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert left(machine) == []
+
+
 def test_directory_without_repository_is_a_usage_error(machine: Machine) -> None:
     ended = machine.run("compare", "echo", *AGENTS)
     assert ended.returncode == 2

@@ -36,7 +36,7 @@ def _raw(data: bytes) -> Raw:
 def test_full_disk_ends_the_turn_and_shows_nothing_that_is_not_stored(machine: Machine) -> None:
     limit = 20_000  # bytes of a file: the kernel refuses to write more, as on a full disk
     machine.ok("session", "new", "-s", "fix", "--agent", "script")
-    (owner,) = machine.owners()
+    owner = machine.owner()
     journal = machine.store.journal_path(machine.record().id)
     resource.prlimit(owner, resource.RLIMIT_FSIZE, (limit, limit))
     ended = machine.run("session", "prompt", "-s", "fix", "--quiet", "stream 5000 word ")
@@ -86,14 +86,14 @@ def test_unfinished_line_is_not_read_and_is_removed(machine: Machine) -> None:
 
 def test_client_that_leaves_before_it_is_accepted_does_not_matter(machine: Machine) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "script")
-    (owner,) = machine.owners()
+    owner = machine.owner()
     os.kill(owner, signal.SIGSTOP)
     for _ in range(5):
         with socket.socket(socket.AF_UNIX) as gone:
             gone.connect(os.fspath(socket_path(machine.record().id)))
     os.kill(owner, signal.SIGCONT)
     assert machine.ok("session", "prompt", "-s", "fix", "echo on") == "on\n"
-    assert machine.owners() == [owner]
+    assert machine.owner() == owner
 
 
 async def test_client_that_does_not_read_delays_no_other(machine: Machine) -> None:

@@ -44,7 +44,7 @@ def test_two_first_calls_at_once_give_one_owner(machine: Machine) -> None:
         assert len([record for record in machine.store if record.name == name]) == 1
         starts = [e for e in machine.entries(name) if isinstance(e, OwnerStarted)]
         assert len(starts) == 1
-        assert machine.owners() == [starts[0].pid]
+        assert machine.owner() == starts[0].pid
         machine.ok("session", "close", "-s", name)
 
 
@@ -65,7 +65,7 @@ def test_killed_owner_loses_nothing_that_was_shown(machine: Machine) -> None:
         lines = [first]
         while time.monotonic() < until and (line := call.stdout.readline()):
             lines.append(line)
-        (owner,) = machine.owners()
+        owner = machine.owner()
         os.kill(owner, signal.SIGKILL)
         rest, errors = call.communicate(timeout=30)
         for line in "".join((*lines, rest)).splitlines():
@@ -91,7 +91,7 @@ def test_next_call_restores_the_session_if_the_agent_can(machine: Machine, proto
     machine.ok("session", "new", "-s", "fix", "--agent", "accord", "--protocol", protocol)
     machine.ok("session", "prompt", "-s", "fix", "help")
     agent_session = machine.record().agent_session
-    (owner,) = machine.owners()
+    owner = machine.owner()
     os.kill(owner, signal.SIGKILL)
     ended = machine.run("session", "prompt", "-s", "fix", "help")
     assert (ended.returncode, "context is new" in ended.stderr) == (0, False)
@@ -103,7 +103,7 @@ def test_next_call_restores_the_session_if_the_agent_can(machine: Machine, proto
 def test_next_call_says_once_that_the_context_is_new(machine: Machine) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "script")
     machine.ok("session", "prompt", "-s", "fix", "echo one")
-    (owner,) = machine.owners()
+    owner = machine.owner()
     os.kill(owner, signal.SIGKILL)
     said = [machine.run("session", "prompt", "-s", "fix", "echo x").stderr for _ in range(2)]
     assert ["context is new" in text for text in said] == [True, False]
@@ -114,7 +114,7 @@ def test_context_is_new_if_the_owner_died_in_the_first_turn(machine: Machine) ->
     machine.ok("session", "new", "-s", "fix", "--agent", "script")
     waiting = machine.start("session", "prompt", "-s", "fix", "wait forever")
     machine.wait_started("wait forever")
-    (owner,) = machine.owners()
+    owner = machine.owner()
     os.kill(owner, signal.SIGKILL)
     waiting.communicate(timeout=30)
     ended = machine.run("session", "prompt", "-s", "fix", "echo x")
@@ -129,7 +129,7 @@ def test_prompts_that_no_call_waits_for_survive_the_owner(machine: Machine) -> N
     machine.ok("session", "prompt", "-s", "fix", "--no-wait", "echo kept")
     queued = machine.start("session", "prompt", "-s", "fix", "echo lost")
     eventually(lambda: any(getattr(e, "text", "") == "echo lost" for e in machine.entries()))
-    (owner,) = machine.owners()
+    owner = machine.owner()
     os.kill(owner, signal.SIGKILL)
     for call in (waiting, queued):
         call.communicate(timeout=30)
@@ -149,13 +149,13 @@ def test_agent_that_exits_fails_the_turn_and_the_next_call_starts_it(machine: Ma
 def test_stale_socket_and_lock_of_a_dead_owner_do_not_matter(machine: Machine) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "script")
     path = socket_path(machine.record().id)
-    (owner,) = machine.owners()
+    owner = machine.owner()
     os.kill(owner, signal.SIGKILL)
     eventually(lambda: not is_locked(path.with_suffix(".lock")))
     assert path.exists()  # left by the owner
     assert path.with_suffix(".lock").exists()
     assert machine.ok("session", "prompt", "-s", "fix", "echo on") == "on\n"
-    assert len(machine.owners()) == 1
+    assert machine.owner()
 
 
 @requirement("R-NAMED-02")
@@ -250,7 +250,7 @@ async def test_client_refuses_the_socket_of_another_user(machine: Machine) -> No
 
 async def test_stopped_owner_is_waited_for(machine: Machine) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "script")
-    (owner,) = machine.owners()
+    owner = machine.owner()
     os.kill(owner, signal.SIGSTOP)  # a laptop that sleeps
     call = machine.start("session", "prompt", "-s", "fix", "echo awake")
     listed = machine.start("session", "list", "--json")
@@ -262,7 +262,7 @@ async def test_stopped_owner_is_waited_for(machine: Machine) -> None:
 
 def test_stopped_agent_is_waited_for(machine: Machine) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "script")
-    (owner,) = machine.owners()
+    owner = machine.owner()
     children = Path(f"/proc/{owner}/task/{owner}/children").read_text().split()
     agents = [
         int(pid) for pid in children if b"script" in Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -15,6 +15,7 @@ from accord_sessions.errors import USAGE, SessionsError
 __all__ = ("FileChange", "GitError", "Worktree", "base_commit", "has_changes")
 
 _GIT_S = 120.0
+_END_S = 5.0
 # What a shell inside of git, such as a hook, sets: it would name another repository.
 _REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 
@@ -70,7 +71,7 @@ class Worktree:
         try:
             await _git(cwd, "worktree", "add", "--quiet", "--detach", os.fspath(folder), base)
         except BaseException:
-            shutil.rmtree(folder.parent, ignore_errors=True)
+            await _remove(top, folder)  # an interrupt may come when git has registered it
             raise
         made = Worktree(top, folder, base, below)
         made.cwd.mkdir(parents=True, exist_ok=True)  # a directory without committed files
@@ -88,12 +89,19 @@ class Worktree:
 
     async def remove(self) -> None:
         """Remove the worktree and what is in it."""
-        try:
-            await _git(self._repository, "worktree", "remove", "--force", os.fspath(self.folder))
-        except GitError:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            await _git(self._repository, "worktree", "prune")
-        shutil.rmtree(self.folder.parent, ignore_errors=True)
+        await _remove(self._repository, self.folder)
+
+
+async def _remove(repository: Path, folder: Path) -> None:
+    """Remove a worktree, also one that git has not finished, and the temporary folder around it."""
+    try:
+        # Twice: git locks a worktree while it adds it.
+        await _git(repository, "worktree", "remove", "--force", "--force", os.fspath(folder))
+    except GitError:
+        shutil.rmtree(folder, ignore_errors=True)
+        await _git(repository, "worktree", "prune")
+    finally:
+        shutil.rmtree(folder.parent, ignore_errors=True)
 
 
 def _new_folder() -> Path:
@@ -125,11 +133,22 @@ async def _git(cwd: Path, *words: str) -> bytes:
         async with asyncio.timeout(_GIT_S):
             out, errors = await process.communicate()
     except BaseException:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await _end(process)
         raise
     if process.returncode != 0:
         said = errors.decode("utf-8", "replace").strip() or f"status {process.returncode}"
         raise GitError(f"git {words[0]} failed: {said}")
     return out
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End git: SIGTERM first, on which it removes its lock files and what it has half made."""
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        async with asyncio.timeout(_END_S):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
