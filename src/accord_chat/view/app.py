@@ -77,7 +77,7 @@ class ChatApp(App[int]):
         if self._main is not None:
             await self.push_screen(self._main)
             if self._lists_sessions:
-                self._main.action_sessions()
+                self._main.action_run("sessions")
 
     def _check_size(self) -> None:
         """Adapt to a terminal whose change of size was not reported."""
@@ -182,10 +182,6 @@ class ChatApp(App[int]):
         at = THEMES.index(self.theme) if self.theme in THEMES else -1
         self.theme = THEMES[(at + 1) % len(THEMES)]
         self.notify(f"Theme: {self.theme}", timeout=2)
-
-    def action_leave(self) -> None:
-        """Quit; what is open is saved."""
-        self.exit(0)
 
     def on_app_focus(self) -> None:
         """Note that the terminal has the keyboard again."""

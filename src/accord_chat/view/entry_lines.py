@@ -32,7 +32,7 @@ from accord.types.content import (
 from accord_chat.model.timeline import Entry, Remark
 from accord_chat.view.strips import GrowingText, blank, indent, row_strips
 
-__all__ = ("EntryLines", "estimated_height", "is_expandable", "viewer_rows")
+__all__ = ("EntryLines", "entry_title", "estimated_height", "is_expandable", "viewer_rows")
 
 FOLDED_DIFF_ROWS = 16
 EXPANDED_ROWS = 2000  # the rest is in the viewer
@@ -160,6 +160,17 @@ def _content_rows(part: ContentBlock, cwd: str) -> Iterator[Row]:
                 yield Row(line)
         case _:
             yield Row("[content of an unknown kind]", "dim")
+
+
+def entry_title(entry: Entry) -> str:
+    """Return the title of an entry that is shown on its own."""
+    match entry.content:
+        case ToolCall(title=title):
+            return one_line(title, 80)
+        case Message(role=role):
+            return {"user": "Your prompt", "agent": "Answer", "thought": "Thought"}[role]
+        case _:
+            return ""
 
 
 def viewer_rows(entry: Entry, cwd: str) -> Iterator[Row]:

@@ -2,48 +2,23 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from accord_chat.view.commands.base import Command
+from accord_chat.view.commands.changes import EDITOR, REVIEW
+from accord_chat.view.commands.export import EXPORT
+from accord_chat.view.commands.keyboard import ANSWER, CONVERSATION, END
+from accord_chat.view.commands.memory import MEMORY
+from accord_chat.view.commands.options import NEXT_MODE, OPTIONS
+from accord_chat.view.commands.overview import overview
+from accord_chat.view.commands.plan import PLAN
+from accord_chat.view.commands.program import CANCEL, LEAVE, SUSPEND, THEME
+from accord_chat.view.commands.queue import QUEUE, TAKE_BACK
+from accord_chat.view.commands.stored_sessions import STORED_SESSIONS
+from accord_chat.view.commands.subagents import SUBAGENTS
+from accord_chat.view.commands.tabs import TABS
+from accord_chat.view.commands.traffic import TRAFFIC
 
-__all__ = ("COMMANDS", "TYPING_KEYS", "Command")
+__all__ = ("COMMANDS", "TRANSCRIPT_KEYS", "TYPING_KEYS")
 
-
-class Command(Struct, frozen=True):
-    """Something that the user can do."""
-
-    action: str  # `ChatApp.action_…`
-    key: str  # as Textual names it
-    shown_key: str
-    summary: str
-
-
-COMMANDS = (
-    Command("help", "f1", "F1", "Show the keys"),
-    Command("palette", "ctrl+p", "Ctrl+P", "Find a command by its name"),
-    Command("options", "f2", "F2", "Choose the mode, the model and other options"),
-    Command("next_mode", "shift+tab", "Shift+Tab", "Switch to the next mode"),
-    Command("sessions", "f3", "F3", "Open an earlier session of the agent"),
-    Command("answer", "f10", "F10", "Answer the question of the agent"),
-    Command("review", "f4", "F4", "Review the changes, hunk by hunk: accept or undo each"),
-    Command("memory", "alt+p", "Alt+P", "Show the remembered permissions, and forget one"),
-    Command("editor", "alt+o", "Alt+O", "Open the file that the agent works on in your editor"),
-    Command("subagents", "alt+a", "Alt+A", "Show the subagents, and what one has done"),
-    Command("export", "alt+e", "Alt+E", "Write the conversation to a file"),
-    Command("traffic", "alt+t", "Alt+T", "Show the messages of the protocol"),
-    Command("plan", "f5", "F5", "Show the whole plan"),
-    Command("transcript", "f6", "F6", "Go to the conversation, or back to the prompt"),
-    Command("cancel", "escape", "Esc", "Cancel the turn; the session stays"),
-    Command("take_back", "alt+up", "Alt+Up", "Take the last queued prompt back"),
-    Command("queue", "f7", "F7", "Show the queued prompts; edit or withdraw one"),
-    Command("new_session", "f8", "F8", "Open a new session, in a tab"),
-    Command("step_tab(1)", "ctrl+pagedown", "Ctrl+PgDn", "Show the next session"),
-    Command("step_tab(-1)", "ctrl+pageup", "Ctrl+PgUp", "Show the previous session"),
-    Command("close_tab", "f12", "F12", "Close the session"),
-    Command("end", "ctrl+end", "Ctrl+End", "Go to the end of the conversation"),
-    Command("theme", "f9", "F9", "Switch between dark, light and high contrast"),
-    Command("reconnect", "ctrl+r", "Ctrl+R", "Start the agent again after a failure"),
-    Command("suspend", "ctrl+z", "Ctrl+Z", "Go back to the shell; `fg` returns"),
-    Command("leave", "ctrl+q", "Ctrl+Q", "Quit; sessions and drafts are kept"),
-)
 TYPING_KEYS = (
     ("Enter", "Send; while the agent works, queue"),
     ("Ctrl+J", "New line; Shift+Enter and Alt+Enter too, if the terminal tells them apart"),
@@ -62,3 +37,26 @@ TRANSCRIPT_KEYS = (
     ("o", "Open the file of a tool call in your editor, at the line"),
     ("Esc", "Back to the prompt"),
 )
+_FEATURES = (
+    OPTIONS,
+    NEXT_MODE,
+    STORED_SESSIONS,
+    ANSWER,
+    REVIEW,
+    MEMORY,
+    EDITOR,
+    SUBAGENTS,
+    EXPORT,
+    TRAFFIC,
+    PLAN,
+    CONVERSATION,
+    CANCEL,
+    TAKE_BACK,
+    QUEUE,
+    *TABS,
+    END,
+    THEME,
+    SUSPEND,
+    LEAVE,
+)
+COMMANDS: tuple[Command, ...] = (*overview(_FEATURES, TYPING_KEYS, TRANSCRIPT_KEYS), *_FEATURES)

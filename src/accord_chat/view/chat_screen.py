@@ -1,0 +1,225 @@
+"""The layout of the chat, and the session that it shows: what commands work with.
+
+From top to bottom: tabs, the conversation, the plan, the question of the agent, what the agent
+does, the prompt, settings and usage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, cast
+
+from rich.console import Group
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Static
+
+from accord.cli.ask.screen.tool_rows import plan_rows
+from accord_chat.live_session import LiveSession
+from accord_chat.view.prompt_area import PromptArea
+from accord_chat.view.question_area import QuestionArea
+from accord_chat.view.status import activity_text, status_text, tabs_text
+from accord_chat.view.strips import row_strips
+from accord_chat.view.transcript_view import TranscriptView
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from accord_chat.chat import Chat
+
+__all__ = ("ChatScreen",)
+
+FRAME_S = 1 / 30
+TICK_S = 0.5  # of the clock and the spinner while an agent works
+SAVE_S = 1.0  # after the last change of a draft
+TYPING_S = 0.75  # a question does not take the keyboard within this time after a key
+MAX_PLAN_ROWS = 4
+MIN_ROWS_FOR_PLAN = 16
+MIN_ROWS_WITH_BOTH = 40  # for the plan and a question
+
+
+class ChatScreen(Screen[None]):
+    """Shows the sessions of a chat, one at a time."""
+
+    DEFAULT_CSS = """
+    ChatScreen #tabs, ChatScreen #activity, ChatScreen #status { height: 1; padding: 0 1; }
+    ChatScreen #tabs { background: $panel; padding: 0; }
+    ChatScreen #plan { height: auto; max-height: 6; padding: 0 1; display: none; }
+    ChatScreen #plan.open { display: block; }
+    ChatScreen #status { background: $panel; color: $text-muted; }
+    """
+    AUTO_FOCUS = "Composer"  # from the first key on, also of those typed before the start
+
+    def __init__(self, chat: Chat, tasks: asyncio.TaskGroup) -> None:
+        super().__init__()
+        self.chat = chat
+        self._tasks = tasks
+        self._shown: LiveSession | None = None
+        self._is_dirty = False
+        self._frame_planned = False
+        self._frame = 0
+        self._save_at_s = float("inf")
+
+    def compose(self) -> ComposeResult:
+        """Make the lines from top to bottom."""
+        yield Static(id="tabs")
+        yield TranscriptView()
+        yield Static(id="plan")
+        yield QuestionArea(self._may_take_keyboard)
+        yield Static(id="activity")
+        yield PromptArea()
+        yield Static(id="status")
+
+    def on_mount(self) -> None:
+        """Show the current session."""
+        self.show_session(self.chat.current)
+        self.prompt.take_keyboard()
+        self.set_interval(TICK_S, self._tick)
+
+    # What commands work with.
+
+    @property
+    def program(self) -> App[int]:
+        """The program, to push screens and to use the terminal."""
+        return cast("App[int]", self.app)  # pyright: ignore[reportUnknownMemberType]
+
+    @property
+    def session(self) -> LiveSession:
+        """The session that is shown."""
+        return self.chat.current
+
+    @property
+    def conversation(self) -> TranscriptView:
+        """The conversation."""
+        return self.query_one(TranscriptView)
+
+    @property
+    def questions(self) -> QuestionArea:
+        """Where the question of the agent is docked."""
+        return self.query_one(QuestionArea)
+
+    @property
+    def prompt(self) -> PromptArea:
+        """The prompt that is being written."""
+        return self.query_one(PromptArea)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something that waits; it belongs to the tasks of the chat."""
+        self._tasks.create_task(work)
+
+    def show_session(self, session: LiveSession) -> None:
+        """Show one of the open sessions."""
+        self.chat.active = self.chat.sessions.index(session)
+        self._shown = session
+        session.needs_attention = False
+        session.timeline.side_changed = True
+        self.conversation.show(session.timeline, str(session.cwd))
+        self.prompt.show(session)
+        self.session_changed()
+        self.save_soon()
+
+    def close_session(self, session: LiveSession) -> None:
+        """Close a session that is not shown."""
+        self.spawn(self._close(session))
+
+    async def _close(self, session: LiveSession) -> None:
+        await self.chat.close_session(session)
+        self.session_changed()
+        self.save_soon()
+
+    def open_editor(self, place: tuple[str, int | None] | None) -> None:
+        """Open a file of the session at a line in the user's editor."""
+        if place is None:
+            self.notify("The agent named no file.")
+        else:
+            self.session.wants_editor(*place)
+
+    def follow(self) -> None:
+        """Go to the end of the conversation, and follow it."""
+        self.conversation.follow()
+        self.session_changed()
+
+    def is_seen(self, session: LiveSession) -> bool:
+        """Return whether a session is on the screen."""
+        return session is self._shown
+
+    def save_soon(self) -> None:
+        """Save what is open, when the user pauses."""
+        self._save_at_s = time.monotonic() + SAVE_S
+
+    def session_changed(self) -> None:
+        """Draw what has changed in the next frame."""
+        self._is_dirty = True
+        self._plan_frame(FRAME_S)
+
+    # Drawing.
+
+    def _plan_frame(self, wait_s: float) -> None:
+        if not self._frame_planned and self.is_mounted:
+            self._frame_planned = True
+            self.set_timer(wait_s, self._draw_frame)
+
+    def _draw_frame(self) -> None:
+        started_s = time.monotonic()
+        self._frame_planned = self._is_dirty = False
+        self._draw()
+        if self._is_dirty:
+            # A frame that takes long is followed by a pause, so that keys are handled.
+            self._plan_frame(max(FRAME_S, time.monotonic() - started_s))
+
+    def _draw(self) -> None:
+        if not self.chat.sessions or self._shown is None:
+            return
+        session = self.session
+        self.conversation.update_changed()
+        if session.timeline.side_changed:
+            session.timeline.side_changed = False
+            self._draw_plan(session)
+        if self.questions.show(session):
+            self._draw_plan(session)
+        self._draw_lines()
+
+    def _draw_lines(self) -> None:
+        session, view, width = self.session, self.conversation, self.size.width
+        below = 0 if view.is_following else view.hidden_below
+        self.query_one("#tabs", Static).update(
+            tabs_text(self.chat.sessions, self.chat.active, width)
+        )
+        self.query_one("#activity", Static).update(activity_text(session, below, self._frame))
+        self.query_one("#status", Static).update(status_text(session, width - 2))
+
+    def _draw_plan(self, session: LiveSession) -> None:
+        box, plan = self.query_one("#plan", Static), session.transcript.plan
+        rows = MIN_ROWS_WITH_BOTH if session.questions else MIN_ROWS_FOR_PLAN
+        shows = session.is_busy and plan is not None and bool(plan.entries)
+        box.set_class(shows and self.size.height >= rows, "open")
+        if plan is not None:
+            strips = row_strips(plan_rows(plan, MAX_PLAN_ROWS), self.size.width - 2)
+            lines = [[(part.text, part.style or "") for part in strip] for strip in strips]
+            box.update(Group(*(Text.assemble(*line, no_wrap=True) for line in lines)))
+
+    def _tick(self) -> None:
+        session = self.session
+        if session.is_busy or session.state == "starting" or session.link.state == "reconnecting":
+            self._frame += 1
+            self._draw_lines()
+        if time.monotonic() >= self._save_at_s:
+            self._save_at_s = float("inf")
+            self.chat.save()
+
+    def on_resize(self) -> None:
+        """Draw the lines at the new width."""
+        self.questions.fit()
+        if self._shown is not None:
+            self._shown.timeline.side_changed = True
+            self.session_changed()
+
+    def _may_take_keyboard(self) -> bool:
+        """Return whether a question may take the keyboard: the user is not typing or reading."""
+        prompt = self.prompt
+        is_typing = time.monotonic() - prompt.composer.last_key_s < TYPING_S
+        is_covered = isinstance(self.program.screen, ModalScreen)
+        return prompt.is_blank and not (is_typing or is_covered or self.conversation.has_focus)
