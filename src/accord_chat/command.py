@@ -82,7 +82,8 @@ def command(**given: Any) -> int:
 
     Exit status: 0 left by the user, 1 failed, 2 usage error.
     """
-    from accord_chat.run import ChatOptions, run_chat
+    from accord_chat.run import run_chat
+    from accord_chat.start import ChatOptions
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("`accord chat` needs a terminal; `accord ask` works without one")

@@ -390,7 +390,7 @@ class LiveSession:
             parts.append(f"{turn.token_usage.total:,} tokens")
         words = STOP_WORDS.get(reason, "" if reason == "end_turn" else f"Stopped: {reason}")
         severity = "quiet" if reason in ("end_turn", "cancelled") else "warning"
-        self.timeline.remark(" · ".join([words, *parts] if words else parts), severity)
+        self.timeline.end_turn(" · ".join([words, *parts] if words else parts), severity)
 
     # Logging in, and failures.
 
@@ -417,7 +417,6 @@ class LiveSession:
         self._report(error)
         for line in self.link.output[-3:]:
             self.timeline.remark(line, "quiet")
-        self.timeline.remark("Press Ctrl+R to start the agent again", "info")
         self._set_state("failed")
         self._watcher.attention_wanted(self, "has failed")
 

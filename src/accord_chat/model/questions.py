@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeAlias, TypeVar
 
 from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
 from accord.client.events import Decision, PermissionRequest
+from accord.types.permission import PermissionOption
 from accord_chat.model.permission_memory import RememberedRule, suggested_rules
 
-__all__ = ("FormQuestion", "PageQuestion", "PermissionQuestion", "Question")
+__all__ = ("FormQuestion", "PageQuestion", "PermissionQuestion", "Question", "option_keys")
+
+_LETTERS = {"allow_once": "y", "allow_always": "a", "reject_once": "n", "reject_always": "d"}
 
 T = TypeVar("T")
 
@@ -45,6 +49,13 @@ class PermissionQuestion(_Waiting[Decision]):
         self.suggestions = tuple(suggested_rules(agent_name, request))
         self.rule: RememberedRule | None = None  # that the user wants to be remembered
 
+    def remembering(self) -> Iterator[tuple[str, RememberedRule]]:
+        """Yield the rules that can be remembered, with their keys."""
+        rules = self.suggestions
+        yield from zip("rf", rules, strict=False)
+        if rules:
+            yield "x", RememberedRule(rules[0].agent, rules[0].rule, "reject")
+
 
 class FormQuestion(_Waiting[FormValues | None]):
     """A form to fill in; None declines it."""
@@ -63,3 +74,17 @@ class PageQuestion(_Waiting[bool]):
 
 
 Question: TypeAlias = PermissionQuestion | FormQuestion | PageQuestion
+
+
+def option_keys(options: Iterable[PermissionOption]) -> Iterator[str]:
+    """Yield a key for each option: the letter of its kind, or its number."""
+    taken: set[str] = set()
+    for number, option in enumerate(options, 1):
+        letter = _LETTERS.get(option.kind, "")
+        if letter and letter not in taken:
+            taken.add(letter)
+            yield letter
+        elif number < 10:
+            yield str(number)
+        else:
+            yield f"no key {number}"

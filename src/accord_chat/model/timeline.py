@@ -42,6 +42,7 @@ class Remark(Struct, frozen=True):
     text: str
     severity: Severity = "info"
     details: str = ""
+    ends_turn: bool = False
 
 
 class Entry(Struct, kw_only=True, eq=False):
@@ -121,6 +122,11 @@ class Timeline:
         """Add a remark below everything that has happened so far."""
         self.sync()
         self._add(Entry(content=Remark(text, severity, details)))
+
+    def end_turn(self, text: str, severity: Severity) -> None:
+        """Add the remark below a turn."""
+        self.sync()
+        self._add(Entry(content=Remark(text, severity, ends_turn=True)))
 
     def close_messages(self) -> None:
         """Note that no message grows any more: the turn has ended."""

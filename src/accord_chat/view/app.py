@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 from textual import events
 from textual.app import App, SuspendNotSupported
@@ -20,11 +19,12 @@ from accord.cli.ask.terminal_login import run_terminal_login
 from accord.client.agent_adapter import AuthMethod
 from accord.errors import AccordError
 from accord_chat.chat import Chat
-from accord_chat.live_session import LiveSession, Watcher
+from accord_chat.live_session import LiveSession
+from accord_chat.start import MakeChat
 from accord_chat.view.editor import editor_command, has_own_window
 from accord_chat.view.main_screen import MainScreen
 
-__all__ = ("ChatApp", "MakeChat")
+__all__ = ("ChatApp",)
 
 HIGH_CONTRAST = Theme(
     name="high-contrast",
@@ -43,9 +43,6 @@ HIGH_CONTRAST = Theme(
 )
 SIZE_S = 1.0
 THEMES = ("textual-dark", "textual-light", HIGH_CONTRAST.name)
-
-# Makes the chat and opens its first sessions. The tasks belong to the group.
-MakeChat: TypeAlias = Callable[[Watcher, asyncio.TaskGroup], Chat]
 
 
 class ChatApp(App[int]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import ClassVar
 
 from rich.text import Text
@@ -18,18 +17,17 @@ from textual.widgets.option_list import Option
 
 from accord.cli.ask.questions.permission_question import KINDS, MAX_OPTIONS, request_rows
 from accord.cli.ask.safe_text import one_line, relative_title
-from accord.client.events import Decision, PermissionRequest
+from accord.client.events import Decision
 from accord.client.permissions import is_distinct
 from accord.types.permission import PermissionOption
 from accord_chat.model.permission_memory import RememberedRule
-from accord_chat.model.questions import PermissionQuestion
+from accord_chat.model.questions import PermissionQuestion, option_keys
 from accord_chat.view.rows_view import RowsView
 
 __all__ = ("PermissionPanel",)
 
 # A key that was meant for the prompt must not answer.
 IGNORE_KEYS_S = 0.5
-LETTERS = {"allow_once": "y", "allow_always": "a", "reject_once": "n", "reject_always": "d"}
 
 
 class PermissionPanel(Vertical, can_focus=True):
@@ -82,9 +80,9 @@ class PermissionPanel(Vertical, can_focus=True):
         self.question = question
         self.ignore_keys_until_s = time.monotonic() + IGNORE_KEYS_S
         request = question.request
-        self._options = list(_options(request))
-        self._keys = dict(zip(_keys(self._options), self._options, strict=False))
-        self._rules = dict(_remembering(question))
+        self._options = request.options[:MAX_OPTIONS]
+        self._keys = dict(zip(option_keys(self._options), self._options, strict=False))
+        self._rules = dict(question.remembering())
         self.border_title = Content(f"{one_line(question.agent_name, 40)} asks for permission")
         self._more = f"{waiting} more · " if waiting else ""
         self.border_subtitle = f"{self._more}F10 answers"
@@ -181,32 +179,6 @@ class PermissionPanel(Vertical, can_focus=True):
             )
             chosen = "cancel"
         self.post_message(self.Answered(self.question, chosen))
-
-
-def _options(request: PermissionRequest) -> Iterator[PermissionOption]:
-    yield from request.options[:MAX_OPTIONS]
-
-
-def _keys(options: list[PermissionOption]) -> Iterator[str]:
-    """Yield a key for each option: the letter of its kind, or its number."""
-    taken: set[str] = set()
-    for number, option in enumerate(options, 1):
-        letter = LETTERS.get(option.kind, "")
-        if letter and letter not in taken:
-            taken.add(letter)
-            yield letter
-        elif number < 10:
-            yield str(number)
-        else:
-            yield f"no key {number}"
-
-
-def _remembering(question: PermissionQuestion) -> Iterator[tuple[str, RememberedRule]]:
-    """Yield the rules that can be remembered, with their keys."""
-    rules = question.suggestions
-    yield from zip("rf", rules, strict=False)
-    if rules:
-        yield "x", RememberedRule(rules[0].agent, rules[0].rule, "reject")
 
 
 def _rule_label(key: str, rule: RememberedRule, cwd: str) -> Text:
