@@ -31,6 +31,7 @@ from accord.errors import (
     TurnInterrupted,
 )
 from accord.types.content import ContentBlock
+from accord.types.mcp import McpServer, mcp_transport
 from accord.types.session import SelectOption, SessionOption
 from accord.types.tool_calls import Diff
 from accord_chat.agent_link import AgentLink
@@ -272,7 +273,8 @@ class LiveSession:
         self.is_restorable = agent.supports("load_session") or agent.supports("resume_session")
         session = await self._reopened(agent)
         if session is None:
-            session = await agent.new_session(self.cwd, mcp_servers=setup.mcp_servers)
+            servers = self._mcp_servers(agent)
+            session = await agent.new_session(self.cwd, mcp_servers=servers)
             try:
                 await apply_session_options(
                     session, model=setup.model, mode=setup.mode, options=setup.options
@@ -298,7 +300,7 @@ class LiveSession:
             return await agent.load_session(
                 self.session_id,
                 self.cwd,
-                mcp_servers=self.link.source.setup.mcp_servers,
+                mcp_servers=self._mcp_servers(agent),
                 replay=not self.timeline.entries,
             )
         except AuthRequired:
@@ -308,6 +310,15 @@ class LiveSession:
                 "The earlier session could not be opened: this is a new one", "warning", str(error)
             )
             return None
+
+    def _mcp_servers(self, agent: ConnectedAgent) -> list[McpServer]:
+        """Return the servers that the agent can use: the session is opened without the others."""
+        servers = self.link.source.setup.mcp_servers
+        for server in servers:
+            if not agent.supports_mcp_server(server):
+                text = f"Without the MCP server {server.name}: the agent does not support"
+                self.timeline.remark(f"{text} {mcp_transport(server)}", "warning")
+        return [server for server in servers if agent.supports_mcp_server(server)]
 
     async def _serve(self, agent: ConnectedAgent, session: ClientSession) -> None:
         watching = asyncio.create_task(self._watch(session), name="accord chat events")

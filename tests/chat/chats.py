@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -23,9 +23,10 @@ from accord_chat.view.app import ChatApp
 from accord_chat.view.composer import Composer
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_chat.view.transcript_view import TranscriptView
+from raw_peer import RawPeer
 from versions import only
 
-__all__ = ("LocalAgent", "Typist", "open_chat")
+__all__ = ("HandAgent", "LocalAgent", "Typist", "open_chat", "typing_at")
 
 WAIT_S = 20.0
 STEP_S = 0.02
@@ -37,9 +38,11 @@ class LocalAgent:
     is_remote = False
     login_command: Sequence[str] | None = None
 
-    def __init__(self, agent: object, *, version: int = 2, label: str = "local") -> None:
+    def __init__(
+        self, agent: object, *, version: int = 2, label: str = "local", **setup: Any
+    ) -> None:
         self.label = label
-        self.setup = SourceSetup(protocol=only(version)[0])
+        self.setup = SourceSetup(protocol=only(version)[0], **setup)
         self._agent = cast("AgentHooks", agent)
         self._ends: list[Transport] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -50,10 +53,13 @@ class LocalAgent:
         def make() -> Transport:
             ours, theirs = pair()
             self._ends.append(theirs)
-            self._tasks.append(asyncio.create_task(accord.serve(self._agent, theirs)))
+            self._tasks.append(asyncio.create_task(self._serve(theirs)))
             return ours
 
         return make
+
+    async def _serve(self, transport: Transport) -> None:
+        await accord.serve(self._agent, transport)
 
     async def lose(self) -> None:
         for end in self._ends:
@@ -64,6 +70,47 @@ class LocalAgent:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+
+class HandAgent(LocalAgent):
+    """A source whose agent answers with these results by method; it sends `raw` messages, too."""
+
+    def __init__(self, version: int, results: Mapping[str, Any], *, label: str = "hand") -> None:
+        super().__init__(None, version=version, label=label)
+        info = {"name": "hand", "version": "1"}
+        named = {"agentInfo": info} if version == 1 else {"info": info}
+        self.results: dict[str, Any] = {"initialize": {"protocolVersion": version, **named}}
+        self.results |= results
+        self.requests: list[Any] = []
+        self.raw: RawPeer | None = None
+
+    def asked(self, method: str) -> list[Any]:
+        """Return the params of the requests and notifications of a method so far."""
+        return [one.get("params") for one in self.requests if one.get("method") == method]
+
+    def tell(self, method: str, params: Any) -> None:
+        """Send a notification."""
+        assert self.raw is not None
+        self.raw.tell(method, params)
+
+    def update(self, session_id: str, **fields: Any) -> None:
+        """Send an update."""
+        self.tell("session/update", {"sessionId": session_id, "update": fields})
+
+    async def _serve(self, transport: Transport) -> None:
+        self.raw = raw = RawPeer(transport)
+        await transport.start(raw)
+        while True:
+            message = await raw.get()
+            self.requests.append(message)
+            method = message.get("method")
+            if "id" not in message or method is None:
+                continue
+            if method in self.results:
+                raw.answer(message["id"], self.results[method])
+            else:
+                error = {"code": -32601, "message": "Method not found"}
+                raw.send({"jsonrpc": "2.0", "id": message["id"], "error": error})
 
 
 class Typist:
@@ -138,6 +185,7 @@ async def open_chat(
     state: Path | None = None,
     size: tuple[int, int] = (80, 24),
     restores: bool = False,
+    lists_sessions: bool = False,
     at_start: Callable[[ChatApp], None] = lambda app: None,
 ) -> AsyncGenerator[Typist]:
     """Open a chat with the first of these agents; `state` is where it is saved."""
@@ -153,7 +201,19 @@ async def open_chat(
             chat.open_session(sources[0].label)
         return chat
 
-    app = ChatApp(make_chat)
+    app = ChatApp(make_chat, lists_sessions=lists_sessions)
+    try:
+        async with typing_at(app, size) as typist:
+            yield typist
+    finally:
+        for source in sources:
+            if isinstance(source, LocalAgent):
+                await source.aclose()
+
+
+@asynccontextmanager
+async def typing_at(app: ChatApp, size: tuple[int, int] = (80, 24)) -> AsyncGenerator[Typist]:
+    """Run a program until the end of the block."""
     try:
         async with app.run_test(size=size, notifications=True) as pilot:
             typist = Typist(app, pilot)
@@ -163,6 +223,3 @@ async def open_chat(
             assert app.failure is None, app.failure
     finally:
         await app.aclose()
-        for source in sources:
-            if isinstance(source, LocalAgent):
-                await source.aclose()

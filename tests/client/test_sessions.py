@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import accord
 from accord import (
     AuthRequired,
     AvailableCommand,
@@ -199,6 +200,28 @@ async def test_unsupported_method_is_not_called() -> None:
             await agent.load_session("old")
         with pytest.raises(NotOffered):
             await anext(agent.list_sessions())
+
+
+@requirement("R-MCP-01")
+@BOTH
+async def test_supported_mcp_servers_are_known(version: int) -> None:
+    stdio = accord.McpServerStdio("a", "/bin/a")
+    servers = (
+        stdio,
+        accord.McpServerHttp("b", "https://b.example"),
+        accord.McpServerSse("c", "https://c.example"),
+        accord.McpServerAcp("d", "d"),
+    )
+    async with agent_by_hand(version) as (agent, _raw):
+        expected = [stdio] if version == 1 else []  # all agents of version 1 can
+        assert [one for one in servers if agent.supports_mcp_server(one)] == expected
+    offered = {"http": True, "sse": True} if version == 1 else {"http": {}, "stdio": {}}
+    shown: dict[str, Any] = {"agentCapabilities": {"mcpCapabilities": offered}}
+    if version == 2:
+        shown = {"capabilities": {"session": {"mcp": offered}}}
+    async with agent_by_hand(version, initialize=shown) as (agent, _raw):
+        supported = "abc" if version == 1 else "ab"
+        assert "".join(one.name for one in servers if agent.supports_mcp_server(one)) == supported
 
 
 @BOTH

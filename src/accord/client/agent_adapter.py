@@ -177,7 +177,7 @@ class AgentAdapter:
 
     @property
     def mcp_transports(self) -> frozenset[str]:
-        """The transports of MCP servers that the agent supports: `acp`, `http`, `stdio`."""
+        """The transports of MCP servers that the agent supports: `acp`, `http`, `sse`, `stdio`."""
         raise NotImplementedError
 
     # Sessions.

@@ -38,7 +38,7 @@ from accord.transports.process import argv_of, process
 from accord.transports.reconnect_settings import Reconnect
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.types.auth import AuthStatus, ProviderInfo
-from accord.types.mcp import McpServer
+from accord.types.mcp import McpServer, mcp_transport
 from accord.types.must_await import must_enter
 from accord.types.session import Implementation, SystemPrompt
 from accord.version import ProtocolVersion, __version__
@@ -286,6 +286,10 @@ class ConnectedAgent:
     def supports_content(self, kind: str) -> bool:
         """Return whether prompts may contain `image`, `audio` or `resource`."""
         return self._adapter.supports_content(kind)
+
+    def supports_mcp_server(self, server: McpServer) -> bool:
+        """Return whether sessions can have this MCP server: agents advertise its transport."""
+        return mcp_transport(server) in self._adapter.mcp_transports
 
     # Sessions.
 

@@ -7,7 +7,14 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-__all__ = ("McpServer", "McpServerAcp", "McpServerHttp", "McpServerSse", "McpServerStdio")
+__all__ = (
+    "McpServer",
+    "McpServerAcp",
+    "McpServerHttp",
+    "McpServerSse",
+    "McpServerStdio",
+    "mcp_transport",
+)
 
 
 def _none() -> Mapping[str, str]:
@@ -53,3 +60,15 @@ class McpServerAcp(Struct, frozen=True):
 
 
 McpServer: TypeAlias = McpServerStdio | McpServerHttp | McpServerSse | McpServerAcp
+
+_TRANSPORTS: dict[type, str] = {
+    McpServerStdio: "stdio",
+    McpServerHttp: "http",
+    McpServerSse: "sse",
+    McpServerAcp: "acp",
+}
+
+
+def mcp_transport(server: McpServer) -> str:
+    """Return how an agent connects to a server: `stdio`, `http`, `sse` or `acp`."""
+    return _TRANSPORTS[type(server)]

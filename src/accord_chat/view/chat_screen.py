@@ -16,8 +16,8 @@ from textual.app import App, ComposeResult
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from accord.cli.ask.screen.tool_rows import plan_rows
 from accord_chat.live_session import LiveSession
+from accord_chat.view.plan_lines import short_plan_rows
 from accord_chat.view.prompt_area import PromptArea
 from accord_chat.view.question_area import QuestionArea
 from accord_chat.view.status import activity_text, status_text, tabs_text
@@ -194,10 +194,10 @@ class ChatScreen(Screen[None]):
     def _draw_plan(self, session: LiveSession) -> None:
         box, plan = self.query_one("#plan", Static), session.transcript.plan
         rows = MIN_ROWS_WITH_BOTH if session.questions else MIN_ROWS_FOR_PLAN
-        shows = session.is_busy and plan is not None and bool(plan.entries)
-        box.set_class(shows and self.size.height >= rows, "open")
+        shows = session.is_busy and plan is not None and self.size.height >= rows
+        box.set_class(shows, "open")
         if plan is not None:
-            strips = row_strips(plan_rows(plan, MAX_PLAN_ROWS), self.size.width - 2)
+            strips = row_strips(short_plan_rows(plan, MAX_PLAN_ROWS), self.size.width - 2)
             lines = [[(part.text, part.style or "") for part in strip] for strip in strips]
             box.update(Group(*(Text.assemble(*line, no_wrap=True) for line in lines)))
 

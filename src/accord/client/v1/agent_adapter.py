@@ -66,7 +66,8 @@ class AgentAdapterV1(AgentAdapter):
     @property
     def mcp_transports(self) -> frozenset[str]:
         mcp = self.remote.initialized.agent_capabilities.mcp_capabilities
-        kinds = {"acp": mcp.acp, "http": mcp.http, "stdio": True}  # stdio always (R-MCP-01)
+        # stdio always (R-MCP-01)
+        kinds = {"acp": mcp.acp, "http": mcp.http, "sse": mcp.sse, "stdio": True}
         return frozenset(kind for kind, is_supported in kinds.items() if is_supported)
 
     def opened_session(

@@ -38,7 +38,9 @@ async def _choose_session(screen: ChatScreen, session: LiveSession) -> None:
         if session_id is not None:
             _open(screen, session_id)
 
-    choices = _choices(listed, {one.session_id for one in screen.chat.sessions})
+    opened = {one.session_id: one for one in screen.chat.sessions}
+    listed = [info for info in listed if info.id not in opened or opened[info.id].has_prompts]
+    choices = _choices(listed, set(opened))
     if choices:
         screen.program.push_screen(PickScreen[str]("Sessions of this folder", choices), chosen)
     else:
