@@ -16,7 +16,8 @@ from accord_sessions.records import now
 
 __all__ = ("Journal", "JournalReader")
 
-_RECENT = 1024  # entries that are kept in memory
+_RECENT = 1024  # entries that are kept in memory, if they are small
+_RECENT_BYTES = 4 << 20
 _READ_BYTES = 1 << 20
 
 _encoder = msgspec.json.Encoder()
@@ -69,7 +70,7 @@ class Journal:
             raise JournalError(f"Cannot open the journal {path}: {exc.strerror}") from None
         self._starts = array("Q")  # the offset of each entry
         self._end = 0
-        self._recent: deque[Entry] = deque(maxlen=_RECENT)
+        self._recent: deque[Entry] = deque()
         self._read()
 
     @property
@@ -83,9 +84,7 @@ class Journal:
             while data := file.read(_READ_BYTES):
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
-                    self._recent.append(_decoded(line))
-                    self._starts.append(self._end)
-                    self._end += len(line) + 1
+                    self._added(_decoded(line), len(line) + 1)
         if rest:
             os.ftruncate(self._fd, self._end)
 
@@ -101,10 +100,19 @@ class Journal:
         except OSError as exc:
             os.ftruncate(self._fd, self._end)
             raise JournalError(f"Cannot write the journal {self._path}: {exc.strerror}") from None
-        self._starts.append(self._end)
-        self._end += len(line)
-        self._recent.append(entry)
+        self._added(entry, len(line))
         return entry
+
+    def _added(self, entry: Entry, size: int) -> None:
+        """Count an entry, and forget old ones: the file has them."""
+        self._starts.append(self._end)
+        self._end += size
+        recent = self._recent
+        recent.append(entry)
+        while len(recent) > _RECENT or (
+            len(recent) > 1 and self._end - self._starts[-len(recent)] > _RECENT_BYTES
+        ):
+            recent.popleft()
 
     def after(self, seq: int, most: int) -> list[Entry]:
         """Return at most so many entries that follow an entry."""
@@ -114,9 +122,15 @@ class Journal:
             return [self._recent[i] for i in range(skipped, min(len(self._recent), skipped + most))]
         stop = min(seq + most, self.last)
         begin = self._starts[seq]
-        end = self._starts[stop] if stop < self.last else self._end
+        while stop > seq + 1 and self._offset(stop) - begin > _READ_BYTES:
+            stop -= 1
+        end = self._offset(stop)
         lines = os.pread(self._fd, end - begin, begin).split(b"\n")
         return [_decoded(line) for line in lines if line]
+
+    def _offset(self, seq: int) -> int:
+        """Return where the entry after this one begins."""
+        return self._starts[seq] if seq < self.last else self._end
 
     def sync(self) -> None:
         """Let the entries survive a power failure, too."""

@@ -37,7 +37,7 @@ def turns_of(entries: Iterable[Entry], version: int) -> Iterator[Turn]:
     queued: dict[str, Queued] = {}
     asked: dict[str, Asked] = {}
     turn: Turn | None = None
-    translator = Translator(version)
+    translator = Translator(version, forgets=False)
     for entry in entries:
         match entry:
             case Queued(prompt=str() as prompt_id):

@@ -342,6 +342,29 @@ class Transcript:
             known = self.terminals[terminal_id] = TerminalTranscript(AgentTerminal(id=terminal_id))
         return known
 
+    def forget(self, keep: int) -> None:
+        """Forget the conversation but the last `keep` items and the unfinished tool calls.
+
+        The settings and the plans stay; the output of terminals is forgotten. For a process that
+        passes updates on for days.
+        """
+        first = len(self.items) - keep
+        self.items[:] = [
+            item
+            for place, item in enumerate(self.items)
+            if place >= first or (isinstance(item, ToolCall) and item.id in self._open_tool_calls)
+        ]
+        self._index = {
+            key: place for place, item in enumerate(self.items) if (key := _key(item)) is not None
+        }
+        if not any(item is self._last for item in self.items[-1:]):
+            self._last = None
+        if not any(item is self._newest for item in self.items):
+            self._newest = None
+        self._changes += 1
+        for shell in self.terminals.values():
+            shell.output.clear()
+
     _APPLY: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
         Thought: _thought,
         UserText: _user_text,
@@ -423,6 +446,21 @@ class Transcript:
             self.state,
             self._mode,
         )
+
+
+def _key(item: Item) -> tuple[str, str] | None:
+    """Return what the index has for an item; None for a message without an id."""
+    match item:
+        case Message(id=None):
+            return None
+        case Message(role=role, id=str() as message_id):
+            return role, message_id
+        case ToolCall():
+            return "tool call", item.id
+        case Compaction():
+            return "compaction", item.id
+        case _:
+            return "session message", item.id
 
 
 def message_events(message: Message) -> Iterator[Event]:

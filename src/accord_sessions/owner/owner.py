@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw, UnsetType
 
-from accord.errors import AccordError, RequestError, TransportError
+from accord.errors import AccordError, LocalProtocolError, RequestError, TransportError
 from accord_sessions.entries import (
     Ended,
     Entry,
@@ -22,6 +23,7 @@ from accord_sessions.entries import (
 )
 from accord_sessions.errors import JournalError
 from accord_sessions.owner.client import Client
+from accord_sessions.owner.forgetting import Forgetting
 from accord_sessions.owner.prompts import Prompt
 from accord_sessions.owner.questions import Questions
 from accord_sessions.owner.state import OwnerState
@@ -29,6 +31,7 @@ from accord_sessions.records import Record, Restored, Store
 
 if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
+    from accord.client.transcript import Transcript
     from accord.client.turn import ClientTurn
     from accord.types.content import ContentBlock
     from accord_sessions.journal import Journal
@@ -56,6 +59,7 @@ class Owner(OwnerState):
         self._count = 0  # clients
         self._early: list[tuple[str, Raw, Raw | UnsetType]] = []  # before the session was open
         self._closes = False
+        self._forgetting = Forgetting()
         self._turn: ClientTurn | None = None  # the running one
         self._cancelling: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
@@ -78,11 +82,20 @@ class Owner(OwnerState):
     def receive_update(self, session_id: str, update: Raw, meta: Raw | UnsetType) -> None:
         """Take an update of the agent."""
         if not self.journals_updates:
-            self._early.append((session_id, Raw(bytes(update)), _copied(meta)))
+            if session_id != self.record.agent_session:  # a replay: the journal has it
+                self._early.append((session_id, Raw(bytes(update)), _copied(meta)))
         elif not self.end_reason.done():
             session = None if session_id == self.record.agent_session else session_id
             with suppress(JournalError):  # the session ends
                 self.add(Updated(update=Raw(bytes(update)), session=session, meta=_copied(meta)))
+            self._forgetting.updated(self._transcripts())
+
+    def _transcripts(self) -> Iterator[Transcript]:
+        """Yield the transcripts of the session and of its subagents."""
+        yield self.session.transcript
+        for session_id in self.session.transcript.subagents:
+            with suppress(LocalProtocolError):  # it has been closed
+                yield self.session.subagent(session_id).transcript
 
     def receive_message_id(self, message_id: str) -> None:
         """Take the id that the agent has given to the running prompt (v2)."""

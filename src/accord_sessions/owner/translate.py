@@ -50,6 +50,7 @@ from accord.client.transcript import Transcript
 from accord.errors import DecodeError
 from accord.proxy.versions import proxied_version
 from accord.types.content import ContentBlock
+from accord_sessions.owner.forgetting import Forgetting
 
 __all__ = ("Translator", "tool_call_update")
 
@@ -68,11 +69,15 @@ _ROLES: dict[type, MessageRole] = {Text: "agent", Thought: "thought", UserText: 
 
 
 class Translator:
-    """Reads the updates of one session in their order; it keeps the state that they change."""
+    """Reads the updates of one session in their order; it keeps the state that they change.
 
-    def __init__(self, version: int) -> None:
+    With `forgets`, only the end of the conversation is kept, however long it is.
+    """
+
+    def __init__(self, version: int, *, forgets: bool = True) -> None:
         self._version = proxied_version(version)
         self.transcript: Transcript = Transcript()
+        self._forgetting = Forgetting() if forgets else None
         self._tools: set[str] = set()
         self._terminals: set[str] = set()
         self._role: MessageRole | None = None  # of the current message, if it has no id
@@ -88,6 +93,8 @@ class Translator:
         events = () if found is None else found if isinstance(found, tuple) else (found,)
         for event in events:
             self.transcript.apply(event)
+        if self._forgetting is not None:
+            self._forgetting.updated((self.transcript,))
         return events
 
     def updates(self, update: Raw) -> Iterator[Update]:

@@ -1,0 +1,92 @@
+"""The memory of an owner does not grow with its session: the journal has the conversation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from msgspec import Raw
+
+from accord.client.transcript import Message
+from accord_sessions.entries import Queued
+from accord_sessions.journal import Journal
+from accord_sessions.owner.translate import Translator
+from sessions_named.machine import Machine
+
+_WORD = "x" * 199
+_UPDATES = 40_000  # of a turn: 8 MB of text
+
+
+def resident_bytes(pid: int) -> int:
+    (line,) = [
+        line
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if line.startswith("VmRSS:")
+    ]
+    return int(line.split()[1]) * 1024
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_memory_of_an_owner_stays_flat_over_200_000_updates(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    (owner,) = machine.owners()
+    machine.ok("session", "prompt", "-s", "fix", "--quiet", f"stream 2000 {_WORD}")
+    before = resident_bytes(owner)
+    for _ in range(5):  # 40 MB of text
+        machine.ok("session", "prompt", "-s", "fix", "--quiet", f"stream {_UPDATES} {_WORD}")
+    grown = resident_bytes(owner) - before
+    assert machine.owners() == [owner]
+    assert grown < 25_000_000, grown
+
+
+def test_owner_reads_old_entries_from_the_disk(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.jsonl")
+    try:
+        for number in range(40):  # of which a few fit into what is kept in memory
+            content = Raw(b'"' + b"x" * 1_000_000 + b'"')
+            journal.append(Queued(prompt=f"p-{number}", content=content, text="", by="test"))
+        read: list[str | None] = []
+        while entries := journal.after(len(read), 64):
+            assert len(entries) <= 5
+            read += [entry.prompt for entry in entries]
+    finally:
+        journal.close()
+    assert read == [f"p-{number}" for number in range(40)]
+
+
+
+def _chunk(message_id: str, text: str) -> Raw:
+    content = {"type": "text", "text": text}
+    update = {"sessionUpdate": "agent_message_chunk", "messageId": message_id, "content": content}
+    return Raw(json.dumps(update).encode())
+
+
+def _tool(status: str) -> Raw:
+    update = {"sessionUpdate": "tool_call_update", "toolCallId": "t-1", "status": status}
+    return Raw(json.dumps(update | {"title": "Run the tests"}).encode())
+
+
+def test_translation_keeps_the_end_of_the_conversation_and_open_tool_calls() -> None:
+    translator = Translator(2)
+    [*_] = translator.updates(_tool("in_progress"))
+    for number in range(5000):
+        [*_] = translator.updates(_chunk(f"m-{number}", "word"))
+    transcript = translator.transcript
+    assert len(transcript.items) < 400
+    last = transcript.items[-1]
+    assert isinstance(last, Message)
+    assert (last.id, last.text) == ("m-4999", "word")
+    [changed] = translator.updates(_tool("completed"))
+    assert getattr(changed, "is_new", None) is False
+    assert getattr(changed, "status", None) == "completed"
+
+
+def test_translation_of_one_endless_message_is_bounded() -> None:
+    translator = Translator(2)
+    text = "x" * 100_000
+    for _ in range(600):  # 60 MB
+        [update] = translator.updates(_chunk("m-1", text))
+        assert getattr(update, "content", None) == (text,)
+    assert sum(len(message.text) for message in translator.transcript.messages) < 30_000_000
