@@ -147,6 +147,7 @@ SEAMS = {
     "accord.cli.ask.run": "what talks to the agent, after it has been started",
     "accord.cli.ask.views.lazy_view": "the view, after the agent has been started",
     "accord.cli.chain": "what records the hops, with `--trace`",
+    "accord.cli.entry_point": "what is asked for; `importlib.metadata` is slow to import",
     "accord.cli.main": "the command that is called",
     "accord.cli.trace": "the command that is called",
     "accord.cli.trace_export": "OpenTelemetry, to send spans to a collector",

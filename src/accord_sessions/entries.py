@@ -9,6 +9,9 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from accord_sessions.records import Approvals, Restored
 
 __all__ = (
+    "BY_RULE",
+    "NOT_ASKED",
+    "TURN_ENDED",
     "Answered",
     "Asked",
     "Ended",
@@ -20,6 +23,11 @@ __all__ = (
     "Started",
     "Updated",
 )
+
+# Who has answered, if no client has.
+BY_RULE = "a rule of the session"
+NOT_ASKED = "no client that could ask a user"
+TURN_ENDED = "the end of the turn"
 
 
 class _Entry(Struct, kw_only=True, omit_defaults=True, tag_field="kind"):

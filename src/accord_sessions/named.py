@@ -53,6 +53,7 @@ class SessionStatus(Struct, frozen=True, rename="camel"):
     queue: tuple[QueuedPrompt, ...]
     clients: tuple[str, ...]
     restored: Restored | None = None
+    questions: tuple[str, ...] = ()  # of the agent, that wait for an answer
 
 
 class SharedSession:

@@ -56,7 +56,6 @@ def test_owner_reads_old_entries_from_the_disk(tmp_path: Path) -> None:
     assert read == [f"p-{number}" for number in range(40)]
 
 
-
 def _chunk(message_id: str, text: str) -> Raw:
     content = {"type": "text", "text": text}
     update = {"sessionUpdate": "agent_message_chunk", "messageId": message_id, "content": content}

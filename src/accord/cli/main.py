@@ -105,11 +105,9 @@ def load_command(name: str) -> click.Command | None:
     """Import a click command; return None if it is not installed."""
     if name in _MODULES:
         return import_module(_MODULES[name]).command
-    from importlib.metadata import entry_points  # slow to import
+    from accord.cli.entry_point import load_entry_point
 
-    for entry in entry_points(group="accord.commands", name=name):
-        return entry.load()
-    return None
+    return load_entry_point("accord.commands", name)
 
 
 def _help() -> str:

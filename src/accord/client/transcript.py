@@ -451,10 +451,8 @@ class Transcript:
 def _key(item: Item) -> tuple[str, str] | None:
     """Return what the index has for an item; None for a message without an id."""
     match item:
-        case Message(id=None):
-            return None
-        case Message(role=role, id=str() as message_id):
-            return role, message_id
+        case Message():
+            return None if item.id is None else (item.role, item.id)
         case ToolCall():
             return "tool call", item.id
         case Compaction():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from accord.cli.ask.options import CANCELLED, AskOptions
 from accord.cli.ask.views.lazy_view import write_stderr
 from accord.errors import AccordError, ConnectionClosed, ConnectionLost, RequestCancelled
 from accord.transports.base import Transport, TransportFactory
+from accord_sessions.cli.others_answers import OthersAnswers
 from accord_sessions.errors import FAILED, OwnerError, SessionsError
 from accord_sessions.named import CALL, find_or_create, lost_text
 from accord_sessions.owners import transport_to
@@ -18,6 +20,7 @@ from accord_sessions.records import Record, Store
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
+    from accord.client.handlers import Extension
 
 __all__ = ("Held", "held_session")
 
@@ -61,15 +64,24 @@ class Held:
 
         return self._options, transport
 
+    def extensions(self, show: Callable[[str], None]) -> Mapping[str, Extension]:
+        """Serve the entries of the journal: what others have answered is shown."""
+        return {f"{CALL}entry": OthersAnswers(self._own_name, show)}
+
+    def _own_name(self) -> str:
+        assert self._options is not None
+        return self._options.program
+
     async def connected(self, agent: ConnectedAgent, interactive: bool) -> None:
         """Say what this client wants, and report what the user has to know."""
         assert self._options is not None
         options = self._options
         settings: dict[str, Any] = {
-            "name": options.program,
+            "name": self._own_name(),
             "follows": "own",
             "decides": interactive,
             "attached": self._attached,
+            "entries": interactive,
         }
         if options.yes or options.allow_rules or options.deny_rules:
             settings["approvals"] = {

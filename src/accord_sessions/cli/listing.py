@@ -86,6 +86,8 @@ def show_command(name: str | None, agent: str | None, cwd: Path, as_json: bool) 
     }
     for key, value in lines.items():
         click.echo(f"{key + ':':<11}{one_line(str(value))}")
+    for question in row["questions"]:
+        click.echo(f"{'waits for:':<11}{one_line(question, 60)}")
     for prompt in row["queue"]:
         text = one_line(prompt["text"], 60)
         click.echo(f"{prompt['state'] + ':':<11}{prompt['promptId']}  {text}  ({prompt['by']})")
@@ -133,6 +135,7 @@ async def _row(store: Store, record: Record) -> dict[str, Any]:
         "usedAt": record.used_at,
         "closed": record.closed,
         "restored": record.restored,
+        "questions": status.get("questions", []),
         "queue": status.get("queue", []),
         "clients": [*status.get("clients", [])],
         "cursor": status.get("cursor"),

@@ -127,18 +127,18 @@ class Client:
                 self._moved.notify_all()
 
     async def _forward(self, entry: Entry) -> None:
-        if self.settings.entries and not isinstance(entry, Updated):
-            value = {
-                "cursor": cursor_of(self.owner.record.id, entry.seq),
-                "entry": Raw(msgspec.json.encode(entry)),
-            }
-            await self.connection.notify(ENTRY, value)
         if (
             self.settings.follows == "own"
             and entry.prompt is not None
             and entry.prompt not in self.own_prompts
         ):
             return
+        if self.settings.entries and not isinstance(entry, Updated):
+            value = {
+                "cursor": cursor_of(self.owner.record.id, entry.seq),
+                "entry": Raw(msgspec.json.encode(entry)),
+            }
+            await self.connection.notify(ENTRY, value)
         match entry:
             case Updated():
                 await self._update(entry)

@@ -63,6 +63,7 @@ def _status(owner: Owner) -> dict[str, Any]:
         "restored": owner.record.restored,
         "cursor": cursor_of(owner.record.id, owner.journal.last),
         "clients": [each.name for each in owner.clients if each.is_open],
+        "questions": owner.questions.open_titles,
         "queue": [
             {"promptId": prompt.id, "state": prompt.state, "by": prompt.by, "text": prompt.text}
             for prompt in owner.queue.prompts

@@ -16,7 +16,7 @@ from accord.client.elicitation import ElicitationForm, FormField, UrlElicitation
 from accord.client.events import Decision, PermissionRequest
 from accord.client.permissions import allow, deny
 from accord.errors import DecodeError
-from accord_sessions.entries import Answered, Asked
+from accord_sessions.entries import BY_RULE, NOT_ASKED, TURN_ENDED, Answered, Asked
 from accord_sessions.owner.translate import tool_call_update
 
 if TYPE_CHECKING:
@@ -39,6 +39,12 @@ class Questions:
         self._clients = clients
         # The clients that are asked, by request.
         self._open: dict[str, dict[asyncio.Task[Any], Client]] = {}
+        self._titles: dict[str, str] = {}
+
+    @property
+    def open_titles(self) -> list[str]:
+        """What a user is asked now."""
+        return [*self._titles.values()]
 
     def cancel_all(self) -> None:
         """Give up: the turn was cancelled."""
@@ -56,7 +62,7 @@ class Questions:
         for rule in rules:
             decided: Any = rule(request)
             if decided is not None:
-                self._record("permission", request.title, "a rule of the session", str(decided))
+                self._record("permission", request.title, BY_RULE, str(decided))
                 return decided
         params = self._params(request)
 
@@ -132,6 +138,7 @@ class Questions:
         tried: set[Client] = set()
         found: tuple[Client, T] | None = None
         self._open[request] = asked
+        self._titles[request] = f"{what}: {title}"
         try:
             while found is None and request in self._open:
                 for client in self._askable(what):
@@ -143,14 +150,15 @@ class Questions:
                 found = await self._next_answer(asked)
         finally:
             was_cancelled = self._open.pop(request, None) is None
+            del self._titles[request]
             for task in asked:
                 task.cancel()
             if asked:
                 await asyncio.wait(asked)
-        by = "no client that could ask a user" if found is None else found[0].name
+        by = NOT_ASKED if found is None else found[0].name
         answer = "rejected" if found is None else shown(found[1])
         if was_cancelled:
-            by, answer = "the end of the turn", "cancelled"
+            by, answer = TURN_ENDED, "cancelled"
         self._owner.add(Answered(request=request, by=by, answer=answer))
         return found
 

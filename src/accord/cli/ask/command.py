@@ -296,11 +296,12 @@ def command(**given: Any) -> int:
 
 def _held_session(line: _CommandLine) -> HeldSession:
     """Return the persistent session that -s names; another package holds these."""
-    from importlib.metadata import entry_points  # slow to import
+    from accord.cli.entry_point import load_entry_point
 
-    for entry in entry_points(group="accord.held_sessions"):
-        return entry.load()(line.held_name, line.cwd, line.agent)
-    raise click.UsageError("-s: persistent sessions are not installed")
+    held = load_entry_point("accord.held_sessions", "accord")
+    if held is None:
+        raise click.UsageError("-s: persistent sessions are not installed")
+    return held(line.held_name, line.cwd, line.agent)
 
 
 def _find_agent(name: str | None) -> tuple[Settings, NamedAgent]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from accord.errors import AuthRequired
 if TYPE_CHECKING:
     from accord.cli.ask.cancellation import Interrupts
     from accord.client.events import PermissionRequest
+    from accord.client.handlers import Extension
     from accord.client.permissions import Policy
     from accord.transports.base import TransportFactory
     from accord.transports.reconnect_settings import Reconnect
@@ -45,6 +46,7 @@ class Conversation:
         reconnect: Reconnect | None,
         attach: Callable[[ConnectedAgent, Iterable[Path]], Iterable[ContentBlock]] | None,
         on_connected: Callable[[ConnectedAgent, bool], Awaitable[None]] | None = None,
+        extensions: Mapping[str, Extension] | None = None,
     ) -> None:
         self._options = options
         self._view = view
@@ -56,6 +58,7 @@ class Conversation:
         self._reconnect = reconnect  # None if the agent is a process of this machine
         self._attach = attach  # None if there are no files
         self._on_connected = on_connected  # called with whether a user can be asked
+        self._extensions = extensions  # of a session that another process holds
         self._rejected: list[PermissionRequest] = []  # because the user could not be asked
 
     async def run(self, new_transport: TransportFactory) -> int:
@@ -74,6 +77,7 @@ class Conversation:
             versions=(1, 2) if options.protocol is None else (options.protocol,),
             initialize_timeout_s=self._initialize_timeout_s,
             reconnect=self._reconnect or False,
+            extensions=self._extensions,
         ) as agent:
             self._auth_methods[:] = [f"{each.id} ({each.name})" for each in agent.auth_methods]
             if self._on_connected is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from accord.cli.ask.options import AskOptions
     from accord.client.connect import ConnectedAgent
+    from accord.client.handlers import Extension
     from accord.errors import AccordError
     from accord.transports.base import TransportFactory
 
@@ -18,6 +20,10 @@ class HeldSession(Protocol):
 
     async def reach(self, options: AskOptions) -> tuple[AskOptions, TransportFactory]:
         """Find or start the process that holds the session; return what talks to it."""
+        ...
+
+    def extensions(self, show: Callable[[str], None]) -> Mapping[str, Extension]:
+        """Return the methods to serve; `show` gets lines about what others have answered."""
         ...
 
     async def connected(self, agent: ConnectedAgent, interactive: bool) -> None:

@@ -130,17 +130,19 @@ class AskProgram:
             from accord.transports.reconnect_settings import Reconnect
 
             reconnect = Reconnect(on_change=self._show_connection)
+        held = self._held
         conversation = Conversation(
             self._options,
             self._view,
             interrupts,
             interactive=self._interactive,
-            is_local=self._remote is None and self._held is None,
+            is_local=self._remote is None and held is None,
             auth_methods=self._auth_methods,
             initialize_timeout_s=INITIALIZE_S,
             reconnect=reconnect,
             attach=attach,
-            on_connected=None if self._held is None else self._held.connected,
+            on_connected=None if held is None else held.connected,
+            extensions=None if held is None else held.extensions(self._view.show_answered),
         )
         return await conversation.run(new_transport)
 

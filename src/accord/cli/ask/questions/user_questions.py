@@ -36,6 +36,11 @@ class UserQuestions:
         self._lock = asyncio.Lock()
         self._pending_answer: asyncio.Future[Any] | None = None  # to a form or URL
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is open."""
+        return self._lock.locked()
+
     async def ask_permission(self, request: PermissionRequest, agent_name: str) -> Decision | None:
         """Ask the user to decide a permission request."""
         async with self._lock:
@@ -80,9 +85,9 @@ class UserQuestions:
                     self._pending_answer = asyncio.ensure_future(answer())
                     return await self._pending_answer
                 except asyncio.CancelledError:
+                    self._writer.write("\n")  # after the question
                     if is_being_cancelled():
                         raise
-                    self._writer.write("\n")  # after the question
                     self._show_line("  declined", "yellow")
                     return None
                 finally:

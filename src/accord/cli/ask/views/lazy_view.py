@@ -36,6 +36,7 @@ class LazyView:
         self._view: TurnView | None = None
         self._questions: UserQuestions | None = None
         self._agent_name = "The agent"
+        self._answered: list[str] = []  # by others, while a question was open
         self._stderr_line = ""  # the last one, if there was no view yet
 
     def get(self) -> TurnView:
@@ -63,15 +64,36 @@ class LazyView:
 
     async def ask_permission(self, request: PermissionRequest) -> Decision | None:
         """Ask the user to decide a permission request."""
-        return await self._ask().ask_permission(request, self._agent_name)
+        try:
+            return await self._ask().ask_permission(request, self._agent_name)
+        finally:
+            self._write_answered()
 
     async def ask_form(self, form: ElicitationForm) -> FormValues | None:
         """Ask the user to fill in a form; None if the user declines."""
-        return await self._ask().ask_form(form, self._agent_name)
+        try:
+            return await self._ask().ask_form(form, self._agent_name)
+        finally:
+            self._write_answered()
 
     async def ask_url(self, page: UrlElicitationRequest) -> bool:
         """Ask the user to open a URL; return whether the user agrees."""
-        return await self._ask().ask_url(page, self._agent_name)
+        try:
+            return await self._ask().ask_url(page, self._agent_name)
+        finally:
+            self._write_answered()
+
+    def show_answered(self, line: str) -> None:
+        """Show what another client has answered; after the open question, if there is one."""
+        self._answered.append(line)
+        self._write_answered()
+
+    def _write_answered(self) -> None:
+        if self._questions is not None and self._questions.is_asking:
+            return
+        for line in self._answered:
+            self.get().show_warning(line)
+        self._answered.clear()
 
     def decline_question(self) -> bool:
         """Decline the open form or URL; return whether one was open."""
