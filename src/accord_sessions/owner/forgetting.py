@@ -1,4 +1,4 @@
-"""Bounds transcripts that nobody reads: the journal on the disk has the conversation."""
+"""Bounds transcripts that are not read: the journal on the disk has the conversation."""
 
 from __future__ import annotations
 
