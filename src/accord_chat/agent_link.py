@@ -62,6 +62,7 @@ class AgentLink:
     def __init__(
         self,
         source: Source,
+        find_source: Callable[[], Source],
         owner: Owner,
         group: asyncio.TaskGroup,
         *,
@@ -71,6 +72,7 @@ class AgentLink:
         self.state: LinkState = "off"
         self.output: list[str] = []  # lines of stderr, and lines on stdout that are not JSON
         self.error: BaseException | None = None  # why the connection ended
+        self._find_source = find_source
         self._owner = owner
         self._group = group
         self._on_change = on_change
@@ -116,6 +118,7 @@ class AgentLink:
                 ready.cancel()
 
     async def _connected(self, ready: asyncio.Future[ConnectedAgent]) -> None:
+        self.source = self._find_source()  # it may have been updated since
         setup, owner = self.source.setup, self._owner
         transport = self.source.transport(self._add_output, self._add_output)
         async with connect(

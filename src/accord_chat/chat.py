@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from accord.errors import AccordError
 from accord_chat.agent_link import AgentLink
 from accord_chat.live_session import LiveSession, Watcher
+from accord_chat.model.known_agents import KnownAgent
 from accord_chat.model.permission_memory import PermissionMemory
 from accord_chat.model.questions import FormQuestion, PageQuestion, PermissionQuestion
 from accord_chat.model.saved_chats import SavedChat, SavedChats, SavedTab
-from accord_chat.source import Source
+from accord_chat.source import MissingAgent, Source
 
 if TYPE_CHECKING:
     from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
@@ -32,9 +34,11 @@ class Chat:
         group: asyncio.TaskGroup,
         watcher: Watcher,
         memory: PermissionMemory,
+        known_agents: Callable[[], Sequence[KnownAgent]] = tuple,
     ) -> None:
         self.folder = folder
         self.memory = memory
+        self.known_agents = known_agents  # those that have a name; raises `AccordError`
         self.sessions: list[LiveSession] = []
         self.active = 0
         self._saved = saved
@@ -43,6 +47,7 @@ class Chat:
         self._watcher = watcher
         self._links: dict[str, AgentLink] = {}
         self._runs: dict[LiveSession, asyncio.Task[None]] = {}
+        self._not_opened: list[SavedTab] = []  # of the saved ones; they are saved again
 
     @property
     def current(self) -> LiveSession:
@@ -54,9 +59,11 @@ class Chat:
     ) -> LiveSession:
         """Open a session of an agent in a new place at the end, and show it.
 
-        Raises `ValueError` for an agent that cannot be named so.
+        Raises `ValueError` for words that name no agent, and `AccordError` for one in quarantine.
         """
-        link = self._link(agent)
+        return self._open(self._link(agent), session_id, title, draft)
+
+    def _open(self, link: AgentLink, session_id: str | None, title: str, draft: str) -> LiveSession:
         session = LiveSession(link, self.folder, self._watcher, session_id=session_id, title=title)
         session.draft = draft
         self.sessions.append(session)
@@ -67,29 +74,30 @@ class Chat:
     def restore(self, agent: str | None) -> bool:
         """Open what was open when the program last ended here; return whether there was anything.
 
-        If an agent is given, only its sessions come back. A session that its agent cannot open
-        again comes back as its draft. Another program that is still running keeps its sessions.
+        If an agent is given, only its sessions come back; the others are kept for the next time.
+        A session that its agent cannot open again comes back as its draft. Another program that is
+        still running keeps its sessions.
         """
         if not self._saved.is_held:
             return False
         chat = self._saved.load()
-        tabs = [tab for tab in chat.tabs if tab.session_id or tab.draft or tab.queue]
-        tabs = [tab for tab in tabs if agent in (None, tab.agent)]
-        for tab in tabs:
-            try:
-                session = self.open_session(
-                    tab.agent,
-                    session_id=tab.session_id,
-                    title=tab.title,
-                    draft=tab.draft,
-                )
-            except ValueError:  # an agent that is not in the settings any more
-                continue
-            # Not sent by itself: what was meant for then may be wrong now.
-            session.draft = "\n\n".join([*tab.queue, tab.draft]).strip("\n")
+        for tab in chat.tabs:
+            if agent not in (None, tab.agent):
+                self._not_opened.append(tab)
+            elif tab.session_id or tab.draft or tab.queue:
+                # Not sent by itself: what was meant for then may be wrong now.
+                draft = "\n\n".join([*tab.queue, tab.draft]).strip("\n")
+                self._open(self._link(tab.agent, may_miss=True), tab.session_id, tab.title, draft)
         if self.sessions:
             self.active = min(max(chat.active, 0), len(self.sessions) - 1)
         return bool(self.sessions)
+
+    def set_aside(self, agent: str | None) -> None:
+        """Open nothing of what was open; keep what was not sent, and other agents' sessions."""
+        if self._saved.is_held:
+            for tab in self._saved.load().tabs:
+                if tab.draft or tab.queue or agent not in (None, tab.agent):
+                    self._not_opened.append(tab)
 
     def save(self) -> None:
         """Store the open sessions, the drafts and the queued prompts."""
@@ -105,7 +113,16 @@ class Chat:
             )
             for session in self.sessions
         ]
-        self._saved.save(SavedChat(tabs=tabs, active=self.active))
+        self._saved.save(SavedChat(tabs=[*tabs, *self._not_opened], active=self.active))
+
+    async def reconnect(self, session: LiveSession) -> None:
+        """Try again to open a session; an agent with no other open session is started again."""
+        if session.state != "failed":
+            return
+        others = [one for one in self.sessions if one.link is session.link and one is not session]
+        if all(one.state == "failed" for one in others):
+            await session.link.aclose()
+        session.reconnect()
 
     async def close_session(self, session: LiveSession) -> None:
         """Cancel the turn of a session, and give it up."""
@@ -138,13 +155,24 @@ class Chat:
         await asyncio.wait([task], timeout=1.0)
         task.cancel()
 
-    def _link(self, agent: str) -> AgentLink:
+    def _link(self, agent: str, *, may_miss: bool = False) -> AgentLink:
         known = self._links.get(agent)
         if known is not None:
             return known
-        source = self._find_source(agent)
+        try:
+            source = self._find_source(agent)
+        except (AccordError, ValueError) as error:
+            if not may_miss:
+                raise
+            source = MissingAgent(agent, error)
         owner = _Owner(self)
-        link = AgentLink(source, owner, self._group, on_change=self._link_changed)
+        link = AgentLink(
+            source,
+            lambda: self._find_source(agent),
+            owner,
+            self._group,
+            on_change=self._link_changed,
+        )
         owner.link = link
         self._links[agent] = link
         return link

@@ -106,6 +106,7 @@ class LiveSession:
         self.is_restorable = False  # the agent can open it again
         self.has_prompts = session_id is not None
         self.session_id = session_id
+        self.failure = ""  # why it is not open
         self.turn_started_s = 0.0
         self._session: ClientSession | None = None
         self._turn: ClientTurn | None = None
@@ -425,17 +426,17 @@ class LiveSession:
 
     def _fail(self, error: BaseException) -> None:
         self._session = None
+        self.failure = _words(error)
         self._report(error)
         for line in self.link.output[-3:]:
             self.timeline.remark(line, "quiet")
+        if self.link.state == "connected":  # it refused the session, or the login
+            self.timeline.remark("The agent is running, but the session is not open", "quiet")
         self._set_state("failed")
         self._watcher.attention_wanted(self, "has failed")
 
     def _report(self, error: BaseException) -> None:
-        text = str(error) or type(error).__name__
-        if isinstance(error, TimeoutError) and not str(error):
-            text = "The agent did not respond in time"
-        self.timeline.remark(text, "error")
+        self.timeline.remark(_words(error), "error")
         self._changed()
 
     def _set_state(self, state: SessionState) -> None:
@@ -445,6 +446,12 @@ class LiveSession:
 
     def _changed(self) -> None:
         self._watcher.session_changed(self)
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, TimeoutError) and not str(error):
+        return "The agent did not respond in time"
+    return str(error) or type(error).__name__
 
 
 def location_of(call: ToolCall) -> tuple[str, int | None] | None:

@@ -15,7 +15,7 @@ from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.types.mcp import McpServer
 from accord.version import ProtocolVersion
 
-__all__ = ("OwnAgent", "SharedSession", "Source", "SourceSetup")
+__all__ = ("MissingAgent", "OwnAgent", "SharedSession", "Source", "SourceSetup")
 
 STOP_TIMES_S = (0.5, 1.0, 2.0)  # to exit after EOF, after SIGTERM and after SIGKILL
 
@@ -79,7 +79,7 @@ class OwnAgent:
         self.label = label
         self.argv = tuple(argv)
         self.setup = setup
-        self._token = token
+        self.token = token
         self._cwd = cwd
 
     @property
@@ -101,7 +101,7 @@ class OwnAgent:
         """
         if self.is_remote:
             return transport_for_url(
-                self.argv[0], RemoteOptions(token=self._token, ends_when_cut=True)
+                self.argv[0], RemoteOptions(token=self.token, ends_when_cut=True)
             )
         return process(
             *self.argv,
@@ -111,6 +111,24 @@ class OwnAgent:
             on_stdout_noise=on_noise,
             stop_times_s=STOP_TIMES_S,
         )
+
+
+class MissingAgent:
+    """An agent that could not be found: its sessions say why, and can look for it again."""
+
+    is_remote = False
+    login_command = None
+
+    def __init__(self, label: str, why: Exception) -> None:
+        self.label = label
+        self.setup = SourceSetup()
+        self._why = why
+
+    def transport(
+        self, on_stderr: Callable[[str], None], on_noise: Callable[[str], None]
+    ) -> TransportFactory:
+        """Raise why it was not found."""
+        raise self._why
 
 
 class SharedSession:

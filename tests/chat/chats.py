@@ -16,6 +16,7 @@ from accord.transports.base import Transport, TransportFactory
 from accord.transports.memory import pair
 from accord_chat.chat import Chat
 from accord_chat.live_session import LiveSession, Watcher
+from accord_chat.model.known_agents import KnownAgent
 from accord_chat.model.permission_memory import PermissionMemory
 from accord_chat.model.saved_chats import SavedChats
 from accord_chat.source import Source, SourceSetup
@@ -186,6 +187,7 @@ async def open_chat(
     size: tuple[int, int] = (80, 24),
     restores: bool = False,
     lists_sessions: bool = False,
+    only: str | None = None,
     at_start: Callable[[ChatApp], None] = lambda app: None,
 ) -> AsyncGenerator[Typist]:
     """Open a chat with the first of these agents; `state` is where it is saved."""
@@ -193,11 +195,17 @@ async def open_chat(
     assert saved.acquire()
     memory = PermissionMemory(saved.path.parent)
     by_label = {source.label: cast("Source", source) for source in sources}
+    known = [KnownAgent(label, "settings", f"{label}-command") for label in by_label]
+
+    def find(label: str) -> Source:
+        if label not in by_label:
+            raise ValueError(f"No agent {label}")
+        return by_label[label]
 
     def make_chat(watcher: Watcher, tasks: asyncio.TaskGroup) -> Chat:
         at_start(app)
-        chat = Chat(folder, saved, by_label.__getitem__, tasks, watcher, memory)
-        if not (restores and chat.restore(None)):
+        chat = Chat(folder, saved, find, tasks, watcher, memory, lambda: known)
+        if not (restores and chat.restore(only)):
             chat.open_session(sources[0].label)
         return chat
 

@@ -279,7 +279,7 @@ async def test_sessions_in_tabs_are_marked_when_they_need_the_user(tmp_path: Pat
         await user.until(lambda: len(user.chat.sessions) == 2 and user.session.state == "idle")
         await user.send("permission")
         await user.press("ctrl+pageup")
-        await user.sees("  one", "2? local")
+        await user.sees("  one", "2? permission")
         await user.press("alt+2")
         await user.question()
         await user.press("y")
@@ -337,7 +337,7 @@ async def test_agent_that_cannot_start_is_reported(tmp_path: Path) -> None:
     source = OwnAgent("missing", ["/no/such/program"], SourceSetup())
     async with open_chat(source, folder=tmp_path) as user:
         await user.sees("missing has failed")
-        await user.sees("/no/such/program", "the agent is not running · Ctrl+R starts it again")
+        await user.sees("✗ Cannot start", "/no/such/program", "Ctrl+R starts it again")
 
 
 @pytest.mark.parametrize("size", [(40, 20), (80, 24), (200, 60)])

@@ -149,7 +149,7 @@ def test_killed_agent_is_reported_and_started_again(terminal: Terminal) -> None:
     os.kill(agent_process(terminal).pid, signal.SIGKILL)
     terminal.sees("Ctrl+R starts it again")
     terminal.press("C-r")
-    terminal.until(lambda screen: "not running" not in screen and "starting" not in screen)
+    terminal.until(lambda screen: "starts it again" not in screen and "starting" not in screen)
     terminal.type("echo alive")
     terminal.press("Enter")
     terminal.sees("  alive")

@@ -20,6 +20,7 @@ from accord.client.agent_adapter import AuthMethod
 from accord.errors import AccordError
 from accord_chat.chat import Chat
 from accord_chat.live_session import LiveSession
+from accord_chat.model.known_agents import short_name
 from accord_chat.start import MakeChat
 from accord_chat.view.editor import editor_command, has_own_window
 from accord_chat.view.main_screen import MainScreen
@@ -122,10 +123,20 @@ class ChatApp(App[int]):
         if main is None or (self._has_focus and main.is_seen(session)):
             return
         session.needs_attention = True
-        text = f"{one_line(session.title or session.agent_name, 60)} {why}"
+        text = f"{one_line(self._name_of(session), 80)} {why}"
         self._notify_desktop(text)
         if not main.is_seen(session):
             self.tell(text)
+
+    def _name_of(self, session: LiveSession) -> str:
+        """Return what tells a session from the others: its title, and its agent."""
+        agent = short_name(session.agent_name)
+        agents = (
+            {one.agent_name for one in self.chat.sessions} if self.chat is not None else {agent}
+        )
+        if session.title and len(agents) > 1:
+            return f"{agent}: {session.title}"
+        return session.title or agent
 
     def _notify_desktop(self, text: str) -> None:
         """Ask the terminal for a notification: OSC 9, OSC 777 and the bell."""

@@ -20,8 +20,9 @@ from accord_chat.live_session import LiveSession
 from accord_chat.view.plan_lines import short_plan_rows
 from accord_chat.view.prompt_area import PromptArea
 from accord_chat.view.question_area import QuestionArea
-from accord_chat.view.status import activity_text, status_text, tabs_text
+from accord_chat.view.status import activity_text, status_text
 from accord_chat.view.strips import row_strips
+from accord_chat.view.tabs import tab_line
 from accord_chat.view.transcript_view import TranscriptView
 
 if TYPE_CHECKING:
@@ -185,9 +186,8 @@ class ChatScreen(Screen[None]):
     def _draw_lines(self) -> None:
         session, view, width = self.session, self.conversation, self.size.width
         below = 0 if view.is_following else view.hidden_below
-        self.query_one("#tabs", Static).update(
-            tabs_text(self.chat.sessions, self.chat.active, width)
-        )
+        tabs = tab_line(self.chat.sessions, self.chat.active, width)
+        self.query_one("#tabs", Static).update(tabs.text)
         self.query_one("#activity", Static).update(activity_text(session, below, self._frame))
         self.query_one("#status", Static).update(status_text(session, width - 2))
 

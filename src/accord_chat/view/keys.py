@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from accord_chat.view.commands.agents import AGENTS
 from accord_chat.view.commands.base import Command
 from accord_chat.view.commands.changes import EDITOR, REVIEW
 from accord_chat.view.commands.export import EXPORT
@@ -53,6 +54,7 @@ _FEATURES = (
     CANCEL,
     TAKE_BACK,
     QUEUE,
+    AGENTS,
     *TABS,
     END,
     THEME,

@@ -15,7 +15,7 @@ from accord_chat.view.composer import Composer
 from accord_chat.view.entry_lines import entry_title, viewer_rows
 from accord_chat.view.keys import COMMANDS
 from accord_chat.view.permission_panel import PermissionPanel
-from accord_chat.view.status import tab_ranges
+from accord_chat.view.tabs import tab_line
 from accord_chat.view.transcript_view import TranscriptView
 from accord_chat.view.viewer_screen import ViewerScreen
 
@@ -64,13 +64,17 @@ class MainScreen(ChatScreen):
             self.notify("Ctrl+Q quits.", timeout=3)
 
     def on_click(self, event: events.Click) -> None:
-        """Show the session whose tab was clicked."""
+        """Show the session whose tab was clicked, or the agents."""
         if event.widget is None or event.widget.id != "tabs":
             return
-        ranges = tab_ranges(self.chat.sessions, self.size.width)
-        for number, columns in enumerate(ranges):
-            if event.screen_x in columns:
-                self.show_session(self.chat.sessions[number])
+        chat = self.chat
+        match tab_line(chat.sessions, chat.active, self.size.width).at(event.screen_x):
+            case None:
+                pass
+            case "more":
+                self.action_run("agents")
+            case number:
+                self.show_session(chat.sessions[number])
 
     # The question of the agent.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 from msgspec import Struct
@@ -59,8 +59,18 @@ class PickScreen(ModalScreen["T | None"], Generic[T]):
         Binding("pageup", "move(-10)", show=False, priority=True),
     ]
 
-    def __init__(self, title: str, choices: Sequence[Choice[T]], hint: str = "") -> None:
+    def __init__(
+        self,
+        title: str,
+        choices: Sequence[Choice[T]],
+        hint: str = "",
+        *,
+        typed: Callable[[str], Sequence[Choice[T]]] | None = None,
+        placeholder: str = "Type to search",
+    ) -> None:
         super().__init__()
+        self._typed = typed  # what can be chosen because it was typed, after what was found
+        self._placeholder = placeholder
         self._title = title
         self._hint = hint or "Enter chooses · Esc leaves"
         self._choices = list(choices)
@@ -71,7 +81,7 @@ class PickScreen(ModalScreen["T | None"], Generic[T]):
         with Vertical() as box:
             box.border_title = self._title
             box.border_subtitle = self._hint
-            yield Input(placeholder="Type to search", compact=True)
+            yield Input(placeholder=self._placeholder, compact=True)
             yield OptionList()
 
     def on_mount(self) -> None:
@@ -102,7 +112,7 @@ class PickScreen(ModalScreen["T | None"], Generic[T]):
 
     def on_click(self, event: events.Click) -> None:
         """Leave with a click outside."""
-        if event.widget is self:
+        if self.get_widget_at(*event.screen_offset)[0] is self:
             self.dismiss(None)
 
     def action_leave(self) -> None:
@@ -122,6 +132,8 @@ class PickScreen(ModalScreen["T | None"], Generic[T]):
         }
         found = best_matches(query, texts, MAX_SHOWN)
         self._shown = [texts[text] for text in found]
+        if query and self._typed is not None:
+            self._shown += self._typed(query)
         options = self.query_one(OptionList)
         options.clear_options()
         options.add_options(Option(_line(choice)) for choice in self._shown)

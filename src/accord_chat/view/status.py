@@ -1,11 +1,9 @@
-"""The lines around the conversation: tabs, activity, settings and usage."""
+"""The lines around the prompt: activity, settings and usage."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
-from rich.cells import cell_len
 from rich.text import Text
 
 from accord.cli.ask.safe_text import one_line
@@ -13,42 +11,10 @@ from accord.client.transcript import Transcript
 from accord.types.session import SelectOption
 from accord_chat.live_session import LiveSession
 
-__all__ = ("activity_text", "status_text", "tab_ranges", "tabs_text")
+__all__ = ("activity_text", "status_text")
 
 SPINNER = "◐◓◑◒"
-MAX_TAB = 24
-
-
-def tabs_text(sessions: Sequence[LiveSession], active: int, width: int) -> Text:
-    """Return the line of tabs; with one session, its agent and title."""
-    text = Text(no_wrap=True, overflow="ellipsis", end="")
-    for number, session in enumerate(sessions):
-        shown = _tab(session, number, single=len(sessions) == 1, width=width)
-        style = "bold reverse" if number == active and len(sessions) > 1 else "bold"
-        text.append(shown, style if number == active else "dim")
-        text.append(" ")
-    return text
-
-
-def tab_ranges(sessions: Sequence[LiveSession], width: int) -> list[range]:
-    """Return the columns of each tab, for the mouse."""
-    ranges: list[range] = []
-    at = 0
-    for number, session in enumerate(sessions):
-        size = cell_len(_tab(session, number, single=len(sessions) == 1, width=width))
-        ranges.append(range(at, at + size))
-        at += size + 1
-    return ranges
-
-
-def _tab(session: LiveSession, number: int, *, single: bool, width: int) -> str:
-    title = session.title or "new session"
-    if single:
-        return f" {one_line(session.agent_name, 30)} · {title} "[: max(width - 1, 1)]
-    mark = "?" if session.questions else "●" if session.needs_attention else ""
-    mark = mark or ("◐" if session.is_busy else "")
-    label = f"{one_line(session.agent_name, 10)}: {title}"
-    return f" {number + 1}{mark} {one_line(label, MAX_TAB)} "
+MAX_FAILURE = 44
 
 
 def activity_text(session: LiveSession, hidden_below: int, frame: int) -> Text:
@@ -60,7 +26,8 @@ def activity_text(session: LiveSession, hidden_below: int, frame: int) -> Text:
     elif session.state == "starting":
         text.append(f"{SPINNER[frame % 4]} starting {one_line(session.agent_name, 30)}", "yellow")
     elif session.state == "failed":
-        text.append("✗ the agent is not running · Ctrl+R starts it again", "red")
+        hint = "tries again" if link == "connected" else "starts it again"
+        text.append(f"✗ {one_line(session.failure, MAX_FAILURE)} · Ctrl+R {hint}", "red")
     elif session.state == "cancelling":
         text.append(f"{SPINNER[frame % 4]} cancelling …", "yellow")
     elif session.state == "running":

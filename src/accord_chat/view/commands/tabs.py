@@ -30,7 +30,7 @@ def _close(screen: ChatScreen) -> None:
 
 
 def _reconnect(screen: ChatScreen) -> None:
-    screen.session.reconnect()
+    screen.spawn(screen.chat.reconnect(screen.session))
 
 
 TABS = (
@@ -50,5 +50,11 @@ TABS = (
         partial(_step, step=-1),
     ),
     Command("close_session", "f12", "F12", "Close the session", _close),
-    Command("reconnect", "ctrl+r", "Ctrl+R", "Start the agent again after a failure", _reconnect),
+    Command(
+        "reconnect",
+        "ctrl+r",
+        "Ctrl+R",
+        "After a failure, try again to start the agent",
+        _reconnect,
+    ),
 )
