@@ -37,6 +37,7 @@ from pathlib import Path
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*([\w+-]*)[^\n`]*$")
 NOTE = re.compile(r"^\s*<!--\s*(skip|async|file|run|pytest)\s*(?::\s*(.*?))?\s*-->\s*$")
 COMMAND_SECONDS = 30
+TRACEBACK_OF_HANGS = "faulthandler_timeout=20"
 GROUPS = {"agents", "check", "fleet", "trace"}  # of `accord`, with commands of their own
 # Plugins of other packages can take seconds to import.
 FEW_PLUGINS = {
@@ -172,21 +173,28 @@ class Page:
 
     def _pytest(self, block: Block) -> None:
         (self.folder / "test_of_page.py").write_text(block.code, "utf-8")
-        asyncio_mode = "asyncio_mode=auto"
-        self._run(block, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", asyncio_mode, ".")
+        # It has a folder of its own: at its end pytest removes those of earlier runs.
+        options = ["-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "-o", TRACEBACK_OF_HANGS]
+        self._run(block, "-m", "pytest", "-q", *options, f"--basetemp={self.folder}.tmp", ".")
 
     def _run(self, block: Block, *words: str, python: str = sys.executable) -> str:
         # `python` in the command is the Python that runs the tests.
         path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(
-            [python, *words],
-            cwd=self.folder,
-            env={**os.environ, **FEW_PLUGINS, "PATH": path, "PYTHONPATH": str(TESTS)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-        )
+        try:
+            done = subprocess.run(
+                [python, *words],
+                cwd=self.folder,
+                env={**os.environ, **FEW_PLUGINS, "PATH": path, "PYTHONPATH": str(TESTS)},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=COMMAND_SECONDS,
+            )
+        except subprocess.TimeoutExpired as exc:
+            raise AssertionError(
+                f"{self.name}:{block.line}: {shlex.join(words)} does not end\n"
+                f"{(exc.stdout or b'').decode()}{(exc.stderr or b'').decode()}"
+            ) from None
         reported = f"{self.name}:{block.line}: {shlex.join(words)}\n{done.stdout}{done.stderr}"
         assert done.returncode == 0, reported
         return done.stdout

@@ -149,6 +149,13 @@ async def test_turn_can_be_cancelled_as_soon_as_it_is_entered(version: int) -> N
 
 
 @BOTH
+async def test_turn_that_was_not_entered_cannot_be_cancelled(version: int) -> None:
+    async with session_with(version, greet) as session:
+        with pytest.raises(LocalProtocolError, match="Enter the turn"):
+            await session.prompt("Hi").cancel()
+
+
+@BOTH
 async def test_exception_in_the_block_cancels_the_turn(version: int) -> None:
     cancelled = asyncio.Event()
 

@@ -352,6 +352,42 @@ def test_recording_that_ends_in_a_turn_answers_with_an_error(tmp_path: Path) -> 
     assert "The recording ends before the response to session/prompt" in answer["error"]["message"]
 
 
+@requirement("R-TRACE-04")
+def test_client_that_stays_where_the_recorded_one_left_gets_an_error(tmp_path: Path) -> None:
+    talk = opened()
+    prompt(talk, 1.0, 2, "Go")
+    end = {"type": "end", "ts": 1.1, "from": "Client", "to": "Agent", "dir": "to_agent"}
+    talk.text += json.dumps({**end, "conn": "0", "bytes": 0}).encode() + b"\n"
+    replay = Replay(talk, tmp_path)
+    open_session(replay)
+    assert live_prompt(replay, "Go", now=10.0) == []
+    due = replay.core.next_due_s()
+    assert due is not None
+    assert 11.0 < due < 20.0
+    [answer] = replay.due(due)
+    assert "The recorded client left before the response" in answer["error"]["message"]
+    assert replay.core.next_due_s() is None
+
+
+@requirement("R-TRACE-04")
+@pytest.mark.parametrize("cancels", [False, True])
+async def test_recording_that_ends_in_a_turn_of_version_2_ends_the_connection(
+    tmp_path: Path, cancels: bool
+) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    await record_script(path, tmp_path, 2, "echo Hello")
+    lines = path.read_bytes().splitlines(keepends=True)
+    idle = next(n for n, line in enumerate(lines) if b'"idle"' in line and b"stopReason" in line)
+    path.write_bytes(b"".join(lines[:idle]))
+    async with accord.connect(ReplayedAgent(path)) as agent:
+        session = await agent.new_session(tmp_path)
+        async with session.prompt("echo Hello") as turn:
+            if cancels:
+                await turn.cancel()
+            with pytest.raises(accord.ConnectionLost):
+                await turn.wait()
+
+
 @pytest.mark.parametrize("frame", [b"nonsense", b"[]", b'{"jsonrpc":"2.0"}'])
 def test_invalid_frame_is_a_departure(tmp_path: Path, frame: bytes) -> None:
     replay = Replay(opened(), tmp_path)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 import accord
 from accord.trace import open_trace
+from accord.trace.recorder_process import RecorderProcess
+from accord.trace.tee import _Pass
 from requirement import requirement
 
 ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"
@@ -63,6 +67,28 @@ async def test_client_uses_an_agent_through_the_tee(tmp_path: Path) -> None:
     assert found[-1].type == "end"
     prompts = [item for item in found if item.method == "session/prompt"]
     assert [item.session for item in prompts] == [session.id]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs select of pipes")
+def test_message_is_recorded_before_the_other_side_can_answer_it() -> None:
+    source, sent = os.pipe()
+    target, passed = os.pipe()
+    order: list[tuple[bytes, bool]] = []
+
+    class Recorder:
+        def data(self, direction: str, data: bytes) -> None:
+            order.append((data, bool(select.select([target], [], [], 0)[0])))
+
+        def end(self, direction: str) -> None:
+            pass
+
+    os.write(sent, PING)
+    os.close(sent)
+    _Pass(source, passed, cast("RecorderProcess", Recorder()), "to_agent").run()
+    assert order == [(PING, False)]
+    assert os.read(target, 100) == PING
+    for fd in (source, target, passed):
+        os.close(fd)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")

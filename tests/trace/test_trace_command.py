@@ -25,6 +25,8 @@ from on_a_terminal import on_a_terminal
 from requirement import requirement
 from sample_recordings import ESCAPES, one_turn
 
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+
 
 @pytest.fixture
 def recording(tmp_path: Path) -> str:
@@ -221,7 +223,7 @@ def test_export_as_pytest_passes_with_the_recording_and_the_same_agent(tmp_path:
     subprocess.run([*command, str(test), str(path)], check=True, timeout=30)
     assert "RECORDING = '../r.acp.jsonl'" in test.read_text()
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)],
+        [*PYTEST, f"--basetemp={tmp_path}.pytest", str(test)],
         cwd=tmp_path,
         env={**os.environ, **FEW_PLUGINS},
         capture_output=True,

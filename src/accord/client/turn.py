@@ -174,7 +174,11 @@ class ClientTurn:
         Unfinished tool calls are marked as cancelled at once; later updates still apply. If the
         agent does not end the turn within `timeout_s`, the turn fails with `CancelTimeout`. The
         default is the `cancel_timeout_s` of `prompt`.
+
+        Raise `LocalProtocolError` if the turn was not entered with `async with`.
         """
+        if self._queue is None:
+            raise LocalProtocolError("Enter the turn with `async with` first")
         if self._has_ended.is_set() or self._stream.is_cancelling:
             return
         stream = self._stream

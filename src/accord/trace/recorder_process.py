@@ -1,8 +1,8 @@
 """A process that writes a recording: what it receives is written, however the sender ends.
 
-The sender does no work on a message except passing it on, so that messages are hardly delayed. It
-hands over blocks: what was read from one side at one time. The process looks at them when a
-processor has nothing else to do. Up to 64 MB wait; then the sender waits.
+The sender only copies a message and passes it on, so that messages are hardly delayed. It hands
+over blocks: what was read from one side at one time. The process looks at them when a processor
+has nothing else to do. Up to 64 MB wait; then the sender waits.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ _STDIN, _STDOUT = 0, 1
 def run_tee(argv: Sequence[str], recorder: RecorderProcess) -> int:
     """Run a command between stdin and stdout; return its exit status.
 
-    Bytes pass as they are, also those that are not protocol; stderr is inherited. They are passed
-    on first, and given to the recorder then. If one side does not read, the other one stops, as in
-    a pipe. Signals that end this process go to the agent.
+    Bytes pass as they are, also those that are not protocol; stderr is inherited. They are given to
+    the recorder first, so that no response is recorded before its request. If one side does not
+    read, the other one stops, as in a pipe. Signals that end this process go to the agent.
     Raise `StartError` if the agent cannot be started.
     """
     program = find_program(argv[0], None, dict(os.environ))
@@ -85,9 +85,8 @@ class _Pass:
     def run(self) -> None:
         """Pass everything on, until the end of the source or of the target."""
         while data := self._read():
-            is_open = self._write(data)
             self._recorder.data(self._direction, data)
-            if not is_open:
+            if not self._write(data):
                 break
         self._recorder.end(self._direction)
 

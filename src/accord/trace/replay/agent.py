@@ -5,6 +5,7 @@ It does no I/O: frames of the client go in, the frames that are due come out.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ __all__ = ("AgentReplay",)
 _PARSE_ERROR, _INVALID_REQUEST, _METHOD_NOT_FOUND = -32700, -32600, -32601
 _INVALID_PARAMS, _INTERNAL_ERROR, _CANCELLED = -32602, -32603, -32800
 _SHOWN = 100
+_LEFT_S = 2.0  # for a client that the recorded one left in a turn: a test does the same
 
 
 class _Course(Struct, eq=False):
@@ -34,6 +36,7 @@ class _Course(Struct, eq=False):
     live_id: Any = None
     at: int = 0
     is_answered: bool = False
+    has_no_end: bool = False  # the recording ends, or its client left, before that
     live_s: float = 0.0  # when the last step was sent, or what it waited for came
     recorded_s: float = 0.0
 
@@ -133,16 +136,17 @@ class AgentReplay:
         best: tuple[int, _Course] | None = None
         for course in self._courses:
             due, head = self._due(course), course.head
-            if due is None or head is None or due > now:
+            if due is None or due > now:
                 continue
-            if best is None or head.number < best[0]:
-                best = head.number, course
+            number = sys.maxsize if head is None else head.number
+            if best is None or number < best[0]:
+                best = number, course
         return None if best is None else best[1]
 
     def _due(self, course: _Course) -> float | None:
         head = course.head
-        if head is None:
-            return None
+        if head is None:  # of a course that has no end
+            return course.live_s + (_LEFT_S if self._script.client_ended else 0.0)
         live, recorded = course.live_s, course.recorded_s
         for step in head.awaits:
             came = self._came.get(step.number)
@@ -152,6 +156,9 @@ class AgentReplay:
         return live + max(head.ts - recorded, 0.0) / self._speed if self._speed else 0.0
 
     def _advance(self, course: _Course, now: float) -> Iterator[bytes]:
+        if course.head is None:
+            yield from self._end_early(course)
+            return
         step = course.steps[course.at]
         course.at += 1
         course.live_s, course.recorded_s = now, step.ts
@@ -160,8 +167,18 @@ class AgentReplay:
             self.is_ended = True
         elif frame:
             yield frame
-        if course.head is None:
+        if course.at == len(course.steps) and not course.has_no_end:
             self._courses.remove(course)
+
+    def _end_early(self, course: _Course) -> Iterator[bytes]:
+        """Answer with an error, or end the connection: the client would wait without end."""
+        self._courses.remove(course)
+        if course.request is None or course.request.response:
+            self.is_ended = True
+            return
+        what = "The recorded client left" if self._script.client_ended else "The recording ends"
+        text = f"{what} before the response to {course.request.title}"
+        yield _error_frame(course.live_id, _INTERNAL_ERROR, text)
 
     def _frame(self, step: Step, course: _Course) -> bytes:
         """Return the recorded frame with the ids and directories of the live client."""
@@ -217,13 +234,10 @@ class AgentReplay:
             self._changed(match)
         step = match.step
         self._client_ids[step.id] = json_text(message["id"])
-        if step.reactions:
-            self._courses.append(
-                _Course(step, step.reactions, message["id"], live_s=now, recorded_s=step.ts)
-            )
-        if step.response is None and not self._script.client_ended:
-            text = f"The recording ends before the response to {step.title}"
-            self._error(message["id"], _INTERNAL_ERROR, text)
+        course = _Course(step, step.reactions or [], message["id"], live_s=now, recorded_s=step.ts)
+        course.has_no_end = self._script.has_no_end(step)
+        if course.steps or course.has_no_end:
+            self._courses.append(course)
 
     def _notification(self, message: dict[str, Any], now: float) -> None:
         method, params = message["method"], message.get("params")
@@ -310,8 +324,12 @@ class AgentReplay:
         )
         if turn is None:
             return
-        self._courses.remove(turn)
         rest = turn.steps[turn.at :]
+        if turn.has_no_end and turn.request and turn.request.response:
+            # Of version 2, and no update ends it.
+            turn.steps = turn.steps[: turn.at]
+        else:
+            self._courses.remove(turn)
         if not turn.is_answered:
             result = turn.request.response if turn.request is not None else None
             value = result.value() if result is not None and not result.is_error else None
@@ -430,8 +448,12 @@ class AgentReplay:
             self._on_departure(departure)
 
     def _error(self, live_id: Any, code: int, text: str) -> None:
-        error = {"code": code, "message": text}
-        self._own.append(lenient_json.dumps({"jsonrpc": "2.0", "id": live_id, "error": error}))
+        self._own.append(_error_frame(live_id, code, text))
+
+
+def _error_frame(live_id: Any, code: int, text: str) -> bytes:
+    error = {"code": code, "message": text}
+    return lenient_json.dumps({"jsonrpc": "2.0", "id": live_id, "error": error})
 
 
 def _outcome(is_error: bool, value: Any) -> str:

@@ -91,6 +91,10 @@ class Script:
         self._is_v2 = False
         self._frames = frames
 
+    def has_no_end(self, request: Step) -> bool:
+        """Return whether a request has no response, or its turn no end, in the recording."""
+        return request.response is None or request in self._prompts
+
     @property
     def requests(self) -> list[Step]:
         """The requests of the client."""
