@@ -31,6 +31,7 @@ class JournalReader:
         self._path = path
         self._offset = 0
         self._rest = b""
+        self._lines = 0
 
     def new_entries(self) -> Iterator[Entry]:
         """Yield the entries since the last call; an unfinished line waits for its end.
@@ -43,18 +44,26 @@ class JournalReader:
                 while data := file.read(_READ_BYTES):
                     self._offset += len(data)
                     *lines, self._rest = (self._rest + data).split(b"\n")
-                    yield from map(_decoded, filter(None, lines))
+                    for line in lines:
+                        self._lines += 1
+                        yield _decoded(line, self._path, self._lines)
         except FileNotFoundError:
             return
         except OSError as exc:
             raise JournalError(f"Cannot read the journal {self._path}: {exc.strerror}") from None
 
 
-def _decoded(line: bytes) -> Entry:
+def _decoded(line: bytes, path: Path, number: int) -> Entry:
+    """Return the entry of a line; its number counts, so a damaged line can be removed."""
     try:
-        return _decoder.decode(line)
-    except msgspec.MsgspecError as exc:
-        raise JournalError(f"The journal has an unreadable entry: {exc}") from None
+        entry = _decoder.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise JournalError(
+            f"Cannot read line {number} of {path}: {exc}. Repair or remove the line, "
+            "or close the session"
+        ) from None
+    entry.seq = number
+    return entry
 
 
 class Journal:
@@ -84,7 +93,8 @@ class Journal:
             while data := file.read(_READ_BYTES):
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
-                    self._added(_decoded(line), len(line) + 1)
+                    number = len(self._starts) + 1
+                    self._added(_decoded(line, self._path, number), len(line) + 1)
         if rest:
             os.ftruncate(self._fd, self._end)
 
@@ -99,6 +109,7 @@ class Journal:
                 rest = rest[os.write(self._fd, rest) :]
         except OSError as exc:
             os.ftruncate(self._fd, self._end)
+            entry.seq = 0
             raise JournalError(f"Cannot write the journal {self._path}: {exc.strerror}") from None
         self._added(entry, len(line))
         return entry
@@ -126,7 +137,8 @@ class Journal:
             stop -= 1
         end = self._offset(stop)
         lines = os.pread(self._fd, end - begin, begin).split(b"\n")
-        return [_decoded(line) for line in lines if line]
+        lines.pop()  # what follows the last line end
+        return [_decoded(line, self._path, seq + n) for n, line in enumerate(lines, 1)]
 
     def _offset(self, seq: int) -> int:
         """Return where the entry after this one begins."""

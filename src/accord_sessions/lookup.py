@@ -54,10 +54,15 @@ def existing_session(store: Store, name: str | None, cwd: Path, agent: str | Non
         for record in records:
             if record.id == name:
                 return record
+        if Store.is_id(name) and store.record_path(name).exists():
+            return store.read(name)  # which explains why it cannot be read
     argv = None if agent is None else named_agent(agent).argv
     found = _find(records, cwd, name, argv)
     if not found:
-        raise NoSession(_none_text(name, cwd, agent) + _closed_text(records, name, cwd))
+        more = _closed_text(records, name, cwd)
+        if count := len(store.unreadable):
+            more += f". {count} record{'s' * (count > 1)} cannot be read: see `accord session list`"
+        raise NoSession(_none_text(name, cwd, agent) + more)
     if len(found) > 1:
         raise LookupFailed(
             f"Several agents have this session here: give --agent {_names(found)}, or an id"

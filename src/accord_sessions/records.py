@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -87,13 +88,18 @@ class Store:
 
     def __init__(self) -> None:
         self.folder: Path = state_folder()
+        self.unreadable: list[str] = []  # why, for records that the last iteration skipped
 
     def __iter__(self) -> Iterator[Record]:
         """Yield the records, the oldest first; what cannot be read is skipped."""
         found: list[Record] = []
+        self.unreadable = []
         for path in self.folder.glob("*.json"):
-            with suppress(StoreError):
+            try:
                 found.append(self.read(path.stem))
+            except StoreError as exc:
+                if path.exists():  # else another process has deleted it
+                    self.unreadable.append(str(exc))
         yield from sorted(found, key=lambda record: (record.created_at, record.id))
 
     def record_path(self, record_id: str) -> Path:
@@ -114,8 +120,9 @@ class Store:
             return msgspec.json.decode(self.record_path(record_id).read_bytes(), type=Record)
         except FileNotFoundError:
             raise StoreError(f"There is no session {record_id}") from None
-        except (OSError, msgspec.MsgspecError) as exc:
-            raise StoreError(f"Cannot read the record of session {record_id}: {exc}") from None
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
+            path = self.record_path(record_id)
+            raise StoreError(f"Cannot read the record {path}: {exc}") from None
 
     def write(self, record: Record) -> None:
         """Store a record; the old one stays if the new one cannot be written."""
@@ -159,6 +166,11 @@ class Store:
         """Remove a record, its journal and its log."""
         for path in (self.record_path, self.journal_path, self.log_path):
             path(record_id).unlink(missing_ok=True)
+
+    @staticmethod
+    def is_id(text: str) -> bool:
+        """Return whether a text has the form of the id of a record."""
+        return re.fullmatch(r"s-[0-9a-f]{16}", text) is not None
 
     @staticmethod
     def new_id() -> str:

@@ -24,7 +24,7 @@ def test_the_walk_of_the_how_to_page(machine: Machine) -> None:
     (row,) = json.loads(machine.ok("session", "list", "--json"))
     assert (row["name"], row["state"], row["prompts"]) == ("fix", "idle", 2)
     assert machine.ok("session", "close", "-s", "fix") == "closed the session fix\n"
-    assert machine.owners() == []
+    eventually(lambda: machine.owners() == [])
     assert json.loads(machine.ok("session", "list", "--json")) == []
 
 

@@ -33,6 +33,8 @@ def list_command(every: bool, as_json: bool) -> int:
     """List the sessions of all directories."""
     store = Store()
     records = [record for record in store if every or not record.closed]
+    for error in store.unreadable:
+        click.echo(f"accord session list: {one_line(error)}", err=True)
     rows = asyncio.run(_rows(store, records))
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False, indent=2))

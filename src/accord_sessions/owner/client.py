@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -94,6 +95,16 @@ class Client:
         """Wait until an entry was forwarded, or the client has left."""
         async with self._moved:
             await self._moved.wait_for(lambda: self.position >= seq or not self.is_open)
+
+    async def fail(self, ended: Ended) -> None:
+        """Report the end of a turn that could not be written; in version 1 the response does."""
+        if self.adapter.version == 2 and self.is_open and ended.prompt in self.own_prompts:
+            failure = TurnError(-32603, ended.error or "")
+            turn = TurnEnded(ended.stop_reason, failure)
+            with suppress(AccordError):
+                await self.adapter.send_turn_end(
+                    self.owner.record.id, turn, self.owner.no_background
+                )
 
     async def replay(self) -> None:
         """Forward everything up to now; the session is not open yet."""

@@ -302,15 +302,23 @@ class Owner(OwnerState):
         """End the prompts, and tell the agent if the session was closed."""
         reason = self.end_reason.result()
         running = self.queue.running
+        unwritten: list[Ended] = []
         for prompt in self.queue.prompts:
             failed = Ended(
                 prompt=prompt.id,
                 stop_reason="error",
                 error=f"The owner of the session has ended: {reason}",
             )
-            with suppress(JournalError):
+            try:
                 self.add(failed)
+            except JournalError:
+                unwritten.append(failed)
             prompt.end(failed)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN_S):
+                for client in tuple(self.clients):
+                    for failed in unwritten:
+                        await client.fail(failed)
         with suppress(AccordError, TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 if running is not None:
