@@ -217,6 +217,11 @@ class ChatScreen(Screen[None]):
             self._shown.timeline.side_changed = True
             self.session_changed()
 
+    def on_text_selected(self) -> None:
+        """Go on with the conversation, which stood still for the mouse."""
+        self.conversation.release()
+        self.session_changed()
+
     def _may_take_keyboard(self) -> bool:
         """Return whether a question may take the keyboard: the user is not typing or reading."""
         prompt = self.prompt

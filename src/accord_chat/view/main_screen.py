@@ -54,7 +54,11 @@ class MainScreen(ChatScreen):
     def action_interrupt(self) -> None:
         """Copy a selection; without one, cancel the turn, or clear the prompt."""
         composer = self.prompt.composer
-        if composer.has_focus and composer.selected_text:
+        if selected := self.get_selected_text():
+            self.program.copy_to_clipboard(selected)
+            self.clear_selection()
+            self.notify("Copied.", timeout=2)
+        elif composer.has_focus and composer.selected_text:
             self.program.copy_to_clipboard(composer.selected_text)
         elif self.session.is_busy:
             self.action_run("cancel")
@@ -62,6 +66,13 @@ class MainScreen(ChatScreen):
             composer.set_text("")
         else:
             self.notify("Ctrl+Q quits.", timeout=3)
+
+    def on_key(self, event: events.Key) -> None:
+        """Remove a selection with Escape, and cancel nothing."""
+        if event.key == "escape" and self.selections:
+            event.stop()
+            event.prevent_default()
+            self.clear_selection()
 
     def on_click(self, event: events.Click) -> None:
         """Show the session whose tab was clicked, or the agents."""
@@ -112,7 +123,6 @@ class MainScreen(ChatScreen):
         event.stop()
         view = self.conversation
         view.scroll_relative(y=event.pages * max(view.size.height - 2, 1), animate=False)
-        self.session_changed()
 
     # The conversation.
 
@@ -120,6 +130,11 @@ class MainScreen(ChatScreen):
         """Go back to the prompt."""
         event.stop()
         self.prompt.take_keyboard()
+
+    def on_transcript_view_moved(self, event: TranscriptView.Moved) -> None:
+        """Show how much is below."""
+        event.stop()
+        self.session_changed()
 
     def on_transcript_view_chosen(self, event: TranscriptView.Chosen) -> None:
         """View or copy an entry, or open its file."""

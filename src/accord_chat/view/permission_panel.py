@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.geometry import NULL_REGION
 from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
@@ -28,6 +29,9 @@ __all__ = ("PermissionPanel",)
 
 # A key that was meant for the prompt must not answer.
 IGNORE_KEYS_S = 0.5
+# Nor a click that was meant for what was at its place before.
+IGNORE_CLICKS_S = 1.0
+PLACE_S = 0.2  # between two looks at the place of the box
 
 
 class PermissionPanel(Vertical, can_focus=True):
@@ -79,6 +83,9 @@ class PermissionPanel(Vertical, can_focus=True):
         super().__init__()
         self.question = question
         self.ignore_keys_until_s = time.monotonic() + IGNORE_KEYS_S
+        self.in_place_since_s = time.monotonic()
+        self._place = NULL_REGION
+        self._ignores_click = False
         request = question.request
         self._options = request.options[:MAX_OPTIONS]
         self._keys = dict(zip(option_keys(self._options), self._options, strict=False))
@@ -107,6 +114,7 @@ class PermissionPanel(Vertical, can_focus=True):
         """Choose nothing in advance: Enter alone must not allow anything."""
         self.query_one(OptionList).highlighted = None
         self.fit()
+        self.set_interval(PLACE_S, self._check_place)
 
     def fit(self) -> None:
         """Leave room for all options; the action scrolls in the rest."""
@@ -120,6 +128,15 @@ class PermissionPanel(Vertical, can_focus=True):
         self.ignore_keys_until_s = 0.0 if asked else time.monotonic() + IGNORE_KEYS_S
         self.query_one(OptionList).focus()
 
+    def _check_place(self) -> None:
+        if self._place != self.region:
+            self._place, self.in_place_since_s = self.region, time.monotonic()
+
+    def on_mouse_down(self) -> None:
+        """Let a click answer only if the box has been at its place for some time."""
+        self._check_place()
+        self._ignores_click = time.monotonic() < self.in_place_since_s + IGNORE_CLICKS_S
+
     def on_descendant_focus(self) -> None:
         """Say what the keys do."""
         self.border_subtitle = f"{self._more}PgUp/PgDn scroll · Esc to the prompt"
@@ -130,6 +147,7 @@ class PermissionPanel(Vertical, can_focus=True):
 
     def on_key(self, event: events.Key) -> None:
         """Answer with the key of an option."""
+        self._ignores_click = False
         if event.key == "escape":
             event.stop()
             self.post_message(self.Left())
@@ -154,7 +172,9 @@ class PermissionPanel(Vertical, can_focus=True):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Answer with the option that was clicked, or chosen with Enter."""
         event.stop()
-        if time.monotonic() >= self.ignore_keys_until_s:
+        if self._ignores_click:
+            self.notify("The question has just appeared: click again to answer.", timeout=3)
+        elif time.monotonic() >= self.ignore_keys_until_s:
             at = event.option_index
             if at < len(self._options):
                 self._answer(self._options[at])

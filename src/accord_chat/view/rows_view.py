@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from accord.cli.ask.screen.rows import Row
+from accord_chat.view.selectable import SelectableView
 from accord_chat.view.strips import row_strips
 
 __all__ = ("MAX_ROWS", "RowsView")
@@ -20,7 +20,7 @@ __all__ = ("MAX_ROWS", "RowsView")
 MAX_ROWS = 20_000
 
 
-class RowsView(ScrollView, can_focus=True):
+class RowsView(SelectableView, can_focus=True):
     """Shows rows; at most the first `MAX_ROWS`."""
 
     DEFAULT_CSS = """
@@ -77,9 +77,11 @@ class RowsView(ScrollView, can_focus=True):
             self._fold(width)
             self.refresh(layout=True)
 
-    def render_line(self, y: int) -> Strip:
-        """Return a line of the window."""
-        line = self.scroll_offset.y + y
-        base = self.rich_style
-        strip = self._strips[line] if line < len(self._strips) else Strip([])
-        return strip.adjust_cell_length(self.size.width, base).apply_style(base)
+    def line(self, number: int) -> tuple[int, Strip]:
+        """Return the key of a line, counted from the beginning, and the line itself."""
+        return number, self._strips[number] if number < len(self._strips) else Strip([])
+
+    def lines_between(self, first: int, last: int) -> Iterator[tuple[int, str]]:
+        """Yield the keys and texts of the lines from one key to another."""
+        for key, strip in enumerate(self._strips[first : last + 1], first):
+            yield key, strip.text

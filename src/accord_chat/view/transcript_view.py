@@ -8,6 +8,7 @@ length of the conversation beyond the text itself.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -16,20 +17,23 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message as TextualMessage
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from accord.cli.ask.screen.rows import GUTTER
 from accord.client.events import ToolCall
 from accord_chat.model.timeline import Entry, Remark, Timeline
 from accord_chat.view.entry_lines import EntryLines, estimated_height, is_expandable
+from accord_chat.view.selectable import SelectableView
 
 __all__ = ("TranscriptView",)
 
 MAX_CACHED = 400  # entries with lines
 MARGIN = 40  # lines above the window that are measured before they scroll into it
+STRIDE = 1 << 24  # between the keys of two entries: more than the lines of one
+INDENT = 2  # columns before each line
 
 
-class TranscriptView(ScrollView, can_focus=True):
+class TranscriptView(SelectableView, can_focus=True):
     """Shows a timeline; follows its end unless the user has scrolled up."""
 
     DEFAULT_CSS = """
@@ -61,6 +65,9 @@ class TranscriptView(ScrollView, can_focus=True):
             self.entry = entry
             self.action = action
 
+    class Moved(TextualMessage):
+        """The user has scrolled."""
+
     class Left(TextualMessage):
         """The user wants to type."""
 
@@ -79,6 +86,7 @@ class TranscriptView(ScrollView, can_focus=True):
         self._cache: dict[int, EntryLines] = {}
         self._width = 0
         self._is_settling = False
+        self._is_held = False  # by the mouse: the text must not move away from it
 
     # What is shown.
 
@@ -117,8 +125,18 @@ class TranscriptView(ScrollView, can_focus=True):
     def follow(self) -> None:
         """Go to the end, and stay there."""
         self.is_following = True
+        self._is_held = False
         self._settle()
         self.refresh()
+
+    def release(self) -> None:
+        """Go on after the user has let the mouse go: not to the end, if text is selected."""
+        if self._is_held:
+            self._is_held = False
+            if self.text_selection is not None:
+                self.is_following = self.hidden_below == 0
+            self._settle()
+            self.refresh()
 
     @property
     def hidden_below(self) -> int:
@@ -168,16 +186,20 @@ class TranscriptView(ScrollView, can_focus=True):
                 if not self._measure():
                     break
             self._set_size()
-            if self.is_following:
-                self.set_scroll(None, float(max(0, self._tops[-1] - self.size.height)))
+            if self._sticks_to_end:
+                self._scroll_now(max(0, self._tops[-1] - self.size.height))
             self._drop_far()
         finally:
             self._is_settling = False
 
+    @property
+    def _sticks_to_end(self) -> bool:
+        return self.is_following and not self._is_held
+
     def _measure(self) -> bool:
         """Measure the entries near the window; return whether a height was wrong."""
         height = max(self.size.height, 1)
-        top = max(0, self._tops[-1] - height) if self.is_following else self.scroll_offset.y
+        top = max(0, self._tops[-1] - height) if self._sticks_to_end else self.scroll_offset.y
         first = self._at_line(top - MARGIN)
         last = self._at_line(top + height)
         wrong, above = False, 0
@@ -191,9 +213,9 @@ class TranscriptView(ScrollView, can_focus=True):
                 self._heights[at] = measured
         if wrong:
             self._fix_tops(first)
-        if above and not self.is_following:
+        if above and not self._sticks_to_end:
             self._set_size()
-            self.set_scroll(None, float(max(0, self.scroll_offset.y + above)))
+            self._scroll_now(max(0, self.scroll_offset.y + above))
         return wrong
 
     def _at_line(self, line: int) -> int:
@@ -212,21 +234,31 @@ class TranscriptView(ScrollView, can_focus=True):
 
     # Drawing.
 
-    def render_line(self, y: int) -> Strip:
-        """Return a line of the window."""
-        base = self.rich_style
-        width = self.size.width
-        line = self.scroll_offset.y + y
-        if not self._heights or line >= self._tops[-1]:
-            return Strip.blank(width, base)
-        at = self._at_line(line)
+    def line(self, number: int) -> tuple[int, Strip]:
+        """Return the key of a line, counted from the beginning, and the line itself."""
+        if not self._heights or number >= self._tops[-1]:
+            return len(self._heights) * STRIDE, Strip([])
+        at = self._at_line(number)
         lines = self._lines(at)
-        number = line - self._tops[at]
-        strip = lines[number] if number < len(lines) else Strip([])
+        inside = number - self._tops[at]
+        strip = lines[inside] if inside < len(lines) else Strip([])
         if at == self.selected and self.has_focus:
             mark = Segment("▎", Style(color="yellow", bold=True))
             strip = Strip([mark, *strip.crop(1)]) if strip.cell_length else Strip([mark])
-        return strip.adjust_cell_length(width, base).apply_style(base)
+        return at * STRIDE + inside, strip
+
+    def lines_between(self, first: int, last: int) -> Iterator[tuple[int, str]]:
+        """Yield the keys and texts of the lines from one key to another."""
+        for at in range(first // STRIDE, min(last // STRIDE, len(self._heights) - 1) + 1):
+            for inside, strip in enumerate(self._lines(at)):
+                if first <= (key := at * STRIDE + inside) <= last:
+                    yield key, strip.text
+            self._drop_far()
+
+    def margin(self, text: str) -> int:
+        """Return how many characters of a line belong to the layout: they are not copied."""
+        indent = " " * INDENT
+        return INDENT + len(GUTTER) if text.startswith(indent + GUTTER) else INDENT
 
     # Scrolling and choosing.
 
@@ -236,6 +268,13 @@ class TranscriptView(ScrollView, can_focus=True):
         if not self._is_settling:
             self.is_following = new_value >= self.max_scroll_y
             self._settle()
+            self.post_message(self.Moved())
+
+    def _scroll_now(self, line: int) -> None:
+        """Go to a line in this frame; the wheel and the scroll bar continue from there."""
+        self.set_scroll(None, line)
+        self.scroll_target_y = float(line)
+        self.vertical_scrollbar.position = line
 
     def on_resize(self, event: events.Resize) -> None:
         """Fold everything again at a new width, around the same entry."""
@@ -247,16 +286,32 @@ class TranscriptView(ScrollView, can_focus=True):
         self._reset()
         if not self.is_following and self._heights:
             self._set_size()
-            self.set_scroll(None, float(self._tops[at]))
+            self._scroll_now(self._tops[at])
         self._settle()
         self.refresh()
 
+    def on_mouse_down(self) -> None:
+        """Let the text stay under the mouse."""
+        self._is_held = True
+
+    def focus_on_click(self) -> bool:
+        """Return that the keyboard stays where it is: the user keeps typing."""
+        return False
+
     def on_click(self, event: events.Click) -> None:
-        """Select the entry under the mouse; open or fold it."""
+        """Select the entry under the mouse; open it, or fold it at its first line."""
         line = self.scroll_offset.y + event.y
-        if self._heights and line < self._tops[-1]:
-            self.selected = self._at_line(line)
+        is_for_text = event.chain > 1 or self.text_selection is not None
+        if is_for_text or not self._heights or line >= self._tops[-1]:
+            return
+        at = self.selected = self._at_line(line)
+        lines = self._lines(at)
+        first = next((n for n, strip in enumerate(lines) if strip.cell_length), 0)
+        if not self._is_open(at) or line - self._tops[at] <= first:
             self.action_fold()
+
+    def _is_open(self, at: int) -> bool:
+        return self.timeline is not None and self.timeline.entries[at].expanded is True
 
     def on_key(self, event: events.Key) -> None:
         """Let a letter that means nothing here go to the prompt."""

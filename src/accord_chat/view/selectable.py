@@ -1,0 +1,102 @@
+"""A scrolling view of lines whose text is selected with the mouse, and copied with Ctrl+C.
+
+The place of a character is the key of its line and its number in the line. Keys grow downwards,
+and a line keeps its key while others are added, so a selection stays on its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Offset
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+__all__ = ("SelectableView",)
+
+MAX_COPIED_LINES = 100_000
+_WORD = re.compile(r"[\w./~:@%+=#?&-]+")
+
+
+class SelectableView(ScrollView):
+    """Draws the lines that `line` returns, with the selected ones marked."""
+
+    def line(self, number: int) -> tuple[int, Strip]:
+        """Return the key of a line, counted from the beginning, and the line itself."""
+        raise NotImplementedError
+
+    def lines_between(self, first: int, last: int) -> Iterator[tuple[int, str]]:
+        """Yield the keys and texts of the lines from one key to another."""
+        raise NotImplementedError
+
+    def margin(self, text: str) -> int:
+        """Return how many characters of a line belong to the layout: they are not copied."""
+        return 0
+
+    def render_line(self, y: int) -> Strip:
+        """Return a line of the window."""
+        key, strip = self.line(self.scroll_offset.y + y)
+        if strip.cell_length:
+            strip = strip.apply_offsets(0, key)
+        else:  # a selection can begin here
+            strip = Strip([Segment(" ", Style.from_meta({"offset": (0, key)}))])
+        selection = self.text_selection
+        span = None if selection is None else selection.get_span(key)
+        if span is not None:
+            style = self.screen.get_component_rich_style("screen--selection")
+            strip = _marked(strip, *span, Style(bgcolor=style.bgcolor))
+        base = self.rich_style
+        return strip.adjust_cell_length(self.size.width, base).apply_style(base)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the selected text; an open end is the edge of the window."""
+        top = self.scroll_offset.y
+        start = selection.start or Offset(0, self.line(top)[0])
+        end = selection.end or Offset(-1, self.line(top + self.size.height - 1)[0])
+        span = Selection(start, None if end.x < 0 else end)
+        copied: list[str] = []
+        for key, text in self.lines_between(start.y, end.y):
+            first, last = span.get_span(key) or (0, -1)
+            first = max(first, self.margin(text))
+            copied.append(text[first : None if last < 0 else max(last, first)].rstrip())
+            if len(copied) == MAX_COPIED_LINES:
+                break
+        return "\n".join(copied), "\n"
+
+    def on_click(self, event: events.Click) -> None:
+        """Select a word with two clicks, and nothing more with further ones."""
+        if event.chain == 1:
+            return
+        event.prevent_default()  # Textual would select everything
+        key, strip = self.line(self.scroll_offset.y + event.y)
+        at = len(strip.crop(0, event.x + 1).text) - 1
+        for word in _WORD.finditer(strip.text):
+            if word.start() <= at < word.end():
+                ends = Offset(word.start(), key), Offset(word.end(), key)
+                self.screen.selections = {self: Selection(*ends)}
+
+
+def _marked(strip: Strip, start: int, end: int, style: Style) -> Strip:
+    """Return a line whose characters from `start` to `end` have a style; -1 is its end."""
+    parts: list[Segment] = []
+    at = 0
+    for part in strip:
+        size = len(part.text)
+        first = min(max(start - at, 0), size)
+        last = size if end < 0 else min(max(end - at, first), size)
+        for text, is_marked in (
+            (part.text[:first], False),
+            (part.text[first:last], True),
+            (part.text[last:], False),
+        ):
+            if text:
+                parts.append(
+                    Segment(text, (part.style or Style.null()) + style if is_marked else part.style)
+                )
+        at += size
+    return Strip(parts)
