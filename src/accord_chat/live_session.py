@@ -33,17 +33,16 @@ from accord.errors import (
 from accord.types.content import ContentBlock
 from accord.types.mcp import McpServer, mcp_transport
 from accord.types.session import SelectOption, SessionOption
-from accord.types.tool_calls import Diff
 from accord_chat.agent_link import AgentLink
 from accord_chat.model.folder_files import FolderFiles
-from accord_chat.model.hunks import hunks_of
+from accord_chat.model.followed import names_file
 from accord_chat.model.mentions import mentions
 from accord_chat.model.prompt_queue import PromptQueue, QueuedPrompt
 from accord_chat.model.questions import FormQuestion, PermissionQuestion, Question
 from accord_chat.model.review import Review, ReviewedHunk
 from accord_chat.model.timeline import Timeline
 
-__all__ = ("LiveSession", "SessionState", "Watcher", "location_of")
+__all__ = ("LiveSession", "SessionState", "Watcher")
 
 CANCEL_S = 30.0  # for the agent to end a cancelled turn; then the turn fails
 MAX_TITLE = 60
@@ -109,6 +108,7 @@ class LiveSession:
         self.failure = ""  # why it is not open
         self.turn_started_s = 0.0
         self._session: ClientSession | None = None
+        self._latest_call: ToolCall | None = None
         self._turn: ClientTurn | None = None
         self._watcher = watcher
         self._wake = asyncio.Event()
@@ -196,12 +196,13 @@ class LiveSession:
         contents = (entry.content for entry in self.timeline.entries)
         return list(self.review.hunks(one for one in contents if isinstance(one, ToolCall)))
 
-    def latest_location(self) -> tuple[str, int | None] | None:
-        """Return the file and the line that the agent worked on last."""
-        for entry in reversed(self.timeline.entries):
-            if isinstance(entry.content, ToolCall) and (found := location_of(entry.content)):
-                return found
-        return None
+    def latest_call(self) -> ToolCall | None:
+        """Return the tool call that names a file and was the last to change."""
+        if self._latest_call is None:  # nothing since the session was opened
+            contents = (entry.content for entry in reversed(self.timeline.entries))
+            calls = (one for one in contents if isinstance(one, ToolCall) and names_file(one))
+            self._latest_call = next(calls, None)
+        return self._latest_call
 
     def wants_editor(self, path: str, line: int | None) -> None:
         """Open a file of the folder in the user's editor."""
@@ -338,6 +339,8 @@ class LiveSession:
 
     def _take(self, event: Event) -> None:
         self.timeline.apply(event)
+        if isinstance(event, ToolCall) and names_file(event):
+            self._latest_call = event
         if isinstance(event, ToolCall) and event.is_final:
             for hunk, verdict, why in self.review.finished(event):
                 place = relative_path(hunk.path, str(self.cwd))
@@ -452,13 +455,3 @@ def _words(error: BaseException) -> str:
     if isinstance(error, TimeoutError) and not str(error):
         return "The agent did not respond in time"
     return str(error) or type(error).__name__
-
-
-def location_of(call: ToolCall) -> tuple[str, int | None] | None:
-    """Return the last file and line that a tool call names."""
-    hunks = [hunk for part in call.content if isinstance(part, Diff) for hunk in hunks_of(part)]
-    if hunks:
-        return hunks[-1].path, hunks[-1].changed_line
-    if call.locations:
-        return call.locations[-1].path, call.locations[-1].line
-    return None

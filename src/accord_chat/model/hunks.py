@@ -11,7 +11,7 @@ from accord.local.files import Roots
 from accord.types.diff_lines import DiffLine, diff_lines
 from accord.types.tool_calls import Diff
 
-__all__ = ("Conflict", "Hunk", "hunks_of", "undo", "undone_text")
+__all__ = ("Conflict", "Hunk", "found_at", "hunks_of", "undo", "undone_text")
 
 
 class Conflict(Exception):
@@ -97,10 +97,10 @@ def undone_text(hunk: Hunk, text: str) -> str:
     """Return the text of a file without the change; raise `Conflict` if it has another text."""
     lines = text.split("\n")
     wanted = [line.text for line in hunk.lines if line.sign != "-"]
-    at = _place(lines, wanted, hunk.first_line - 1)
+    at = found_at(lines, wanted, hunk.first_line - 1)
     if at is None:
         old = [line.text for line in hunk.lines if line.sign != "+"]
-        if _place(lines, old, hunk.first_line - 1) is not None:
+        if found_at(lines, old, hunk.first_line - 1) is not None:
             raise Conflict("it is undone already")
         raise Conflict("these lines have been changed since")
     ends_with_return = bool(wanted) and any(line.endswith("\r") for line in lines[at : at + 3])
@@ -116,8 +116,11 @@ def undone_text(hunk: Hunk, text: str) -> str:
     return "\n".join([*lines[:at], *new, *lines[now:]])
 
 
-def _place(lines: Sequence[str], wanted: Sequence[str], expected: int) -> int | None:
-    """Return where a block is: at the expected line, or else at its only place."""
+def found_at(lines: Sequence[str], wanted: Sequence[str], expected: int) -> int | None:
+    """Return where a block is: at the expected index, or else at its only place.
+
+    Returns None if no place has it. Raises `Conflict` if several have.
+    """
     plain = [line.removesuffix("\r") for line in lines]
     block = [line.removesuffix("\r") for line in wanted]
     size = len(block)

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, cast
 from rich.console import Group
 from rich.text import Text
 from textual.app import App, ComposeResult
+from textual.containers import Horizontal
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
 from accord_chat.live_session import LiveSession
+from accord_chat.view.file_pane import FilePane
 from accord_chat.view.plan_lines import short_plan_rows
 from accord_chat.view.prompt_area import PromptArea
 from accord_chat.view.question_area import QuestionArea
@@ -36,6 +38,7 @@ __all__ = ("ChatScreen",)
 FRAME_S = 1 / 30
 TICK_S = 0.5  # of the clock and the spinner while an agent works
 SAVE_S = 1.0  # after the last change of a draft
+FOLLOW_KEY = "Alt+W"
 TYPING_S = 0.75  # a question does not take the keyboard within this time after a key
 MAX_PLAN_ROWS = 4
 MIN_ROWS_FOR_PLAN = 16
@@ -48,6 +51,10 @@ class ChatScreen(Screen[None]):
     DEFAULT_CSS = """
     ChatScreen #tabs, ChatScreen #activity, ChatScreen #status { height: 1; padding: 0 1; }
     ChatScreen #tabs { background: $panel; padding: 0; }
+    ChatScreen #middle { height: 1fr; }
+    ChatScreen #middle TranscriptView { width: 1fr; }
+    ChatScreen #followed { height: 1; padding: 0 1; display: none; background: $panel; }
+    ChatScreen #followed.open { display: block; }
     ChatScreen #plan { height: auto; max-height: 6; padding: 0 1; display: none; }
     ChatScreen #plan.open { display: block; }
     ChatScreen #status { background: $panel; color: $text-muted; }
@@ -67,7 +74,10 @@ class ChatScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Make the lines from top to bottom."""
         yield Static(id="tabs")
-        yield TranscriptView()
+        with Horizontal(id="middle"):
+            yield TranscriptView()
+            yield FilePane(self.spawn, FOLLOW_KEY)
+        yield Static(id="followed")
         yield Static(id="plan")
         yield QuestionArea(self._may_take_keyboard)
         yield Static(id="activity")
@@ -101,6 +111,11 @@ class ChatScreen(Screen[None]):
     def questions(self) -> QuestionArea:
         """Where the question of the agent is docked."""
         return self.query_one(QuestionArea)
+
+    @property
+    def file_pane(self) -> FilePane:
+        """The file that the agent works on."""
+        return self.query_one(FilePane)
 
     @property
     def prompt(self) -> PromptArea:
@@ -176,6 +191,7 @@ class ChatScreen(Screen[None]):
             return
         session = self.session
         self.conversation.update_changed()
+        self.file_pane.update_from(session)
         if session.timeline.side_changed:
             session.timeline.side_changed = False
             self._draw_plan(session)
@@ -201,6 +217,13 @@ class ChatScreen(Screen[None]):
             lines = [[(part.text, part.style or "") for part in strip] for strip in strips]
             box.update(Group(*(Text.assemble(*line, no_wrap=True) for line in lines)))
 
+    def on_file_pane_changed(self) -> None:
+        """Show the file, or on a narrow screen its name and line."""
+        pane, line = self.file_pane, self.query_one("#followed", Static)
+        pane.fit(self.size.width)
+        line.set_class(pane.is_on and not pane.has_class("open"), "open")
+        line.update(pane.line_text())
+
     def _tick(self) -> None:
         session = self.session
         if session.is_busy or session.state == "starting" or session.link.state == "reconnecting":
@@ -213,6 +236,7 @@ class ChatScreen(Screen[None]):
     def on_resize(self) -> None:
         """Draw the lines at the new width."""
         self.questions.fit()
+        self.on_file_pane_changed()
         if self._shown is not None:
             self._shown.timeline.side_changed = True
             self.session_changed()

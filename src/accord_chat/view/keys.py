@@ -6,6 +6,7 @@ from accord_chat.view.commands.agents import AGENTS
 from accord_chat.view.commands.base import Command
 from accord_chat.view.commands.changes import EDITOR, REVIEW
 from accord_chat.view.commands.export import EXPORT
+from accord_chat.view.commands.follow_agent import FOLLOW_AGENT
 from accord_chat.view.commands.keyboard import ANSWER, CONVERSATION, END
 from accord_chat.view.commands.memory import MEMORY
 from accord_chat.view.commands.options import NEXT_MODE, OPTIONS
@@ -46,6 +47,7 @@ _FEATURES = (
     REVIEW,
     MEMORY,
     EDITOR,
+    FOLLOW_AGENT,
     SUBAGENTS,
     EXPORT,
     TRAFFIC,

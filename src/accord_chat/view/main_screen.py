@@ -9,10 +9,11 @@ from textual import events
 from textual.binding import Binding, BindingType
 
 from accord.client.events import ToolCall
-from accord_chat.live_session import location_of
+from accord_chat.model.followed import location_of
 from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.composer import Composer
 from accord_chat.view.entry_lines import entry_title, viewer_rows
+from accord_chat.view.file_pane import FileView
 from accord_chat.view.keys import COMMANDS
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_chat.view.tabs import tab_line
@@ -123,6 +124,19 @@ class MainScreen(ChatScreen):
         event.stop()
         view = self.conversation
         view.scroll_relative(y=event.pages * max(view.size.height - 2, 1), animate=False)
+
+    # The file that the agent works on.
+
+    def on_file_view_left(self, event: FileView.Left) -> None:
+        """Go back to the prompt."""
+        event.stop()
+        self.prompt.take_keyboard()
+
+    def on_file_view_editor_wanted(self, event: FileView.EditorWanted) -> None:
+        """Open the file in the user's editor, at the line."""
+        event.stop()
+        file = self.file_pane.file
+        self.open_editor(None if file is None else (file.place.path, file.place.line))
 
     # The conversation.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from accord_chat.model.followed import location_of
 from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.review_screen import ReviewScreen
@@ -24,7 +25,8 @@ def _review(screen: ChatScreen) -> None:
 
 
 def _open_editor(screen: ChatScreen) -> None:
-    screen.open_editor(screen.session.latest_location())
+    call = screen.session.latest_call()
+    screen.open_editor(None if call is None else location_of(call))
 
 
 REVIEW = Command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
+from accord_chat.view.file_pane import FileView
 
 __all__ = ("ANSWER", "CONVERSATION", "END")
 
@@ -13,7 +14,10 @@ def _answer(screen: ChatScreen) -> None:
 
 
 def _conversation(screen: ChatScreen) -> None:
-    if screen.conversation.has_focus:
+    pane = screen.file_pane
+    if screen.conversation.has_focus and pane.has_class("open"):
+        pane.query_one(FileView).focus()
+    elif screen.conversation.has_focus or pane.has_focus_within:
         screen.prompt.take_keyboard()
     else:
         screen.conversation.focus()
