@@ -92,7 +92,7 @@ EXTRAS = {
     "accord_conformance.pytest_plugin": {"pytest"},
     "accord_chat": {"click", "filelock", "markdown_it", "platformdirs", "rich", "textual"},
     "accord_fleet.progress": {"rich"},
-    "accord_fleet.report.columns": {"rich"},
+    "accord.cli.columns": {"rich"},
     "accord_fleet.report.terminal": {"rich"},
     "accord_agents.command": {"click"},
     "accord_agents.doctor.command": {"click"},

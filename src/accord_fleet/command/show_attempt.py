@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 import msgspec
 
+from accord.cli.columns import table_lines
 from accord.text.excerpt import one_line, visible
 from accord.trace.numbers import counted, duration
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.errors import FleetError
-from accord_fleet.report.columns import table_lines
 from accord_fleet.report.failures import failure_kind
 from accord_fleet.report.summary import outcome_of
 from accord_fleet.report.texts import OUTCOMES, command_for_trace, money

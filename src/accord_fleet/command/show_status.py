@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
+from accord.cli.columns import table_lines
 from accord.text.excerpt import one_line
 from accord.trace.numbers import counted
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.dataset.status import RunStatus, run_status
 from accord_fleet.progress.wording import clock_time
-from accord_fleet.report.columns import table_lines
 from accord_fleet.report.texts import money, number
 
 __all__ = ("show_status", "status_lines")

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from accord.cli.columns import table_lines
 from accord.text.excerpt import one_line
 from accord.trace.numbers import counted, duration
-from accord_fleet.report.columns import table_lines
 from accord_fleet.report.summary import AgentSummary, Case, Comparison, Report, SuccessRate
 from accord_fleet.report.texts import (
     case_title,

@@ -10,7 +10,13 @@ import click
 from accord.cli.ask.session_setup import apply_session_options
 from accord.errors import LocalProtocolError, RequestError
 from accord_sessions.cli.closing import close_owner
-from accord_sessions.cli.options import agent_option, cwd_option, name_option
+from accord_sessions.cli.options import (
+    agent_option,
+    cwd_option,
+    json_option,
+    name_option,
+    print_result,
+)
 from accord_sessions.errors import SessionsError
 from accord_sessions.lookup import existing_session
 from accord_sessions.named import open_session
@@ -25,29 +31,33 @@ __all__ = ("cancel_command", "close_command", "set_command")
 @name_option
 @agent_option
 @cwd_option
-def cancel_command(prompt_id: str | None, name: str | None, agent: str | None, cwd: Path) -> int:
+@json_option
+def cancel_command(
+    prompt_id: str | None, name: str | None, agent: str | None, cwd: Path, as_json: bool
+) -> int:
     """Cancel the running prompt, or the prompt with an id: `accord session show` lists them."""
     record = existing_session(Store(), name, cwd, agent)
-    if not has_owner(record.id):
-        click.echo("nothing to cancel: no prompt is running")
-        return 0
-    return asyncio.run(_cancel(record, prompt_id))
+    cancelled = asyncio.run(_cancel(record, prompt_id)) if has_owner(record.id) else None
+    text = "nothing to cancel: no prompt is running"
+    if cancelled is not None:
+        text = f"cancelled {cancelled}"
+    print_result({"cancelled": cancelled}, text, as_json=as_json)
+    return 0
 
 
-async def _cancel(record: Record, prompt_id: str | None) -> int:
+async def _cancel(record: Record, prompt_id: str | None) -> str | None:
+    """Return the id of the prompt that was cancelled."""
     async with open_session(record.id, replay=False, decides=False) as shared:
         queue = (await shared.status()).queue
         if prompt_id is None:
             prompt_id = next((one.prompt_id for one in queue if one.state == "running"), None)
         if prompt_id is None:
-            click.echo("nothing to cancel: no prompt is running")
-            return 0
+            return None
         try:
             await shared.withdraw(prompt_id)
         except RequestError as exc:
             raise SessionsError(exc.message) from None
-    click.echo(f"cancelled {prompt_id}")
-    return 0
+    return prompt_id
 
 
 @click.command("set")
@@ -56,13 +66,18 @@ async def _cancel(record: Record, prompt_id: str | None) -> int:
 @name_option
 @agent_option
 @cwd_option
-def set_command(option: str, value: str, name: str | None, agent: str | None, cwd: Path) -> int:
+@json_option
+def set_command(
+    option: str, value: str, name: str | None, agent: str | None, cwd: Path, as_json: bool
+) -> int:
     """Set an option of a session: `model`, `mode`, or another that the agent has."""
     record = existing_session(Store(), name, cwd, agent)
-    return asyncio.run(_set(record, option, value))
+    asyncio.run(_set(record, option, value))
+    print_result({"option": option, "value": value}, f"{option}: {value}", as_json=as_json)
+    return 0
 
 
-async def _set(record: Record, option: str, value: str) -> int:
+async def _set(record: Record, option: str, value: str) -> None:
     async with open_session(record.id, replay=False, decides=False) as shared:
         try:
             await apply_session_options(
@@ -76,20 +91,20 @@ async def _set(record: Record, option: str, value: str) -> int:
             raise click.UsageError(why) from None
         except (LocalProtocolError, RequestError) as exc:
             raise SessionsError(str(exc)) from None
-    click.echo(f"{option}: {value}")
-    return 0
 
 
 @click.command("close")
 @name_option
 @agent_option
 @cwd_option
-def close_command(name: str | None, agent: str | None, cwd: Path) -> int:
+@json_option
+def close_command(name: str | None, agent: str | None, cwd: Path, as_json: bool) -> int:
     """Close a session: its prompts are cancelled and its agent ends. Its journal stays."""
     store = Store()
     record = existing_session(store, name, cwd, agent)
     if has_owner(record.id):
         asyncio.run(close_owner(record))
     store.change(record.id, closed=True)
-    click.echo(f"closed the session {record.label}")
+    result = {"id": record.id, "name": record.name}
+    print_result({"closed": result}, f"closed the session {record.label}", as_json=as_json)
     return 0

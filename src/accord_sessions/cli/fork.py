@@ -8,7 +8,13 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from accord_sessions.cli.options import agent_option, cwd_option, name_option
+from accord_sessions.cli.options import (
+    agent_option,
+    cwd_option,
+    json_option,
+    name_option,
+    print_result,
+)
 from accord_sessions.errors import SessionsError
 from accord_sessions.journal import Journal, JournalReader
 from accord_sessions.lookup import LookupFailed, check_name, existing_session
@@ -23,7 +29,10 @@ __all__ = ("fork_command",)
 @name_option
 @agent_option
 @cwd_option
-def fork_command(new_name: str, name: str | None, agent: str | None, cwd: Path) -> int:
+@json_option
+def fork_command(
+    new_name: str, name: str | None, agent: str | None, cwd: Path, as_json: bool
+) -> int:
     """Start the session NEW_NAME as a copy of another: both continue from here on their own.
 
     The agent must be able to fork its sessions.
@@ -46,7 +55,9 @@ def fork_command(new_name: str, name: str | None, agent: str | None, cwd: Path) 
         fork_of=source.agent_session,
     )
     asyncio.run(_fork(store, source, copy))
-    click.echo(f"created the session {copy.label} ({copy.id}) as a copy of {source.label}")
+    result = {"id": copy.id, "name": copy.name, "forkedFrom": source.id}
+    text = f"created the session {copy.label} ({copy.id}) as a copy of {source.label}"
+    print_result(result, text, as_json=as_json)
     return 0
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
 from accord.text import lenient_json
 from accord_sessions.acpx import archive_session, record_files, stored_session
+from accord_sessions.cli.options import json_option
 from accord_sessions.entries import Entry
 from accord_sessions.errors import StoreError
 from accord_sessions.export import SCHEMA, Archive
@@ -29,7 +32,8 @@ _decode_entry = msgspec.json.Decoder(Entry).decode
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Directory of the imported session [default: the recorded one].",
 )
-def import_command(path: Path | None, name: str | None, cwd: Path | None) -> int:
+@json_option
+def import_command(path: Path | None, name: str | None, cwd: Path | None, as_json: bool) -> int:
     """Import sessions of acpx, or a file of `accord session export --format json`.
 
     PATH is the folder of acpx [default: ~/.acpx], one of its records or archives, or an export. A
@@ -41,22 +45,27 @@ def import_command(path: Path | None, name: str | None, cwd: Path | None) -> int
     source = path or Path.home() / ".acpx"
     if not source.exists():
         raise StoreError(f"There is no folder {source}")
-    found = imported = 0
+    found = 0
+    rows: list[dict[str, Any]] = []
     for record, entries in _sessions(source):
         found += 1
         if record.imported_from in known:
-            click.echo(f"skipped {record.label}: it was imported before")
+            if not as_json:
+                click.echo(f"skipped {record.label}: it was imported before")
             continue
         if name is not None:
             record.name = name
         if cwd is not None:
             record.cwd = str(cwd.resolve())
         _save(store, record, entries)
-        imported += 1
         state = "closed" if record.closed else "open"
-        click.echo(f"imported {record.label} ({record.id}), {state}, in {record.cwd}")
+        rows.append({"id": record.id, "name": record.name, "state": state, "cwd": record.cwd})
+        if not as_json:
+            click.echo(f"imported {record.label} ({record.id}), {state}, in {record.cwd}")
     if not found:
         raise StoreError(f"Expected records of acpx or an export of a session in {source}")
+    if as_json:
+        click.echo(json.dumps({"imported": rows, "skipped": found - len(rows)}, ensure_ascii=False))
     return 0
 
 

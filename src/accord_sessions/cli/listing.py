@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from accord.cli.ask.safe_text import one_line
+from accord.cli.columns import table_lines, terminal_width
 from accord.client.connect import connect
 from accord.errors import AccordError
 from accord.transports.pipes import PipeTransport
@@ -23,6 +24,15 @@ from accord_sessions.records import Record, Store
 __all__ = ("list_command", "show_command")
 
 _STATUS_S = 5.0
+_AT_ONCE = 16  # owners that are asked
+_WIDE = 70  # columns that a list with ids needs
+_COLUMNS = {
+    "name": "NAME",
+    "state": "STATE",
+    "agent": "AGENT",
+    "prompts": "PROMPTS",
+    "cwd": "DIRECTORY",
+}
 _QUEUED = b'{"kind":"queued"'
 
 
@@ -42,18 +52,20 @@ def list_command(every: bool, as_json: bool) -> int:
     if not rows:
         click.echo("There is no session: create one with `accord session new`", err=True)
         return 0
-    columns = ("name", "state", "agent", "prompts", "cwd")
-    head = ("NAME", "STATE", "AGENT", "PROMPTS", "DIRECTORY")
+    width = terminal_width()
+    columns = [*_COLUMNS]
     if every:  # closed sessions may have the name of another
-        columns, head = ("id", *columns), ("ID", *head)
-    table = [head, *(tuple(_cell(row[column]) for column in columns) for row in rows)]
-    widths = [max(len(row[i]) for row in table) for i in range(len(columns) - 1)]
-    for row in table:
-        cells = [
-            cell.rjust(width) if head[i] == "PROMPTS" else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=False))
-        ]
-        click.echo("  ".join([*cells, row[-1]]))
+        columns.insert(0, "id")
+        if width < _WIDE:
+            columns.remove("prompts")
+    head = [_COLUMNS.get(column, column.upper()) for column in columns]
+    cells = [[_cell(row[column]) for column in columns] for row in rows]
+    names = [at for at, column in enumerate(columns) if column not in ("id", "state", "prompts")]
+    left = [at for at, column in enumerate(columns) if column in ("id", "state")]
+    for line in table_lines(
+        head, cells, width, names=names, left=left, paths=[columns.index("cwd")]
+    ):
+        click.echo(line)
     return 0
 
 
@@ -89,10 +101,12 @@ def show_command(name: str | None, agent: str | None, cwd: Path, as_json: bool) 
     for key, value in lines.items():
         click.echo(f"{key + ':':<11}{one_line(str(value))}")
     for question in row["questions"]:
-        click.echo(f"{'waits for:':<11}{one_line(question, 60)}")
+        click.echo(f"{'waits for:':<11}{one_line(question, max(terminal_width() - 11, 20))}")
     for prompt in row["queue"]:
-        text = one_line(prompt["text"], 60)
-        click.echo(f"{prompt['state'] + ':':<11}{prompt['promptId']}  {text}  ({prompt['by']})")
+        by = one_line(prompt["by"], 40)
+        room = terminal_width() - 11 - len(prompt["promptId"]) - len(by) - 6
+        text = one_line(prompt["text"], max(room, 20))
+        click.echo(f"{prompt['state'] + ':':<11}{prompt['promptId']}  {text}  ({by})")
     return 0
 
 
@@ -107,10 +121,16 @@ def _context(record: Record) -> str:
 
 
 async def _rows(store: Store, records: list[Record]) -> list[dict[str, Any]]:
-    return [await _row(store, record) for record in records]
+    free = asyncio.Semaphore(_AT_ONCE)  # an owner that is stopped does not delay the list by more
+    return [*await asyncio.gather(*(_row(store, record, free) for record in records))]
 
 
-async def _row(store: Store, record: Record) -> dict[str, Any]:
+async def _row(store: Store, record: Record, free: asyncio.Semaphore) -> dict[str, Any]:
+    async with free:
+        return await _row_of(store, record)
+
+
+async def _row_of(store: Store, record: Record) -> dict[str, Any]:
     owned = has_owner(record.id)
     status: dict[str, Any] = {}
     state = "closed" if record.closed else "stopped"
@@ -165,4 +185,4 @@ def _count(store: Store, record: Record) -> int:
 
 
 def _cell(value: Any) -> str:
-    return "-" if value is None else one_line(str(value), 80)
+    return "-" if value is None else one_line(str(value), 200)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from accord_sessions.cli.closing import close_owner
-from accord_sessions.cli.options import agent_option, approval_options, cwd_option, name_option
+from accord_sessions.cli.options import (
+    agent_option,
+    approval_options,
+    cwd_option,
+    json_option,
+    print_result,
+)
 from accord_sessions.errors import NoSession, SessionsError
 from accord_sessions.lookup import existing_session, named_agent, new_record
 from accord_sessions.owners import has_owner, reach_owner
@@ -21,15 +26,15 @@ __all__ = ("ensure_command", "new_command")
 
 def _options(function: Any) -> Any:
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        json_option,
         click.option(
             "--ttl",
             "ttl_s",
             metavar="SECONDS",
             type=click.FloatRange(min=0),
             default=300.0,
-            show_default=True,
-            help="The agent ends after this time without clients and prompts; 0: never.",
+            help="The agent ends after this time without clients and prompts; 0: never "
+            "[default: 300].",
         ),
         approval_options,
         click.option("--terminals", is_flag=True, help="Let v1 agents run commands here."),
@@ -53,7 +58,7 @@ def _options(function: Any) -> Any:
         ),
         cwd_option,
         agent_option,
-        name_option,
+        click.option("-s", "--session", "name", metavar="NAME", help="Name of the session."),
     ):
         function = option(function)
     return function
@@ -117,18 +122,13 @@ async def _create(fresh: Record, *, as_json: bool, replace: bool) -> int:
 
 
 def _print(record: Record, what: str, *, as_json: bool) -> None:
-    if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "id": record.id,
-                    "name": record.name,
-                    "created": what == "created",
-                    "cwd": record.cwd,
-                    "agent": record.agent,
-                    "agentSession": record.agent_session,
-                }
-            )
-        )
-    else:
-        click.echo(f"{what} the session {record.label} ({record.id}) in {record.cwd}")
+    result = {
+        "id": record.id,
+        "name": record.name,
+        "created": what == "created",
+        "cwd": record.cwd,
+        "agent": record.agent,
+        "agentSession": record.agent_session,
+    }
+    text = f"{what} the session {record.label} ({record.id}) in {record.cwd}"
+    print_result(result, text, as_json=as_json)

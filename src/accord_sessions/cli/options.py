@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,15 +11,35 @@ import click
 
 from accord.cli.ask.allow_rules import rule_error
 
-__all__ = ("agent_option", "approval_options", "check_rules", "cwd_option", "name_option")
+__all__ = (
+    "agent_option",
+    "approval_options",
+    "check_rules",
+    "cwd_option",
+    "json_option",
+    "name_option",
+    "print_result",
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def name_option(function: F) -> F:
     """Add -s."""
-    option = click.option("-s", "--session", "name", metavar="NAME", help="Name of the session.")
+    option = click.option(
+        "-s", "--session", "name", metavar="NAME", help="Name of the session, or its id."
+    )
     return option(function)
+
+
+def json_option(function: F) -> F:
+    """Add --json."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def print_result(result: Any, text: str, *, as_json: bool) -> None:
+    """Print what a command has done."""
+    click.echo(json.dumps(result, ensure_ascii=False) if as_json else text)
 
 
 def cwd_option(function: F) -> F:

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
+from accord.cli.ask.safe_text import one_line
+from accord_sessions.cli.options import json_option, print_result
 from accord_sessions.owners import has_owner
 from accord_sessions.records import Record, Store
 
@@ -13,25 +15,42 @@ __all__ = ("prune_command",)
 
 
 @click.command("prune")
-@click.option("--older-than", "days", metavar="DAYS", type=click.FloatRange(min=0))
-@click.option("--before", metavar="DATE", type=click.DateTime(["%Y-%m-%d"]))
+@click.option(
+    "--older-than",
+    "days",
+    metavar="DAYS",
+    type=click.FloatRange(min=0),
+    help="Only sessions that were not used for so many days.",
+)
+@click.option(
+    "--before",
+    metavar="DATE",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="Only sessions that were last used before this day, such as 2026-11-30.",
+)
 @click.option("--dry-run", is_flag=True, help="Only print what would be deleted.")
-def prune_command(days: float | None, before: datetime | None, dry_run: bool) -> int:
-    """Delete closed sessions and their journals; with a limit, those last used before it."""
+@json_option
+def prune_command(days: float | None, before: datetime | None, dry_run: bool, as_json: bool) -> int:
+    """Delete closed sessions and their journals. Open sessions stay."""
     store = Store()
     limit = None if before is None else before.astimezone(UTC)
     if days is not None:
         limit = datetime.now(UTC) - timedelta(days=days)
-    count = 0
+    found: list[Record] = []
     for record in store:
         if not record.closed or has_owner(record.id) or not _is_before(record, limit):
             continue
-        count += 1
-        if dry_run:
-            click.echo(f"{record.id}  {record.label}  {record.used_at}")
-        else:
+        found.append(record)
+        if not dry_run:
             store.delete(record.id)
-    click.echo(f"{'would delete' if dry_run else 'deleted'} {count} session{'s' * (count != 1)}")
+        elif not as_json:
+            click.echo(f"{record.id}  {record.used_at}  {one_line(record.label)}")
+    for error in store.unreadable:
+        click.echo(f"accord session prune: {one_line(error)}", err=True)
+    result = [{"id": record.id, "name": record.name} for record in found]
+    what = "would delete" if dry_run else "deleted"
+    text = f"{what} {len(found)} session{'s' * (len(found) != 1)}"
+    print_result({"dryRun": dry_run, "deleted": result}, text, as_json=as_json)
     return 0
 
 
