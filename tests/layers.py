@@ -173,6 +173,7 @@ SEAMS = {
     "accord.v1": "the roles: the types need no event loop",
     "accord.v2": "the roles: the types need no event loop",
     "accord_agents.command": "the command that is called",
+    "accord_chat.view.pictures.decode": "`PIL`, when an image is shown",
     "accord_chat.command": "what runs the chat: `--help` does not need it",
     "accord_coder.agent": "what sessions need, which `initialize` does not",
     "accord_coder.loop.turn": "`mcp`, for sessions with MCP servers",

@@ -24,6 +24,7 @@ from accord_chat.model.known_agents import short_name
 from accord_chat.start import MakeChat
 from accord_chat.view.editor import editor_command, has_own_window
 from accord_chat.view.main_screen import MainScreen
+from accord_chat.view.pictures.terminal import Terminal
 
 __all__ = ("ChatApp",)
 
@@ -94,7 +95,8 @@ class ChatApp(App[int]):
         try:
             async with asyncio.TaskGroup() as tasks:
                 self.chat = self._make_chat(self, tasks)
-                self._main = MainScreen(self.chat, tasks)
+                terminal = Terminal(self._write, is_real=not self.is_headless)
+                self._main = MainScreen(self.chat, tasks, terminal)
                 ready.set()
         except BaseExceptionGroup as error:
             self.failure = error
@@ -141,8 +143,13 @@ class ChatApp(App[int]):
     def _notify_desktop(self, text: str) -> None:
         """Ask the terminal for a notification: OSC 9, OSC 777 and the bell."""
         clean = one_line(text, 120).replace(";", ",")
-        if self._driver is not None and not self.is_headless:
-            self._driver.write(f"\x1b]9;{clean}\x1b\\\x1b]777;notify;accord chat;{clean}\x1b\\\a")
+        if not self.is_headless:
+            self._write(f"\x1b]9;{clean}\x1b\\\x1b]777;notify;accord chat;{clean}\x1b\\\a")
+
+    def _write(self, text: str) -> None:
+        """Pass a text to the terminal as it is, after what Textual has written."""
+        if self._driver is not None:
+            self._driver.write(text)
 
     def tell(self, text: str) -> None:
         """Show a text for some seconds."""

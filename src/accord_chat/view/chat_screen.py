@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from accord_chat.chat import Chat
+    from accord_chat.view.pictures.terminal import Terminal
 
 __all__ = ("ChatScreen",)
 
@@ -61,9 +62,10 @@ class ChatScreen(Screen[None]):
     """
     AUTO_FOCUS = "Composer"  # from the first key on, also of those typed before the start
 
-    def __init__(self, chat: Chat, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, chat: Chat, tasks: asyncio.TaskGroup, terminal: Terminal) -> None:
         super().__init__()
         self.chat = chat
+        self.terminal = terminal
         self._tasks = tasks
         self._shown: LiveSession | None = None
         self._is_dirty = False

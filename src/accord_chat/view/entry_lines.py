@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from urllib.parse import unquote, urlsplit
 
 from textual.strip import Strip
@@ -26,16 +27,20 @@ from accord.types.content import (
     ContentBlock,
     EmbeddedResource,
     ImageContent,
+    Other,
     ResourceLink,
     text_of,
 )
+from accord_chat.model.pictures import picture_of, size_text
 from accord_chat.model.timeline import Entry, Remark
+from accord_chat.view.pictures.previews import Previews
 from accord_chat.view.strips import GrowingText, blank, indent, row_strips
 
 __all__ = ("EntryLines", "entry_title", "estimated_height", "is_expandable", "viewer_rows")
 
 FOLDED_DIFF_ROWS = 16
 EXPANDED_ROWS = 2000  # the rest is in the viewer
+OTHER_CONTENT = (ImageContent, AudioContent, EmbeddedResource, ResourceLink, Other)
 MAX_OTHERS = 50  # parts of a message other than text
 LIVE_OUTPUT_LINES = 8
 SEVERITY_STYLES = {
@@ -49,10 +54,15 @@ SEVERITY_STYLES = {
 class EntryLines:
     """Renders one entry at one width; a growing message is rendered in pieces."""
 
-    def __init__(self, entry: Entry, width: int) -> None:
+    def __init__(
+        self, entry: Entry, width: int, previews: Previews, on_redraw: Callable[[], None]
+    ) -> None:
         self.entry = entry
         self.width = width
-        self._text: GrowingText | None = None
+        self._previews = previews
+        self._on_redraw = on_redraw
+        self._texts: dict[int, GrowingText] = {}
+        self._shown_others = self._shown_pictures = 0
         self._rendered_version = -1
         self._rendered_expanded: bool | None = None
         self._lines: list[Strip] = []
@@ -69,15 +79,21 @@ class EntryLines:
 
     def _render(self, cwd: str) -> list[Strip]:
         width = max(self.width - 2, 4)
+        self._shown_others = self._shown_pictures = 0
         match self.entry.content:
             case Message() as message:
                 return self._message(message, width, cwd)
             case ToolCall() as call:
-                return indent(row_strips(self._call(call, cwd), width), "  ")
+                strips = row_strips(self._call(call, cwd), width)
+                if self.entry.expanded is not False:
+                    strips += self._contents(call.content, width, cwd)
+                return indent(strips, "  ")
             case Compaction() as compaction:
                 return indent(row_strips(_compaction(compaction), width), "  ")
-            case SessionMessage() as message:
-                return indent(row_strips(_session_message(message), width), "  ")
+            case SessionMessage(content=content) as message:
+                strips = row_strips(_session_message(message), width)
+                strips += self._contents(content, width, cwd)
+                return indent(strips, "  ")
             case Remark() as remark:
                 return indent(row_strips(_remark(remark), width), "  ")
 
@@ -85,17 +101,47 @@ class EntryLines:
         if message.role == "user":
             texts = (part for part in message.content if isinstance(part, str))
             rows = [Row(line, "bold") for line in printable("\n".join(texts)).split("\n")]
-            rows += [row for part in _others(message) for row in _content_rows(part, cwd)]
-            return indent(row_strips(rows, width), "▌ ", "bold blue")
+            strips = row_strips(rows, width)
+            strips += self._contents(message.content, width, cwd)
+            return indent(strips, "▌ ", "bold blue")
         if message.role == "thought":
             return indent(row_strips(self._thought(message), width), "  ")
-        if self._text is None:
-            self._text = GrowingText(width, "  ")
-        texts = [part for part in message.content if isinstance(part, str)]
-        text = texts[0] if len(texts) == 1 else "\n\n".join(texts)
-        strips = self._text.lines(text, is_final=not self.entry.is_open)
-        rows = [row for part in _others(message) for row in _content_rows(part, cwd)]
-        return [*strips, *indent(row_strips(rows, width), "  ")]
+        return self._answer(message, width, cwd)
+
+    def _answer(self, message: Message, width: int, cwd: str) -> list[Strip]:
+        """Return text and other content in their order."""
+        strips: list[Strip] = []
+        runs = [
+            list(run) for _, run in groupby(message.content, lambda part: isinstance(part, str))
+        ]
+        for number, run in enumerate(runs):
+            if isinstance(run[0], str):
+                text = self._texts.setdefault(number, GrowingText(width, "  "))
+                is_final = number < len(runs) - 1 or not self.entry.is_open
+                more = text.lines("\n\n".join(map(str, run)), is_final=is_final)
+            else:
+                more = indent(self._contents(run, width, cwd), "  ")
+            strips += [blank(), *more] if strips and more else more
+        return strips
+
+    def _contents(self, parts: Iterable[object], width: int, cwd: str) -> list[Strip]:
+        """Return the lines of content other than text."""
+        strips: list[Strip] = []
+        for part in parts:
+            if not isinstance(part, OTHER_CONTENT) or self._shown_others == MAX_OTHERS:
+                continue
+            self._shown_others += 1
+            picture = picture_of(part)
+            if picture is None:
+                strips += row_strips(_content_rows(part, cwd), width)
+            else:
+                number, self._shown_pictures = self._shown_pictures, self._shown_pictures + 1
+                strips += self._previews.lines(picture, number, width, self._redraw)
+        return strips
+
+    def _redraw(self) -> None:
+        self._rendered_version = -1
+        self._on_redraw()
 
     def _thought(self, message: Message) -> Iterator[Row]:
         text = printable(message.text).strip()
@@ -135,26 +181,22 @@ class EntryLines:
             yield from gutter_rows(lines[:EXPANDED_ROWS], False)
             if len(lines) > EXPANDED_ROWS:
                 yield Row(f"… {len(lines) - EXPANDED_ROWS} more lines", "dim", GUTTER)
-            for part in call.content:
-                if isinstance(part, ImageContent | AudioContent | EmbeddedResource | ResourceLink):
-                    yield from _content_rows(part, cwd)
         else:
             yield from output_rows(call)
 
 
-def _others(message: Message) -> Sequence[ContentBlock]:
-    return [part for part in message.content if not isinstance(part, str)][:MAX_OTHERS]
-
-
 def _content_rows(part: ContentBlock, cwd: str) -> Iterator[Row]:
-    """Yield what is shown of content other than text."""
+    """Yield what is shown of content other than text and images."""
     match part:
-        case ImageContent(data=data, mime_type=mime_type):
-            yield Row(f"[{one_line(mime_type, 40)}, {_size(len(data))}]", "magenta", "▣ ")
         case AudioContent(data=data, mime_type=mime_type):
-            yield Row(f"[{one_line(mime_type, 40)}, {_size(len(data))}]", "magenta", "♪ ")
-        case ResourceLink(uri=uri) | EmbeddedResource(uri=uri):
+            kind = one_line(mime_type, 40)
+            yield Row(f"{kind} · {size_text(len(data))} · not played", "magenta", "♪ ")
+        case ResourceLink(uri=uri):
             yield Row(one_line(_place(uri, cwd), 400), "cyan", "→ ")
+        case EmbeddedResource(uri=uri, content=content, mime_type=mime_type):
+            size = size_text(len(content.encode() if isinstance(content, str) else content))
+            about = " · ".join(filter(None, [one_line(mime_type or "", 40), size]))
+            yield Row(f"{one_line(_place(uri, cwd), 400)} ({about})", "cyan", "→ ")
         case str():
             for line in printable(part).split("\n"):
                 yield Row(line)
@@ -251,7 +293,3 @@ def _place(uri: str, cwd: str) -> str:
     path = unquote(urlsplit(uri).path)
     shown = relative_path(path, cwd)
     return shown if shown != path else uri
-
-
-def _size(count: int) -> str:
-    return f"{count / 1024:.0f} KB" if count >= 1024 else f"{count} bytes"

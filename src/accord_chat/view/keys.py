@@ -34,7 +34,7 @@ TYPING_KEYS = (
 TRANSCRIPT_KEYS = (
     ("Up, Down", "Choose an entry"),
     ("Enter", "Open or fold a tool call or a thought; a click does it too"),
-    ("v", "View all of an entry"),
+    ("v", "View all of an entry, or its images large; a click on an image does it too"),
     ("y", "Copy an entry"),
     ("o", "Open the file of a tool call in your editor, at the line"),
     ("Esc", "Back to the prompt"),

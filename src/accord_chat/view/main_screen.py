@@ -10,12 +10,15 @@ from textual.binding import Binding, BindingType
 
 from accord.client.events import ToolCall
 from accord_chat.model.followed import location_of
+from accord_chat.model.pictures import pictures_of
+from accord_chat.model.timeline import Entry
 from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.composer import Composer
 from accord_chat.view.entry_lines import entry_title, viewer_rows
 from accord_chat.view.file_pane import FileView
 from accord_chat.view.keys import COMMANDS
 from accord_chat.view.permission_panel import PermissionPanel
+from accord_chat.view.pictures.picture_screen import PictureScreen
 from accord_chat.view.tabs import tab_line
 from accord_chat.view.transcript_view import TranscriptView
 from accord_chat.view.viewer_screen import ViewerScreen
@@ -157,9 +160,27 @@ class MainScreen(ChatScreen):
             content = event.entry.content
             self.open_editor(location_of(content) if isinstance(content, ToolCall) else None)
             return
-        rows = viewer_rows(event.entry, str(self.session.cwd))
         if event.action == "view":
-            self.program.push_screen(ViewerScreen(entry_title(event.entry), rows))
+            self._view(event.entry, event.picture)
         else:
+            rows = viewer_rows(event.entry, str(self.session.cwd))
             self.program.copy_to_clipboard("\n".join(row.plain for row in rows))
             self.notify("Copied.", timeout=2)
+
+    def _view(self, entry: Entry, picture: int) -> None:
+        """Show the images of an entry; if there are none, or the user wants it, its text."""
+        rows = list(viewer_rows(entry, str(self.session.cwd)))
+
+        def show_text(wanted: bool | None) -> None:
+            if wanted:
+                self.program.push_screen(ViewerScreen(entry_title(entry), rows))
+
+        pictures = pictures_of(entry)
+        if not pictures:
+            show_text(True)
+            return
+        has_text = any(row.text.strip() for row in rows)
+        screen = PictureScreen(
+            pictures, picture, self.session.cwd, self.terminal, has_text=has_text
+        )
+        self.program.push_screen(screen, show_text)

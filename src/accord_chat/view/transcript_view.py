@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.segment import Segment
 from rich.style import Style
@@ -23,7 +23,11 @@ from accord.cli.ask.screen.rows import GUTTER
 from accord.client.events import ToolCall
 from accord_chat.model.timeline import Entry, Remark, Timeline
 from accord_chat.view.entry_lines import EntryLines, estimated_height, is_expandable
+from accord_chat.view.pictures.previews import PICTURE, Previews
 from accord_chat.view.selectable import SelectableView
+
+if TYPE_CHECKING:
+    from textual.app import App
 
 __all__ = ("TranscriptView",)
 
@@ -60,10 +64,11 @@ class TranscriptView(SelectableView, can_focus=True):
     class Chosen(TextualMessage):
         """The user wants to do something with an entry."""
 
-        def __init__(self, entry: Entry, action: str) -> None:
+        def __init__(self, entry: Entry, action: str, picture: int = 0) -> None:
             super().__init__()
             self.entry = entry
             self.action = action
+            self.picture = picture  # the number of the image that was clicked
 
     class Moved(TextualMessage):
         """The user has scrolled."""
@@ -87,8 +92,20 @@ class TranscriptView(SelectableView, can_focus=True):
         self._width = 0
         self._is_settling = False
         self._is_held = False  # by the mouse: the text must not move away from it
+        self._previews = Previews()
 
     # What is shown.
+
+    def on_mount(self) -> None:
+        """Show images only if the terminal has the colours."""
+        app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
+        # Textual uses all colours if the terminal is unknown (None).
+        has_few = app.console.color_system in ("standard", "windows")
+        self._previews.has_colours = not (has_few or app.no_color)
+
+    def on_unmount(self) -> None:
+        """Decode no more images."""
+        self._previews.close()
 
     def show(self, timeline: Timeline, cwd: str) -> None:
         """Show another timeline from its end."""
@@ -148,6 +165,11 @@ class TranscriptView(SelectableView, can_focus=True):
         """How many entries have lines in memory."""
         return len(self._cache)
 
+    def _redraw(self) -> None:
+        """Show an image that has been decoded; what is above the window stays above."""
+        self._settle()
+        self.refresh()
+
     def _reset(self) -> None:
         self._width = self.scrollable_content_region.width or self.size.width
         self._cache.clear()
@@ -168,7 +190,7 @@ class TranscriptView(SelectableView, can_focus=True):
         entries = self.timeline.entries
         lines = self._cache.get(at)
         if lines is None or lines.entry is not entries[at]:
-            lines = EntryLines(entries[at], self._width)
+            lines = EntryLines(entries[at], self._width, self._previews, self._redraw)
         else:
             del self._cache[at]
         self._cache[at] = lines  # the last one is the one that was used last
@@ -305,6 +327,10 @@ class TranscriptView(SelectableView, can_focus=True):
         if is_for_text or not self._heights or line >= self._tops[-1]:
             return
         at = self.selected = self._at_line(line)
+        number = event.style.meta.get(PICTURE)
+        if isinstance(number, int):
+            self._choose("view", number)
+            return
         lines = self._lines(at)
         first = next((n for n, strip in enumerate(lines) if strip.cell_length), 0)
         if not self._is_open(at) or line - self._tops[at] <= first:
@@ -377,10 +403,10 @@ class TranscriptView(SelectableView, can_focus=True):
         """Open the file of the selected entry."""
         self._choose("edit")
 
-    def _choose(self, action: str) -> None:
+    def _choose(self, action: str, picture: int = 0) -> None:
         timeline = self.timeline
         if timeline is not None and self.selected is not None:
-            self.post_message(self.Chosen(timeline.entries[self.selected], action))
+            self.post_message(self.Chosen(timeline.entries[self.selected], action, picture))
 
 
 def _is_small(entry: Entry) -> bool:

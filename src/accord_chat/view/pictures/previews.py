@@ -1,0 +1,94 @@
+"""Small images in the conversation: decoded in a thread when they come near the screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias
+
+from rich.style import Style
+from textual.strip import Strip
+
+from accord.cli.ask.safe_text import one_line
+from accord.cli.ask.screen.rows import Row
+from accord_chat.model.pictures import Picture, size_text
+from accord_chat.view.pictures.decode import Broken, Pixels, decode
+from accord_chat.view.pictures.half_cells import half_cells
+from accord_chat.view.strips import row_strips
+
+__all__ = ("PICTURE", "Previews", "title_of")
+
+PICTURE = "picture"  # the key of the number of an image in the metadata of a cell's style
+MAX_COLUMNS = 48
+MAX_LINES = 10
+MIN_COLUMNS = 24  # of a conversation; a narrower one shows one line for each image
+MAX_KEPT = 64
+
+# None: it is being decoded.
+Decoded: TypeAlias = Pixels | Broken | None
+
+
+class Previews:
+    """Decodes one image at a time, and keeps the small images that were used last."""
+
+    def __init__(self) -> None:
+        self.has_colours = True  # if not, there is one line for each image
+        self._kept: OrderedDict[bytes, Decoded] = OrderedDict()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="accord chat images")
+
+    def close(self) -> None:
+        """Decode nothing more."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def lines(
+        self, picture: Picture, number: int, width: int, redraw: Callable[[], None]
+    ) -> list[Strip]:
+        """Return the lines of an image; `redraw` is called when there are others."""
+        decoded = self._decoded(picture, redraw)
+        strips = row_strips([Row(title_of(picture, decoded), "magenta", "▣ ")], width)
+        if isinstance(decoded, Pixels) and self.has_colours and width >= MIN_COLUMNS:
+            strips += half_cells(decoded, Style.from_meta({PICTURE: number}))
+        return strips
+
+    def _decoded(self, picture: Picture, redraw: Callable[[], None]) -> Decoded:
+        data = picture.data
+        if data in self._kept:
+            self._kept.move_to_end(data)
+            return self._kept[data]
+        self._kept[data] = None
+        if len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+
+        def done(decoded: Decoded) -> None:
+            if data in self._kept:
+                self._kept[data] = decoded
+                redraw()
+
+        loop = asyncio.get_running_loop()
+
+        def work() -> None:
+            decoded: Decoded
+            try:
+                decoded = decode(data, MAX_COLUMNS, 2 * MAX_LINES)
+            except Broken as broken:
+                decoded = broken
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(done, decoded)
+
+        self._thread.submit(work)
+        return None
+
+
+def title_of(picture: Picture, decoded: Decoded) -> str:
+    """Return a line about an image."""
+    kind = picture.mime_type or one_line(picture.declared_type, 40) or "unknown type"
+    parts = [one_line(picture.name, 60)] if picture.name else []
+    parts.append(kind)
+    if isinstance(decoded, Pixels):
+        parts.append(f"{decoded.full_width}×{decoded.full_height} pixels")
+    parts.append(size_text(len(picture.data)))
+    if isinstance(decoded, Broken):
+        parts.append(f"cannot be shown: {decoded}")
+    return " · ".join(parts)

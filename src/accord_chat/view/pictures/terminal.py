@@ -1,0 +1,78 @@
+"""The terminal as it shows graphics: asked once, when the first image is shown large."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+import sys
+from collections.abc import Callable, Iterable
+
+from textual._xterm_parser import XTermParser
+from textual.message import Message
+
+from accord_chat.view.pictures.terminal_replies import Replies, TerminalGraphics, question
+
+if sys.platform != "win32":
+    import fcntl
+    import termios
+
+    from textual.drivers import linux_driver
+
+__all__ = ("Terminal",)
+
+ANSWER_S = 0.5  # a later answer counts for the next image
+
+_replies = Replies()  # of the terminal of this process
+
+
+class _ParserWithReplies(XTermParser):
+    """Textual would take the answers for keys."""
+
+    def feed(self, data: str) -> Iterable[Message]:
+        if not data:  # the end
+            return super().feed(data)
+        keys = _replies.take(data)
+        return super().feed(keys) if keys else ()
+
+
+if sys.platform != "win32":
+    # The driver of Textual has no other place for what it does not know.
+    setattr(linux_driver, "XTermParser", _ParserWithReplies)  # noqa: B010  # not its own name
+
+
+class Terminal:
+    """Where graphics are written; `write` passes text to the terminal as it is."""
+
+    def __init__(self, write: Callable[[str], None], *, is_real: bool) -> None:
+        self.write = write
+        can_ask = is_real and sys.platform != "win32"
+        self._question = question(os.environ) if can_ask else None
+
+    async def graphics(self) -> TerminalGraphics:
+        """Return what the terminal can show; wait a short time for its first answer."""
+        if self._question is not None:
+            loop, answered = asyncio.get_running_loop(), asyncio.Event()
+            _replies.expect(lambda: loop.call_soon_threadsafe(answered.set))
+            self.write(self._question)
+            self._question = None
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    await answered.wait()
+            except TimeoutError:
+                pass
+        return _with_cell_size(_replies.graphics)
+
+
+def _with_cell_size(graphics: TerminalGraphics) -> TerminalGraphics:
+    """Add the size of a cell as the system knows it, if the terminal has not said it."""
+    if graphics.protocol is None or graphics.cell_width is not None or sys.platform == "win32":
+        return graphics
+    try:
+        answer = fcntl.ioctl(1, termios.TIOCGWINSZ, bytes(8))
+    except OSError:
+        return graphics
+    lines, columns, width, height = struct.unpack("HHHH", answer)
+    if not (lines and columns and width // columns and height // lines):
+        return graphics
+    return TerminalGraphics(graphics.protocol, width // columns, height // lines)
