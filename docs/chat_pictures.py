@@ -6,14 +6,19 @@ Names of pictures may follow; without them all are made.
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from pictures import IMAGES, PROJECT, PROMPT
+from textual.widgets import OptionList
 
+from accord_agents.installation import own_target
 from accord_chat.chat import Chat
 from accord_chat.live_session import Watcher
 from accord_chat.model.permission_memory import PermissionMemory
@@ -22,9 +27,31 @@ from accord_chat.source import OwnAgent, SourceSetup
 from accord_chat.view.app import ChatApp
 from accord_chat.view.composer import Composer
 from accord_chat.view.permission_panel import PermissionPanel
+from accord_chat.view.pick_screen import PickScreen
 
 WAIT_S = 60.0
 AGENT = [sys.executable, "-m", "accord", "agent", "coder"]
+
+SAMPLE_AGENT = {
+    "id": "tidy",
+    "name": "Tidy",
+    "version": "1.4.0",
+    "description": "An agent that tidies up code: it reviews, renames and tests.",
+    "license": "Apache-2.0",
+    "authors": ["The Tidy authors"],
+    "website": "https://tidy.example",
+    "distribution": {
+        "binary": {
+            own_target(): {
+                "archive": "https://tidy.example/1.4.0/tidy.tar.gz",
+                "cmd": "./bin/tidy",
+                "args": ["--acp"],
+                "sha256": "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03",
+            }
+        },
+        "npx": {"package": "tidy-agent@1.4.0", "args": ["--acp"]},
+    },
+}
 
 
 class Run:
@@ -75,10 +102,27 @@ async def review(run: Run) -> None:
     await run.press("f4")
 
 
+async def registry(run: Run) -> None:
+    made = Path(tempfile.mkdtemp())
+    file = made / "registry.json"
+    file.write_text(json.dumps({"version": "1.0.0", "agents": [SAMPLE_AGENT]}))
+    os.environ.update(ACCORD_REGISTRY=str(file), ACCORD_DATA=str(made), ACCORD_CONFIG=str(made))
+    await run.press("alt+n")
+    await run.until(lambda: isinstance(run.app.screen, PickScreen))
+    await run.press("pagedown", "enter")
+    await run.until(lambda: run.app.screen.query("#about"))
+    await run.until(lambda: run.app.screen.query_one(OptionList).option_count)
+    await run.press("enter")
+    await run.until(lambda: run.app.screen.query("#back"))
+    await run.press("right")
+    shutil.rmtree(made)
+
+
 PICTURES: dict[str, tuple[tuple[int, int], Callable[[Run], Awaitable[None]]]] = {
     "chat": ((90, 34), turn),
     "chat-permission": ((90, 28), permission),
     "chat-review": ((90, 18), review),
+    "chat-registry": ((90, 26), registry),
 }
 
 

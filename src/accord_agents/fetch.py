@@ -57,10 +57,18 @@ def fetch(url: str, *, max_bytes: int, timeout_s: float, etag: str | None = None
 
 
 def download(
-    url: str, write: Callable[[bytes], object], *, max_bytes: int, timeout_s: float
+    url: str,
+    write: Callable[[bytes], object],
+    *,
+    max_bytes: int,
+    timeout_s: float,
+    on_size: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Pass the contents of a file to `write`. Raises `FetchError`, and what `write` raises."""
-    _load(url, write, max_bytes, timeout_s, None)
+    """Pass the contents of a file to `write`, and its size to `on_size` if the server says it.
+
+    Raises `FetchError`, and what the functions raise.
+    """
+    _load(url, write, max_bytes, timeout_s, None, on_size)
 
 
 def _load(
@@ -69,6 +77,7 @@ def _load(
     max_bytes: int,
     timeout_s: float,
     etag: str | None,
+    on_size: Callable[[int], None] = lambda _: None,
 ) -> str | None:
     deadline = time.monotonic() + timeout_s
     _check(url)
@@ -82,6 +91,8 @@ def _load(
     try:
         with _OPENER.open(request, timeout=min(timeout_s, _STALL_S)) as response:
             expected = response.headers.get("Content-Length")
+            if expected is not None and expected.isdecimal():
+                on_size(int(expected))
             size = 0
             while chunk := response.read1(_CHUNK):
                 size += len(chunk)

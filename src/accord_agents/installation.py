@@ -25,6 +25,7 @@ from accord_agents.errors import InstallError
 from accord_agents.fetch import FetchError, download
 from accord_agents.index import Binary, Entry, Kind
 from accord_agents.packages import install_npm, install_uv
+from accord_agents.progress import OnProgress, Progress, no_progress
 from accord_agents.registry import Catalogue
 
 __all__ = (
@@ -79,11 +80,17 @@ def choose_kind(entry: Entry, wanted: Kind | None = None) -> Kind:
 
 
 def install(
-    catalogue: Catalogue, entry: Entry, kind: Kind, *, force: bool = False
+    catalogue: Catalogue,
+    entry: Entry,
+    kind: Kind,
+    *,
+    force: bool = False,
+    on_progress: OnProgress = no_progress,
 ) -> InstalledAgent:
     """Install an agent, and then make it the one that its name starts.
 
-    Raises `InstallError`; then everything is as it was.
+    `on_progress` is called often, and may raise to cancel the installation. Raises that, or
+    `InstallError`; then everything is as it was.
     """
     if entry.id in _RESERVED:
         raise InstallError(f"{entry.id} is the name of a bundled agent")
@@ -95,7 +102,7 @@ def install(
     name = f"{entry.id}/{entry.version}-{kind}-{secrets.token_hex(3)}"
     folder = _agents_dir() / name
     try:
-        argv, env = _install_files(catalogue.url, entry, kind, folder)
+        argv, env = _install_files(catalogue.url, entry, kind, folder, on_progress)
         with _records() as records:
             old = records.get(entry.id)
             new = InstalledAgent(
@@ -156,21 +163,24 @@ def note_quarantine(registry: str, reasons: Mapping[str, str]) -> None:
 
 
 def _install_files(
-    registry: str, entry: Entry, kind: Kind, folder: Path
+    registry: str, entry: Entry, kind: Kind, folder: Path, on_progress: OnProgress
 ) -> tuple[list[str], dict[str, str]]:
     """Fill a new folder; return the command and its environment."""
     if kind == "binary":
         binary = entry.binary[own_target()]
-        argv = _install_binary(registry, binary, folder)
+        argv = _install_binary(registry, binary, folder, on_progress)
         return [*argv, *binary.args], dict(binary.env)
     package = entry.uvx if kind == "uvx" else entry.npx
     assert package is not None
     folder.mkdir(mode=0o700, parents=True)
-    argv = install_uv(package, folder) if kind == "uvx" else install_npm(package, folder)
+    install_package = install_uv if kind == "uvx" else install_npm
+    argv = install_package(package, folder, on_progress)
     return [*argv, *package.args], dict(package.env)
 
 
-def _install_binary(registry: str, binary: Binary, folder: Path) -> list[str]:
+def _install_binary(
+    registry: str, binary: Binary, folder: Path, on_progress: OnProgress
+) -> list[str]:
     """Load and extract an archive into a folder that gets its name when it is complete."""
     address = urlsplit(binary.archive)
     if address.scheme != "https" and (
@@ -184,19 +194,28 @@ def _install_binary(registry: str, binary: Binary, folder: Path) -> list[str]:
         archive = fresh / ".download"
         digest = hashlib.sha256()
         with archive.open("wb") as file:
+            total: list[int] = []
 
             def write(chunk: bytes) -> None:
                 digest.update(chunk)
                 file.write(chunk)
+                on_progress(Progress("downloading", file.tell(), total[0] if total else None))
 
             try:
-                download(binary.archive, write, max_bytes=MAX_ARCHIVE_BYTES, timeout_s=_DOWNLOAD_S)
+                download(
+                    binary.archive,
+                    write,
+                    max_bytes=MAX_ARCHIVE_BYTES,
+                    timeout_s=_DOWNLOAD_S,
+                    on_size=total.append,
+                )
             except FetchError as error:
                 raise InstallError(f"{binary.archive} was not loaded: {error}") from None
         if binary.sha256 is not None and digest.hexdigest() != binary.sha256:
             raise InstallError(
                 f"{name} has the wrong checksum: expected {binary.sha256}, got {digest.hexdigest()}"
             )
+        on_progress(Progress("extracting"))
         contents = fresh / "files"
         contents.mkdir()
         extract(archive, name, contents, binary.cmd)

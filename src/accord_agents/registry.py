@@ -17,9 +17,10 @@ from accord_agents.errors import RegistryError
 from accord_agents.fetch import FetchError, NotModified, fetch, url_of
 from accord_agents.index import Entry, Index, read_index, read_quarantine
 
-__all__ = ("DEFAULT_REGISTRY", "Catalogue", "load_catalogue")
+__all__ = ("DEFAULT_REGISTRY", "REGISTRY_VARIABLE", "Catalogue", "load_catalogue")
 
 DEFAULT_REGISTRY = "https://cdn.agentclientprotocol.com/registry/v1/latest/registry.json"
+REGISTRY_VARIABLE = "ACCORD_REGISTRY"  # another one
 TIME_LIMIT_S = 10.0
 _MAX_BYTES = 32 << 20
 

@@ -75,7 +75,7 @@ class Sources:
         agent = find_agent(label, known)
         entry = agent.entry
         is_default = label == self.default_label
-        # Rules for an agent that is named are not for others that the user opens beside it.
+        # Rules for an agent that is named are not for others in the same window.
         is_meant = is_default or options.agent is None
         setup = SourceSetup(
             protocol=PROTOCOLS[options.protocol]

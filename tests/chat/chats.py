@@ -20,6 +20,7 @@ from accord_chat.model.known_agents import KnownAgent
 from accord_chat.model.permission_memory import PermissionMemory
 from accord_chat.model.saved_chats import SavedChats
 from accord_chat.source import Source, SourceSetup
+from accord_chat.sources import Sources
 from accord_chat.view.app import ChatApp
 from accord_chat.view.composer import Composer
 from accord_chat.view.permission_panel import PermissionPanel
@@ -188,6 +189,7 @@ async def open_chat(
     restores: bool = False,
     lists_sessions: bool = False,
     only: str | None = None,
+    more: Sources | None = None,
     at_start: Callable[[ChatApp], None] = lambda app: None,
 ) -> AsyncGenerator[Typist]:
     """Open a chat with the first of these agents; `state` is where it is saved."""
@@ -198,13 +200,18 @@ async def open_chat(
     known = [KnownAgent(label, "settings", f"{label}-command") for label in by_label]
 
     def find(label: str) -> Source:
+        if label not in by_label and more is not None:
+            return more.find(label)
         if label not in by_label:
             raise ValueError(f"No agent {label}")
         return by_label[label]
 
+    def list_known() -> list[KnownAgent]:
+        return [*known, *(() if more is None else more.known())]
+
     def make_chat(watcher: Watcher, tasks: asyncio.TaskGroup) -> Chat:
         at_start(app)
-        chat = Chat(folder, saved, find, tasks, watcher, memory, lambda: known)
+        chat = Chat(folder, saved, find, tasks, watcher, memory, list_known)
         if not (restores and chat.restore(only)):
             chat.open_session(sources[0].label)
         return chat

@@ -67,7 +67,11 @@ async def test_command_can_be_typed(tmp_path: Path) -> None:
 
 async def test_what_names_no_agent_is_reported(tmp_path: Path) -> None:
     async with open_chat(script("one"), folder=tmp_path) as user:
-        await choose(user, "nobody")
+        await user.press("alt+n")
+        await user.sees("Open a session of an agent")
+        await user.type("nobody")
+        await user.sees("Start nobody", "Search the registry for nobody")
+        await user.press("pagedown", "enter")  # the last line: it is not in PATH
         await user.sees("No agent nobody")
         assert len(user.chat.sessions) == 1
 

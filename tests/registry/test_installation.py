@@ -18,6 +18,7 @@ import accord_agents.installation
 from accord.cli.installed_agents import installed_file, load_installed
 from accord_agents.errors import InstallError
 from accord_agents.installation import choose_kind, install, installable_kinds
+from accord_agents.progress import Progress
 from accord_agents.registry import load_catalogue
 from registry.server import Registry, binary, entry, link, tar, tiny, zipped
 from requirement import requirement
@@ -25,9 +26,9 @@ from requirement import requirement
 pytestmark = requirement("R-REG-13")
 
 
-def install_tiny(registry: Registry, **options: bool) -> list[str]:
+def install_tiny(registry: Registry, *, force: bool = False) -> list[str]:
     catalogue = load_catalogue(registry.url)
-    done = install(catalogue, catalogue.find("tiny"), "binary", **options)
+    done = install(catalogue, catalogue.find("tiny"), "binary", force=force)
     return done.argv
 
 
@@ -299,3 +300,30 @@ def test_list_is_private(registry: Registry) -> None:
     install_tiny(registry)
     assert installed_file().stat().st_mode & 0o077 == 0
     assert json.loads(installed_file().read_text())["tiny"]["kind"] == "binary"
+
+
+def test_installation_that_is_cancelled_leaves_what_was_there(
+    registry: Registry, data: Path
+) -> None:
+    offer(registry, tar({"bin/tiny": tiny()}))
+    install_tiny(registry)
+    before = state(data)
+    offer(registry, tar({"bin/tiny": tiny("2.0.0")}), version="2.0.0")
+    seen: list[Progress] = []
+
+    def cancel(progress: Progress) -> None:
+        seen.append(progress)
+        raise InstallError("cancelled")
+
+    catalogue = load_catalogue(registry.url)
+    with pytest.raises(InstallError, match="cancelled"):
+        install(catalogue, catalogue.find("tiny"), "binary", on_progress=cancel)
+    assert state(data) == before
+    assert [progress.step for progress in seen] == ["downloading"]
+    assert seen[0].done == seen[0].total != 0
+
+
+def test_progress_in_words() -> None:
+    assert str(Progress("downloading", 1_500_000, 3_000_000)) == "downloading 1.5 of 3.0 MB"
+    assert str(Progress("downloading", 1_500_000)) == "downloading 1.5 MB"
+    assert str(Progress("extracting")) == "extracting"

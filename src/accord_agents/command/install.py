@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from typing import cast
 
 import click
 
 from accord.cli import settings
+from accord.cli.ask.safe_text import one_line
 from accord.cli.installed_agents import InstalledAgent, load_installed
 from accord_agents.command.options import catalogue_of, registry_option, reports_errors, warn
 from accord_agents.index import Entry, Kind
 from accord_agents.installation import choose_kind, install, own_target
+from accord_agents.progress import OnProgress, Progress, no_progress
 from accord_agents.registry import Catalogue
 
 __all__ = ("command", "install_one")
@@ -58,6 +61,24 @@ def install_one(catalogue: Catalogue, entry: Entry, kind: Kind, *, force: bool) 
     if kind == "binary" and not entry.binary[own_target()].sha256:
         warn(f"{entry.id}: the registry has no checksum of the archive")
     click.echo(f"Installing {entry.id} {entry.version} ({kind}) …", err=True)
-    done = install(catalogue, entry, kind, force=force)
+    try:
+        done = install(catalogue, entry, kind, force=force, on_progress=_progress_line())
+    finally:
+        if sys.stderr.isatty():
+            click.echo("\r\x1b[K", nl=False, err=True)
     click.echo(f"Installed {entry.id} {done.version}")
     return done
+
+
+def _progress_line() -> OnProgress:
+    """Return what shows the progress in one line of the terminal."""
+    if not sys.stderr.isatty():
+        return no_progress
+    shown = [""]
+
+    def show(progress: Progress) -> None:
+        if str(progress) != shown[0]:
+            shown[0] = str(progress)
+            click.echo(f"\r\x1b[K  {one_line(shown[0], 70)}", nl=False, err=True)
+
+    return show

@@ -10,7 +10,7 @@ import click
 
 from accord.errors import AccordError
 from accord_agents.installation import note_quarantine
-from accord_agents.registry import DEFAULT_REGISTRY, Catalogue, load_catalogue
+from accord_agents.registry import DEFAULT_REGISTRY, REGISTRY_VARIABLE, Catalogue, load_catalogue
 
 __all__ = ("catalogue_of", "registry_option", "reports_errors", "warn")
 
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _OPTION = click.option(
     "--registry",
     metavar="URL",
-    envvar="ACCORD_REGISTRY",
+    envvar=REGISTRY_VARIABLE,
     default=DEFAULT_REGISTRY,
     help="Another registry, as URL or file. Default: ACCORD_REGISTRY, or the public one.",
 )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
 
 import click
 
 from accord.cli.installed_agents import load_installed
 from accord_agents.command.options import catalogue_of, registry_option, reports_errors
-from accord_agents.index import Entry
-from accord_agents.installation import installable_kinds, own_target
+from accord_agents.installation import installable_kinds
+from accord_agents.preview import source_text
 
 __all__ = ("command",)
 
@@ -50,7 +49,7 @@ def command(name: str, as_json: bool, registry: str) -> int:
         ("License", entry.license),
         ("Website", entry.website),
         *(
-            (kind, f"{_source(entry, kind)}{'' if why is None else f' ({why})'}")
+            (kind, f"{source_text(entry, kind)}{'' if why is None else f' ({why})'}")
             for kind, why in kinds.items()
         ),
         ("Installed", "no" if installed is None else f"{installed.version} ({installed.kind})"),
@@ -61,16 +60,3 @@ def command(name: str, as_json: bool, registry: str) -> int:
         if text:
             click.echo(f"{title + ':':<12}{text}" if title else text)
     return 0
-
-
-def _source(entry: Entry, kind: str) -> str:
-    """Return what is installed, and the arguments with which it is started."""
-    if kind == "binary":
-        found = entry.binary.get(own_target())
-        if found is None:
-            return f"for {', '.join(sorted(entry.binary))}"
-        checked = "" if found.sha256 else " (without a checksum)"
-        return f"{found.archive}{checked}"
-    package = entry.uvx if kind == "uvx" else entry.npx
-    assert package is not None
-    return shlex.join([package.package, *package.args])

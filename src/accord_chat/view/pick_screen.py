@@ -49,6 +49,7 @@ class PickScreen(ModalScreen["T | None"], Generic[T]):
     }
     PickScreen OptionList {
         height: auto; max-height: 18; border: none; padding: 0; background: transparent;
+        text-wrap: nowrap; text-overflow: ellipsis;
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -69,7 +70,7 @@ class PickScreen(ModalScreen["T | None"], Generic[T]):
         placeholder: str = "Type to search",
     ) -> None:
         super().__init__()
-        self._typed = typed  # what can be chosen because it was typed, after what was found
+        self._typed = typed  # what can also be chosen for a text, after what was found
         self._placeholder = placeholder
         self._title = title
         self._hint = hint or "Enter chooses · Esc leaves"
@@ -132,7 +133,7 @@ class PickScreen(ModalScreen["T | None"], Generic[T]):
         }
         found = best_matches(query, texts, MAX_SHOWN)
         self._shown = [texts[text] for text in found]
-        if query and self._typed is not None:
+        if self._typed is not None:
             self._shown += self._typed(query)
         options = self.query_one(OptionList)
         options.clear_options()

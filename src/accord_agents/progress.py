@@ -1,0 +1,35 @@
+"""How far an installation is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+__all__ = ("OnProgress", "Progress", "no_progress")
+
+
+class Progress(Struct, frozen=True):
+    """What is being done; the sizes of a download are in bytes."""
+
+    step: str  # downloading, extracting, `npm install`, …
+    done: int | None = None
+    total: int | None = None  # None if the server did not say it
+
+    def __str__(self) -> str:
+        if self.done is None:
+            return self.step
+        of = "" if self.total is None else f" of {_megabytes(self.total)}"
+        return f"{self.step} {_megabytes(self.done)}{of} MB"
+
+
+OnProgress: TypeAlias = Callable[[Progress], None]
+
+
+def no_progress(progress: Progress) -> None:
+    """Take no note."""
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f}"
