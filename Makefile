@@ -48,6 +48,7 @@ recordings: $(VENV)/.dev  ## Install real agents, and record them with a fake mo
 	$(BIN)/python tests/recordings/record.py
 	$(BIN)/python tests/recordings/record_clients.py
 	$(BIN)/python tests/recordings/compatibility.py
+	$(BIN)/python tests/recordings/use_chat.py
 	$(BIN)/python docs/generate.py
 
 lint: $(VENV)/.dev  ## Check format, lint, language, spelling and types

@@ -37,6 +37,7 @@ DEMO_PAGE = Path(__file__).parent / "reference" / "demo-model.md"
 COMMANDS_PAGE = Path(__file__).parent / "reference" / "commands.md"
 QUIRKS_PAGE = Path(__file__).parent / "reference" / "compatibility.md"
 RUNS = QUIRKS_PAGE.with_suffix(".json")
+CHATS = QUIRKS_PAGE.with_name("compatibility-chat.json")
 EVENTS_PAGE = Path(__file__).parent / "reference" / "ask-json.md"
 COMMANDS = (
     ["accord"],
@@ -94,8 +95,9 @@ Unstable methods are sent only by programs that call or override them.
 QUIRKS_INTRO = """\
 # Compatibility
 
-<!-- Written by docs/generate.py from the table of quirks and from compatibility.json, which
-tests/recordings/compatibility.py writes; `make reference` does it again. -->
+<!-- Written by docs/generate.py from the table of quirks, from compatibility.json, which
+tests/recordings/compatibility.py writes, and from compatibility-chat.json, which
+tests/recordings/use_chat.py writes; `make reference` does it again. -->
 
 Real programs deviate from the protocol. This page has the programs that were run with Accord, and
 the deviations that Accord tolerates, with its response to each.
@@ -108,6 +110,22 @@ not a language model, and records the messages. Each row below was read from suc
 says that the run did not show it; the agent may do it in other turns. *Requests* are the methods
 that the agent calls, other than permission requests. The rows of the SDKs are test programs on
 them. `accord doctor` shows what is known of the agents on your machine.
+"""
+
+
+QUIRKS_CHATS = """\
+## In `accord chat`
+
+`make recordings` also uses each agent in [`accord chat`](../how-to/chat.md): the real program, in
+a terminal of 80 × 24, with nothing but keys. The agent answers a prompt. Then it changes a file in
+two places with its own tools; `y` allows that, F4 shows the change, and `x` rejects the first hunk.
+Esc cancels a long turn, and another prompt follows. Ctrl+Q ends the program, and at its next start
+the session has to be back. `compatibility-chat.json` has the same data, and the times.
+
+*Rejected* is "yes" if the file on the disk then had the old text of the first hunk, and the new
+text of the second one. *Cancel* is the stop reason of the cancelled turn; "continues" says that the
+next prompt was answered. *Resume* is the method that opened the session again, "shown" says that
+the conversation was on the screen, and "remembers" that the agent still sent it to its model.
 """
 
 
@@ -338,7 +356,7 @@ def quirks_page() -> str:
             seen.setdefault(name, []).append(run["recording"])
     headings = {"client": "Clients", "agent": "Agents", "both": "Clients and agents"}
     lines = [QUIRKS_INTRO, *_agent_runs(runs["agents"]), *_client_runs(runs["clients"])]
-    lines += [QUIRKS_DEVIATIONS]
+    lines += [QUIRKS_CHATS, *_chats(json.loads(CHATS.read_text("utf-8"))), QUIRKS_DEVIATIONS]
     for by, heading in headings.items():
         lines += [f"### {heading}", ""]
         for row in QUIRKS.values():
@@ -366,6 +384,31 @@ def _client_runs(runs: list[dict[str, Any]]) -> Iterator[str]:
         cells = [_program(run), str(run["protocol"]), _ended(run), serves, _deviations(run)]
         yield f"| {' | '.join(cells)} |"
     yield ""
+
+
+def _chats(rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield "| Agent | Protocol | Permission | Change | Rejected | Cancel | Resume | Remarks |"
+    yield "|---|--:|---|---|---|---|---|---|"
+    for row in rows:
+        asked = "yes" if row["permissions"] else "does not ask"
+        if row["permissions"] and row["mode"]:
+            asked = f"in the mode `{row['mode']}`"
+        hunks = row["hunks"]
+        change = f"{hunks} hunk{'s' * (hunks != 1)}" if hunks else "not shown"
+        rejected = "yes" if row["rejected"] else "–"
+        cancel = f"`{row['cancel']}`, continues" if row["goes_on"] else f"`{row['cancel']}`"
+        remarks = " ".join(row["remarks"]) or "–"
+        cells = [_program(row), str(row["protocol"]), asked, change, rejected, cancel]
+        yield f"| {' | '.join([*cells, _resumed(row), remarks])} |"
+    yield ""
+
+
+def _resumed(row: dict[str, Any]) -> str:
+    """Return how a session was opened again, and what was left of it."""
+    if row["resume"] is None or row["refused"]:
+        return "new session"
+    left = {"shows_conversation": "shown", "remembers": "remembers"}
+    return ", ".join([f"`{row['resume']}`", *(word for key, word in left.items() if row.get(key))])
 
 
 def _methods(names: list[str]) -> str:

@@ -104,6 +104,8 @@ async def test_one_hunk_is_rejected_after_the_agent_wrote_the_file(
         await user.sees("accepted")
         await user.press("escape")
         await user.until(lambda: "I have undone your changes at shop.txt:2." in user.composer.text)
+        await user.type("next")  # on a line of its own
+        await user.until(lambda: user.composer.text.endswith("shop.txt:2.\nnext"))
         text = file.read_text()
         assert "line 2\n" in text
         assert "LINE 18\n" in text

@@ -19,7 +19,16 @@ from accord.rules.quirks import QUIRKS
 from accord.text.lenient_json import is_object
 from accord.trace import Record, open_trace
 
-__all__ = ("DATA", "DETECTORS", "report")
+__all__ = (
+    "DATA",
+    "DETECTORS",
+    "answers",
+    "by_method",
+    "messages",
+    "report",
+    "turns_of",
+    "version_of",
+)
 
 HERE = Path(__file__).parent
 INTEROP = HERE.parent / "interop"
@@ -288,7 +297,7 @@ def _agent(path: Path) -> dict[str, Any]:
         "permission": "session/request_permission" in requests,
         "diff": _mentions_diff(given),
         "plan": bool(updates & {"plan", "plan_update"}),
-        "turns": _turns(given),
+        "turns": turns_of(given),
         "uses": sorted(requests - {"session/request_permission"}),
         "quirks": _quirks(given, "agent"),
     }
@@ -305,7 +314,7 @@ def _client(path: Path) -> dict[str, Any]:
         "program": program,
         "version": version,
         "protocol": version_of(given),
-        "turns": _turns(given),
+        "turns": turns_of(given),
         "serves": sorted(served),
         "quirks": _quirks(given, "client"),
     }
@@ -328,7 +337,7 @@ def _sdk(path: Path) -> tuple[str, str] | None:
     return None
 
 
-def _turns(given: list[Message]) -> list[str]:
+def turns_of(given: list[Message]) -> list[str]:
     """Return how the turns ended."""
     ended: list[str] = []
     for one in given:

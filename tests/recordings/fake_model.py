@@ -4,28 +4,48 @@ It has the APIs of OpenAI (chat and responses), Anthropic and Gemini, with and w
 The last text of the user decides:
 
 - `Write the file NAME.` calls the agent's own tool for files, or else its shell.
+- `Edit the file NAME.` reads the file and changes two lines of it, `OLD` to `NEW`, with the agent's
+  own tools.
 - `Count slowly.` says numbers until the client hangs up.
+- `Say hello to NAME.` names it in the answer, and `Did I say hello?` says whether the agent has
+  sent an earlier prompt along.
 - Everything else, and what follows a tool call, is a short text in several chunks.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 CONTENT = "Written by a recording.\n"
 HELLO = "Hello! I am a model that **always** says the same."
 DONE = "The file is written."
+EDITED = "The file is edited."
+YES = "Yes, you said hello."
+NO = "No, you have just begun."
+COMMAND = re.compile(r"(Say hello|Write the file|Edit the file|Count slowly|Did I say hello)\b")
+CHANGED_LINES = (2, 26)
+LINES = [f"Line {at + 1} of the {'draft' if at in CHANGED_LINES else 'notes'}." for at in range(30)]
+OLD = "\n".join(LINES) + "\n"
+NEW = OLD.replace("draft", "report")
 MAX_NUMBERS = 200
 SLOW_S, FAST_S = 0.1, 0.005
+IDS = itertools.count(1)
+READ_TOOLS = ("read", "Read", "read_file", "ReadFile", "read_text_file", "file_read")
+EDIT_TOOLS = ("edit", "Edit", "replace", "edit_file", "StrReplaceFile", "file_edit")
 WRITE_TOOLS = ("write", "Write", "write_file", "create_file", "write_to_file")
 SHELL_TOOLS = ("shell", "exec_command", "shell_command", "bash", "Bash", "run_shell_command")
+PATCH_BLOCK = "patch block"  # not a tool: an agent that runs code blocks of the answer
+CONFLICT = "<<<<<<< ORIGINAL"
 PATH_KEYS = ("file_path", "filePath", "path", "filename")
 TEXT_KEYS = ("content", "contents", "file_text", "text")
+OLD_KEYS = ("old_string", "oldString", "oldText", "old_text", "old_str", "old")
+NEW_KEYS = ("new_string", "newString", "newText", "new_text", "new_str", "new")
 
 
 class Call(NamedTuple):
@@ -42,16 +62,37 @@ class Tool(NamedTuple):
     schema: dict[str, Any]
 
 
-def decide(text: str, has_result: bool, tools: list[Tool]) -> Call | Iterator[str]:
+class Said(NamedTuple):
+    """A text of the user, or the result of a tool."""
+
+    by: Literal["user", "tool"]
+    text: str = ""
+
+
+def decide(conversation: list[Said], tools: list[Tool]) -> Call | Iterator[str]:
     """Return the call, or the parts of the text."""
-    if has_result:
-        return words(DONE)
+    asked = [at for at, said in enumerate(conversation) if COMMAND.search(said.text)]
+    at = asked[-1] if asked else -1
+    results = sum(said.by == "tool" for said in conversation[at + 1 :])
+    text = conversation[at].text if asked else ""
     if "Count slowly" in text:
         return numbers()
+    if "Did I say hello" in text:
+        return words(YES if any("Say hello" in said.text for said in conversation[:at]) else NO)
+    named = {tool.name: tool for tool in tools}
+    if (match := re.search(r"Edit the file (\S+)\.", text)) is not None:
+        if PATCH_BLOCK in named:
+            return words(EDITED) if results else words(patch_block(match[1]))
+        calls = list(edit_calls(match[1], named))
+        return calls[results] if results < len(calls) else words(EDITED)
+    if results:
+        return words(DONE)
     if (match := re.search(r"Write the file (\S+)\.", text)) is not None:
-        call = call_for(match[1], {tool.name: tool for tool in tools})
+        call = call_for(match[1], named)
         if call is not None:
             return call
+    if (match := re.search(r"Say hello to (\w+)\.", text)) is not None:
+        return words(f"Hello {match[1]}! Nice to meet you.")
     return words(HELLO)
 
 
@@ -68,14 +109,57 @@ def numbers() -> Iterator[str]:
 
 
 def call_for(name: str, tools: dict[str, Tool]) -> Call | None:
-    for known in WRITE_TOOLS:
-        if known in tools:
-            values: dict[str, Any] = dict.fromkeys(PATH_KEYS, name)
-            values |= dict.fromkeys(TEXT_KEYS, CONTENT)
-            return Call(known, filled(tools[known].schema, values))
+    values: dict[str, Any] = dict.fromkeys(PATH_KEYS, name)
+    values |= dict.fromkeys(TEXT_KEYS, CONTENT)
+    return call_of(WRITE_TOOLS, tools, values) or shell_call(
+        f"echo '{CONTENT.strip()}' > {name}", tools
+    )
+
+
+def edit_calls(name: str, tools: dict[str, Tool]) -> Iterator[Call]:
+    """Yield the calls that read and change a file."""
+    first, last = CHANGED_LINES
+    old, new = ("\n".join(text.split("\n")[first : last + 1]) for text in (OLD, NEW))
+    values: dict[str, Any] = dict.fromkeys(PATH_KEYS, name)
+    if (read := call_of(READ_TOOLS, tools, values)) is not None:
+        yield read
+    change = dict.fromkeys(OLD_KEYS, old) | dict.fromkeys(NEW_KEYS, new)
+    values |= dict.fromkeys(TEXT_KEYS, NEW)
+    values |= change | {"edit": {"old": old, "new": new}, "edits": [change], "instruction": "edit"}
+    patch = "\n".join(patch_lines(name))
+    call = (
+        call_of(EDIT_TOOLS, tools, values)
+        or call_of(WRITE_TOOLS, tools, values)
+        or shell_call(f"apply_patch <<'EOF'\n{patch}\nEOF", tools)
+    )
+    if call is not None:
+        yield call
+
+
+def patch_block(name: str) -> str:
+    """Return the change as the text that gptme runs."""
+    first, last = CHANGED_LINES
+    old, new = ("\n".join(text.split("\n")[first : last + 1]) for text in (OLD, NEW))
+    return f"```patch {name}\n{CONFLICT}\n{old}\n=======\n{new}\n>>>>>>> UPDATED\n```"
+
+
+def patch_lines(name: str) -> Iterator[str]:
+    """Yield the change as the patch that Codex reads."""
+    yield from ("*** Begin Patch", f"*** Update File: {name}")
+    old, new = OLD.split("\n"), NEW.split("\n")
+    for at in CHANGED_LINES:
+        yield from ("@@", f" {old[at - 1]}", f"-{old[at]}", f"+{new[at]}", f" {old[at + 1]}")
+    yield "*** End Patch"
+
+
+def call_of(names: Iterable[str], tools: dict[str, Tool], values: dict[str, Any]) -> Call | None:
+    known = next((name for name in names if name in tools), None)
+    return None if known is None else Call(known, filled(tools[known].schema, values))
+
+
+def shell_call(line: str, tools: dict[str, Tool]) -> Call | None:
     for known in SHELL_TOOLS:
         if known in tools:
-            line = f"echo '{CONTENT.strip()}' > {name}"
             schema = tools[known].schema
             command = schema.get("properties", {}).get("command", {})
             words_of = ["bash", "-lc", line] if command.get("type") == "array" else line
@@ -100,6 +184,16 @@ def text_of(content: Any) -> str:
     if isinstance(content, list):
         return "\n".join(map(text_of, content))
     return text_of(content.get("text", "")) if isinstance(content, dict) else ""
+
+
+def said_in_chat(messages: list[dict[str, Any]]) -> Iterator[Said]:
+    """Yield what the user and the tools said; gptme sends results as texts of the system."""
+    for at, message in enumerate(messages):
+        text = text_of(message.get("content"))
+        if message["role"] == "tool" or (at and message["role"] == "system"):
+            yield Said("tool")
+        elif message["role"] == "user":
+            yield Said("tool") if text.startswith("<system>") else Said("user", text)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -132,19 +226,21 @@ class Handler(BaseHTTPRequestHandler):
     # OpenAI
 
     def send_chat(self, asked: dict[str, Any]) -> None:
-        messages = asked["messages"]
-        last = max(i for i, one in enumerate(messages) if one["role"] == "user")
-        has_result = any(one["role"] == "tool" for one in messages[last:])
+        said = list(said_in_chat(asked["messages"]))
         tools = [
             Tool(one["function"]["name"], one["function"].get("parameters") or {})
             for one in asked.get("tools") or ()
         ]
-        decided = decide(text_of(messages[last]["content"]), has_result, tools)
+        if not tools and CONFLICT in text_of(asked["messages"][0]["content"]):
+            tools = [Tool(PATCH_BLOCK, {})]
+        decided = decide(said, tools)
         usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
-        head = {"id": "c-1", "created": 1, "model": asked["model"]}
+        head = {"id": f"c-{next(IDS)}", "created": 1, "model": asked["model"]}
         if isinstance(decided, Call):
             function = {"name": decided.name, "arguments": json.dumps(decided.arguments)}
-            calls = [{"index": 0, "id": "call-1", "type": "function", "function": function}]
+            calls = [
+                {"index": 0, "id": f"call-{next(IDS)}", "type": "function", "function": function}
+            ]
             deltas: Iterator[dict[str, Any]] = iter([{"role": "assistant", "tool_calls": calls}])
             reason = "tool_calls"
         else:
@@ -173,15 +269,22 @@ class Handler(BaseHTTPRequestHandler):
     def send_response_items(self, asked: dict[str, Any]) -> None:
         given = asked.get("input", [])
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-        last = max((i for i, one in enumerate(items) if one.get("role") == "user"), default=0)
-        has_result = any(str(one.get("type")).endswith("_output") for one in items[last:])
+        said = [
+            Said("user", text_of(one.get("content"))) if one.get("role") == "user" else Said("tool")
+            for one in items
+            if one.get("role") == "user" or str(one.get("type")).endswith("_output")
+        ]
         tools = [
             Tool(one.get("name") or one.get("type"), one.get("parameters") or {})
             for one in asked.get("tools") or ()
         ]
-        text = text_of(items[last].get("content")) if items else ""
-        decided = decide(text, has_result, tools)
-        head = {"id": "r-1", "object": "response", "created_at": 1, "model": asked.get("model")}
+        decided = decide(said, tools)
+        head = {
+            "id": f"r-{next(IDS)}",
+            "object": "response",
+            "created_at": 1,
+            "model": asked.get("model"),
+        }
         usage = {
             "input_tokens": 100,
             "input_tokens_details": {"cached_tokens": 0},
@@ -193,23 +296,23 @@ class Handler(BaseHTTPRequestHandler):
         self.send_typed("response.created", response={**head, "status": "in_progress"})
         item: dict[str, Any]
         if isinstance(decided, Call):
-            item = {"id": "f-1", "type": "function_call", "call_id": "call-1"}
+            item = {"id": f"f-{next(IDS)}", "type": "function_call", "call_id": f"call-{next(IDS)}"}
             item |= {"name": decided.name, "arguments": json.dumps(decided.arguments)}
             self.send_typed("response.output_item.added", output_index=0, item=item)
         else:
-            item = {"id": "m-1", "type": "message", "role": "assistant", "content": []}
+            item = {"id": f"m-{next(IDS)}", "type": "message", "role": "assistant", "content": []}
             self.send_typed("response.output_item.added", output_index=0, item=item)
-            said = ""
+            whole = ""
             for part in decided:
-                said += part
+                whole += part
                 self.send_typed(
                     "response.output_text.delta",
-                    item_id="m-1",
+                    item_id=item["id"],
                     output_index=0,
                     content_index=0,
                     delta=part,
                 )
-            item["content"] = [{"type": "output_text", "text": said, "annotations": []}]
+            item["content"] = [{"type": "output_text", "text": whole, "annotations": []}]
         self.send_typed("response.output_item.done", output_index=0, item=item)
         done = {**head, "status": "completed", "output": [item], "usage": usage}
         self.send_typed("response.completed", response=done)
@@ -217,17 +320,24 @@ class Handler(BaseHTTPRequestHandler):
     # Anthropic
 
     def send_message(self, asked: dict[str, Any]) -> None:
-        messages = asked["messages"]
-        last = max((i for i, one in enumerate(messages) if one["role"] == "assistant"), default=-1)
-        new = [block for one in messages[last + 1 :] for block in blocks_of(one)]
-        has_result = any(block.get("type") == "tool_result" for block in new)
+        blocks = [
+            block for one in asked["messages"] if one["role"] == "user" for block in blocks_of(one)
+        ]
+        said = [
+            Said("tool") if block["type"] == "tool_result" else Said("user", text_of(block))
+            for block in blocks
+        ]
         tools = [
             Tool(one["name"], one.get("input_schema") or {}) for one in asked.get("tools") or ()
         ]
-        text = "\n".join(block.get("text", "") for block in new if block.get("type") == "text")
-        decided = decide(text, has_result, tools)
+        decided = decide(said, tools)
         usage = {"input_tokens": 100, "output_tokens": 20}
-        message = {"id": "m-1", "type": "message", "role": "assistant", "model": asked["model"]}
+        message = {
+            "id": f"m-{next(IDS)}",
+            "type": "message",
+            "role": "assistant",
+            "model": asked["model"],
+        }
         message |= {"stop_sequence": None, "usage": usage}
         if not asked.get("stream"):
             if isinstance(decided, Call):
@@ -260,15 +370,18 @@ class Handler(BaseHTTPRequestHandler):
     # Gemini
 
     def send_candidates(self, asked: dict[str, Any], *, is_stream: bool) -> None:
-        contents = asked.get("contents") or [{"parts": []}]
-        parts = contents[-1].get("parts", [])
-        has_result = any("functionResponse" in part for part in parts)
+        said = [
+            Said("tool") if "functionResponse" in part else Said("user", part.get("text", ""))
+            for one in asked.get("contents") or ()
+            if one.get("role") != "model"
+            for part in one.get("parts", ())
+        ]
         tools = [
             Tool(one["name"], one.get("parametersJsonSchema") or one.get("parameters") or {})
             for group in asked.get("tools") or ()
             for one in group.get("functionDeclarations", ())
         ]
-        decided = decide("\n".join(part.get("text", "") for part in parts), has_result, tools)
+        decided = decide(said, tools)
         schema = (asked.get("generationConfig") or {}).get("responseJsonSchema")
         if schema is not None:
             decided = iter([json.dumps(filled(schema, {}))])
@@ -315,7 +428,7 @@ def blocks_of(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def call_block(call: Call) -> dict[str, Any]:
-    return {"type": "tool_use", "id": "call-1", "name": call.name, "input": {}}
+    return {"type": "tool_use", "id": f"call-{next(IDS)}", "name": call.name, "input": {}}
 
 
 def candidate(parts: list[dict[str, Any]], reason: str | None) -> dict[str, Any]:

@@ -75,9 +75,9 @@ class PromptArea(Vertical):
         composer.focus()
 
     def add(self, text: str) -> None:
-        """Put a text before the draft."""
+        """Put a line before the draft."""
         composer = self.composer
-        composer.set_text("\n".join(filter(None, [text, composer.text])))
+        composer.set_text(f"{text}\n{composer.text}")
 
     def on_unmount(self) -> None:
         """End the search for files."""

@@ -1,0 +1,164 @@
+"""The agents that are used in `accord chat`, and what is said to each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from recordings.fake_model import EDITED, NEW
+from recordings.record import AGENTS, OURS, Known, python
+
+__all__ = ("CHAT_AGENTS", "ChatAgent", "Say")
+
+
+@dataclass(frozen=True)
+class Say:
+    """A prompt, and what the screen shows afterwards."""
+
+    prompt: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class ChatAgent:
+    """An agent and a conversation; `{notes}` in a prompt is the path of the file to change."""
+
+    known: Known
+    mode: str | None = None  # in which the agent asks before it changes a file
+    hello: Say = Say("Say hello to Ada.", "Hello Ada!")
+    edit: Say = Say("Edit the file {notes}.", EDITED)
+    slow: Say = Say("Count slowly.", "3 4 5")
+    again: Say = Say("Say hello to Bob.", "Hello Bob!")
+    recalls: bool = True  # it sends earlier prompts to the fake model
+    tells_undone: bool = True  # the prompt may begin with a sentence about what was undone
+    needs_new_minute: bool = False  # between the end of the program and its next start
+    remarks: tuple[str, ...] = ()  # for the page
+
+    @property
+    def name(self) -> str:
+        return self.known.name
+
+
+def of_package(name: str, program: str) -> str:
+    """Return a program of an environment of Python."""
+    return str(Path(python(name)).with_name(program))
+
+
+VIBE_CONFIG = """\
+active_model = "fake"
+enable_telemetry = false
+enable_update_checks = false
+
+[[providers]]
+name = "fake"
+api_base = "{model}/v1"
+api_key_env_var = ""
+api_style = "openai"
+backend = "generic"
+
+[[models]]
+name = "fake-model"
+provider = "fake"
+alias = "fake"
+"""
+KIMI_CONFIG = """\
+default_model = "fake"
+
+[providers.fake]
+type = "openai_legacy"
+base_url = "{model}/v1"
+api_key = "none"
+
+[models.fake]
+provider = "fake"
+model = "fake-model"
+max_context_size = 100000
+"""
+MINION_MODEL = {
+    "api_type": "openai",
+    "api_key": "none",
+    "base_url": "{model}/v1",
+    "model": "fake-model",
+}
+MINION_CONFIG = {"models": dict.fromkeys(("default", "fake-model"), MINION_MODEL)}
+KNOWN = {known.name: known for known in AGENTS}
+CHAT_AGENTS = (
+    ChatAgent(
+        Known("accord-coder", OURS, 2),
+        hello=Say("help", "Move or rename"),
+        edit=Say("replace notes.txt draft report", "Made 2 replacements"),
+        slow=Say("run printf 'be%s' gun && sleep 60", "begun"),
+        again=Say("list", "notes.txt"),
+        recalls=False,
+        tells_undone=False,
+    ),
+    ChatAgent(
+        KNOWN["accord-script"],
+        hello=Say("permission", "1 of 1 allowed."),
+        edit=Say(f"fs write notes.txt {NEW.strip()}", "notes.txt is written."),
+        slow=Say("wait forever", "Wait forever"),
+        again=Say("stream 3", "1 2 3"),
+        recalls=False,
+        tells_undone=False,
+        remarks=("Its sessions end with its process.",),
+    ),
+    ChatAgent(KNOWN["claude-agent-acp"]),
+    ChatAgent(KNOWN["claude-agent-acp-v2"]),
+    ChatAgent(KNOWN["codex-acp"], mode="read-only"),
+    ChatAgent(KNOWN["codex-acp-v2"], mode="read-only"),
+    ChatAgent(
+        KNOWN["gemini-cli"],
+        needs_new_minute=True,
+        remarks=("It cannot load a session in the minute in which it was made.",),
+    ),
+    ChatAgent(KNOWN["opencode"]),
+    ChatAgent(KNOWN["qwen-code"], mode="default"),
+    ChatAgent(
+        Known(
+            "fast-agent",
+            (of_package("fast-agent", "fast-agent-acp"), "--model", "generic.fake-model", "-x"),
+            env={"GENERIC_API_KEY": "none", "GENERIC_BASE_URL": "{model}/v1"},
+        ),
+        remarks=(
+            "It asks, and shows changes, only if the client holds the files and terminals "
+            "(`fs/…`, `terminal/…`), which this client does not.",
+        ),
+    ),
+    ChatAgent(
+        Known(
+            "minion",
+            (of_package("minion", "mcode"), "acp"),
+            env={"OPENAI_API_KEY": "none"},
+            home_files={".minion/config.yaml": json.dumps(MINION_CONFIG)},
+        )
+    ),
+    ChatAgent(
+        Known(
+            "vibe",
+            (of_package("vibe", "vibe-acp"),),
+            home_files={".vibe/config.toml": VIBE_CONFIG},
+        ),
+        mode="ask",
+    ),
+    ChatAgent(
+        Known(
+            "kimi",
+            (of_package("kimi", "kimi"), "acp"),
+            env={"KIMI_CLI_NO_AUTO_UPDATE": "1"},
+            home_files={".kimi/config.toml": KIMI_CONFIG},
+        )
+    ),
+    ChatAgent(
+        Known(
+            "gptme",
+            (of_package("gptme", "gptme-acp"),),
+            env={
+                "MODEL": "local/fake-model",
+                "OPENAI_API_KEY": "none",
+                "OPENAI_BASE_URL": "{model}/v1",
+            },
+        ),
+        slow=Say("Count slowly.", ""),  # its answers come as a whole
+    ),
+)

@@ -1,0 +1,86 @@
+"""Real agents in `accord chat`: the driver that makes the table of the page, and its data."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+if sys.platform == "win32":
+    pytest.skip("needs a pseudo-terminal", allow_module_level=True)
+
+from recordings.record import fake_model
+from recordings.use_chat import CHAT_AGENTS, DATA, ChatAgent, use
+
+AGENTS = {agent.name: agent for agent in CHAT_AGENTS}
+ROWS: list[dict[str, Any]] = json.loads(DATA.read_text("utf-8"))
+
+
+def test_seven_programs_of_others_were_used() -> None:
+    assert len({row["program"] for row in ROWS if not row["program"].startswith("Accord")}) >= 7
+    assert all(row["version"] for row in ROWS)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["agent"])
+def test_each_went_on_after_the_cancel_and_left_nothing_running(row: dict[str, Any]) -> None:
+    assert row["changed"]
+    assert row["goes_on"]
+    assert row["left_running"] == []
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["agent"])
+def test_what_did_not_happen_is_explained(row: dict[str, Any]) -> None:
+    is_plain = row["permissions"] and row["rejected"] and row["cancel"] == "cancelled"
+    is_back = row["resume"] and not row["refused"]
+    assert (is_plain and is_back) or row["remarks"]
+
+
+async def used(agent: ChatAgent, folder: Path) -> dict[str, Any]:
+    async with fake_model() as model:
+        return await asyncio.to_thread(use, agent, folder, model)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_bundled_agent_is_used_and_resumed(tmp_path: Path) -> None:
+    found = await used(AGENTS["accord-coder"], tmp_path)
+    assert found["changed"]
+    assert (found["hunks"], found["rejected"]) == (2, True)
+    assert (found["permissions"], found["cancel"]) == (2, "cancelled")
+    assert (found["resume"], found["refused"]) == ("session/resume", "")
+    assert found["shows_conversation"]
+    assert found["left_running"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_agent_that_forgets_its_sessions_gets_a_new_one(tmp_path: Path) -> None:
+    found = await used(AGENTS["accord-script"], tmp_path)
+    assert found["rejected"]
+    assert found["cancel"] == "cancelled"
+    assert found["resume"] == "session/load"
+    assert "not found" in found["refused"]
+    assert not found["shows_conversation"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ["claude-agent-acp", "qwen-code"])
+async def test_agent_of_others_asks_is_undone_and_remembers(name: str, tmp_path: Path) -> None:
+    agent = AGENTS[name]
+    if not agent.known.is_installed:
+        why = f"{name} is missing: run tests/interop/install.sh real"
+        if os.environ.get("ACCORD_REQUIRE_INTEROP") == "1":
+            pytest.fail(why)
+        pytest.skip(why)
+    found = await used(agent, tmp_path)
+    assert found["permissions"]
+    assert (found["hunks"], found["rejected"]) == (2, True)
+    assert found["cancel"] == "cancelled"
+    assert found["goes_on"]
+    assert found["remembers"]
