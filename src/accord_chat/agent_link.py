@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
-from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
-
-from msgspec import Struct
 
 from accord.client.connect import ConnectedAgent, connect
 from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
 from accord.client.permissions import allow, deny
 from accord.errors import AccordError, ConnectionClosed
 from accord.transports.reconnect_settings import ConnectionChange, Reconnect
+from accord_chat.model.traffic import Traffic
 
 if TYPE_CHECKING:
     from accord.client.events import Decision, PermissionRequest
-    from accord.transports.base import Frame
     from accord_chat.source import Source
 
-__all__ = ("AgentLink", "LinkState", "Owner", "SeenFrame")
+__all__ = ("AgentLink", "LinkState", "Owner")
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
 MAX_OUTPUT_LINES = 200  # of stderr and of noise, the last ones
 MAX_LINE_CHARACTERS = 2000
-MAX_FRAMES = 1000
-MAX_FRAME_BYTES = 16_000
 
 LinkState: TypeAlias = Literal["off", "starting", "connected", "reconnecting", "lost"]
-
-
-class SeenFrame(Struct, frozen=True):
-    """A message of the protocol, or its beginning."""
-
-    time: datetime
-    direction: Literal["received", "sent"]
-    data: bytes
 
 
 class Owner(Protocol):
@@ -65,18 +51,21 @@ class AgentLink:
         find_source: Callable[[], Source],
         owner: Owner,
         group: asyncio.TaskGroup,
+        traffic: Traffic,
         *,
         on_change: Callable[[AgentLink], None],
     ) -> None:
         self.source = source
         self.state: LinkState = "off"
         self.output: list[str] = []  # lines of stderr, and lines on stdout that are not JSON
+        self.output_lines = 0  # all of them
+        self.traffic = traffic
+        self.connections: set[str] = set()  # their names in the traffic
         self.error: BaseException | None = None  # why the connection ended
         self._find_source = find_source
         self._owner = owner
         self._group = group
         self._on_change = on_change
-        self.frames: deque[SeenFrame] = deque(maxlen=MAX_FRAMES)  # of the protocol, the last ones
         self._agent: asyncio.Future[ConnectedAgent] | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
@@ -120,6 +109,8 @@ class AgentLink:
     async def _connected(self, ready: asyncio.Future[ConnectedAgent]) -> None:
         self.source = self._find_source()  # it may have been updated since
         setup, owner = self.source.setup, self._owner
+        name, observer = self.traffic.observer()
+        self.connections.add(name)
         transport = self.source.transport(self._add_output, self._add_output)
         async with connect(
             transport,
@@ -136,7 +127,7 @@ class AgentLink:
             versions=(1, 2) if setup.protocol is None else (setup.protocol,),
             initialize_timeout_s=INITIALIZE_S,
             reconnect=Reconnect(on_change=self._reconnecting) if self.source.is_remote else False,
-            observers=(self._see,),
+            observers=(observer,),
         ) as agent:
             ready.set_result(agent)
             self._change("connected")
@@ -166,9 +157,7 @@ class AgentLink:
         self.state = state
         self._on_change(self)
 
-    def _see(self, direction: Literal["received", "sent"], frame: Frame) -> None:
-        self.frames.append(SeenFrame(datetime.now(), direction, bytes(frame[:MAX_FRAME_BYTES])))
-
     def _add_output(self, line: str) -> None:
         if line.strip():
+            self.output_lines += 1
             self.output = [*self.output[1 - MAX_OUTPUT_LINES :], line[:MAX_LINE_CHARACTERS]]

@@ -14,6 +14,7 @@ from accord_chat.model.known_agents import KnownAgent
 from accord_chat.model.permission_memory import PermissionMemory
 from accord_chat.model.questions import FormQuestion, PageQuestion, PermissionQuestion
 from accord_chat.model.saved_chats import SavedChat, SavedChats, SavedTab
+from accord_chat.model.traffic import Traffic
 from accord_chat.source import MissingAgent, Source
 
 if TYPE_CHECKING:
@@ -35,12 +36,14 @@ class Chat:
         watcher: Watcher,
         memory: PermissionMemory,
         known_agents: Callable[[], Sequence[KnownAgent]] = tuple,
+        traffic: Traffic | None = None,
     ) -> None:
         self.folder = folder
         self.memory = memory
         self.known_agents = known_agents  # those that have a name; raises `AccordError`
         self.sessions: list[LiveSession] = []
         self.active = 0
+        self.traffic = Traffic() if traffic is None else traffic
         self._saved = saved
         self._find_source = find_source
         self._group = group
@@ -148,6 +151,7 @@ class Chat:
             await link.aclose()
         if self._runs:
             await asyncio.wait(self._runs.values())
+        self.traffic.close()
         self._saved.release()
 
     async def _end(self, session: LiveSession) -> None:
@@ -171,6 +175,7 @@ class Chat:
             lambda: self._find_source(agent),
             owner,
             self._group,
+            self.traffic,
             on_change=self._link_changed,
         )
         owner.link = link

@@ -74,6 +74,12 @@ __all__ = ("command",)
     metavar="NAME",
     help="Use the session NAME of `accord session`, which stays open; make it if there is none.",
 )
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Record all messages, for `accord trace`.",
+)
 def command(**given: Any) -> int:
     """Talk to agents on the whole screen, in sessions that stay open.
 

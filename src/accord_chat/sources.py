@@ -49,6 +49,7 @@ class ChatOptions(Struct, kw_only=True):
     resume: bool = False
     session_id: str | None = None
     shared_name: str | None = None
+    trace: Path | None = None
 
 
 class Sources:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -17,6 +18,7 @@ from accord_chat.chat import Chat
 from accord_chat.live_session import Watcher
 from accord_chat.model.permission_memory import PermissionMemory
 from accord_chat.model.saved_chats import SavedChats
+from accord_chat.model.traffic import Traffic
 from accord_chat.source import SharedSession
 from accord_chat.sources import ChatOptions, Sources
 from accord_sessions.errors import SessionsError
@@ -55,12 +57,20 @@ def prepare(options: ChatOptions) -> ChatStart:
     if options.shared_name is not None:
         _create_shared(options.shared_name, folder, options.agent)
         first = f"{SharedSession.PREFIX}{options.shared_name}"
+    traffic = Traffic(tuple(sys.argv))
+    if options.trace is not None:
+        try:
+            traffic.write_to(options.trace)
+        except OSError as error:
+            raise click.UsageError(
+                f"--trace: Cannot write {options.trace}: {error.strerror}"
+            ) from None
     saved = SavedChats(folder)
     saved.acquire()
 
     def make_chat(watcher: Watcher, group: asyncio.TaskGroup) -> Chat:
         memory = PermissionMemory()
-        chat = Chat(folder, saved, sources.find, group, watcher, memory, sources.known)
+        chat = Chat(folder, saved, sources.find, group, watcher, memory, sources.known, traffic)
         ways = (options.is_new, options.resume, options.session_id, options.shared_name)
         if any(ways):
             chat.set_aside(options.agent)

@@ -1,4 +1,4 @@
-"""The file that the agent works on, beside the conversation; on a narrow screen one line."""
+"""The file that the agent works on, next to the conversation; on a narrow screen one line."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class FilePane(Vertical):
         return text
 
     def fit(self, columns: int) -> None:
-        """Show the file if there is room beside the conversation."""
+        """Show the file if there is room next to the conversation."""
         self.set_class(self.is_on and columns >= WIDE, "open")
 
     def _draw(self) -> None:

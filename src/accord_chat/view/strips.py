@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
 from textual.strip import Strip
 
 from accord.cli.ask.safe_text import printable
@@ -14,7 +15,7 @@ from accord.cli.ask.screen.folding import fold_row, fold_words
 from accord.cli.ask.screen.markdown import MAX_COLUMNS, finished_length, markdown_segments
 from accord.cli.ask.screen.rows import Row
 
-__all__ = ("GrowingText", "blank", "indent", "row_strips")
+__all__ = ("GrowingText", "ansi_strip", "blank", "indent", "row_strips")
 
 MAX_LIVE = 4000  # characters of an unfinished block that are rendered as Markdown
 MAX_BLOCK = 64_000  # characters of a block that may become Markdown at all
@@ -33,6 +34,11 @@ def blank() -> Strip:
 def row_strips(rows: Iterable[Row], width: int) -> list[Strip]:
     """Return rows as lines of at most this width."""
     return [Strip(_segments(text)) for row in rows for text in fold_row(row, max(width, 1))]
+
+
+def ansi_strip(line: str) -> Strip:
+    """Return a line with the styles of a terminal; other control characters must be removed."""
+    return Strip(_segments(Text.from_ansi(line, no_wrap=True, end="")))
 
 
 def indent(strips: Iterable[Strip], lead: str, style: str = "") -> list[Strip]:
