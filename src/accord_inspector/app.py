@@ -19,6 +19,7 @@ from accord_inspector.live import Hub
 from accord_inspector.page_files import PAGE, PageFiles
 from accord_inspector.talk.routes import conversation_routes
 from accord_inspector.timeline_api import timeline_routes
+from accord_inspector.unread_body import UnreadBody
 
 __all__ = ("InspectorApp",)
 
@@ -66,7 +67,8 @@ class InspectorApp:
                 response = _login_page(scope)
         elif not _is_public(scope["path"]) and not self._access.is_logged_in(scope):
             response = _login_page(scope)
-        await (response or self._app)(scope, receive, send)
+        body = UnreadBody(scope, receive, send)
+        await (response or self._app)(scope, body.receive, body.send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         limits = ConnectionLimits()

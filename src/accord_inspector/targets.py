@@ -76,11 +76,18 @@ def shown_target(target: str) -> Callable[[], Inspection]:
             "and a command"
         )
     if path.is_dir():
-        return lambda: FolderInspection(path)
+        folder = _recordings_of(path)
+        return lambda: FolderInspection(folder)
     if is_pipe(path):
         raise TraceError(f"Expected a file or a folder, got the pipe {target}: save it as a file")
     next(iter(open_trace(path)), None)  # another file is an error now, not on the page
     return lambda: RecordingInspection(path)
+
+
+def _recordings_of(folder: Path) -> Path:
+    """Return the folder itself, or that of the recordings in the results of a fleet."""
+    traces = folder / "traces"
+    return traces if (folder / "run.json").is_file() and traces.is_dir() else folder
 
 
 def live_inspection(agent: AgentTarget, options: LiveOptions) -> Callable[[], Inspection]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import accord
 from accord.cli.main import COMMANDS
+
+FULL = Path("/dev/full")
 
 # Slow to import, and not needed before the first message.
 LATE = {"argparse", "click", "rich", "sqlite3", "accord.client", "accord.v1", "accord.v2"}
@@ -36,6 +40,58 @@ def test_help_names_every_command() -> None:
 
 def test_version_is_printed() -> None:
     assert run("--version").stdout == f"accord {accord.__version__}\n"
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "--help",
+        "--version",
+        "agent --help",
+        "agents list",
+        "ask --help",
+        "ask --agent script echo",
+        "ask --agent script --json echo",
+        "ask --agent script --quiet echo",
+        "check agent --help",
+        "session list --json",
+        "install zed --print",
+        "trace --help",
+    ],
+)
+def test_full_output_is_one_line_on_stderr(line: str, unbuffered: str, tmp_path: Path) -> None:
+    folders = {"ACCORD_STATE": str(tmp_path), "ACCORD_CONFIG": str(tmp_path)}
+    with FULL.open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "accord", *line.split()],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=50,
+            check=False,
+            env=os.environ | folders | {"PYTHONUNBUFFERED": unbuffered},
+        )
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.rstrip().splitlines()[-1].endswith("No space left on device")
+    assert "annot write the output" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_reader_of_the_help_that_leaves_is_no_error() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m accord --help | head -c 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("U", "")
 
 
 @pytest.mark.parametrize("arguments", [("dance",), ("--dance",)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 
@@ -186,3 +187,29 @@ def check_headers(response: httpx2.Response, kept: str = "no-store") -> None:
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"
     assert headers["cache-control"] == kept
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+async def test_request_after_one_whose_body_was_not_read_is_answered(size: int) -> None:
+    async with (
+        inspecting("script") as inspector,
+        httpx2.AsyncClient(base_url=inspector.origin) as client,
+    ):
+        cookie = await log_in(client, inspector)
+        host, _, port = inspector.origin.removeprefix("http://").rpartition(":")
+        head = f"Host: {host}:{port}\r\nCookie: {cookie}\r\n"
+        post = f"POST /api/faults/off HTTP/1.1\r\n{head}Content-Length: {size}\r\n\r\n"
+        get = f"GET /page/nothing HTTP/1.1\r\n{head}Connection: close\r\n\r\n"
+        reader, writer = await asyncio.open_connection(host, int(port))
+        try:
+            async with asyncio.timeout(30):
+                for _ in range(5):
+                    writer.write(post.encode())
+                    await writer.drain()
+                    writer.write(b"x" * size)
+                writer.write(get.encode())
+                received = await reader.read()
+        finally:
+            writer.close()
+    assert received.count(b"HTTP/1.1 200") == 5
+    assert received.count(b"HTTP/1.1 404") == 1

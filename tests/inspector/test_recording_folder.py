@@ -15,6 +15,7 @@ from accord_fleet.dataset.writer import DatasetWriter
 from accord_inspector.errors import ApiError
 from accord_inspector.recording_folder import RecordingFolder
 from accord_inspector.recording_inspection import FolderInspection
+from accord_inspector.targets import shown_target
 from fleet.sample_runs import outcomes, result, sample_plan, tasks
 from sample_recordings import one_turn
 
@@ -158,3 +159,15 @@ async def test_only_recordings_of_the_folder_are_opened(tmp_path: Path, name: st
         with pytest.raises(ApiError, match="Expected a recording in") as raised:
             inspection.path_of(name)
         assert raised.value.status == 404
+
+
+async def test_run_of_a_fleet_shows_its_recordings(tmp_path: Path) -> None:
+    (tmp_path / "traces" / "script-1").mkdir(parents=True)
+    one_turn().save(tmp_path / "traces" / "script-1" / "a.acp.jsonl")
+    (tmp_path / "run.json").write_text("{}")
+    (tmp_path / "tasks.jsonl").write_text('{"id":"a","prompts":["echo a"]}\n')
+    inspection = shown_target(str(tmp_path))()
+    assert isinstance(inspection, FolderInspection)
+    async with inspection as folder:
+        found = await listed(folder)
+    assert [item["name"] for item in found["recordings"]] == ["script-1/a.acp.jsonl"]

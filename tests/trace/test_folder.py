@@ -64,3 +64,29 @@ def test_inner_folder_that_cannot_be_read_is_skipped(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "b")
     assert list(found) == ["c/r.acp.jsonl"]
     assert problems == [f"Cannot read the folder {tmp_path / 'b'}: No such file or directory"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"id":"a","prompts":["echo a"]}\n{"id":"b"}\n', '"a"\n', "[1]\n", "{}\n"],
+    ids=["tasks", "text", "list", "empty"],
+)
+def test_jsonl_without_messages_is_not_a_recording(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tasks.jsonl").write_text(text)
+    files(tmp_path, "a/a.acp.jsonl", "begun.jsonl")
+    assert list(all_names(tmp_path)) == ["begun.jsonl", "a/a.acp.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n',
+        '{"schema":"acpx.session.journal.v1"}\n{"jsonrpc":"2.0","id":1,"result":{}}\n',
+        '2026-01-01 sent {"jsonrpc":"2.0","id":1,"method":"initialize"}\n',
+        "no line end yet",
+    ],
+    ids=["frames", "acpx", "log", "begun"],
+)
+def test_jsonl_with_messages_is_a_recording(tmp_path: Path, text: str) -> None:
+    (tmp_path / "other.jsonl").write_text(text)
+    assert list(all_names(tmp_path)) == ["other.jsonl"]

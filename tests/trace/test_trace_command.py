@@ -320,3 +320,23 @@ def test_export_writes_over_neither_the_recording_nor_a_file_if_it_fails(
     assert run(capsys, "export", "--format", "md", str(bad))[:2] == (1, "")
     assert good.read_text() == "precious"
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("columns", [40, 80])
+def test_differences_break_between_words(columns: int) -> None:
+    recordings = Path(__file__).parents[1] / "recordings"
+    pair = [str(recordings / f"{name}.acp.jsonl") for name in ("gemini-cli", "qwen-code")]
+    shown = click.unstyle(on_a_terminal(columns, "diff", *pair, status=1)).split("\r\n")[:-1]
+    assert max(map(len, shown)) <= columns
+    assert all(line.startswith(("~ ", "- ", "+ ", "    ")) for line in shown)
+    printed = subprocess.run(
+        [sys.executable, "-m", "accord", "trace", "diff", *pair],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    ).stdout
+    assert "expected nothing, got" in printed
+    if columns == 80:  # with fewer, values are longer than a line
+        assert " ".join(" ".join(shown).split()) == " ".join(printed.split())

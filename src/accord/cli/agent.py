@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from accord.cli.output import write_output
 from accord.errors import AccordError
 
 if TYPE_CHECKING:
@@ -66,8 +67,7 @@ class _UsageError(AccordError):
 def main(arguments: Sequence[str]) -> int:
     """Serve an agent; return the exit status."""
     if any(word in ("-h", "--help") for word in arguments):
-        print(HELP, end="")
-        return 0
+        return write_output(HELP)
     try:
         name, options = _parse(arguments)
         if name == "script":

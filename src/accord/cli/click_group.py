@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -10,12 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 import click
 from click.shell_completion import CompletionItem
 
+from accord.cli.output import drop_output, is_full
 from accord.version import __version__
 
 __all__ = ("LazyGroup", "main")
-
-# What a write to the output raises if its disk is full or fails.
-_FULL = (errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 class LazyGroup(click.Group):
@@ -82,15 +79,9 @@ def main(
     except (click.Abort, KeyboardInterrupt):
         return 130
     except OSError as error:
-        if error.errno not in _FULL or error.filename is not None:
+        if not is_full(error):
             raise
         click.echo(f"Error: Cannot write the output: {error.strerror}", err=True)
-        _drop_output()
+        drop_output()
         return 1
     return status if isinstance(status, int) else 0
-
-
-def _drop_output() -> None:
-    """Let Python write the rest of a buffer to nowhere when it exits."""
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  # a device
-        os.dup2(nowhere.fileno(), 1)

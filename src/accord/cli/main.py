@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from accord.cli.output import write_output
 from accord.version import __version__
 
 if TYPE_CHECKING:
@@ -65,11 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     completes = _COMPLETION in os.environ
     if not completes:
         if words[:1] in ([], ["-h"], ["--help"]):
-            print(_help(), end="")
-            return 0
+            return write_output(_help())
         if words[:1] == ["--version"]:
-            print(f"accord {__version__}")
-            return 0
+            return write_output(f"accord {__version__}\n")
         if words[:1] == ["agent"]:
             # Without click, to start fast: an editor is waiting.
             from accord.cli import agent

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from pathlib import Path
+from textwrap import wrap
 
 import click
 import msgspec
@@ -37,8 +40,7 @@ def command(recording: Path, other: Path, strict: bool, as_json: bool, first: st
         for difference in differences(*traces, strict=strict):
             found.append(difference)
             if not as_json:
-                line = f"{difference.sign} {difference.text}"
-                click.secho(line, fg=_COLOURS[difference.sign])
+                _show(difference)
     except TraceError as error:
         raise CannotCompare(str(error)) from None
     except BrokenPipeError:
@@ -49,3 +51,13 @@ def command(recording: Path, other: Path, strict: bool, as_json: bool, first: st
     for trace in traces:
         show_problems(trace.problems)
     return 1 if found else 0
+
+
+def _show(difference: Difference) -> None:
+    """Print a difference; at a terminal in lines that fit, which break between words."""
+    lines = [f"{difference.sign} {difference.text}"]
+    if sys.stdout.isatty():
+        columns = shutil.get_terminal_size().columns
+        lines = wrap(lines[0], columns, subsequent_indent="    ", break_on_hyphens=False) or lines
+    for line in lines:
+        click.secho(line, fg=_COLOURS[difference.sign])

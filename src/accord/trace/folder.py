@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from accord.trace.importing import import_records
 from accord.trace.packing import TraceError
 from accord.trace.trace_file import part_path
 
@@ -15,6 +16,8 @@ __all__ = ("NO_RECORDINGS", "all_names", "folders_in", "is_recording", "names_in
 NO_RECORDINGS = (
     "Expected recordings (*.acp.jsonl, .jsons, .ndjson) in {folder} or in its folders, found none"
 )
+_LOOKED_AT = 65536  # bytes at the beginning of a file
+_LINES = 5  # of which one has a message, or the header
 _NAME = re.compile(r"\.(jsonl(\.gz|\.zst)?|jsons|ndjson)$")
 
 
@@ -42,6 +45,20 @@ def _recordings_in(names: Iterable[str]) -> list[str]:
     return sorted(found - parts)
 
 
+def _is_other_jsonl(item: os.DirEntry[str]) -> bool:
+    """Return whether a file `.jsonl` has JSON but no messages, such as the tasks of a fleet."""
+    if not item.name.endswith(".jsonl") or item.name.endswith(".acp.jsonl"):
+        return False
+    try:
+        with Path(item.path).open("rb") as file:
+            lines = file.read(_LOOKED_AT).split(b"\n")[:-1]
+    except OSError:
+        return False  # opening it explains why
+    if not lines:
+        return False
+    return next(import_records(lines[:_LINES]), None) is None
+
+
 def folders_in(folder: Path) -> list[os.DirEntry[str]]:
     """Return the folders in a folder, without hidden ones; raise `TraceError`."""
     try:
@@ -55,7 +72,9 @@ def names_in(folder: Path) -> list[str]:
     """Return the names of the recordings that are directly in a folder; raise `TraceError`."""
     try:
         with os.scandir(folder) as entries:
-            return _recordings_in(item.name for item in entries if item.is_file())
+            return _recordings_in(
+                item.name for item in entries if item.is_file() and not _is_other_jsonl(item)
+            )
     except OSError as error:
         raise _cannot_read(folder, error) from None
 

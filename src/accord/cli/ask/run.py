@@ -12,6 +12,7 @@ from accord.cli.ask.cancellation import Interrupts
 from accord.cli.ask.options import CANCELLED, FAILED, AskOptions
 from accord.cli.ask.terminal_login import TerminalLoginChosen, run_terminal_login
 from accord.cli.ask.views.lazy_view import LazyView, write_stderr
+from accord.cli.output import drop_output, is_full
 from accord.errors import AccordError
 from accord.local.run import run_program
 from accord.transports.base import TransportFactory
@@ -163,7 +164,10 @@ class AskProgram:
             self._view.get().show_error(failure.message, failure.code)
             write_stderr(failure_lines(failure, self._agent_output, self._options.program))
         elif isinstance(error, OSError) and error.errno != errno.EPIPE:
-            write_stderr([f"{self._options.program}: {error.strerror}"])
+            what = "cannot write the output: " if is_full(error) else ""
+            write_stderr([f"{self._options.program}: {what}{error.strerror}"])
+            if what:
+                drop_output()
         else:  # the reader of stdout has closed the pipe
             raise error
         return FAILED
