@@ -1,6 +1,6 @@
 """Reads what a response has left of the body of its request.
 
-The server closes a connection whose request was not read to its end, and the browser may have sent
+The server closes a connection whose request was read only in part, and the browser may have sent
 the next request on it.
 """
 

@@ -377,4 +377,6 @@ def test_write_error_is_reported_in_one_line(more: list[str]) -> None:
     with FULL.open("wb") as full:
         ran = run("echo hi", *more, stdin=subprocess.DEVNULL, stdout=full)
     assert ran.returncode == 1
-    assert ran.stderr.decode().strip() == "accord ask: No space left on device"
+    assert ran.stderr.decode().strip() == (
+        "accord ask: cannot write the output: No space left on device"
+    )

@@ -1,4 +1,4 @@
-"""Writes to stdout: a full disk and a reader that has left are no reason for a traceback."""
+"""Writes to stdout without a traceback if its disk is full or its reader has left."""
 
 from __future__ import annotations
 
