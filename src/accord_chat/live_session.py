@@ -371,6 +371,7 @@ class LiveSession:
     ) -> None:
         self.has_prompts = True
         self.turn_started_s = time.monotonic()
+        shown = self.transcript.prompt_count
         turn = self._turn = session.prompt(*self._contents(agent, prompt.text))
         self._set_state("running")
         try:
@@ -382,6 +383,7 @@ class LiveSession:
         except (CancelTimeout, RequestError) as error:
             self._report(error)
         except TransportError as error:
+            self._keep_unsent(turn, prompt, shown)
             is_over = self.link.state != "reconnecting" and not isinstance(error, TurnInterrupted)
             if is_over:
                 raise  # reported with the end of the agent, or of its session
@@ -392,6 +394,17 @@ class LiveSession:
             self._set_state("idle")
         if not self.queue:
             self._watcher.attention_wanted(self, "has finished")
+
+    def _keep_unsent(self, turn: ClientTurn, prompt: QueuedPrompt, shown: int) -> None:
+        """Keep a prompt that the conversation does not show, although its turn is over."""
+        if turn.stop_reason is None:  # the turn has not begun
+            self.queue.put_back(prompt)
+        elif self.transcript.prompt_count == shown:
+            self.timeline.remark(
+                "It is not known whether the agent has received this prompt:",
+                "warning",
+                prompt.text,
+            )
 
     def _contents(self, agent: ConnectedAgent, text: str) -> list[ContentBlock]:
         found = [self.files.find(path) for path in mentions(text)]

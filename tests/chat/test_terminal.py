@@ -2,93 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 
-import psutil
 import pytest
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux"),
-]
-WAIT_S = 30.0
-NUMBERS = itertools.count()  # a server that ends does not take the clients of the next one
+from chat.terminal import Terminal, agent_process, needs_tmux, open_terminal
 
-
-class Terminal:
-    """A shell in tmux."""
-
-    def __init__(self, folder: Path, columns: int = 100, lines: int = 30) -> None:
-        self.folder = folder
-        self.socket = folder / f"tmux{next(NUMBERS)}"
-        size = ["-x", str(columns), "-y", str(lines)]
-        shell = f"env PS1='$ ' XDG_STATE_HOME={folder}/state ACCORD_CONFIG={folder} sh -i"
-        work = folder / "work"
-        work.mkdir(exist_ok=True)
-        self.tmux("-f", "/dev/null", "new-session", "-d", *size, "-c", str(work), shell)
-
-    def tmux(self, *words: str) -> str:
-        done = subprocess.run(
-            ["tmux", "-S", str(self.socket), *words], capture_output=True, text=True, timeout=20
-        )
-        return done.stdout
-
-    @property
-    def screen(self) -> str:
-        return self.tmux("capture-pane", "-p")
-
-    def press(self, *keys: str) -> None:
-        self.tmux("send-keys", *keys)
-
-    def type(self, text: str) -> None:
-        self.tmux("send-keys", "-l", text)
-
-    def until(self, condition: Callable[[str], object]) -> str:
-        end = time.monotonic() + WAIT_S
-        while time.monotonic() < end:
-            if condition(screen := self.screen):
-                return screen
-            time.sleep(0.05)
-        raise AssertionError(f"It did not become true. The screen:\n{self.screen}")
-
-    def sees(self, *texts: str) -> str:
-        return self.until(lambda screen: all(text in screen for text in texts))
-
-    def start(self, *words: str) -> None:
-        self.type(shlex.join([sys.executable, "-m", "accord", "chat", *words]))
-        self.press("Enter")
-
-    def close(self) -> None:
-        self.tmux("kill-server")
+pytestmark = needs_tmux
 
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Generator[Terminal]:
-    made = Terminal(tmp_path)
-    try:
+    with open_terminal(tmp_path) as made:
         yield made
-    finally:
-        made.close()
-
-
-def agent_process(terminal: Terminal) -> psutil.Process:
-    """Return the process of the script agent below the shell of this terminal."""
-    shell = psutil.Process(int(terminal.tmux("display-message", "-p", "#{pane_pid}")))
-    (found,) = (
-        process
-        for process in shell.children(recursive=True)
-        if process.cmdline()[-2:] == ["agent", "script"]
-    )
-    return found
 
 
 def test_typing_cancelling_and_leaving(terminal: Terminal) -> None:
@@ -160,14 +92,11 @@ def test_draft_comes_back_after_a_hang_up(terminal: Terminal) -> None:
     terminal.sees("Ask · Small")
     terminal.type("not sent yet")
     terminal.sees("not sent yet")
-    time.sleep(2.0)  # drafts are saved after a second
+    terminal.until(lambda screen: "not sent yet" in terminal.saved)
     terminal.close()
-    again = Terminal(terminal.folder)
-    try:
+    with open_terminal(terminal.folder) as again:
         again.start()
         again.sees("not sent yet", "Ask · Small")
-    finally:
-        again.close()
 
 
 def test_without_a_terminal_it_says_what_works(tmp_path: Path) -> None:

@@ -12,7 +12,13 @@ from typing import Literal, TypeAlias
 import msgspec
 from markdown_it import MarkdownIt
 
-from accord.cli.ask.safe_text import last_lines, one_line, printable, relative_path
+from accord.cli.ask.safe_text import (
+    last_lines,
+    one_line,
+    output_lines,
+    printable,
+    relative_path,
+)
 from accord.cli.ask.views.json_lines import event_line
 from accord.client.events import ToolCall
 from accord.client.message import Message
@@ -101,7 +107,7 @@ def _call(call: ToolCall, entry: Entry, cwd: str) -> Iterator[str]:
         yield _fenced("\n".join(last_lines(output, MAX_OUTPUT_LINES)[0]), "")
     text = "".join(part for part in call.content if isinstance(part, str))
     if text.strip():
-        yield _fenced("\n".join(printable(text).strip("\n").split("\n")[:MAX_OUTPUT_LINES]), "")
+        yield _fenced("\n".join(output_lines(text.strip("\n"))[:MAX_OUTPUT_LINES]), "")
 
 
 def _fenced(text: str, language: str) -> str:

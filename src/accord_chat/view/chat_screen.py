@@ -42,6 +42,8 @@ SAVE_S = 1.0  # after the last change of a draft
 FOLLOW_KEY = "Alt+W"
 TYPING_S = 0.75  # a question does not take the keyboard within this time after a key
 MAX_PLAN_ROWS = 4
+LOW_ROWS = 16
+LOWEST_ROWS = 12
 MIN_ROWS_FOR_PLAN = 16
 MIN_ROWS_WITH_BOTH = 40  # for the plan and a question
 
@@ -59,6 +61,10 @@ class ChatScreen(Screen[None]):
     ChatScreen #plan { height: auto; max-height: 6; padding: 0 1; display: none; }
     ChatScreen #plan.open { display: block; }
     ChatScreen #status { background: $panel; color: $text-muted; }
+    ChatScreen.low Composer, ChatScreen.low CompletionList { max-height: 3; }
+    ChatScreen.low.asking #tabs, ChatScreen.low.asking #activity { display: none; }
+    ChatScreen.lowest.asking #middle { display: none; }
+    ChatScreen.low.asking #status, ChatScreen.low.asking #followed { display: none; }
     """
     AUTO_FOCUS = "Composer"  # from the first key on, also of those typed before the start
 
@@ -198,6 +204,7 @@ class ChatScreen(Screen[None]):
             session.timeline.side_changed = False
             self._draw_plan(session)
         if self.questions.show(session):
+            self.set_class(bool(session.questions), "asking")
             self._draw_plan(session)
         self._draw_lines()
 
@@ -236,7 +243,9 @@ class ChatScreen(Screen[None]):
             self.chat.save()
 
     def on_resize(self) -> None:
-        """Draw the lines at the new width."""
+        """Draw the lines at the new width; on a low screen a question covers some of them."""
+        self.set_class(self.size.height < LOW_ROWS, "low")
+        self.set_class(self.size.height < LOWEST_ROWS, "lowest")
         self.questions.fit()
         self.on_file_pane_changed()
         if self._shown is not None:

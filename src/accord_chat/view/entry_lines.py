@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from textual.strip import Strip
 
-from accord.cli.ask.safe_text import one_line, printable, relative_path
+from accord.cli.ask.safe_text import one_line, output_lines, printable, relative_path
 from accord.cli.ask.screen.diff_rows import diff_rows
 from accord.cli.ask.screen.rows import GUTTER, Row
 from accord.cli.ask.screen.tool_rows import (
@@ -176,8 +176,8 @@ class EntryLines:
                 most = EXPANDED_ROWS if expanded else LIVE_OUTPUT_LINES
                 yield from terminal_rows(terminal, most)
         elif expanded:
-            text = printable(text_of_call(call)[:200_000]).rstrip("\n")
-            lines = text.split("\n") if text else []
+            text = text_of_call(call)[:200_000]
+            lines = output_lines(text) if text.strip() else []
             yield from gutter_rows(lines[:EXPANDED_ROWS], False)
             if len(lines) > EXPANDED_ROWS:
                 yield Row(f"… {len(lines) - EXPANDED_ROWS} more lines", "dim", GUTTER)
@@ -227,9 +227,9 @@ def viewer_rows(entry: Entry, cwd: str) -> Iterator[Row]:
                 yield Row(one_line(relative_path(diff.path, cwd)), "bold", "  ")
                 yield from diff_rows(diff)
             for terminal in entry.terminals:
-                for line in printable(terminal.text).split("\n"):
+                for line in output_lines(terminal.text):
                     yield Row(line, "", GUTTER, whole_words=False)
-            for line in printable(text_of_call(call)).split("\n"):
+            for line in output_lines(text_of_call(call)):
                 yield Row(line, "", GUTTER, whole_words=False)
         case Remark() as remark:
             yield from _remark(remark)

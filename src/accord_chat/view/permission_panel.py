@@ -31,6 +31,7 @@ __all__ = ("PermissionPanel",)
 IGNORE_KEYS_S = 0.5
 # Nor a click that was meant for what was at its place before.
 IGNORE_CLICKS_S = 1.0
+PROMPT_ROWS = 2  # below the box on a low screen
 PLACE_S = 0.2  # between two looks at the place of the box
 
 
@@ -40,7 +41,6 @@ class PermissionPanel(Vertical, can_focus=True):
     DEFAULT_CSS = """
     PermissionPanel {
         height: auto;
-        max-height: 60vh;
         border: heavy $warning;
         border-title-color: $warning;
         border-title-style: bold;
@@ -117,16 +117,24 @@ class PermissionPanel(Vertical, can_focus=True):
         self.set_interval(PLACE_S, self._check_place)
 
     def fit(self) -> None:
-        """Leave room for all options; the action scrolls in the rest."""
-        options, rows = self.query_one(OptionList), self.query_one(RowsView)
-        room = self.screen.size.height * 60 // 100 - 4
-        options.styles.max_height = max(room - 1, 2)
-        rows.styles.max_height = max(room - len(self._options) - len(self._rules), 1)
+        """Leave room for all options, also on a low screen; the action scrolls in the rest."""
+        height = self.screen.size.height
+        title, options = self.query_one(".title"), self.query_one(OptionList)
+        above = 2 + min(max(title.size.height, 1), 3)  # with the borders
+        count = len(self._options) + len(self._rules)
+        most = max(height * 60 // 100, min(above + 1 + count, height - PROMPT_ROWS))
+        self.styles.max_height = most
+        options.styles.max_height = max(most - above - 1, 2)
+        self.query_one(RowsView).styles.max_height = max(most - above - count, 1)
+
+    def on_resize(self) -> None:
+        """Leave room for the title, which may need more lines now."""
+        self.fit()
 
     def take_focus(self, *, asked: bool = False) -> None:
         """Take the keyboard; if the user did not ask for that, keys do not answer at once."""
         self.ignore_keys_until_s = 0.0 if asked else time.monotonic() + IGNORE_KEYS_S
-        self.query_one(OptionList).focus()
+        self.screen.set_focus(self.query_one(OptionList))  # before the next key
 
     def _check_place(self) -> None:
         if self._place != self.region:

@@ -11,6 +11,7 @@ from accord.text.excerpt import excerpt, hidden_removed
 __all__ = (
     "last_lines",
     "one_line",
+    "output_lines",
     "printable",
     "relative_path",
     "relative_title",
@@ -53,17 +54,22 @@ def relative_title(title: str, cwd: str | None) -> str:
 
 
 def last_lines(output: bytes | bytearray | str, max_lines: int) -> tuple[list[str], bool]:
-    """Return the last lines of an output, and whether earlier lines exist.
-
-    A line that was overwritten, such as a progress bar, is returned in its last state.
-    """
+    """Return the last lines of an output, and whether earlier lines exist."""
     if isinstance(output, str):
         output = output[-TAIL_BYTES:].encode("utf-8", "replace")
     text = bytes(output[-TAIL_BYTES:]).decode("utf-8", "replace")
-    lines = [
-        printable(line.rstrip("\r").rpartition("\r")[2]).rstrip()
-        for line in _ESCAPES.sub("", text).rstrip().split("\n")
-    ]
+    lines = output_lines(text.rstrip())
     if lines == [""]:
         return [], False
     return lines[-max_lines:], len(lines) > max_lines or len(output) >= TAIL_BYTES
+
+
+def output_lines(text: str) -> list[str]:
+    """Return an output as lines without colours and other escape sequences.
+
+    A line that was overwritten, such as a progress bar, is returned in its last state.
+    """
+    return [
+        printable(line.rstrip("\r").rpartition("\r")[2]).rstrip()
+        for line in _ESCAPES.sub("", text).rstrip().split("\n")
+    ]

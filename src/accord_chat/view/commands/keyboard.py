@@ -20,7 +20,7 @@ def _conversation(screen: ChatScreen) -> None:
     elif screen.conversation.has_focus or pane.has_focus_within:
         screen.prompt.take_keyboard()
     else:
-        screen.conversation.focus()
+        screen.set_focus(screen.conversation)  # before the next key, unlike `focus`
 
 
 def _end(screen: ChatScreen) -> None:
