@@ -20,8 +20,10 @@ class Progress(Struct, frozen=True):
     def __str__(self) -> str:
         if self.done is None:
             return self.step
-        of = "" if self.total is None else f" of {_megabytes(self.total)}"
-        return f"{self.step} {_megabytes(self.done)}{of} MB"
+        if not self.total:
+            return f"{self.step} {_megabytes(self.done)} MB"
+        percent = min(self.done * 100 // self.total, 100)
+        return f"{self.step} {_megabytes(self.done)} of {_megabytes(self.total)} MB ({percent} %)"
 
 
 OnProgress: TypeAlias = Callable[[Progress], None]

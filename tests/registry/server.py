@@ -39,6 +39,7 @@ class Registry:
     etag: str = '"1"'
     files: dict[str, bytes] = field(default_factory=dict)
     cut: set[str] = field(default_factory=set)  # paths whose connection ends in the middle
+    slow: set[str] = field(default_factory=set)  # paths that end when the server ends
     redirects: dict[str, str] = field(default_factory=dict)
     requests: list[tuple[str, str | None, int]] = field(default_factory=list)
 
@@ -110,6 +111,7 @@ def tiny(version: str = "1.0.0") -> bytes:
 @contextmanager
 def serving() -> Iterator[Registry]:
     registry = Registry()
+    ended = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         """Answers from the registry."""
@@ -138,6 +140,11 @@ def serving() -> Iterator[Registry]:
             if status != 304:
                 self.send_header("Content-Length", str(len(data)))
             self.end_headers()
+            if self.path in registry.slow:
+                self.wfile.write(data[: len(data) // 2])
+                self.wfile.flush()
+                ended.wait()
+                return
             self.wfile.write(data[: len(data) // 2] if self.path in registry.cut else data)
 
         def log_message(self, *_: Any) -> None:  # type: ignore[override]
@@ -150,6 +157,7 @@ def serving() -> Iterator[Registry]:
     try:
         yield registry
     finally:
+        ended.set()
         server.shutdown()
         thread.join()
         server.server_close()

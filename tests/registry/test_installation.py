@@ -324,6 +324,6 @@ def test_installation_that_is_cancelled_leaves_what_was_there(
 
 
 def test_progress_in_words() -> None:
-    assert str(Progress("downloading", 1_500_000, 3_000_000)) == "downloading 1.5 of 3.0 MB"
+    assert str(Progress("downloading", 1_500_000, 3_000_000)) == "downloading 1.5 of 3.0 MB (50 %)"
     assert str(Progress("downloading", 1_500_000)) == "downloading 1.5 MB"
     assert str(Progress("extracting")) == "extracting"

@@ -134,3 +134,21 @@ def test_agent_of_the_real_registry_of_npm_starts(
     (found,) = json.loads(capsys.readouterr().out)["agents"]
     assert (found["info_name"], found["version"]) == ("qwen-code", "0.24.4")
     assert found["login"] == "required"
+
+
+@uv
+@pytest.mark.timeout(300)
+def test_agent_of_the_real_registry_of_pypi_starts(
+    registry: Registry, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    wanted = "gptme-acp==0.35.1"
+    ping = ["uv", "pip", "install", "--dry-run", "--no-deps", "--target", str(tmp_path), wanted]
+    if subprocess.run(ping, capture_output=True, timeout=60, check=False).returncode != 0:
+        pytest.skip("needs the registry of PyPI")
+    registry.offer(entry("gptme", "0.35.1", uvx={"package": wanted}))
+    assert main(["agents", "install", "gptme"]) == 0
+    capsys.readouterr()
+    assert main(["doctor", "gptme", "--json", "--timeout", "90"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["agents"]
+    assert (found["info_name"], found["version"]) == ("gptme", "0.35.1")
+    assert found["login"] == "not required"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import cast
 
 import click
@@ -13,10 +14,13 @@ from accord.cli.installed_agents import InstalledAgent, load_installed
 from accord_agents.command.options import catalogue_of, registry_option, reports_errors, warn
 from accord_agents.index import Entry, Kind
 from accord_agents.installation import choose_kind, install, own_target
-from accord_agents.progress import OnProgress, Progress, no_progress
+from accord_agents.progress import Progress
 from accord_agents.registry import Catalogue
 
 __all__ = ("command", "install_one")
+
+_PATIENCE_S = 2  # before the time of a step is shown
+_LINE_S = 10.0  # between lines that are not at a terminal
 
 
 @click.command()
@@ -62,7 +66,7 @@ def install_one(catalogue: Catalogue, entry: Entry, kind: Kind, *, force: bool) 
         warn(f"{entry.id}: the registry has no checksum of the archive")
     click.echo(f"Installing {entry.id} {entry.version} ({kind}) …", err=True)
     try:
-        done = install(catalogue, entry, kind, force=force, on_progress=_progress_line())
+        done = install(catalogue, entry, kind, force=force, on_progress=_ProgressShown())
     finally:
         if sys.stderr.isatty():
             click.echo("\r\x1b[K", nl=False, err=True)
@@ -70,15 +74,28 @@ def install_one(catalogue: Catalogue, entry: Entry, kind: Kind, *, force: bool) 
     return done
 
 
-def _progress_line() -> OnProgress:
-    """Return what shows the progress in one line of the terminal."""
-    if not sys.stderr.isatty():
-        return no_progress
-    shown = [""]
+class _ProgressShown:
+    """Shows the progress in one line of the terminal; elsewhere in a line now and then."""
 
-    def show(progress: Progress) -> None:
-        if str(progress) != shown[0]:
-            shown[0] = str(progress)
-            click.echo(f"\r\x1b[K  {one_line(shown[0], 70)}", nl=False, err=True)
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._shown = ""
+        self._step = ""
+        self._step_began = self._last = time.monotonic()
 
-    return show
+    def __call__(self, progress: Progress) -> None:
+        """Show it if there is something new."""
+        now = time.monotonic()
+        if progress.step != self._step:
+            self._step, self._step_began = progress.step, now
+        text = str(progress)
+        seconds = int(now - self._step_began)
+        if progress.done is None and seconds >= _PATIENCE_S:
+            text += f" ({seconds} s)"  # installers do not say how far they are
+        if self._is_terminal:
+            if text != self._shown:
+                click.echo(f"\r\x1b[K  {one_line(text, 70)}", nl=False, err=True)
+        elif now - self._last >= _LINE_S:
+            self._last = now
+            click.echo(f"  {one_line(text)}", err=True)
+        self._shown = text
