@@ -15,11 +15,13 @@ from accord_chat.model.traffic import Traffic
 
 if TYPE_CHECKING:
     from accord.client.events import Decision, PermissionRequest
+    from accord.transports.base import Frame
     from accord_chat.source import Source
 
 __all__ = ("AgentLink", "LinkState", "Owner")
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
+RECEIVED_S = 0.5  # after a message
 MAX_OUTPUT_LINES = 200  # of stderr and of noise, the last ones
 MAX_LINE_CHARACTERS = 2000
 
@@ -54,6 +56,7 @@ class AgentLink:
         traffic: Traffic,
         *,
         on_change: Callable[[AgentLink], None],
+        on_received: Callable[[AgentLink], None],
     ) -> None:
         self.source = source
         self.state: LinkState = "off"
@@ -66,6 +69,8 @@ class AgentLink:
         self._owner = owner
         self._group = group
         self._on_change = on_change
+        self._on_received = on_received
+        self._is_call_due = False
         self._agent: asyncio.Future[ConnectedAgent] | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
@@ -127,7 +132,7 @@ class AgentLink:
             versions=(1, 2) if setup.protocol is None else (setup.protocol,),
             initialize_timeout_s=INITIALIZE_S,
             reconnect=Reconnect(on_change=self._reconnecting) if self.source.is_remote else False,
-            observers=(observer,),
+            observers=(observer, self._see),
         ) as agent:
             ready.set_result(agent)
             self._change("connected")
@@ -156,6 +161,23 @@ class AgentLink:
     def _change(self, state: LinkState) -> None:
         self.state = state
         self._on_change(self)
+
+    def _see(self, direction: Literal["received", "sent"], _frame: Frame) -> None:
+        """Tell soon that messages were received, once for many of them."""
+        if direction == "received" and not self._is_call_due:
+            self._is_call_due = True
+            asyncio.get_running_loop().call_later(RECEIVED_S, self._received)
+
+    def _received(self) -> None:
+        self._is_call_due = False
+        self._on_received(self)
+
+    def unopened_sessions(self) -> frozenset[str]:
+        """Return the sessions that the agent reports on although they are not open here."""
+        ready = self._agent
+        if ready is None or not ready.done() or ready.cancelled() or ready.exception() is not None:
+            return frozenset()
+        return ready.result().unopened_sessions
 
     def _add_output(self, line: str) -> None:
         if line.strip():
