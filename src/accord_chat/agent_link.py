@@ -15,13 +15,11 @@ from accord_chat.model.traffic import Traffic
 
 if TYPE_CHECKING:
     from accord.client.events import Decision, PermissionRequest
-    from accord.transports.base import Frame
     from accord_chat.source import Source
 
 __all__ = ("AgentLink", "LinkState", "Owner")
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
-RECEIVED_S = 0.5  # after a message
 MAX_OUTPUT_LINES = 200  # of stderr and of noise, the last ones
 MAX_LINE_CHARACTERS = 2000
 
@@ -56,7 +54,6 @@ class AgentLink:
         traffic: Traffic,
         *,
         on_change: Callable[[AgentLink], None],
-        on_received: Callable[[AgentLink], None],
     ) -> None:
         self.source = source
         self.state: LinkState = "off"
@@ -69,8 +66,6 @@ class AgentLink:
         self._owner = owner
         self._group = group
         self._on_change = on_change
-        self._on_received = on_received
-        self._is_call_due = False
         self._agent: asyncio.Future[ConnectedAgent] | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
@@ -78,11 +73,21 @@ class AgentLink:
 
     async def agent(self) -> ConnectedAgent:
         """Return the connected agent; start it if necessary. Raises why it cannot be reached."""
+        if self._task is not None and self._is_ending:
+            await asyncio.wait([self._task])
         if self._agent is None or (self._task is not None and self._task.done()):
             self._stop, self._given_up = asyncio.Event(), asyncio.Event()
             self._agent = asyncio.get_running_loop().create_future()
             self._task = self._group.create_task(self._run(self._agent), name="accord chat agent")
         return await asyncio.shield(self._agent)
+
+    @property
+    def _is_ending(self) -> bool:
+        """Whether the connection has ended, but not what runs it."""
+        if self.source.is_remote or self._agent is None or not self._agent.done():
+            return False
+        is_made = not self._agent.cancelled() and self._agent.exception() is None
+        return is_made and self._agent.result().remote.connection.has_ended
 
     @property
     def is_usable(self) -> bool:
@@ -132,7 +137,7 @@ class AgentLink:
             versions=(1, 2) if setup.protocol is None else (setup.protocol,),
             initialize_timeout_s=INITIALIZE_S,
             reconnect=Reconnect(on_change=self._reconnecting) if self.source.is_remote else False,
-            observers=(observer, self._see),
+            observers=(observer,),
         ) as agent:
             ready.set_result(agent)
             self._change("connected")
@@ -161,23 +166,6 @@ class AgentLink:
     def _change(self, state: LinkState) -> None:
         self.state = state
         self._on_change(self)
-
-    def _see(self, direction: Literal["received", "sent"], _frame: Frame) -> None:
-        """Tell soon that messages were received, once for many of them."""
-        if direction == "received" and not self._is_call_due:
-            self._is_call_due = True
-            asyncio.get_running_loop().call_later(RECEIVED_S, self._received)
-
-    def _received(self) -> None:
-        self._is_call_due = False
-        self._on_received(self)
-
-    def unopened_sessions(self) -> frozenset[str]:
-        """Return the sessions that the agent reports on although they are not open here."""
-        ready = self._agent
-        if ready is None or not ready.done() or ready.cancelled() or ready.exception() is not None:
-            return frozenset()
-        return ready.result().unopened_sessions
 
     def _add_output(self, line: str) -> None:
         if line.strip():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -80,20 +81,34 @@ __all__ = ("command",)
     metavar="FILE",
     help="Record all messages, for `accord trace`.",
 )
-def command(**given: Any) -> int:
+@click.option(
+    "--lines",
+    is_flag=True,
+    help="Print plain lines instead of a screen: for screen readers, pipes and simple terminals.",
+)
+def command(lines: bool, **given: Any) -> int:
     """Talk to agents on the whole screen, in sessions that stay open.
 
     Without --new, --resume, --session and -s, the sessions and drafts that were open in the folder
     when the program last ended come back. F1 shows the keys.
 
+    With --lines, :help lists the commands, and the end of the input quits when all is done.
+
     Exit status: 0 left by the user, 1 failed, 2 usage error.
     """
-    from accord_chat.run import run_chat
-    from accord_chat.start import ChatOptions
-
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.UsageError("`accord chat` needs a terminal; `accord ask` works without one")
     ways = ("is_new", "resume", "session_id", "shared_name")
     if sum(bool(given[way]) for way in ways) > 1:
         raise click.UsageError("--new, --resume, --session and -s exclude each other")
-    return run_chat(ChatOptions(**given))
+    has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    if not (lines or has_terminal):
+        raise click.UsageError(
+            "The screen of `accord chat` needs a terminal. `accord chat --lines` and `accord ask` "
+            "work without one"
+        )
+    if lines or os.environ.get("TERM") in ("dumb", "unknown"):
+        from accord_chat.lines.run import run_lines as run
+    else:
+        from accord_chat.run import run_chat as run
+    from accord_chat.start import ChatOptions
+
+    return run(ChatOptions(**given))

@@ -109,7 +109,7 @@ def test_without_a_terminal_it_says_what_works(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert done.returncode == 2
-    assert "needs a terminal; `accord ask` works without one" in done.stderr
+    assert "needs a terminal. `accord chat --lines` and `accord ask` work" in done.stderr
 
 
 def test_session_is_shared_with_another_client(terminal: Terminal) -> None:

@@ -39,6 +39,10 @@ class _Waiting(Generic[T]):
         """Wait for the answer."""
         return await self._answer
 
+    async def until_answered(self) -> None:
+        """Wait until it needs no answer any more."""
+        await asyncio.wait([self._answer])
+
 
 class PermissionQuestion(_Waiting[Decision]):
     """Whether the agent may do something."""
