@@ -44,8 +44,8 @@ def command(editor: str, name: str | None, prints: bool, remove: bool, chosen: P
     accord install jetbrains --print   show what would be written
     accord install zed gemini --remove
 
-    Only the entry of the agent changes: comments and everything else stay. A copy of the file as
-    it was gets the ending .accord-backup.
+    Only the entry of the agent changes: comments and everything else stay. Copies of the file get
+    the endings .accord-backup, before the last change, and .accord-original, before the first one.
     """
     try:
         known = settings.load()

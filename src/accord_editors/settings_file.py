@@ -13,7 +13,14 @@ from msgspec import Struct
 
 from accord_editors.errors import EditorError, JsoncError
 
-__all__ = ("SettingsFile", "backup_of", "read_settings", "replace_settings", "set_back")
+__all__ = (
+    "SettingsFile",
+    "backup_of",
+    "original_of",
+    "read_settings",
+    "replace_settings",
+    "set_back",
+)
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -55,6 +62,11 @@ def backup_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.accord-backup")
 
 
+def original_of(path: Path) -> Path:
+    """Return where the contents before the first change are."""
+    return path.with_name(f"{path.name}.accord-original")
+
+
 def read_settings(path: Path) -> SettingsFile:
     """Read a file; it may be missing. Raises `EditorError`."""
     try:
@@ -76,6 +88,7 @@ def replace_settings(old: SettingsFile, data: bytes) -> None:
         if old.data is not None:
             mode = stat.S_IMODE(target.stat().st_mode)
             _write(backup_of(old.path), old.data, mode)
+            _keep_original(old, data, mode)
         else:
             mode = 0o600
         if read_settings(old.path).data != old.data:
@@ -96,6 +109,16 @@ def set_back(file: SettingsFile, edit: Callable[[str], str]) -> bytes | None:
     except EditorError:
         return None
     return backup.data if same else None
+
+
+def _keep_original(old: SettingsFile, data: bytes, mode: int) -> None:
+    """Keep the contents before the first change, until the file has these again."""
+    path = original_of(old.path)
+    original = read_settings(path).data
+    if original is None:
+        _write(path, old.data or b"", mode)
+    elif original == data:
+        path.unlink()
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:

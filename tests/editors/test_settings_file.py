@@ -9,7 +9,13 @@ import pytest
 
 from accord_editors.errors import EditorError
 from accord_editors.jsonc_edit import with_member, without_member
-from accord_editors.settings_file import backup_of, read_settings, replace_settings, set_back
+from accord_editors.settings_file import (
+    backup_of,
+    original_of,
+    read_settings,
+    replace_settings,
+    set_back,
+)
 from requirement import requirement
 
 pytestmark = requirement("R-EDIT-01")
@@ -75,6 +81,7 @@ def test_backup_has_the_old_bytes_and_the_mode(path: Path) -> None:
     assert sorted(item.name for item in path.parent.iterdir()) == [
         "settings.json",
         "settings.json.accord-backup",
+        "settings.json.accord-original",
     ]
 
 
@@ -151,3 +158,16 @@ def test_full_disk_leaves_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) 
         replace_settings(file, file.edited(added))
     assert path.read_bytes() == b"{}"
     assert [item.name for item in path.parent.iterdir()] == ["settings.json"]
+
+
+def test_contents_before_the_first_change_are_kept_until_they_are_back(path: Path) -> None:
+    path.write_bytes(b"{} // mine")
+    for data in (b'{"a": 1}', b'{"a": 1, "b": 2}', b'{"b": 2}'):
+        replace_settings(read_settings(path), data)
+        assert original_of(path).read_bytes() == b"{} // mine"
+    assert backup_of(path).read_bytes() == b'{"a": 1, "b": 2}'
+    replace_settings(read_settings(path), b"{} // mine")
+    assert not original_of(path).exists()
+    path.write_bytes(b"{} // later")
+    replace_settings(read_settings(path), b"{}")
+    assert original_of(path).read_bytes() == b"{} // later"
