@@ -138,7 +138,8 @@ def test_jupyter_persona_starts_the_command(monkeypatch: pytest.MonkeyPatch) -> 
         setattr(module, member.__name__, member)
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setitem(sys.modules, "jupyter_ai_acp_client", ModuleType("jupyter_ai_acp_client"))
-    monkeypatch.delenv("KEY", raising=False)
+    monkeypatch.setenv("KEY", "")  # so that it is removed after the test
+    monkeypatch.delenv("KEY")
     text = SNIPPETS["jupyter"].text("my-agent", COMMAND)
     names: dict[str, Any] = {}
     exec(text.partition("# my_agent_persona.py\n")[2], names)
