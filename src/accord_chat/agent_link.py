@@ -11,10 +11,13 @@ from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitatio
 from accord.client.permissions import allow, deny
 from accord.errors import AccordError, ConnectionClosed
 from accord.transports.reconnect_settings import ConnectionChange, Reconnect
+from accord_chat.login_gate import LoginGate
+from accord_chat.model.login_variables import login_variables
 from accord_chat.model.traffic import Traffic
 
 if TYPE_CHECKING:
     from accord.client.events import Decision, PermissionRequest
+    from accord.transports.base import Frame
     from accord_chat.source import Source
 
 __all__ = ("AgentLink", "LinkState", "Owner")
@@ -66,6 +69,8 @@ class AgentLink:
         self._owner = owner
         self._group = group
         self._on_change = on_change
+        self.login_gate = LoginGate()
+        self.login_variables: dict[str, tuple[str, ...]] = {}  # by method, of legacy logins
         self._agent: asyncio.Future[ConnectedAgent] | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
@@ -137,7 +142,7 @@ class AgentLink:
             versions=(1, 2) if setup.protocol is None else (setup.protocol,),
             initialize_timeout_s=INITIALIZE_S,
             reconnect=Reconnect(on_change=self._reconnecting) if self.source.is_remote else False,
-            observers=(observer,),
+            observers=(observer, self._see),
         ) as agent:
             ready.set_result(agent)
             self._change("connected")
@@ -166,6 +171,10 @@ class AgentLink:
     def _change(self, state: LinkState) -> None:
         self.state = state
         self._on_change(self)
+
+    def _see(self, direction: Literal["received", "sent"], frame: Frame) -> None:
+        if direction == "received":
+            self.login_variables.update(login_variables(frame))
 
     def _add_output(self, line: str) -> None:
         if line.strip():

@@ -10,13 +10,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 import click
 
 from accord.cli.ask.attachments import attached_content
-from accord.cli.ask.login import log_in
 from accord.cli.ask.safe_text import one_line, relative_path
 from accord.cli.ask.session_setup import apply_session_options
-from accord.cli.ask.terminal_login import TerminalLoginChosen
 from accord.client.agent_adapter import AuthMethod
 from accord.client.connect import ConnectedAgent
-from accord.client.elicitation import ElicitationForm, FormValues
 from accord.client.events import Event, ToolCall
 from accord.client.session import ClientSession
 from accord.client.transcript import Transcript
@@ -34,11 +31,12 @@ from accord.types.content import ContentBlock
 from accord.types.mcp import McpServer, mcp_transport
 from accord.types.session import SelectOption, SessionOption
 from accord_chat.agent_link import AgentLink
+from accord_chat.login import Login
 from accord_chat.model.folder_files import FolderFiles
 from accord_chat.model.followed import names_file
 from accord_chat.model.mentions import mentions
 from accord_chat.model.prompt_queue import PromptQueue, QueuedPrompt
-from accord_chat.model.questions import FormQuestion, PermissionQuestion, Question
+from accord_chat.model.questions import PermissionQuestion, Question
 from accord_chat.model.review import Review, ReviewedHunk
 from accord_chat.model.timeline import Timeline
 
@@ -53,7 +51,9 @@ STOP_WORDS = {
     "refusal": "The agent refused to continue",
 }
 
-SessionState: TypeAlias = Literal["starting", "idle", "running", "cancelling", "failed"]
+SessionState: TypeAlias = Literal[
+    "starting", "logging_in", "idle", "running", "cancelling", "failed"
+]
 
 
 class Watcher(Protocol):
@@ -111,6 +111,9 @@ class LiveSession:
         self._latest_call: ToolCall | None = None
         self._turn: ClientTurn | None = None
         self._watcher = watcher
+        self._login = Login(self, lambda method: watcher.log_in_at_terminal(self, method))
+        self._open_at: ConnectedAgent | None = None  # the connection of `_session`
+        self.login_name = ""  # of the login that the agent runs
         self._wake = asyncio.Event()
         self._first_prompt = title
         self._is_closed = False
@@ -131,8 +134,8 @@ class LiveSession:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a turn is running."""
-        return self.state in ("running", "cancelling")
+        """Whether a turn is running, or a login that the agent runs."""
+        return self.state in ("running", "cancelling") or bool(self.login_name)
 
     @property
     def transcript(self) -> Transcript:
@@ -154,7 +157,8 @@ class LiveSession:
         self._changed()
 
     async def cancel(self) -> None:
-        """Cancel the running turn; the session stays open, and so do queued prompts."""
+        """Cancel the running turn, or the login; the session and queued prompts stay."""
+        self._login.cancel()
         for question in list(self.questions):
             if isinstance(question, PermissionQuestion):
                 question.answer("cancel")  # v1 prompt-turn: pending requests are cancelled
@@ -234,6 +238,11 @@ class LiveSession:
         self._is_closed = True
         self._wake.set()
 
+    def login_changed(self, name: str) -> None:
+        """Take note which login the agent runs; none if the name is empty."""
+        self.login_name = name
+        self._changed()
+
     def link_changed(self) -> None:
         """Take note that the connection has changed."""
         match self.link.state:
@@ -259,11 +268,13 @@ class LiveSession:
                 await self._serve(agent, session)
                 if self._is_closed:
                     return
-                raise self.link.error or TransportError("The connection to the agent has ended")
+                if self.link.state != "off":
+                    raise self.link.error or TransportError("The connection to the agent has ended")
             except AuthRequired as error:
                 await self._log_in(error)
             except (AccordError, OSError, TimeoutError, ValueError) as error:
-                self._fail(error)
+                if self.link.state != "off":  # else it was ended to be started again
+                    self._fail(error)
             while self.state == "failed" and not self._is_closed:
                 self._wake.clear()
                 await self._wake.wait()
@@ -271,6 +282,9 @@ class LiveSession:
     async def _open(self) -> tuple[ConnectedAgent, ClientSession]:
         self._set_state("starting")
         agent = await self.link.agent()
+        if self._session is not None and agent is self._open_at:  # a login for a prompt
+            self._set_state("idle")
+            return agent, self._session
         setup = self.link.source.setup
         self.is_restorable = agent.supports("load_session") or agent.supports("resume_session")
         session = await self._reopened(agent)
@@ -283,7 +297,7 @@ class LiveSession:
                 )
             except click.UsageError as error:
                 self.timeline.remark(error.format_message(), "warning")
-        self._session, self.session_id = session, session.id
+        self._session, self._open_at, self.session_id = session, agent, session.id
         self.timeline.continue_with(session.transcript)
         self.timeline.sync()
         self._set_state("idle")
@@ -423,21 +437,10 @@ class LiveSession:
     # Logging in, and failures.
 
     async def _log_in(self, refused: AuthRequired) -> None:
-        """Ask the user for a method and log in; what failed is then tried again."""
-
-        async def ask_form(form: ElicitationForm) -> FormValues | None:
-            return await self.ask(FormQuestion(self.agent_name, form))
-
+        self._set_state("logging_in")
         try:
-            await log_in(await self.link.agent(), refused, ask_form)
-            self.timeline.remark("Logged in", "info")
-        except TerminalLoginChosen as chosen:
-            status = await self._watcher.log_in_at_terminal(self, chosen.method)
-            if status != 0:  # R-AUTH-17: a login that fails is reported
-                self._fail(AccordError(f"{chosen}, and ended with status {status}"))
-                return
-            await self.link.aclose()  # R-AUTH-18: the agent is started again
-        except (AccordError, OSError) as error:
+            await self._login.run(refused)
+        except (AccordError, OSError, TimeoutError) as error:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:

@@ -233,7 +233,7 @@ async def typing_at(app: ChatApp, size: tuple[int, int] = (80, 24)) -> AsyncGene
         async with app.run_test(size=size, notifications=True) as pilot:
             typist = Typist(app, pilot)
             await typist.until(lambda: app.chat is not None and len(app.screen_stack) > 1)
-            await typist.until(lambda: typist.session.state in ("idle", "failed"))
+            await typist.until(lambda: typist.session.state in ("idle", "failed", "logging_in"))
             yield typist
             assert app.failure is None, app.failure
     finally:

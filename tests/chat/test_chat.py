@@ -14,6 +14,7 @@ from accord.script_agent.agent import ScriptAgent
 from accord_chat.view.app import ChatApp
 from accord_chat.view.completions import CompletionList
 from accord_chat.view.form_panel import FormPanel, PagePanel
+from accord_chat.view.login_panel import LoginPanel
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_chat.view.pick_screen import PickScreen
 from chat.chats import LocalAgent, open_chat
@@ -263,11 +264,11 @@ async def test_login_is_asked_for_and_the_prompt_sent_again(tmp_path: Path) -> N
         await user.send("logout")
         await user.until(lambda: not user.session.is_busy and user.session.timeline.entries)
         await user.send("echo back again")
-        panel = await user.until(lambda: next(iter(user.app.screen.query(FormPanel)), None))
+        panel = await user.until(lambda: next(iter(user.app.screen.query(LoginPanel)), None))
+        await user.sees(" 1  Log in  Always succeeds")
+        await user.press("f10")
         await user.until(lambda: panel.has_focus_within)
-        await user.sees("Log in with")
-        await user.press("enter")  # the first method
-        await user.press("ctrl+s")
+        await user.press("1")
         await user.sees("Logged in", "  back again")
 
 

@@ -9,7 +9,7 @@ import click
 from accord.cli import settings
 from accord.cli.agent_names import NamedAgent, complete_name, find_agent
 from accord.cli.ask.safe_text import one_line
-from accord.cli.ask.terminal_login import run_terminal_login
+from accord.cli.ask.terminal_login import login_failure, run_terminal_login
 from accord.client.agent_adapter import AuthMethod
 from accord.client.connect import connect
 from accord.errors import AccordError, AuthRequired
@@ -56,7 +56,7 @@ async def _login(agent: NamedAgent, wanted: str | None) -> int:
     if method.terminal:
         status = await run_terminal_login(agent.argv, agent.entry.env, method)
         if status != 0:
-            raise AccordError(f"The login {one_line(method.name, 60)!r} ended with status {status}")
+            raise AccordError(login_failure(method, status))
         await _prove(agent)
     click.echo(f"Logged in to {agent.name}")
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeAlias, TypeVar
 
 from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
@@ -11,7 +11,14 @@ from accord.client.events import Decision, PermissionRequest
 from accord.types.permission import PermissionOption
 from accord_chat.model.permission_memory import RememberedRule, suggested_rules
 
-__all__ = ("FormQuestion", "PageQuestion", "PermissionQuestion", "Question", "option_keys")
+__all__ = (
+    "FormQuestion",
+    "LoginQuestion",
+    "PageQuestion",
+    "PermissionQuestion",
+    "Question",
+    "option_keys",
+)
 
 _LETTERS = {"allow_once": "y", "allow_always": "a", "reject_once": "n", "reject_always": "d"}
 
@@ -67,6 +74,14 @@ class FormQuestion(_Waiting[FormValues | None]):
     def __init__(self, agent_name: str, form: ElicitationForm) -> None:
         super().__init__(agent_name)
         self.form = form
+
+
+class LoginQuestion(FormQuestion):
+    """The form to choose an auth method, with what the choice of each does, by its id."""
+
+    def __init__(self, agent_name: str, form: ElicitationForm, details: Mapping[str, str]) -> None:
+        super().__init__(agent_name, form)
+        self.details = details
 
 
 class PageQuestion(_Waiting[bool]):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import ClassVar
@@ -15,7 +17,6 @@ from textual.geometry import Size
 from textual.theme import Theme
 
 from accord.cli.ask.safe_text import one_line, printable
-from accord.cli.ask.terminal_login import run_terminal_login
 from accord.client.agent_adapter import AuthMethod
 from accord.errors import AccordError
 from accord_chat.chat import Chat
@@ -23,6 +24,7 @@ from accord_chat.live_session import LiveSession
 from accord_chat.model.known_agents import short_name
 from accord_chat.start import MakeChat
 from accord_chat.view.editor import editor_command, has_own_window
+from accord_chat.view.login_command import log_in_here
 from accord_chat.view.main_screen import MainScreen
 from accord_chat.view.pictures.terminal import Terminal
 
@@ -64,6 +66,8 @@ class ChatApp(App[int]):
         self._lists_sessions = lists_sessions  # at the start
         self._main: MainScreen | None = None
         self._has_focus = True  # the terminal
+        self._terminal_lock = asyncio.Lock()
+        self._is_suspended = False  # another program has the terminal
         self._owner_task: asyncio.Task[None] | None = None
 
     async def on_mount(self) -> None:
@@ -148,7 +152,7 @@ class ChatApp(App[int]):
 
     def _write(self, text: str) -> None:
         """Pass a text to the terminal as it is, after what Textual has written."""
-        if self._driver is not None:
+        if self._driver is not None and not self._is_suspended:
             self._driver.write(text)
 
     def tell(self, text: str) -> None:
@@ -171,6 +175,8 @@ class ChatApp(App[int]):
                     start_new_session=True,
                 )
                 return
+            if shutil.which(command[0]) is None:  # an error within `suspend` loses the terminal
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             with self.suspend():
                 subprocess.run(command, check=False)
         except SuspendNotSupported:
@@ -181,14 +187,24 @@ class ChatApp(App[int]):
 
     async def log_in_at_terminal(self, session: LiveSession, method: AuthMethod) -> int:
         """Give the terminal to the agent's login command; return its status."""
-        command = session.link.source.login_command
-        if command is None:
+        source = session.link.source
+        if source.login_command is None:
             raise AccordError("The login command of a remote agent cannot be run here")
-        try:
-            with self.suspend():
-                return await run_terminal_login(command, session.link.source.setup.env, method)
-        except SuspendNotSupported:
-            raise AccordError("This terminal cannot be given to the login command") from None
+        async with self._terminal_lock:
+            try:
+                # Other sessions continue meanwhile, and must not write to the terminal.
+                with self.batch_update(), self.suspend():
+                    self._is_suspended = True
+                    login = log_in_here(source.login_command, source.setup.env, method)
+                    # An error within `suspend` would leave the program without the terminal.
+                    (ended,) = await asyncio.gather(login, return_exceptions=True)
+            except SuspendNotSupported:
+                raise AccordError("This terminal cannot be given to the login command") from None
+            finally:
+                self._is_suspended = False
+        if isinstance(ended, BaseException):
+            raise ended
+        return ended
 
     # Commands.
 

@@ -235,7 +235,11 @@ class ChatScreen(Screen[None]):
 
     def _tick(self) -> None:
         session = self.session
-        if session.is_busy or session.state == "starting" or session.link.state == "reconnecting":
+        if (
+            session.is_busy
+            or session.state in ("starting", "logging_in")
+            or session.link.state == "reconnecting"
+        ):
             self._frame += 1
             self._draw_lines()
         if time.monotonic() >= self._save_at_s:

@@ -8,15 +8,22 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from accord_chat.live_session import LiveSession
-from accord_chat.model.questions import FormQuestion, PageQuestion, PermissionQuestion, Question
+from accord_chat.model.questions import (
+    FormQuestion,
+    LoginQuestion,
+    PageQuestion,
+    PermissionQuestion,
+    Question,
+)
 from accord_chat.view.form_panel import FormPanel, PagePanel
+from accord_chat.view.login_panel import LoginPanel
 from accord_chat.view.permission_panel import PermissionPanel
 
 __all__ = ("QuestionArea",)
 
 OFFER_S = 0.375  # between the attempts to give the keyboard to a question
 
-Panel = PermissionPanel | FormPanel | PagePanel
+Panel = PermissionPanel | LoginPanel | FormPanel | PagePanel
 
 
 class QuestionArea(Vertical):
@@ -78,6 +85,11 @@ class QuestionArea(Vertical):
         event.stop()
         event.question.answer(event.decision)
 
+    def on_login_panel_answered(self, event: LoginPanel.Answered) -> None:
+        """Pass the choice on."""
+        event.stop()
+        event.question.answer(event.values)
+
     def on_form_panel_answered(self, event: FormPanel.Answered) -> None:
         """Pass the values on."""
         event.stop()
@@ -93,6 +105,8 @@ def _panel(question: Question, waiting: int) -> Panel:
     match question:
         case PermissionQuestion():
             return PermissionPanel(question, waiting)
+        case LoginQuestion():
+            return LoginPanel(question, waiting)
         case FormQuestion():
             return FormPanel(question, waiting)
         case PageQuestion():

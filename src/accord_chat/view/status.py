@@ -25,6 +25,9 @@ def activity_text(session: LiveSession, hidden_below: int, frame: int) -> Text:
         text.append("◌ connection lost, connecting again", "yellow")
     elif session.state == "starting":
         text.append(f"{SPINNER[frame % 4]} starting {one_line(session.agent_name, 30)}", "yellow")
+    elif session.state == "logging_in":
+        text.append(f"{SPINNER[frame % 4]} {_login_text(session)}", "yellow")
+        text.append(" · Esc cancels" if session.login_name else "", "dim")
     elif session.state == "failed":
         hint = "tries again" if link == "connected" else "starts it again"
         text.append(f"✗ {one_line(session.failure, MAX_FAILURE)} · Ctrl+R {hint}", "red")
@@ -41,6 +44,12 @@ def activity_text(session: LiveSession, hidden_below: int, frame: int) -> Text:
         text.append(" · " if text else "")
         text.append(f"↓ {hidden_below} lines (Ctrl+End)", "dim")
     return text
+
+
+def _login_text(session: LiveSession) -> str:
+    if session.login_name:
+        return f"logging in with {one_line(session.login_name, 30)}: the agent waits for it"
+    return "logging in" if session.questions else "waiting for the login in another tab"
 
 
 def status_text(session: LiveSession, width: int) -> Text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from accord.cli.ask.terminal_login import TerminalLoginChosen
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from accord.client.agent_adapter import AuthMethod
     from accord.client.connect import ConnectedAgent
 
-__all__ = ("log_in",)
+__all__ = ("METHOD", "choose_method", "log_in")
 
 METHOD = "method"
 
@@ -30,16 +30,26 @@ async def log_in(
     new connection (R-AUTH-18). Raises `refused` if the agent has no auth methods or the user
     declines.
     """
-    methods = {method.id: method for method in agent.auth_methods}
-    if not methods:
-        raise refused
-    values = await ask_form(_method_form(tuple(methods.values()), refused.message))
-    chosen = None if values is None else methods.get(str(values.get(METHOD)))
-    if chosen is None:
-        raise refused
+    chosen = await choose_method(agent.auth_methods, refused, ask_form)
     if chosen.terminal:
         raise TerminalLoginChosen(chosen)
     await agent.authenticate(chosen.id)
+
+
+async def choose_method(
+    methods: Iterable[AuthMethod],
+    refused: AuthRequired,
+    ask_form: Callable[[ElicitationForm], Awaitable[FormValues | None]],
+) -> AuthMethod:
+    """Ask the user to choose an auth method; raise `refused` if there is none to choose."""
+    by_id = {method.id: method for method in methods}
+    if not by_id:
+        raise refused
+    values = await ask_form(_method_form(tuple(by_id.values()), refused.message))
+    chosen = None if values is None else by_id.get(str(values.get(METHOD)))
+    if chosen is None:
+        raise refused
+    return chosen
 
 
 def _method_form(methods: tuple[AuthMethod, ...], message: str) -> ElicitationForm:

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, TextIO
 from accord.cli.ask.agent_output import AgentOutput
 from accord.cli.ask.cancellation import Interrupts
 from accord.cli.ask.options import CANCELLED, FAILED, AskOptions
-from accord.cli.ask.terminal_login import TerminalLoginChosen, run_terminal_login
+from accord.cli.ask.terminal_login import (
+    TerminalLoginChosen,
+    login_failure,
+    run_terminal_login,
+)
 from accord.cli.ask.views.lazy_view import LazyView, write_stderr
 from accord.cli.output import drop_output, is_full
 from accord.errors import AccordError
@@ -70,7 +74,7 @@ class AskProgram:
             self._view.close()
             status = await run_terminal_login(self._options.argv, self._options.env, login.method)
             if status != 0:  # R-AUTH-17: a login that fails is reported
-                raise AccordError(f"{login}, and ended with status {status}") from None
+                raise AccordError(login_failure(login.method, status)) from None
             return await self._run_agent()  # R-AUTH-18: the agent is started again
         finally:
             self._view.close()  # before a signal ends the program
