@@ -107,6 +107,6 @@ async def test_messages_of_the_protocol_are_shown(tmp_path: Path) -> None:
         await user.send("echo raw")
         await user.sees("  raw")
         await user.press("alt+t")
-        await user.sees("Messages of the protocol", '"method":"initialize"')
+        await user.sees("Messages of local", "→ initialize")
         await user.press("escape", "f10")
         assert user.composer.has_focus

@@ -161,7 +161,7 @@ def test_lost_server_is_found_again_and_nothing_is_lost(terminal: Terminal) -> N
         terminal.press("Enter")
         terminal.sees("asks for permission")
         terminal.press("F10", "y")
-        terminal.sees("▌ create notes.txt hello", "reate")
+        terminal.sees("▌ create notes.txt hello", "notes.txt")
         terminal.until(lambda screen: "working" not in screen)
     terminal.sees("connection lost, connecting again")
     terminal.type("read notes.txt")

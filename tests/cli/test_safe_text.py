@@ -114,3 +114,10 @@ def test_title_is_truncated_and_has_no_invisible_characters() -> None:
     assert one_line("a\u3164\u2800\u200b\U000e0041b\ufe0f") == "a b"
     assert one_line("x" * 100_000) == "x" * 299 + "…"
     assert one_line("\n" * 100_000 + "x") == ""
+
+
+def test_long_title_keeps_both_ends() -> None:
+    title = relative_title("echo " + "x" * 1_000_000 + " && rm -rf /w/docs", "/w")
+    assert title.startswith("echo xxx")
+    assert title.endswith("xxx && rm -rf docs")
+    assert len(title) <= 300

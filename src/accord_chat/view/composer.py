@@ -43,7 +43,7 @@ class Composer(TextArea):
         """The text or the cursor has changed."""
 
     class Completing(Message):
-        """A key for the open list of completions: a step, or `accept`, or `close`."""
+        """A key for the list of completions: a step, or `open`, `accept` or `close`."""
 
         def __init__(self, step: int = 0, action: str = "") -> None:
             super().__init__()
@@ -120,6 +120,8 @@ class Composer(TextArea):
         match key:
             case "enter":
                 return self.Submitted(self.text)
+            case "tab":
+                return self.Completing(action="open")
             case "pageup" | "pagedown":
                 return self.Scrolled(-1 if key == "pageup" else 1)
             case "up" if self.cursor_at_first_line:

@@ -26,6 +26,7 @@ TYPING_KEYS = (
     ("Ctrl+J", "New line; Shift+Enter and Alt+Enter too, if the terminal tells them apart"),
     ("/", "Slash commands of the agent"),
     ("@", "Mention a file of the folder: its content is attached"),
+    ("Tab", "Complete; if there is nothing to complete, answer the question of the agent"),
     ("Up, Down", "Earlier prompts, from the first and the last line"),
     ("PgUp, PgDn", "Scroll the conversation"),
     ("Alt+Z", "Undo"),

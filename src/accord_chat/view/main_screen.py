@@ -19,6 +19,7 @@ from accord_chat.view.file_pane import FileView
 from accord_chat.view.keys import COMMANDS
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_chat.view.pictures.picture_screen import PictureScreen
+from accord_chat.view.prompt_area import PromptArea
 from accord_chat.view.tabs import tab_line
 from accord_chat.view.transcript_view import TranscriptView
 from accord_chat.view.viewer_screen import ViewerScreen
@@ -113,6 +114,11 @@ class MainScreen(ChatScreen):
 
     # The prompt.
 
+    def on_prompt_area_left(self, event: PromptArea.Left) -> None:
+        """Answer the question, if there is one."""
+        event.stop()
+        self.action_run("answer")
+
     def on_prompt_area_sent(self) -> None:
         """Follow the answer."""
         self.follow()
@@ -144,8 +150,10 @@ class MainScreen(ChatScreen):
     # The conversation.
 
     def on_transcript_view_left(self, event: TranscriptView.Left) -> None:
-        """Go back to the prompt."""
+        """Go back to the prompt, with what is already typed."""
         event.stop()
+        if event.text:
+            self.prompt.composer.insert(event.text)
         self.prompt.take_keyboard()
 
     def on_transcript_view_moved(self, event: TranscriptView.Moved) -> None:

@@ -32,6 +32,9 @@ class PromptArea(Vertical):
     class Sent(TextualMessage):
         """A prompt was queued for the session."""
 
+    class Left(TextualMessage):
+        """The user goes to what is above: nothing can be completed."""
+
     class Edited(TextualMessage):
         """The draft has changed."""
 
@@ -139,6 +142,11 @@ class PromptArea(Vertical):
                 shown.accept()
             case "close":
                 self._show_completions(())
+            case "open":
+                if self._session is not None:
+                    self._complete(self._session)
+                if not shown.is_open:
+                    self.post_message(self.Left())
             case _:
                 shown.move(event.step)
 

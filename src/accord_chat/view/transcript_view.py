@@ -74,11 +74,11 @@ class TranscriptView(SelectableView, can_focus=True):
         """The user has scrolled."""
 
     class Left(TextualMessage):
-        """The user wants to type."""
+        """The user wants to type; maybe a text is already typed."""
 
-        def __init__(self, character: str) -> None:
+        def __init__(self, text: str) -> None:
             super().__init__()
-            self.character = character
+            self.text = text
 
     def __init__(self) -> None:
         super().__init__(id="transcript")
@@ -341,9 +341,16 @@ class TranscriptView(SelectableView, can_focus=True):
 
     def on_key(self, event: events.Key) -> None:
         """Let a letter that means nothing here go to the prompt."""
-        if event.key == "escape":
+        is_text = event.is_printable and not self._bindings.key_to_bindings.get(event.key)
+        if event.key == "escape" or is_text:
             event.stop()
-            self.post_message(self.Left(""))
+            event.prevent_default()
+            self.post_message(self.Left((event.character or "") if is_text else ""))
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Let a pasted text go to the prompt."""
+        event.stop()
+        self.post_message(self.Left(event.text))
 
     def on_focus(self) -> None:
         """Select the last entry."""

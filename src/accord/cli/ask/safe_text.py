@@ -46,11 +46,21 @@ def relative_path(path: str, cwd: str | None) -> str:
 
 
 def relative_title(title: str, cwd: str | None) -> str:
-    """Return a title as one line, with its paths relative to the session's directory."""
-    title = one_line(title)
-    if cwd is None or len(cwd) < 2:
-        return title
-    return re.sub(rf"(?<![\w./~-]){re.escape(cwd)}[/\\](?=[^\s/])", "", title)
+    """Return a title as one line, with its paths relative to the session's directory.
+
+    A long one keeps both ends: commands tell at the end what they do.
+    """
+    title = one_line(_ends(title, 4 * MAX_TITLE), 5 * MAX_TITLE)
+    if cwd is not None and len(cwd) > 1:
+        title = re.sub(rf"(?<![\w./~-]){re.escape(cwd)}[/\\](?=[^\s/])", "", title)
+    return _ends(title, MAX_TITLE)
+
+
+def _ends(text: str, max_length: int) -> str:
+    if len(text) <= max_length:
+        return text
+    half = (max_length - 3) // 2
+    return f"{text[:half]} … {text[-half:]}"
 
 
 def last_lines(output: bytes | bytearray | str, max_lines: int) -> tuple[list[str], bool]:

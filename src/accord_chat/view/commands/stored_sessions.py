@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 from accord.cli.ask.safe_text import one_line
 from accord.client.agent_adapter import SessionInfo
@@ -12,9 +13,10 @@ from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.pick_screen import Choice, PickScreen
 
-__all__ = ("STORED_SESSIONS",)
+__all__ = ("STORED_SESSIONS", "session_choices")
 
 LIST_S = 30.0  # for the agent to list its sessions
+OLDEST = datetime.min.replace(tzinfo=UTC)  # of sessions without a time
 
 
 def _list_sessions(screen: ChatScreen) -> None:
@@ -40,25 +42,36 @@ async def _choose_session(screen: ChatScreen, session: LiveSession) -> None:
 
     opened = {one.session_id: one for one in screen.chat.sessions}
     listed = [info for info in listed if info.id not in opened or opened[info.id].has_prompts]
-    choices = _choices(listed, set(opened))
+    choices = session_choices(listed, {one: session.title for one, session in opened.items()})
     if choices:
         screen.program.push_screen(PickScreen[str]("Sessions of this folder", choices), chosen)
     else:
         screen.notify("The agent has no sessions in this folder.")
 
 
-def _choices(listed: list[SessionInfo], opened: set[str | None]) -> list[Choice[str]]:
+def session_choices(listed: list[SessionInfo], opened: dict[str | None, str]) -> list[Choice[str]]:
     """Return stored sessions, the latest first; those that are open are marked."""
-    latest = sorted(listed, key=lambda info: info.updated_at or "", reverse=True)
+    timed = [(_local_time(info.updated_at), info) for info in listed]
+    timed.sort(key=lambda one: one[0] or OLDEST, reverse=True)
     return [
         Choice(
-            info.title or info.id,
+            info.title or opened.get(info.id) or "Without a title",
             info.id,
-            (info.updated_at or "").replace("T", " ")[:16],
+            " · ".join(
+                filter(None, [time and f"{time:%Y-%m-%d %H:%M}", "" if info.title else info.id])
+            ),
             info.id in opened,
         )
-        for info in latest
+        for time, info in timed
     ]
+
+
+def _local_time(text: str | None) -> datetime | None:
+    """Return the time that an agent states, None if it cannot be read."""
+    try:
+        return None if text is None else datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _open(screen: ChatScreen, session_id: str) -> None:

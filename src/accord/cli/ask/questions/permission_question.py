@@ -28,6 +28,7 @@ __all__ = ("KINDS", "MAX_OPTIONS", "ask_permission", "request_rows")
 
 MAX_OPTIONS = 30
 MAX_CHARACTERS = 1_000_000  # of an action
+LONG_TITLE = 100  # characters: it may not fit above the action
 KINDS = {
     "allow_once": "allows it once",
     "allow_always": "allows it always",
@@ -112,6 +113,9 @@ def request_rows(request: PermissionRequest, title: str) -> Iterator[Row]:
     call, cwd = request.tool_call, request.cwd
     yield from _text_rows(printable(request.description or ""), "", "  ")
     command = command_of(request)
+    whole = (request.title or (call.title if call else "")).strip()
+    if len(whole) > LONG_TITLE and command is None:
+        yield from _text_rows(visible(whole), "bold", "  ")  # the title shows its ends
     if command is not None:
         yield from _text_rows(visible(command), "cyan", "    ", "  $ ")
     if call is None:
