@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ("AgentLink", "LinkState", "Owner")
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
+RECEIVED_S = 0.5  # after a message
 MAX_OUTPUT_LINES = 200  # of stderr and of noise, the last ones
 MAX_LINE_CHARACTERS = 2000
 
@@ -57,6 +58,7 @@ class AgentLink:
         traffic: Traffic,
         *,
         on_change: Callable[[AgentLink], None],
+        on_received: Callable[[AgentLink], None],
     ) -> None:
         self.source = source
         self.state: LinkState = "off"
@@ -71,6 +73,8 @@ class AgentLink:
         self._on_change = on_change
         self.login_gate = LoginGate()
         self.login_variables: dict[str, tuple[str, ...]] = {}  # by method, of legacy logins
+        self._on_received = on_received
+        self._is_call_due = False
         self._agent: asyncio.Future[ConnectedAgent] | None = None
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
@@ -173,8 +177,24 @@ class AgentLink:
         self._on_change(self)
 
     def _see(self, direction: Literal["received", "sent"], frame: Frame) -> None:
-        if direction == "received":
-            self.login_variables.update(login_variables(frame))
+        """Tell soon that messages were received, once for many of them."""
+        if direction != "received":
+            return
+        self.login_variables.update(login_variables(frame))
+        if not self._is_call_due:
+            self._is_call_due = True
+            asyncio.get_running_loop().call_later(RECEIVED_S, self._received)
+
+    def _received(self) -> None:
+        self._is_call_due = False
+        self._on_received(self)
+
+    def unopened_sessions(self) -> frozenset[str]:
+        """Return the sessions that the agent reports on although they are not open here."""
+        ready = self._agent
+        if ready is None or not ready.done() or ready.cancelled() or ready.exception() is not None:
+            return frozenset()
+        return ready.result().unopened_sessions
 
     def _add_output(self, line: str) -> None:
         if line.strip():

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ("Chat",)
 
+MAX_STRANGERS = 20  # lines
+
 
 class Chat:
     """The sessions in their order, one of which is shown."""
@@ -49,6 +51,7 @@ class Chat:
         self._group = group
         self._watcher = watcher
         self._links: dict[str, AgentLink] = {}
+        self._strangers: set[str] = set()  # sessions that are not open, and that was said
         self._runs: dict[LiveSession, asyncio.Task[None]] = {}
         self._not_opened: list[SavedTab] = []  # of the saved ones; they are saved again
 
@@ -177,10 +180,23 @@ class Chat:
             self._group,
             self.traffic,
             on_change=self._link_changed,
+            on_received=self._look_for_strangers,
         )
         owner.link = link
         self._links[agent] = link
         return link
+
+    def _look_for_strangers(self, link: AgentLink) -> None:
+        """Say once that the agent reports on a session that is not open: nothing shows it."""
+        mine = [session for session in self.sessions if session.link is link]
+        if not mine or any(session.state == "starting" for session in mine):
+            return  # it may be the one that is being opened
+        for session_id in link.unopened_sessions() - self._strangers:
+            self._strangers.add(session_id)
+            if len(self._strangers) <= MAX_STRANGERS:
+                text = f"The agent sends updates of a session that is not open: {session_id}"
+                shown = self.current if self.current in mine else mine[0]
+                shown.remark(f"{text} (Alt+T shows them)")
 
     def _link_changed(self, link: AgentLink) -> None:
         for session in self.sessions:

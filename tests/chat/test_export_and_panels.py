@@ -109,4 +109,4 @@ async def test_messages_of_the_protocol_are_shown(tmp_path: Path) -> None:
         await user.press("alt+t")
         await user.sees("Messages of local", "→ initialize")
         await user.press("escape", "f10")
-        assert user.composer.has_focus
+        await user.until(lambda: user.composer.has_focus)

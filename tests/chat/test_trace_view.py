@@ -334,3 +334,15 @@ async def test_streamed_messages_are_not_decoded_before_they_are_shown(tmp_path:
         await user.press("escape")
         await user.until(lambda: not user.session.is_busy)
         assert len(list(user.chat.traffic.since(0))) <= traffic.MAX_MESSAGES
+
+
+async def test_updates_of_an_unknown_session_are_said_once(tmp_path: Path) -> None:
+    source = HandAgent(1, {"session/new": {"sessionId": "s1"}})
+    async with open_chat(source, folder=tmp_path) as user:
+        for number in range(3):
+            source.update("another", sessionUpdate="session_info_update", title=f"T{number}")
+        await user.sees("The agent sends updates of a session that is not open: another")
+        source.update("another", sessionUpdate="session_info_update", title="T4")
+        source.update("third", sessionUpdate="session_info_update", title="T5")
+        await user.sees("a session that is not open: third")
+        assert user.screen.count("not open: another") == 1

@@ -293,6 +293,14 @@ class ConnectedAgent:
 
     # Sessions.
 
+    @property
+    def unopened_sessions(self) -> frozenset[str]:
+        """The ids of sessions that the agent reports on, and that this client has not opened.
+
+        Their updates are kept until the session is opened. At most 256 are counted.
+        """
+        return self._handlers.unopened_sessions
+
     async def new_session(
         self,
         cwd: StrPath = ".",

@@ -92,6 +92,11 @@ class ClientHandlers:
         self._unopened.discard(session_id)
         return stream
 
+    @property
+    def unopened_sessions(self) -> frozenset[str]:
+        """The sessions that have updates although this client has not opened them."""
+        return frozenset(one for one in self._unopened if self._find_root(one) is None)
+
     @tolerates("updates-before-session")
     def event_stream(self, session_id: str, read: UpdateReader) -> SessionEventStream:
         """Return the event stream of a session, which may not be open yet."""
