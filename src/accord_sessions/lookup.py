@@ -36,7 +36,8 @@ def check_name(name: str | None) -> str | None:
     """Return a name; raise `LookupFailed` for one that could not be typed or shown."""
     if name is None:
         return None
-    if not name or len(name) > _MOST_CHARACTERS or one_line(name) != name or name.startswith("-"):
+    is_plain = one_line(name) == name == " ".join(name.split())
+    if not name or len(name) > _MOST_CHARACTERS or not is_plain or name.startswith("-"):
         raise LookupFailed(
             f"Expected a name of at most {_MOST_CHARACTERS} visible characters, got {name!r}"
         )

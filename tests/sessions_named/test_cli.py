@@ -206,6 +206,41 @@ def test_watch_follows_until_the_session_is_closed(machine: Machine) -> None:
     assert "\nseen\n" in shown
 
 
+def test_last_entries_of_a_closed_session_are_json_too(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    watching = machine.start("session", "watch", "-s", "fix", "--json", "--from-start")
+    assert watching.stdout is not None
+    assert json.loads(watching.stdout.readline())["entry"]["kind"] == "owner_started"
+    machine.ok("session", "prompt", "-s", "fix", "echo on")
+    machine.ok("session", "close", "-s", "fix")
+    rest = [
+        json.loads(line)["entry"]["kind"]
+        for line in watching.communicate(timeout=30)[0].splitlines()
+    ]
+    assert rest[-2:] == ["ended", "owner_ended"]
+
+
+def test_watch_from_the_end_shows_only_what_is_new(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    machine.ok("session", "prompt", "-s", "fix", "echo old")
+    assert machine.ok("session", "watch", "-s", "fix", "--no-follow") == ""
+    for number in range(3):
+        machine.ok("session", "prompt", "-s", "fix", f"echo {number}")
+    history = machine.ok("session", "history", "-s", "fix", "--tail", "2")
+    assert [line for line in history.splitlines() if line.startswith(">")] == [
+        "> echo 1",
+        "> echo 2",
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "a\tb", " a", "a  b", "-x", "x" * 65, "a\u202eb", "a\nb"])
+def test_name_that_could_not_be_typed_or_shown_is_refused(machine: Machine, name: str) -> None:
+    ended = machine.run("session", "new", "-s", name, "--agent", "script")
+    assert ended.returncode == 2
+    assert "Expected a name" in ended.stderr
+    assert [*machine.store] == []
+
+
 def test_two_agents_with_one_name_need_a_choice(machine: Machine) -> None:
     settings = machine.base / "config" / "settings.toml"
     words = json.dumps([sys.executable, "-m", "accord.cli.main", "agent", "script"])

@@ -97,8 +97,10 @@ def _text(words: tuple[str, ...], source: str | None) -> str:
     if source is not None and source != "-":
         try:
             text = Path(source).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as exc:
-            raise click.UsageError(f"--file: {exc}") from None
+        except OSError as exc:
+            raise click.UsageError(f"--file: {source}: {exc.strerror}") from None
+        except UnicodeDecodeError:
+            raise click.UsageError(f"--file: {source} is not UTF-8") from None
         text = "\n\n".join(filter(None, (" ".join(words), text)))
     elif source == "-" or words in ((), ("-",)):
         if sys.stdin is None or (sys.stdin.isatty() and words != ("-",) and source is None):

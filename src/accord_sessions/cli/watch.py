@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from accord_sessions.cursor import cursor_of, place_of
 from accord_sessions.entries import Entry
 from accord_sessions.journal import JournalReader
 from accord_sessions.lookup import existing_session
+from accord_sessions.owners import has_owner
 from accord_sessions.records import Record, Store
 
 __all__ = ("history_command", "watch_command")
@@ -54,12 +56,10 @@ def watch_command(
     if cursor is not None:
         after = place_of(cursor, record.id)
     elif not from_start:
-        known = [*entries]
-        after = known[-1].seq if known else 0
-        entries = iter(())
-        if no_follow:
-            entries = iter(known[-1:])
+        newest = deque(entries, maxlen=1)
+        after = newest[-1].seq if newest else 0
     shown = JournalText(record.protocol or 1, sys.stdout)
+    is_last = no_follow
     while True:
         for entry in entries:
             if entry.seq <= after:
@@ -68,14 +68,11 @@ def watch_command(
                 click.echo(_json(record, entry))
             else:
                 shown.show(entry)
-        if no_follow:
-            break
-        record = store.read(record.id)
-        if record.closed:
-            for entry in reader.new_entries():
-                shown.show(entry)
+        if is_last:
             break
         time.sleep(_PAUSE_S)
+        record = store.read(record.id)
+        is_last = record.closed and not has_owner(record.id)  # all has been written
         entries = reader.new_entries()
     if not as_json:
         shown.close()
@@ -94,9 +91,11 @@ def history_command(
     """Show the turns of a session."""
     store = Store()
     record = existing_session(store, name, cwd, agent)
-    entries = [*JournalReader(store.journal_path(record.id)).new_entries()]
+    path = store.journal_path(record.id)
+    entries = JournalReader(path).new_entries()
     if tail is not None:
-        entries = [*_last_turns(entries, tail)]
+        last = _last_prompts(entries, tail)
+        entries = (entry for entry in JournalReader(path).new_entries() if entry.prompt in last)
     shown = JournalText(record.protocol or 1, sys.stdout)
     for entry in entries:
         if as_json:
@@ -108,10 +107,9 @@ def history_command(
     return 0
 
 
-def _last_turns(entries: list[Entry], count: int) -> Iterator[Entry]:
-    prompts = [*dict.fromkeys(entry.prompt for entry in entries if entry.prompt is not None)]
-    last = set(prompts[-count:])
-    return (entry for entry in entries if entry.prompt in last)
+def _last_prompts(entries: Iterable[Entry], count: int) -> set[str]:
+    prompts = dict.fromkeys(entry.prompt for entry in entries if entry.prompt is not None)
+    return set([*prompts][-count:])
 
 
 def _json(record: Record, entry: Entry) -> str:
