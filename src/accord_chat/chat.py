@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from accord.errors import AccordError
 from accord_chat.agent_link import AgentLink
 from accord_chat.live_session import LiveSession, Watcher
+from accord_chat.model.attachments import readable
 from accord_chat.model.known_agents import KnownAgent
 from accord_chat.model.permission_memory import PermissionMemory
 from accord_chat.model.questions import FormQuestion, PageQuestion, PermissionQuestion
@@ -90,10 +91,15 @@ class Chat:
         for tab in chat.tabs:
             if agent not in (None, tab.agent):
                 self._not_opened.append(tab)
-            elif tab.session_id or tab.draft or tab.queue:
+            elif tab.session_id or tab.draft or tab.queue or tab.images:
                 # Not sent by itself: what was meant for then may be wrong now.
                 draft = "\n\n".join([*tab.queue, tab.draft]).strip("\n")
-                self._open(self._link(tab.agent, may_miss=True), tab.session_id, tab.title, draft)
+                link = self._link(tab.agent, may_miss=True)
+                session = self._open(link, tab.session_id, tab.title, draft)
+                session.attachments = list(readable(tab.images))
+                lost = tab.lost_images + len(tab.images) - len(session.attachments)
+                if lost:
+                    session.remark(f"Not kept: {lost} of the images that were attached")
         if self.sessions:
             self.active = min(max(chat.active, 0), len(self.sessions) - 1)
         return bool(self.sessions)
@@ -102,23 +108,12 @@ class Chat:
         """Open nothing of what was open; keep what was not sent, and other agents' sessions."""
         if self._saved.is_held:
             for tab in self._saved.load().tabs:
-                if tab.draft or tab.queue or agent not in (None, tab.agent):
+                if tab.draft or tab.queue or tab.images or agent not in (None, tab.agent):
                     self._not_opened.append(tab)
 
     def save(self) -> None:
         """Store the open sessions, the drafts and the queued prompts."""
-        tabs = [
-            SavedTab(
-                agent=session.agent_name,
-                session_id=session.session_id
-                if session.is_restorable and session.has_prompts
-                else None,
-                title=session.title,
-                draft=session.draft,
-                queue=[prompt.text for prompt in session.queue],
-            )
-            for session in self.sessions
-        ]
+        tabs = [_saved(session) for session in self.sessions]
         self._saved.save(SavedChat(tabs=[*tabs, *self._not_opened], active=self.active))
 
     async def reconnect(self, session: LiveSession) -> None:
@@ -202,6 +197,21 @@ class Chat:
         for session in self.sessions:
             if session.link is link:
                 session.link_changed()
+
+
+def _saved(session: LiveSession) -> SavedTab:
+    images = [image for prompt in session.queue for image in prompt.images]
+    images += session.attachments
+    paths = [str(image.path) for image in images if image.path is not None]
+    return SavedTab(
+        agent=session.agent_name,
+        session_id=session.session_id if session.is_restorable and session.has_prompts else None,
+        title=session.title,
+        draft=session.draft,
+        queue=[prompt.text for prompt in session.queue],
+        images=paths,
+        lost_images=len(images) - len(paths),
+    )
 
 
 class _Owner:

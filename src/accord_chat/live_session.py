@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 import click
 
 from accord.cli.ask.attachments import attached_content
+from accord.cli.ask.image_types import EXTENSIONS
 from accord.cli.ask.safe_text import one_line, relative_path
 from accord.cli.ask.session_setup import apply_session_options
 from accord.client.agent_adapter import AuthMethod
@@ -27,11 +29,12 @@ from accord.errors import (
     TransportError,
     TurnInterrupted,
 )
-from accord.types.content import ContentBlock
+from accord.types.content import ContentBlock, ResourceLink
 from accord.types.mcp import McpServer, mcp_transport
 from accord.types.session import SelectOption, SessionOption
 from accord_chat.agent_link import AgentLink
 from accord_chat.login import Login
+from accord_chat.model.attachments import Attachment, image_content
 from accord_chat.model.folder_files import FolderFiles
 from accord_chat.model.followed import names_file
 from accord_chat.model.mentions import mentions
@@ -100,6 +103,8 @@ class LiveSession:
         self.timeline = Timeline(Transcript())
         self.queue = PromptQueue()
         self.draft = ""
+        self.attachments: list[Attachment] = []  # of the draft
+        self.takes_images: bool | None = None  # the agent; None until it is known
         self.questions: list[Question] = []
         self.needs_attention = False
         self.is_restorable = False  # the agent can open it again
@@ -149,10 +154,10 @@ class LiveSession:
 
     # What the user does.
 
-    def send(self, text: str) -> None:
+    def send(self, text: str, images: Sequence[Attachment] = ()) -> None:
         """Queue a prompt; it is sent when the agent is free."""
-        self.queue.add(text)
-        self._first_prompt = self._first_prompt or text
+        self.queue.add(text, images)
+        self._first_prompt = self._first_prompt or text or images[0].name
         self._wake.set()
         self._changed()
 
@@ -287,6 +292,7 @@ class LiveSession:
             return agent, self._session
         setup = self.link.source.setup
         self.is_restorable = agent.supports("load_session") or agent.supports("resume_session")
+        self.takes_images = agent.supports_content("image")
         session = await self._reopened(agent)
         if session is None:
             servers = self._mcp_servers(agent)
@@ -386,7 +392,7 @@ class LiveSession:
         self.has_prompts = True
         self.turn_started_s = time.monotonic()
         shown = self.transcript.prompt_count
-        turn = self._turn = session.prompt(*self._contents(agent, prompt.text))
+        turn = self._turn = session.prompt(*self._contents(agent, prompt))
         self._set_state("running")
         try:
             async with turn:
@@ -420,10 +426,22 @@ class LiveSession:
                 prompt.text,
             )
 
-    def _contents(self, agent: ConnectedAgent, text: str) -> list[ContentBlock]:
-        found = [self.files.find(path) for path in mentions(text)]
-        files = dict.fromkeys(path for path in found if path is not None)
-        return [text, *attached_content(agent, files)]
+    def _contents(self, agent: ConnectedAgent, prompt: QueuedPrompt) -> list[ContentBlock]:
+        found = [self.files.find(path) for path in mentions(prompt.text)]
+        files = list(dict.fromkeys(path for path in found if path is not None))
+        mentioned = list(attached_content(agent, files))
+        takes_images = agent.supports_content("image")
+        images, remarks = image_content(prompt.images, takes_images=takes_images)
+        why = "it is too large" if takes_images else "the agent takes no images"
+        remarks += [
+            f"{content.name} was sent as a link: {why}"
+            for content in mentioned
+            if isinstance(content, ResourceLink) and content.mime_type in EXTENSIONS
+        ]
+        for remark in remarks:
+            self.timeline.remark(remark, "warning")
+        text: list[ContentBlock] = [prompt.text] if prompt.text or not images else []
+        return [*text, *mentioned, *images]
 
     def _report_end(self, turn: ClientTurn) -> None:
         reason = turn.stop_reason or "end_turn"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
+
+from accord_chat.model.attachments import Attachment
 
 __all__ = ("PromptQueue", "QueuedPrompt")
 
@@ -15,6 +17,7 @@ class QueuedPrompt(Struct, frozen=True):
 
     number: int
     text: str
+    images: tuple[Attachment, ...] = ()
 
 
 class PromptQueue:
@@ -30,10 +33,10 @@ class PromptQueue:
     def __iter__(self) -> Iterator[QueuedPrompt]:
         return iter(tuple(self._prompts))
 
-    def add(self, text: str) -> QueuedPrompt:
+    def add(self, text: str, images: Iterable[Attachment] = ()) -> QueuedPrompt:
         """Add a prompt at the end."""
         self._last_number += 1
-        prompt = QueuedPrompt(self._last_number, text)
+        prompt = QueuedPrompt(self._last_number, text, tuple(images))
         self._prompts.append(prompt)
         return prompt
 

@@ -26,6 +26,8 @@ class SavedTab(Struct, kw_only=True):
     title: str = ""
     draft: str = ""
     queue: list[str] = []
+    images: list[str] = []  # paths of the images of the draft and the queue
+    lost_images: int = 0  # of the clipboard, which are not kept
 
 
 class SavedChat(Struct, kw_only=True):

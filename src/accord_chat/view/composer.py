@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import events
@@ -10,8 +12,11 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
+from accord_chat.model.attachments import Attachment, dropped_images
+
 __all__ = ("Composer",)
 
+DROP_S = 2.0  # to look at pasted paths, which can be on a slow network
 NEW_LINE_KEYS = frozenset({"shift+enter", "ctrl+j", "alt+enter", "ctrl+enter"})
 LIST_KEYS = {"up": -1, "down": 1}
 
@@ -56,6 +61,21 @@ class Composer(TextArea):
         def __init__(self, step: int) -> None:
             super().__init__()
             self.step = step
+
+    class Dropped(Message):
+        """Images whose paths were pasted, or why one of them cannot be attached."""
+
+        def __init__(self, text: str, images: Sequence[Attachment], problem: str = "") -> None:
+            super().__init__()
+            self.text = text
+            self.images = images
+            self.problem = problem
+
+    class Pasting(Message):
+        """The user presses the key that pastes: the clipboard may have an image."""
+
+    class Emptied(Message):
+        """The user deletes in front of an empty text."""
 
     class Scrolled(Message):
         """The user scrolls the conversation while typing."""
@@ -109,6 +129,31 @@ class Composer(TextArea):
         event.prevent_default()
         self.post_message(message)
 
+    async def on_paste(self, event: events.Paste) -> None:
+        """Attach images whose paths are pasted; keys that follow wait until it is known."""
+        try:
+            async with asyncio.timeout(DROP_S):
+                images = await asyncio.to_thread(dropped_images, event.text)
+        except ValueError as error:
+            message = self.Dropped(event.text, (), str(error))
+        except (OSError, TimeoutError):
+            return
+        else:
+            if not images:
+                return
+            message = self.Dropped(event.text, images)
+        event.stop()
+        event.prevent_default()
+        self.post_message(message)
+
+    def action_paste(self) -> None:
+        """Paste an image of the clipboard, or text."""
+        self.post_message(self.Pasting())
+
+    def paste_text(self) -> None:
+        """Paste the text that was copied last."""
+        super().action_paste()
+
     def _message_for(self, key: str) -> Message | None:
         if self.is_completing:
             if key in LIST_KEYS:
@@ -122,6 +167,8 @@ class Composer(TextArea):
                 return self.Submitted(self.text)
             case "tab":
                 return self.Completing(action="open")
+            case "backspace" if not self.text:
+                return self.Emptied()
             case "pageup" | "pagedown":
                 return self.Scrolled(-1 if key == "pageup" else 1)
             case "up" if self.cursor_at_first_line:

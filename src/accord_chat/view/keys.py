@@ -7,6 +7,7 @@ from accord_chat.view.commands.base import Command
 from accord_chat.view.commands.changes import EDITOR, REVIEW
 from accord_chat.view.commands.export import EXPORT
 from accord_chat.view.commands.follow_agent import FOLLOW_AGENT
+from accord_chat.view.commands.images import PASTE_IMAGE, REMOVE_IMAGE
 from accord_chat.view.commands.keyboard import ANSWER, CONVERSATION, END
 from accord_chat.view.commands.memory import MEMORY
 from accord_chat.view.commands.options import NEXT_MODE, OPTIONS
@@ -27,6 +28,10 @@ TYPING_KEYS = (
     ("/", "Slash commands of the agent"),
     ("@", "Mention a file of the folder: its content is attached"),
     ("Tab", "Complete; if there is nothing to complete, answer the question of the agent"),
+    (
+        "Ctrl+V",
+        "Attach the image of the clipboard, if the terminal passes the key on; else paste text",
+    ),
     ("Up, Down", "Earlier prompts, from the first and the last line"),
     ("PgUp, PgDn", "Scroll the conversation"),
     ("Alt+Z", "Undo"),
@@ -55,6 +60,8 @@ _FEATURES = (
     PLAN,
     CONVERSATION,
     CANCEL,
+    PASTE_IMAGE,
+    REMOVE_IMAGE,
     TAKE_BACK,
     QUEUE,
     AGENTS,

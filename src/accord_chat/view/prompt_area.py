@@ -12,11 +12,16 @@ from textual.widgets import Static
 
 from accord.client.message import Message
 from accord_chat.live_session import LiveSession
+from accord_chat.model.attachments import MAX_ATTACHED, Attachment, attached
+from accord_chat.model.clipboard import NoImage, clipboard_image
 from accord_chat.model.prompt_queue import QueuedPrompt
+from accord_chat.view.attachment_bar import AttachmentBar
 from accord_chat.view.completions import Completion, CompletionList, completions_for
 from accord_chat.view.composer import Composer
 
 __all__ = ("PromptArea",)
+
+TAKES_NONE = "The agent takes no images"
 
 
 class PromptArea(Vertical):
@@ -47,6 +52,7 @@ class PromptArea(Vertical):
     def compose(self) -> ComposeResult:
         """Make the list, and below it the prompt."""
         yield CompletionList()
+        yield AttachmentBar()
         with Horizontal(id="prompt"):
             yield Static("❯", id="mark")
             yield Composer()
@@ -58,14 +64,16 @@ class PromptArea(Vertical):
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing is written."""
-        return not self.composer.text.strip()
+        """Whether nothing is written or attached."""
+        has_images = self._session is not None and self._session.attachments
+        return not (self.composer.text.strip() or has_images)
 
     def show(self, session: LiveSession) -> None:
         """Go on with the draft of a session."""
         self._session = session
         self._recall_at = None
         self.composer.set_text(session.draft)
+        self._show_attachments()
 
     def take_keyboard(self) -> None:
         """Let the user type."""
@@ -76,6 +84,7 @@ class PromptArea(Vertical):
         composer = self.composer
         composer.set_text("\n\n".join(filter(None, [prompt.text, composer.text])))
         composer.focus()
+        self.attach(prompt.images)
 
     def add(self, text: str) -> None:
         """Put a line before the draft."""
@@ -91,14 +100,86 @@ class PromptArea(Vertical):
         """Queue the prompt; it is sent at once if the agent is free."""
         event.stop()
         text = event.text.strip()
-        if not text or self._session is None:
+        if self._session is None or not (text or self._session.attachments):
             return
         self.composer.set_text("")
         self.composer.last_key_s = float("-inf")  # nothing is being typed any more
         self._recall_at = None
         self._session.draft = ""
-        self._session.send(text)
+        images, self._session.attachments = self._session.attachments, []
+        self._session.send(text, images)
+        self._show_attachments()
         self.post_message(self.Sent())
+
+    # Images.
+
+    def attach(self, images: Sequence[Attachment]) -> None:
+        """Attach images to the draft."""
+        session = self._session
+        if session is None or not images:
+            return
+        if len(session.attachments) + len(images) > MAX_ATTACHED:
+            self.notify(f"At most {MAX_ATTACHED} images can be attached.", severity="warning")
+        session.attachments = [*session.attachments, *images][:MAX_ATTACHED]
+        self._show_attachments()
+        self.post_message(self.Edited())
+
+    def remove_image(self, number: int = -1) -> None:
+        """Remove an attached image, the last one if no number is given."""
+        session = self._session
+        if session is not None and session.attachments:
+            del session.attachments[number]
+            self._show_attachments()
+            self.post_message(self.Edited())
+
+    async def paste_image(self) -> str:
+        """Attach the image of the clipboard; return why that is not possible."""
+        session = self._session
+        try:
+            image = attached(await clipboard_image())
+        except (NoImage, ValueError) as why:
+            return str(why)
+        if session is None or session.takes_images is False:
+            return TAKES_NONE
+        if session is self._session:  # not another one by now
+            self.attach([image])
+        return ""
+
+    def _show_attachments(self) -> None:
+        session = self._session
+        if session is not None:
+            self.query_one(AttachmentBar).show(session.attachments)
+
+    def on_attachment_bar_removed(self, event: AttachmentBar.Removed) -> None:
+        """Remove the image that was clicked."""
+        event.stop()
+        self.remove_image(event.number)
+
+    def on_composer_emptied(self, event: Composer.Emptied) -> None:
+        """Remove the last image."""
+        event.stop()
+        self.remove_image()
+
+    def on_composer_dropped(self, event: Composer.Dropped) -> None:
+        """Attach images that were dropped on the terminal."""
+        event.stop()
+        takes_none = self._session is not None and self._session.takes_images is False
+        problem = TAKES_NONE if takes_none else event.problem
+        if problem:
+            self.composer.insert(event.text)
+            self.notify(f"{problem}: the path was pasted.", severity="warning", markup=False)
+        else:
+            self.attach(event.images)
+
+    def on_composer_pasting(self, event: Composer.Pasting) -> None:
+        """Attach the image of the clipboard; without one, paste text."""
+        event.stop()
+
+        async def paste() -> None:
+            if await self.paste_image():
+                self.composer.paste_text()
+
+        self.run_worker(paste())
 
     def on_composer_moved(self, event: Composer.Moved) -> None:
         """Complete what is being typed, and keep it."""

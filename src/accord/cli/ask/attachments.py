@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from accord.cli.ask.image_types import HEAD_BYTES, MAX_IMAGE_BYTES, image_type
 from accord.types.content import ContentBlock, EmbeddedResource, ImageContent, ResourceLink
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ("MAX_FILE_BYTES", "attached_content")
 
-MAX_FILE_BYTES = 256 * 1024  # larger files are linked
+MAX_FILE_BYTES = 256 * 1024  # larger files are linked; images may be larger
 
 
 def attached_content(agent: ConnectedAgent, files: Iterable[Path]) -> Iterator[ContentBlock]:
@@ -24,16 +25,16 @@ def attached_content(agent: ConnectedAgent, files: Iterable[Path]) -> Iterator[C
 
 
 def _content(agent: ConnectedAgent, path: Path) -> ContentBlock:
-    mime_type = mimetypes.guess_type(path.name)[0]
     size = path.stat().st_size
+    with path.open("rb") as file:
+        image = image_type(file.read(HEAD_BYTES))
+    mime_type = image or mimetypes.guess_type(path.name)[0]
     link = ResourceLink(path.as_uri(), path.name, mime_type=mime_type, size=size)
-    if size > MAX_FILE_BYTES:
-        return link
-    if mime_type is not None and mime_type.startswith("image/"):
-        if not agent.supports_content("image"):
+    if image is not None:
+        if size > MAX_IMAGE_BYTES or not agent.supports_content("image"):
             return link
-        return ImageContent(path.read_bytes(), mime_type, path.as_uri())
-    if not agent.supports_content("resource"):
+        return ImageContent(path.read_bytes(), image, path.as_uri())
+    if size > MAX_FILE_BYTES or not agent.supports_content("resource"):
         return link
     try:
         return EmbeddedResource(path.as_uri(), path.read_text("utf-8"), mime_type)

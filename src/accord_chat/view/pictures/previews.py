@@ -35,7 +35,8 @@ class Previews:
 
     def __init__(self) -> None:
         self.has_colours = True  # if not, there is one line for each image
-        self._kept: OrderedDict[bytes, Decoded] = OrderedDict()
+        self._kept: OrderedDict[bytes, Pixels | Broken] = OrderedDict()
+        self._waiting: dict[bytes, set[Callable[[], None]]] = {}  # what to call when it is decoded
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="accord chat images")
 
     def close(self) -> None:
@@ -54,22 +55,25 @@ class Previews:
 
     def _decoded(self, picture: Picture, redraw: Callable[[], None]) -> Decoded:
         data = picture.data
+        if data in self._waiting:
+            self._waiting[data].add(redraw)  # the same image in two places
+            return None
         if data in self._kept:
             self._kept.move_to_end(data)
             return self._kept[data]
-        self._kept[data] = None
-        if len(self._kept) > MAX_KEPT:
-            self._kept.popitem(last=False)
+        self._waiting[data] = {redraw}
 
-        def done(decoded: Decoded) -> None:
-            if data in self._kept:
-                self._kept[data] = decoded
-                redraw()
+        def done(decoded: Pixels | Broken) -> None:
+            self._kept[data] = decoded
+            if len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+            for waiting in self._waiting.pop(data):
+                waiting()
 
         loop = asyncio.get_running_loop()
 
         def work() -> None:
-            decoded: Decoded
+            decoded: Pixels | Broken
             try:
                 decoded = decode(data, MAX_COLUMNS, 2 * MAX_LINES)
             except Broken as broken:
