@@ -12,6 +12,7 @@ __all__ = (
     "TIME_LIMIT",
     "USAGE",
     "JournalError",
+    "LoginRequired",
     "NoSession",
     "OwnerError",
     "SessionsError",
@@ -44,3 +45,7 @@ class JournalError(StoreError):
 
 class OwnerError(SessionsError):
     """The process that holds the agent cannot be started or reached, or has ended."""
+
+
+class LoginRequired(OwnerError):
+    """The agent refuses to work without a login."""

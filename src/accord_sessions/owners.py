@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from accord.transports.base import Transport
 from accord.transports.pipes import PipeTransport
-from accord_sessions.errors import OwnerError
+from accord_sessions.errors import LoginRequired, OwnerError
 from accord_sessions.folders import socket_path
 from accord_sessions.locks import is_locked
 from accord_sessions.peer import is_own_user
@@ -31,6 +31,7 @@ _CONNECT_S = 10.0  # for an owner that is busy, or stopped
 class _Report(Struct):
     state: str
     error: str = ""
+    login: bool = False  # the agent needs one
 
 
 def has_owner(record_id: str) -> bool:
@@ -129,7 +130,7 @@ async def _start(record: Record, store: Store) -> None:
     except msgspec.MsgspecError:
         raise OwnerError(f"The owner has ended before it could be used: see {log}") from None
     if report.state == "failed":
-        raise OwnerError(report.error)
+        raise (LoginRequired if report.login else OwnerError)(report.error)
 
 
 def _spawn(record_id: str, log: Path) -> subprocess.Popen[bytes]:

@@ -192,7 +192,7 @@ class ChatApp(App[int]):
             raise AccordError("The login command of a remote agent cannot be run here")
         async with self._terminal_lock:
             try:
-                # Other sessions continue meanwhile, and must not write to the terminal.
+                # Other sessions still run, and must not write to the terminal.
                 with self.batch_update(), self.suspend():
                     self._is_suspended = True
                     login = log_in_here(source.login_command, source.setup.env, method)

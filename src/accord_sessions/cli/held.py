@@ -10,10 +10,17 @@ from msgspec.structs import replace
 
 from accord.cli.ask.options import CANCELLED, AskOptions
 from accord.cli.ask.views.lazy_view import write_stderr
-from accord.errors import AccordError, ConnectionClosed, ConnectionLost, RequestCancelled
+from accord.errors import (
+    AccordError,
+    AuthRequired,
+    ConnectionClosed,
+    ConnectionLost,
+    RequestCancelled,
+)
 from accord.transports.base import Transport, TransportFactory
 from accord_sessions.cli.others_answers import OthersAnswers
-from accord_sessions.errors import FAILED, OwnerError, SessionsError
+from accord_sessions.errors import FAILED, LoginRequired, OwnerError, SessionsError
+from accord_sessions.login import login_words, offer_login
 from accord_sessions.named import CALL, find_or_create, lost_text
 from accord_sessions.owners import transport_to
 from accord_sessions.records import Record, Store
@@ -49,6 +56,7 @@ class Held:
         """Find or start the owner of the session."""
         store = Store()
         record = find_or_create(store, self._name, self._cwd, self._agent, create=self._create)
+        self._record = record
         opened = await transport_to(record, store)
         self._record = record = store.read(record.id)
         self._options = replace(
@@ -101,10 +109,18 @@ class Held:
             write_stderr([f"{self._options.program}: {message}"])
 
     def explain(self, error: AccordError | OSError) -> AccordError | OSError:
-        """Say that the owner has ended, if that is why the connection has."""
+        """Say that the owner has ended, if that is why the connection has, or needs a login."""
+        if isinstance(error, AuthRequired):
+            return LoginRequired(error.text)
         if self._record is not None and isinstance(error, ConnectionLost | ConnectionClosed):
             return OwnerError(lost_text(self._record))
         return error
+
+    def offers_login(self, error: AccordError | OSError) -> bool:
+        """Log in to the agent, if that is what is missing and the user wants to."""
+        if self._record is None or not isinstance(error, LoginRequired):
+            return False
+        return offer_login(error, login_words(self._record), self._record.cwd)
 
     def exit_status(self, error: AccordError | OSError) -> int:
         """Return the exit status for an error."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from accord_sessions.cli.options import (
     json_option,
     print_result,
 )
-from accord_sessions.errors import NoSession, SessionsError
+from accord_sessions.errors import LoginRequired, NoSession, SessionsError
+from accord_sessions.login import login_words, offer_login
 from accord_sessions.lookup import existing_session, named_agent, new_record
 from accord_sessions.owners import has_owner, reach_owner
 from accord_sessions.records import Approvals, Record, Store
@@ -71,7 +73,7 @@ def new_command(as_json: bool, **given: Any) -> int:
 
     An open session of the same agent, directory and name is closed.
     """
-    return asyncio.run(_create(_record(given), as_json=as_json, replace=True))
+    return _created(_record(given), as_json=as_json, replace=True)
 
 
 @click.command("ensure")
@@ -82,7 +84,7 @@ def ensure_command(as_json: bool, **given: Any) -> int:
     try:
         record = existing_session(store, given["name"], given["cwd"], given["agent"])
     except NoSession:
-        return asyncio.run(_create(_record(given), as_json=as_json, replace=False))
+        return _created(_record(given), as_json=as_json, replace=False)
     _print(record, "found", as_json=as_json)
     return 0
 
@@ -102,6 +104,17 @@ def _record(given: dict[str, Any]) -> Record:
         approvals=approvals,
         ttl_s=given["ttl_s"],
     )
+
+
+def _created(fresh: Record, *, as_json: bool, replace: bool) -> int:
+    """Create a session, after a login at the terminal if the agent needs one."""
+    try:
+        return asyncio.run(_create(fresh, as_json=as_json, replace=replace))
+    except LoginRequired as error:
+        has_user = not as_json and sys.stdin.isatty() and sys.stderr.isatty()
+        if not (has_user and offer_login(error, login_words(fresh), fresh.cwd)):
+            raise
+    return asyncio.run(_create(fresh, as_json=as_json, replace=replace))
 
 
 async def _create(fresh: Record, *, as_json: bool, replace: bool) -> int:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw, UnsetType
 
-from accord.errors import AccordError, LocalProtocolError, RequestError, TransportError
+from accord.errors import (
+    AccordError,
+    AuthRequired,
+    LocalProtocolError,
+    RequestError,
+    TransportError,
+)
 from accord_sessions.entries import (
     Ended,
     Entry,
@@ -22,6 +28,7 @@ from accord_sessions.entries import (
     Updated,
 )
 from accord_sessions.errors import JournalError
+from accord_sessions.login import refusal
 from accord_sessions.owner.client import Client
 from accord_sessions.owner.forgetting import Forgetting
 from accord_sessions.owner.prompts import Prompt
@@ -196,6 +203,13 @@ class Owner(OwnerState):
             self.queue.done()
             prompt.end(ended)
             self._watch_idle()
+            if ended.code == AuthRequired.default_code and self._can_restart():
+                self.stop("the agent needs a login, and is started again after it")  # R-AUTH-18
+
+    def _can_restart(self) -> bool:
+        """Return whether a new process of the agent can continue, and no prompt waits."""
+        restores = self.agent.supports("load_session") or self.agent.supports("resume_session")
+        return restores and not self.queue.prompts
 
     async def _run(self, prompt: Prompt) -> Ended:
         content = self.content_to_wire(prompt.content)
@@ -211,6 +225,8 @@ class Owner(OwnerState):
                 ended.stop_reason = await turn.wait()
                 if turn.token_usage is not None:
                     ended.tokens = turn.token_usage.total
+        except AuthRequired as exc:
+            ended.error, ended.code = refusal(self.record, exc.text), exc.code
         except RequestError as exc:
             ended.error, ended.code = exc.message, exc.code
         except TransportError as exc:

@@ -30,6 +30,7 @@ from accord_sessions.errors import SessionsError
 from accord_sessions.folders import socket_path
 from accord_sessions.journal import Journal
 from accord_sessions.locks import Lock
+from accord_sessions.login import refusal
 from accord_sessions.owner.agent_frames import AgentFrames
 from accord_sessions.owner.listener import serve_clients
 from accord_sessions.owner.owner import Owner
@@ -56,6 +57,10 @@ def main(arguments: list[str]) -> int:
         return 0
     try:
         return asyncio.run(_own(Store(), record_id, path))
+    except AuthRequired as exc:
+        error = refusal(Store().read(record_id), exc.text)
+        _report({"state": "failed", "error": error, "login": True})
+        return 1
     except (AccordError, OSError, TimeoutError) as exc:
         _report({"state": "failed", "error": _text(exc)})
         return 1
@@ -82,8 +87,6 @@ def _report(message: dict[str, Any]) -> None:
 
 
 def _text(error: BaseException) -> str:
-    if isinstance(error, AuthRequired):
-        return f"{error.text}: log in to the agent first, for example with `accord ask`"
     if isinstance(error, TimeoutError):
         return f"The agent did not respond to `initialize` within {_START_S:.0f} seconds"
     return str(error)

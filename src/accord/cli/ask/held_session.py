@@ -34,6 +34,10 @@ class HeldSession(Protocol):
         """Return the error to report for one that has ended the run."""
         ...
 
+    def offers_login(self, error: AccordError | OSError) -> bool:
+        """Log in to the agent, if that is what is missing and the user at the terminal wants to."""
+        ...
+
     def exit_status(self, error: AccordError | OSError) -> int:
         """Return the exit status for an error."""
         ...

@@ -38,7 +38,7 @@ class AskProgram:
     """One run of `accord ask`."""
 
     def __init__(self, options: AskOptions, held: HeldSession | None = None) -> None:
-        self._options = options
+        self._given = self._options = options
         self._held = held
         self._interactive = not (options.as_json or options.quiet) and _has_terminal()
         self._view = LazyView(options)
@@ -62,6 +62,8 @@ class AskProgram:
             if self._held is None:
                 return self._fail(error)
             error = self._held.explain(error)
+            if self._interactive and self._held.offers_login(error):
+                return AskProgram(self._given, self._held).run()
             self._fail(error)
             return self._held.exit_status(error)
         finally:
