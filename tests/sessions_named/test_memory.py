@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import Raw
 
+import accord
 from accord.client.transcript import Message
 from accord_sessions.entries import Queued
 from accord_sessions.journal import Journal
@@ -89,3 +93,20 @@ def test_translation_of_one_endless_message_is_bounded() -> None:
         [update] = translator.updates(_chunk("m-1", text))
         assert getattr(update, "content", None) == (text,)
     assert sum(len(message.text) for message in translator.transcript.messages) < 30_000_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [1, 2])
+async def test_late_client_gets_what_the_owner_has_forgotten(
+    machine: Machine, version: Any
+) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script", "--protocol", "2")
+    for prompt in ("stream 3000 first", "tools", "stream 3000 second"):
+        machine.ok("session", "prompt", "-s", "fix", "--quiet", prompt)
+    command = [sys.executable, "-m", "accord", "session", "attach", "fix"]
+    async with accord.connect(command, versions=(version,)) as agent, asyncio.timeout(60):
+        session = await agent.new_session(machine.work)
+        while not session.transcript.text.endswith("second " * 3000):
+            await asyncio.sleep(0.01)
+        assert session.transcript.text.startswith("first " * 3000)
+        assert len(session.transcript.tool_calls) > 15

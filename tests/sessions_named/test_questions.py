@@ -33,8 +33,11 @@ def test_agent_gets_an_answer_if_nobody_can_fill_in_a_form(
     ended = machine.run("session", "prompt", "-s", "fix", "--quiet", f"elicit {kind}")
     assert ended.returncode == 0
     assert ended.stdout.strip() in ("The form was not filled in.", "The page was not opened.")
+    assert ended.stderr == ""
+    ended = machine.run("session", "prompt", "-s", "fix", f"elicit {kind}")
+    assert "the agent asked for input, which no client could give" in ended.stderr
     machine.ok("session", "prompt", "-s", "fix", "--no-wait", f"elicit {kind}")
-    eventually(lambda: len([e for e in machine.entries() if isinstance(e, Answered)]) == 2)
+    eventually(lambda: len([e for e in machine.entries() if isinstance(e, Answered)]) == 3)
     assert {e.by for e in machine.entries() if isinstance(e, Answered)} == {NOT_ASKED}
 
 

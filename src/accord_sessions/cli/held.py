@@ -49,6 +49,7 @@ class Held:
         self._agent = agent
         self._create = create
         self._attached = attached
+        self._interactive = False  # a user can be asked
         self._record: Record | None = None
         self._options: AskOptions | None = None
 
@@ -74,7 +75,11 @@ class Held:
 
     def extensions(self, show: Callable[[str], None]) -> Mapping[str, Extension]:
         """Serve the entries of the journal: what others have answered is shown."""
-        return {f"{CALL}entry": OthersAnswers(self._own_name, show)}
+
+        def shown(line: str) -> None:
+            (show if self._interactive else self._warn)(line)
+
+        return {f"{CALL}entry": OthersAnswers(self._own_name, shown)}
 
     def _own_name(self) -> str:
         assert self._options is not None
@@ -83,13 +88,14 @@ class Held:
     async def connected(self, agent: ConnectedAgent, interactive: bool) -> None:
         """Say what this client wants, and report what the user has to know."""
         assert self._options is not None
+        self._interactive = interactive
         options = self._options
         settings: dict[str, Any] = {
             "name": self._own_name(),
             "follows": "own",
             "decides": interactive,
             "attached": self._attached,
-            "entries": interactive,
+            "entries": True,
         }
         if options.yes or options.allow_rules or options.deny_rules:
             settings["approvals"] = {

@@ -1,4 +1,4 @@
-"""Shows at a terminal which question of its prompt another client has answered."""
+"""Shows which question of the prompt another client has answered, or no client could answer."""
 
 from __future__ import annotations
 
@@ -17,19 +17,25 @@ class OthersAnswers:
     def __init__(self, own_name: Callable[[], str], show: Callable[[str], None]) -> None:
         self._own_name = own_name
         self._show = show
-        self._titles: dict[str, str] = {}
+        self._asked: dict[str, Mapping[str, Any]] = {}
 
     def __call__(self, params: Mapping[str, Any]) -> None:
         """Take notice of an entry of the journal."""
         entry = params["entry"]
         match entry.get("kind"):
             case "asked":
-                self._titles[entry["request"]] = entry["title"]
+                self._asked[entry["request"]] = entry
             case "answered":
-                title = self._titles.pop(entry["request"], "")
-                by = entry["by"]
-                if by not in (self._own_name(), BY_RULE, NOT_ASKED, TURN_ENDED):
-                    what = f" ({one_line(title, 60)})" if title else ""
-                    self._show(f"answered by {one_line(by, 40)}: {one_line(entry['answer'])}{what}")
+                asked = self._asked.pop(entry["request"], None)
+                if asked is not None:
+                    self._answered(asked["what"], one_line(asked["title"], 60), entry)
             case _:
                 pass
+
+    def _answered(self, what: str, title: str, entry: Mapping[str, Any]) -> None:
+        by = entry["by"]
+        if by == NOT_ASKED:
+            if what != "permission":  # these are reported at the end of the turn
+                self._show(f"the agent asked for input, which no client could give: {title}")
+        elif by not in (self._own_name(), BY_RULE, TURN_ENDED):
+            self._show(f"answered by {one_line(by, 40)}: {one_line(entry['answer'])} ({title})")
