@@ -107,6 +107,8 @@ class AgentLink:
         """End the connection and stop the agent's process."""
         self._stop.set()
         if self._task is not None:
+            if self._agent is not None and not self._agent.done():
+                self._task.cancel()  # the agent may never respond to `initialize`
             await asyncio.wait([self._task])
 
     async def _run(self, ready: asyncio.Future[ConnectedAgent]) -> None:
@@ -123,6 +125,7 @@ class AgentLink:
             self._change("lost")
         finally:
             if not ready.done():
+                self.state = "off"
                 ready.cancel()
 
     async def _connected(self, ready: asyncio.Future[ConnectedAgent]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from accord import Agent, MemoryStore, Turn
 from accord.errors import AccordError
 from accord.script_agent.agent import ScriptAgent
+from accord.transports.base import Transport
 from accord_chat.model.known_agents import short_name
 from accord_chat.model.saved_chats import SavedChat, SavedChats, SavedTab
 from accord_chat.source import OwnAgent, SourceSetup
@@ -17,6 +19,7 @@ from accord_chat.sources import ChatOptions, Sources
 from accord_chat.view.pick_screen import PickScreen
 from accord_chat.view.tabs import tab_line
 from chat.chats import LocalAgent, Typist, open_chat
+from raw_peer import RawPeer
 
 SMALL = (80, 24)
 WIDE = (160, 50)
@@ -300,3 +303,27 @@ def test_agent_in_quarantine_is_an_error_of_its_tab(config: Path, tmp_path: Path
     sources = Sources(ChatOptions(), Settings())
     with pytest.raises(AccordError, match="it is broken"):
         sources.find("bad")
+
+
+class SilentAgent(LocalAgent):
+    """A source whose agent never responds to `initialize`."""
+
+    async def _serve(self, transport: Transport) -> None:
+        await transport.start(RawPeer(transport))
+
+
+async def test_chat_ends_while_an_agent_does_not_respond(tmp_path: Path) -> None:
+    silent = SilentAgent(None, label="silent")
+    async with asyncio.timeout(30.0), open_chat(script("one"), silent, folder=tmp_path) as user:
+        await choose(user, "silent")
+        await user.sees("starting silent")
+        assert user.session.state == "starting"
+
+
+async def test_session_of_an_agent_that_does_not_respond_can_be_closed(tmp_path: Path) -> None:
+    silent = SilentAgent(None, label="silent")
+    async with asyncio.timeout(30.0), open_chat(script("one"), silent, folder=tmp_path) as user:
+        await choose(user, "silent")
+        await user.sees("starting silent")
+        await user.press("f12")
+        await user.until(lambda: [one.agent_name for one in user.chat.sessions] == ["one"])
