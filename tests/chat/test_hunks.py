@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from accord.client.events import ToolCall
 from accord.errors import AccordError
 from accord.local.files import Roots
+from accord.types.git_patch import git_patch
 from accord.types.tool_calls import Diff
 from accord_chat.model.hunks import Conflict, hunks_of, undo, undone_text
 from accord_chat.model.review import Review
@@ -85,6 +86,34 @@ def test_created_and_deleted_files_are_undone(tmp_path: Path) -> None:
         undo(created, roots)
     with pytest.raises(Conflict):
         undo(deleted, roots)
+
+
+@pytest.mark.parametrize("text", ["one\n\ntwo\n", "one\ntwo", "--- one\n+++ two\n"])
+def test_created_and_deleted_files_of_patches_are_undone(tmp_path: Path, text: str) -> None:
+    roots = Roots([str(tmp_path)])
+    made, gone = str(tmp_path / "made"), str(tmp_path / "gone")
+    Path(made).write_text(text)
+    (created,) = hunks_of(Diff(made, patch=git_patch(made, None, text)))
+    (deleted,) = hunks_of(Diff(gone, patch=git_patch(gone, text, None)))
+    undo(created, roots)
+    undo(deleted, roots)
+    assert not Path(made).exists()
+    assert Path(gone).read_text() == text
+
+
+def test_file_whose_new_text_is_empty_is_undone_if_it_is_gone(tmp_path: Path) -> None:
+    roots, file = Roots([str(tmp_path)]), tmp_path / "f"
+    (hunk,) = hunks_of(Diff(str(file), "old\n", ""))  # v1 has no deleted files
+    undo(hunk, roots)
+    assert file.read_text() == "old\n"
+    file.write_text("")
+    undo(hunk, roots)
+    assert file.read_text() == "old\n"
+
+
+def test_patch_of_several_files_is_not_a_whole_file() -> None:
+    patch = git_patch("a", "old\n", None) + git_patch("b", "1\n", "2\n")
+    assert {hunk.kind for hunk in hunks_of(Diff("a", patch=patch, others=("b",)))} == {"changed"}
 
 
 def test_files_outside_of_the_folder_are_never_written(tmp_path: Path) -> None:

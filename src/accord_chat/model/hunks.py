@@ -24,7 +24,7 @@ class Hunk(Struct, frozen=True):
     path: str
     lines: tuple[DiffLine, ...]
     kind: Literal["changed", "created", "deleted"] = "changed"
-    text: str = ""  # of a file that was created or deleted
+    text: str = ""  # the whole text of a file that was created, deleted or emptied
 
     @property
     def first_line(self) -> int:
@@ -46,6 +46,9 @@ def hunks_of(diff: Diff) -> Iterator[Hunk]:
         kind = "created" if diff.old is None else "deleted"
         yield Hunk(diff.path, tuple(diff_lines(diff)), kind, diff.new or diff.old or "")
         return
+    if diff.patch is not None and (whole := _whole_file(diff, diff.patch)) is not None:
+        yield whole
+        return
     lines: list[DiffLine] = []
     for line in diff_lines(diff):
         if line.sign == "gap":
@@ -58,7 +61,28 @@ def hunks_of(diff: Diff) -> Iterator[Hunk]:
 
 def _hunk(diff: Diff, lines: list[DiffLine]) -> Iterator[Hunk]:
     if any(line.sign in "+-" for line in lines):
-        yield Hunk(diff.path, tuple(lines))
+        # A v1 agent says of a deleted file that its new text is empty.
+        yield Hunk(diff.path, tuple(lines), text=(diff.old or "") if diff.new == "" else "")
+
+
+def _whole_file(diff: Diff, patch: str) -> Hunk | None:
+    """Return the hunk of a patch that creates or deletes one file, None for other patches."""
+    head, _, body = patch.partition("\n@@ ")
+    header = head.split("\n")
+    if "--- /dev/null" in header:
+        kind, sign = "created", "+"
+    elif "+++ /dev/null" in header:
+        kind, sign = "deleted", "-"
+    else:
+        return None
+    lines = body.rstrip("\n").split("\n")[1:]
+    ends_in_line = lines[-1:] == ["\\ No newline at end of file"]
+    if ends_in_line:
+        lines.pop()
+    if not lines or any(not line.startswith(sign) for line in lines):
+        return None  # it changes other files, too
+    text = "\n".join(line[1:] for line in lines) + "\n" * (not ends_in_line)
+    return Hunk(diff.path, tuple(diff_lines(diff)), kind, text)
 
 
 def undo(hunk: Hunk, roots: Roots) -> None:
@@ -68,14 +92,14 @@ def undo(hunk: Hunk, roots: Roots) -> None:
     the directories.
     """
     if hunk.kind == "deleted":
-        try:
-            roots.create(hunk.path, hunk.text.encode("utf-8"))
-        except FileExistsError:
-            raise Conflict("the file exists again") from None
+        _create_again(hunk, roots)
         return
     try:
         text = roots.read(hunk.path)
     except FileNotFoundError:
+        if hunk.kind == "changed" and hunk.text:
+            _create_again(hunk, roots)
+            return
         raise Conflict("the file does not exist any more") from None
     except UnicodeDecodeError:
         raise Conflict("the file is not text any more") from None
@@ -91,6 +115,13 @@ def undo(hunk: Hunk, roots: Roots) -> None:
             raise Conflict("the file is being changed")
 
     roots.replace(hunk.path, new.encode("utf-8"), expected=expected)
+
+
+def _create_again(hunk: Hunk, roots: Roots) -> None:
+    try:
+        roots.create(hunk.path, hunk.text.encode("utf-8"))
+    except FileExistsError:
+        raise Conflict("the file exists again") from None
 
 
 def undone_text(hunk: Hunk, text: str) -> str:
