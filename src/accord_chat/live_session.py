@@ -314,9 +314,7 @@ class LiveSession:
         if self.session_id is None or not self.has_prompts:
             return None
         if not self.is_restorable:
-            self.timeline.remark(
-                "The agent cannot open earlier sessions: this is a new one", "warning"
-            )
+            self._begin_anew("The agent cannot open earlier sessions: this is a new one")
             return None
         try:
             return await agent.load_session(
@@ -328,10 +326,15 @@ class LiveSession:
         except AuthRequired:
             raise
         except (RequestError, NotOffered) as error:
-            self.timeline.remark(
-                "The earlier session could not be opened: this is a new one", "warning", str(error)
+            self._begin_anew(
+                "The earlier session could not be opened: this is a new one", str(error)
             )
             return None
+
+    def _begin_anew(self, why: str, details: str = "") -> None:
+        if not self.timeline.entries:
+            self._first_prompt = ""  # of a conversation that nobody sees any more
+        self.timeline.remark(why, "warning", details)
 
     def _mcp_servers(self, agent: ConnectedAgent) -> list[McpServer]:
         """Return the servers that the agent can use: the session is opened without the others."""

@@ -327,3 +327,14 @@ async def test_session_of_an_agent_that_does_not_respond_can_be_closed(tmp_path:
         await user.sees("starting silent")
         await user.press("f12")
         await user.until(lambda: [one.agent_name for one in user.chat.sessions] == ["one"])
+
+
+async def test_new_session_in_place_of_a_lost_one_has_no_title(tmp_path: Path) -> None:
+    saved = SavedChats(tmp_path, tmp_path / ".state")
+    assert saved.acquire()
+    lost = SavedTab(agent="one", session_id="lost", title="The lost one")
+    saved.save(SavedChat(tabs=[lost]))
+    saved.release()
+    async with open_chat(script("one"), folder=tmp_path, restores=True) as user:
+        await user.sees("The earlier session could not be opened", "new session")
+        assert "The lost one" not in user.screen
