@@ -333,7 +333,7 @@ class LiveSession:
 
     def _begin_anew(self, why: str, details: str = "") -> None:
         if not self.timeline.entries:
-            self._first_prompt = ""  # of a conversation that nobody sees any more
+            self._first_prompt = ""  # of a conversation that is not shown any more
         self.timeline.remark(why, "warning", details)
 
     def _mcp_servers(self, agent: ConnectedAgent) -> list[McpServer]:
