@@ -368,7 +368,9 @@ class LiveSession:
             for hunk, verdict, why in self.review.finished(event):
                 place = relative_path(hunk.path, str(self.cwd))
                 if verdict == "rejected":
-                    self.timeline.remark(f"Undone: {place}:{hunk.changed_line}", "info")
+                    self.timeline.remark(
+                        f"Undone: {place}:{self.review.changed_line(hunk)}", "info"
+                    )
                 else:
                     self.timeline.remark(f"Not undone: {place}: {why}", "warning")
         self._changed()

@@ -13,7 +13,7 @@ from accord.errors import AccordError
 from accord.local.files import Roots
 from accord.types.git_patch import git_patch
 from accord.types.tool_calls import Diff
-from accord_chat.model.hunks import Conflict, hunks_of, undo, undone_text
+from accord_chat.model.hunks import Conflict, hunks_of, lines_before, undo, undone_text
 from accord_chat.model.review import Review
 
 OLD = "".join(f"line {n}\n" for n in range(1, 31))
@@ -35,6 +35,22 @@ def test_each_hunk_is_undone_alone() -> None:
 def test_hunk_is_found_where_the_lines_have_moved() -> None:
     (hunk,) = hunks_of(Diff("f", "b\n", "B\n"))  # a diff of an excerpt
     assert undone_text(hunk, "1\n2\n3\nB\n4\n") == "1\n2\n3\nb\n4\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "before"),
+    [
+        ("1\n2\n3\nB\n4\n", 3),
+        ("1\nb\n4\n", 1),  # undone
+        ("B\n", 0),
+        ("1\n2\n", 0),  # not there
+        ("B\nx\nB\n", 0),  # the first line, as it says
+        ("1\nB\nB\n", 0),  # unknown
+    ],
+)
+def test_lines_before_an_excerpt_are_counted(text: str, before: int) -> None:
+    (hunk,) = hunks_of(Diff("f", "b\n", "B\n"))
+    assert lines_before(hunk, text) == before
 
 
 @pytest.mark.parametrize(

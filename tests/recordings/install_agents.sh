@@ -12,7 +12,7 @@ fi
 venvs=../interop/.venvs
 newer=$venvs/fast-agent/bin/python # needs a new Python, as the following do
 [ -e "$newer" ] || exit 0
-for one in vibe:mistral-vibe==3.0.2 gptme:gptme-acp==0.35.1; do
+for one in vibe:mistral-vibe==3.0.2 gptme:gptme-acp==0.35.1 kimi:kimi-cli==1.5; do
     folder=$venvs/${one%%:*} package=${one#*:}
     if [ "$(cat "$folder/.installed" 2>/dev/null)" = "$package" ]; then continue; fi
     "$newer" -m venv --clear "$folder"

@@ -21,23 +21,30 @@ AGENTS = {agent.name: agent for agent in CHAT_AGENTS}
 ROWS: list[dict[str, Any]] = json.loads(DATA.read_text("utf-8"))
 
 
-def test_seven_programs_of_others_were_used() -> None:
-    assert len({row["program"] for row in ROWS if not row["program"].startswith("Accord")}) >= 7
+def test_ten_programs_of_others_were_used() -> None:
+    assert len({row["program"] for row in ROWS if not row["program"].startswith("Accord")}) >= 10
     assert all(row["version"] for row in ROWS)
 
 
+def did_everything(row: dict[str, Any]) -> bool:
+    is_back = row["resume"] and not row["refused"]
+    was_cancelled = row["cancel"] == "cancelled" and row["goes_on"]
+    return bool(row["permissions"] and row["rejected"] and was_cancelled and is_back)
+
+
+def test_nine_programs_did_everything() -> None:
+    assert len({row["program"] for row in ROWS if did_everything(row)}) >= 9
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["agent"])
-def test_each_went_on_after_the_cancel_and_left_nothing_running(row: dict[str, Any]) -> None:
+def test_each_changed_the_file_and_left_nothing_running(row: dict[str, Any]) -> None:
     assert row["changed"]
-    assert row["goes_on"]
     assert row["left_running"] == []
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["agent"])
 def test_what_did_not_happen_is_explained(row: dict[str, Any]) -> None:
-    is_plain = row["permissions"] and row["rejected"] and row["cancel"] == "cancelled"
-    is_back = row["resume"] and not row["refused"]
-    assert (is_plain and is_back) or row["remarks"]
+    assert did_everything(row) or row["remarks"]
 
 
 async def used(agent: ChatAgent, folder: Path) -> dict[str, Any]:

@@ -50,6 +50,7 @@ NO_CHANGES = "has shown no changes"
 TOLD = "I have undone your changes"
 NOT_UNDONE = "! not undone"
 REFUSED = "The earlier session could not be opened"
+CANCELLED_AT_ONCE = "Cancelled · 0 s"  # the next turn, too
 UNDONE = "rejected: the old text is back"
 
 
@@ -147,8 +148,9 @@ class Use:
         with self.timed("cancel"):
             screen.press("Esc")
             screen.rests()
-        self._say(screen, self.agent.again)
-        self.found["goes_on"] = True
+        screen.send(self.agent.again.prompt)
+        screen.rests(self.agent.again.answer, CANCELLED_AT_ONCE, answers="y")
+        self.found["goes_on"] = self.agent.again.answer in screen.text
 
     def second_run(self) -> None:
         """Start the program again: the session is back, and takes another prompt."""
@@ -159,7 +161,8 @@ class Use:
         try:
             refused = screen.text.partition(REFUSED)[2].partition("\n\n")[0]
             self.found["refused"] = " ".join(refused.split("\n")[1:]).strip()
-            self.found["shows_conversation"] = self.agent.again.answer in screen.text
+            said = (self.agent.hello.answer, self.agent.edit.answer, self.agent.again.answer)
+            self.found["shows_conversation"] = any(text in screen.text for text in said)
             if self.agent.recalls:
                 screen.send("Did I say hello?")
                 screen.rests(YES, NO, answers="y")
@@ -186,7 +189,8 @@ class Use:
             "permissions": sum(1 for _ in by_method(first, "session/request_permission")),
             **self.found,
             "cancel": next((reason for reason in turns_of(first)[2:3]), None),
-            "resume": next(again, None),
+            "resume": (resume := next(again, None)),
+            "remembers": self.found.get("remembers") if resume else None,
             "seconds": self.seconds,
             "remarks": list(self.agent.remarks),
         }

@@ -96,7 +96,7 @@ async def review(session: LiveSession, printer: Printer, read: ReadLine) -> list
                 _show_hunk(session, hunks, at, printer)
                 continue
             case "o":
-                session.wants_editor(one.hunk.path, one.hunk.changed_line)
+                session.wants_editor(one.hunk.path, session.review.changed_line(one.hunk))
                 continue
             case _:
                 printer.say(f"Review: {REVIEW_HELP}")
@@ -118,14 +118,15 @@ def _reject(session: LiveSession, one: ReviewedHunk) -> bool:
 
 def _place(session: LiveSession, one: ReviewedHunk) -> str:
     path = one_line(relative_path(one.hunk.path, str(session.cwd)), 200)
-    return f"{path}:{one.hunk.changed_line}"
+    return f"{path}:{session.review.changed_line(one.hunk)}"
 
 
 def _show_hunk(session: LiveSession, hunks: list[ReviewedHunk], at: int, printer: Printer) -> None:
     one = hunks[at]
     path = one_line(relative_path(one.hunk.path, str(session.cwd)), 200)
     verdict = VERDICTS[one.verdict]
-    printer.say(f"Change {at + 1} of {len(hunks)}: {path}, line {one.hunk.changed_line}, {verdict}")
+    line = session.review.changed_line(one.hunk)
+    printer.say(f"Change {at + 1} of {len(hunks)}: {path}, line {line}, {verdict}")
     if one.hunk.kind != "changed":
         printer.below([f"The file was {one.hunk.kind}."])
     printer.below(words.diff_words(one.hunk.lines))

@@ -11,7 +11,15 @@ from accord.local.files import Roots
 from accord.types.diff_lines import DiffLine, diff_lines
 from accord.types.tool_calls import Diff
 
-__all__ = ("Conflict", "Hunk", "found_at", "hunks_of", "undo", "undone_text")
+__all__ = (
+    "Conflict",
+    "Hunk",
+    "found_at",
+    "hunks_of",
+    "lines_before",
+    "undo",
+    "undone_text",
+)
 
 
 class Conflict(Exception):
@@ -145,6 +153,23 @@ def undone_text(hunk: Hunk, text: str) -> str:
                 new.append(lines[now])
             now += 1
     return "\n".join([*lines[:at], *new, *lines[now:]])
+
+
+def lines_before(hunk: Hunk, text: str) -> int:
+    """Return how many lines of the file precede the text of the diff; 0 if that is not known.
+
+    The numbers of a hunk begin at 1 also if the agent has sent only an excerpt of the file.
+    """
+    lines, expected = text.split("\n"), hunk.first_line - 1
+    for other in "-+":  # as it was made, and as it was undone
+        block = [line.text for line in hunk.lines if line.sign != other]
+        try:
+            at = found_at(lines, block, expected)
+        except Conflict:
+            return 0
+        if at is not None:
+            return at - expected
+    return 0
 
 
 def found_at(lines: Sequence[str], wanted: Sequence[str], expected: int) -> int | None:

@@ -12,7 +12,7 @@ from accord.client.events import ToolCall
 from accord.errors import AccordError
 from accord.local.files import Roots
 from accord.types.tool_calls import Diff
-from accord_chat.model.hunks import Conflict, Hunk, hunks_of, undo
+from accord_chat.model.hunks import Conflict, Hunk, hunks_of, lines_before, undo
 
 __all__ = ("Review", "ReviewedHunk", "Verdict")
 
@@ -57,6 +57,20 @@ class Review:
                     for hunk in _hunks(part):
                         verdict, why = self._verdicts.get((call.id, hunk), ("open", ""))
                         yield ReviewedHunk(call, hunk, verdict, why)
+
+    def changed_line(self, hunk: Hunk) -> int:
+        """Return the line of the file at which a change begins; this reads the file."""
+        return hunk.changed_line + self.lines_before(hunk)
+
+    def lines_before(self, hunk: Hunk) -> int:
+        """Return what to add to the numbers of a hunk if its diff is an excerpt of the file.
+
+        This reads the file.
+        """
+        try:
+            return lines_before(hunk, Roots(self._folders).read(hunk.path))
+        except (AccordError, OSError, UnicodeDecodeError):
+            return 0
 
     def accept(self, reviewed: ReviewedHunk) -> None:
         """Keep a change. One that was undone stays undone."""

@@ -80,10 +80,10 @@ class ReviewScreen(ModalScreen[list[str]]):
         self._at = min(self._at, len(hunks) - 1)
         one = hunks[self._at]
         path = one_line(relative_path(one.hunk.path, str(self._session.cwd)), 60)
-        place = f"{path}:{one.hunk.changed_line}"
-        title = f"{place} · change {self._at + 1} of {len(hunks)}"
+        before = self._session.review.lines_before(one.hunk)
+        title = f"{path}:{one.hunk.changed_line + before} · change {self._at + 1} of {len(hunks)}"
         self.query_one(Vertical).border_title = Content(title)
-        self.query_one(RowsView).show_rows(_rows(one.hunk))
+        self.query_one(RowsView).show_rows(_rows(one.hunk, before))
         words, style = WORDS[one.verdict]
         why = f": {one_line(one.why)}" if one.why else ""
         self.query_one("#verdict", Static).update(Text(words + why, style))
@@ -130,26 +130,27 @@ class ReviewScreen(ModalScreen[list[str]]):
     def _reject(self, one: ReviewedHunk) -> None:
         if one.verdict != "rejected" and self._session.review.reject(one) == "rejected":
             path = one_line(relative_path(one.hunk.path, str(self._session.cwd)), 200)
-            self._undone.append(f"{path}:{one.hunk.changed_line}")
+            self._undone.append(f"{path}:{self._session.review.changed_line(one.hunk)}")
 
     def action_edit(self) -> None:
         """Open the file at this hunk."""
         hunk = self._current().hunk
-        self._session.wants_editor(hunk.path, hunk.changed_line)
+        self._session.wants_editor(hunk.path, self._session.review.changed_line(hunk))
 
     def action_leave(self) -> None:
         """Go back."""
         self.dismiss(self._undone)
 
 
-def _rows(hunk: Hunk) -> list[Row]:
+def _rows(hunk: Hunk, lines_before: int) -> list[Row]:
     rows: list[Row] = []
     if hunk.kind != "changed":
         rows.append(Row(f"The file was {hunk.kind}.", "bold"))
     for line in hunk.lines:
         style = STYLES.get(line.sign, "")
         number = line.old if line.sign == "-" else line.new
-        lead = f"{number or '':>5} {line.sign} "
+        shown = "" if number is None else number + lines_before
+        lead = f"{shown:>5} {line.sign} "
         rows.append(
             Row(printable(line.text), style, lead, lead_style=style or "dim", whole_words=False)
         )
