@@ -37,7 +37,7 @@ class AttachmentBar(Vertical):
 
     DEFAULT_CSS = """
     AttachmentBar {
-        height: auto; max-height: 4; overflow-y: auto; padding: 0 1; color: $secondary;
+        height: auto; max-height: 4; overflow-y: auto; padding: 0 1; color: $text-accent;
     }
     AttachmentBar _Line { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
     """
