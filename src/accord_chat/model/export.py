@@ -62,7 +62,7 @@ blockquote {{ margin: 1.5em 0; padding-left: 1em; border-left: 4px solid #07f; }
 
 
 class Export(Struct, frozen=True):
-    """The text of the file, and the images that are written beside a Markdown file."""
+    """The text of the file, and the images that Markdown links to."""
 
     text: str
     pictures: tuple[Picture, ...] = ()
