@@ -14,6 +14,8 @@ from accord.transports.reconnect_settings import ConnectionChange, Reconnect
 from accord_chat.login_gate import LoginGate
 from accord_chat.model.login_variables import login_variables
 from accord_chat.model.traffic import Traffic
+from accord_chat.shared_client import SharedClient
+from accord_chat.source import SharedSession
 
 if TYPE_CHECKING:
     from accord.client.events import Decision, PermissionRequest
@@ -41,6 +43,14 @@ class Owner(Protocol):
         """Fill in a form."""
         ...
 
+    def say(self, text: str) -> None:
+        """Say something in the conversation."""
+        ...
+
+    def changed(self) -> None:
+        """Draw again: the queue or the clients of a session have changed."""
+        ...
+
     async def open_page(self, page: UrlElicitationRequest) -> bool:
         """Open a URL."""
         ...
@@ -64,6 +74,7 @@ class AgentLink:
         self.state: LinkState = "off"
         self.output: list[str] = []  # lines of stderr, and lines on stdout that are not JSON
         self.output_lines = 0  # all of them
+        self.shared: SharedClient | None = None  # while connected to a session that stays open
         self.traffic = traffic
         self.connections: set[str] = set()  # their names in the traffic
         self.error: BaseException | None = None  # why the connection ended
@@ -130,6 +141,11 @@ class AgentLink:
 
     async def _connected(self, ready: asyncio.Future[ConnectedAgent]) -> None:
         self.source = self._find_source()  # it may have been updated since
+        shared: SharedClient | None = None
+        if isinstance(self.source, SharedSession):
+            await self.source.reach()
+            shared = SharedClient(self._owner.say, self._owner.changed)
+        self.shared = shared
         setup, owner = self.source.setup, self._owner
         name, observer = self.traffic.observer()
         self.connections.add(name)
@@ -145,12 +161,15 @@ class AgentLink:
             on_elicit_url=owner.open_page,
             terminals=setup.terminals,
             terminal_login=self.source.login_command is not None,
+            extensions=None if shared is None else shared.extensions,
             unstable=True,
             versions=(1, 2) if setup.protocol is None else (setup.protocol,),
             initialize_timeout_s=INITIALIZE_S,
             reconnect=Reconnect(on_change=self._reconnecting) if self.source.is_remote else False,
             observers=(observer, self._see),
         ) as agent:
+            if shared is not None:
+                await shared.begin(agent)
             ready.set_result(agent)
             self._change("connected")
             stopping = asyncio.ensure_future(self._stop.wait())

@@ -245,6 +245,16 @@ class _Owner:
             return None
         return await session.ask(FormQuestion(session.agent_name, form))
 
+    def say(self, text: str) -> None:
+        session = self._session(None)
+        if session is not None:
+            session.remark(text)
+
+    def changed(self) -> None:
+        session = self._session(None)
+        if session is not None:
+            session.side_changed()
+
     async def open_page(self, page: UrlElicitationRequest) -> bool:
         session = self._session(page.session_id)
         if session is None:

@@ -25,12 +25,13 @@ from accord.errors import (
     AuthRequired,
     CancelTimeout,
     NotOffered,
+    RequestCancelled,
     RequestError,
     TransportError,
     TurnInterrupted,
 )
 from accord.types.content import ContentBlock, ResourceLink
-from accord.types.mcp import McpServer, mcp_transport
+from accord.types.mcp import McpServer
 from accord.types.session import SelectOption, SessionOption
 from accord_chat.agent_link import AgentLink
 from accord_chat.login import Login
@@ -42,17 +43,13 @@ from accord_chat.model.prompt_queue import PromptQueue, QueuedPrompt
 from accord_chat.model.questions import PermissionQuestion, Question
 from accord_chat.model.review import Review, ReviewedHunk
 from accord_chat.model.timeline import Timeline
+from accord_chat.turn_words import end_words, error_words
+from accord_chat.usable_servers import usable_servers
 
 __all__ = ("LiveSession", "SessionState", "Watcher")
 
 CANCEL_S = 30.0  # for the agent to end a cancelled turn; then the turn fails
 MAX_TITLE = 60
-STOP_WORDS = {
-    "cancelled": "Cancelled",
-    "max_tokens": "Stopped: the model's limit of tokens is reached",
-    "max_turn_requests": "Stopped: the limit of requests to the model is reached",
-    "refusal": "The agent refused to continue",
-}
 
 SessionState: TypeAlias = Literal[
     "starting", "logging_in", "idle", "running", "cancelling", "failed"
@@ -112,6 +109,7 @@ class LiveSession:
         self.session_id = session_id
         self.failure = ""  # why it is not open
         self.turn_started_s = 0.0
+        self.sent: QueuedPrompt | None = None  # the prompt of the last turn
         self._session: ClientSession | None = None
         self._latest_call: ToolCall | None = None
         self._turn: ClientTurn | None = None
@@ -194,6 +192,11 @@ class LiveSession:
         values = [choice.value for choice in option.choices]
         at = values.index(option.value) if option.value in values else -1
         return option, values[(at + 1) % len(values)]
+
+    def side_changed(self) -> None:
+        """Draw what is outside of the conversation again."""
+        self.timeline.side_changed = True
+        self._changed()
 
     def remark(self, text: str) -> None:
         """Add a remark of this program to the conversation."""
@@ -337,13 +340,10 @@ class LiveSession:
         self.timeline.remark(why, "warning", details)
 
     def _mcp_servers(self, agent: ConnectedAgent) -> list[McpServer]:
-        """Return the servers that the agent can use: the session is opened without the others."""
-        servers = self.link.source.setup.mcp_servers
-        for server in servers:
-            if not agent.supports_mcp_server(server):
-                text = f"Without the MCP server {server.name}: the agent does not support"
-                self.timeline.remark(f"{text} {mcp_transport(server)}", "warning")
-        return [server for server in servers if agent.supports_mcp_server(server)]
+        def warn(text: str) -> None:
+            self.timeline.remark(text, "warning")
+
+        return usable_servers(agent, self.link.source.setup.mcp_servers, warn)
 
     async def _serve(self, agent: ConnectedAgent, session: ClientSession) -> None:
         watching = asyncio.create_task(self._watch(session), name="accord chat events")
@@ -397,6 +397,7 @@ class LiveSession:
         self.has_prompts = True
         self.turn_started_s = time.monotonic()
         shown = self.transcript.prompt_count
+        self.sent = prompt
         turn = self._turn = session.prompt(*self._contents(agent, prompt))
         self._set_state("running")
         try:
@@ -405,6 +406,8 @@ class LiveSession:
                     self._take(event)
         except AuthRequired:
             raise
+        except RequestCancelled:
+            self.timeline.remark("Withdrawn before it was sent to the agent", "quiet")
         except (CancelTimeout, RequestError) as error:
             self._report(error)
         except TransportError as error:
@@ -449,13 +452,9 @@ class LiveSession:
         return [*text, *mentioned, *images]
 
     def _report_end(self, turn: ClientTurn) -> None:
-        reason = turn.stop_reason or "end_turn"
-        parts = [f"{time.monotonic() - self.turn_started_s:.0f} s"]
-        if turn.token_usage is not None:
-            parts.append(f"{turn.token_usage.total:,} tokens")
-        words = STOP_WORDS.get(reason, "" if reason == "end_turn" else f"Stopped: {reason}")
-        severity = "quiet" if reason in ("end_turn", "cancelled") else "warning"
-        self.timeline.end_turn(" · ".join([words, *parts] if words else parts), severity)
+        is_usual = turn.stop_reason in ("end_turn", "cancelled", None)
+        text = end_words(turn, time.monotonic() - self.turn_started_s)
+        self.timeline.end_turn(text, "quiet" if is_usual else "warning")
 
     # Logging in, and failures.
 
@@ -468,7 +467,7 @@ class LiveSession:
 
     def _fail(self, error: BaseException) -> None:
         self._session = None
-        self.failure = _words(error)
+        self.failure = error_words(error)
         self._report(error)
         for line in self.link.output[-3:]:
             self.timeline.remark(line, "quiet")
@@ -478,7 +477,7 @@ class LiveSession:
         self._watcher.attention_wanted(self, "has failed")
 
     def _report(self, error: BaseException) -> None:
-        self.timeline.remark(_words(error), "error")
+        self.timeline.remark(error_words(error), "error")
         self._changed()
 
     def _set_state(self, state: SessionState) -> None:
@@ -488,9 +487,3 @@ class LiveSession:
 
     def _changed(self) -> None:
         self._watcher.session_changed(self)
-
-
-def _words(error: BaseException) -> str:
-    if isinstance(error, TimeoutError) and not str(error):
-        return "The agent did not respond in time"
-    return str(error) or type(error).__name__

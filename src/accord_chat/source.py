@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct, field
 
-from accord.transports.base import TransportFactory
+from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.types.mcp import McpServer
 from accord.version import ProtocolVersion
+from accord_sessions.lookup import existing_session
+from accord_sessions.owners import transport_to
+from accord_sessions.records import Store
 
 __all__ = ("MissingAgent", "OwnAgent", "SharedSession", "Source", "SourceSetup")
 
@@ -141,17 +143,25 @@ class SharedSession:
         self.is_remote = False
         self.login_command = None
         self.setup = setup
-        self._argv = (sys.executable, "-m", "accord", "session", "attach", name)
+        self._name = name
         self._folder = folder
+        self._opened: Transport | None = None
+
+    async def reach(self) -> None:
+        """Connect to the owner, and start it again if it has ended; the version is then known.
+
+        With the version of the agent nothing is translated: all that it sends arrives.
+        """
+        store = Store()
+        record = existing_session(store, self._name, self._folder)
+        self._opened = await transport_to(record, store)
+        protocol = store.read(record.id).protocol
+        self.setup = SourceSetup(protocol=2 if protocol == 2 else 1)
 
     def transport(
         self, on_stderr: Callable[[str], None], on_noise: Callable[[str], None]
     ) -> TransportFactory:
-        """Return what connects to the owner, and starts it again if it has ended."""
-        return process(
-            *self._argv,
-            cwd=self._folder,
-            on_stderr=on_stderr,
-            on_stdout_noise=on_noise,
-            stop_times_s=STOP_TIMES_S,
-        )
+        """Return the connection to the owner."""
+        opened, self._opened = self._opened, None
+        assert opened is not None, "`reach` was called"
+        return lambda: opened

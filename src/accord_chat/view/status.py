@@ -8,6 +8,7 @@ from rich.text import Text
 
 from accord.cli.ask.safe_text import one_line
 from accord.client.transcript import Transcript
+from accord.trace.numbers import counted
 from accord.types.session import SelectOption
 from accord_chat.live_session import LiveSession
 
@@ -35,8 +36,11 @@ def activity_text(session: LiveSession, hidden_below: int, frame: int) -> Text:
         text.append(f"{SPINNER[frame % 4]} cancelling …", "yellow")
     elif session.state == "running":
         seconds = time.monotonic() - session.turn_started_s
-        text.append(f"{SPINNER[frame % 4]} working {seconds:.0f} s", "yellow")
+        waiting = None if session.link.shared is None else session.link.shared.waiting
+        doing = "working" if waiting is None else f"waiting for {counted(waiting[1], 'prompt')},"
+        text.append(f"{SPINNER[frame % 4]} {doing} {seconds:.0f} s", "yellow")
         text.append(" · Esc cancels", "dim")
+    _append_shared(text, session)
     if session.queue:
         text.append(" · " if text else "")
         text.append(f"{len(session.queue)} queued (Alt+Up takes back)", "cyan")
@@ -50,6 +54,26 @@ def _login_text(session: LiveSession) -> str:
     if session.login_name:
         return f"logging in with {one_line(session.login_name, 30)}: the agent waits for it"
     return "logging in" if session.questions else "waiting for the login in another tab"
+
+
+def _append_shared(text: Text, session: LiveSession) -> None:
+    """Add what others do in a session that stays open."""
+    shared = session.link.shared
+    if shared is None:
+        return
+    running = shared.running
+    if running is not None and not shared.is_own(running):
+        text.append(" · " if text else "")
+        text.append(f"{one_line(running.by, 30)}: {one_line(running.text, 40)}", "yellow")
+    waiting = sum(one.state == "queued" and not shared.is_own(one) for one in shared.queue)
+    if waiting:
+        text.append(" · " if text else "")
+        text.append(f"{counted(waiting, 'prompt')} of others (F7)", "cyan")
+    if shared.others:
+        names = ", ".join(one_line(name, 30) for name in shared.others[:3])
+        more = "" if len(shared.others) <= 3 else " …"
+        text.append(" · " if text else "")
+        text.append(f"with {counted(len(shared.others), 'client')}: {names}{more}", "dim")
 
 
 def status_text(session: LiveSession, width: int) -> Text:

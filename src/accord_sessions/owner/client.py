@@ -28,6 +28,7 @@ log: logging.Logger = logging.getLogger("accord.sessions")
 
 _AT_ONCE = 64  # entries
 ENTRY = "_accord/session/entry"
+CLIENTS = "_accord/session/clients"
 
 
 class ClientSettings(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -57,6 +58,7 @@ class Client:
         self.own_changes: set[int] = set()  # entries of options that this client has set
         self.position = 0  # the last entry that was handled
         self._new = asyncio.Event()
+        self._tells_clients = False
         self._moved = asyncio.Condition()
         self._feeding: asyncio.Task[None] | None = None
         self._translator = None if adapter.version == owner.protocol else Translator(owner.protocol)
@@ -77,6 +79,12 @@ class Client:
     def wake(self) -> None:
         """Look at the journal: it has a new entry."""
         self._new.set()
+
+    def tell_clients(self) -> None:
+        """Tell which clients use the session, if it wants to know what is not an update."""
+        if self.settings.entries:
+            self._tells_clients = True
+            self._new.set()
 
     def open(self, position: int) -> None:
         """Forward the entries after a position, from now on."""
@@ -125,6 +133,9 @@ class Client:
                     self.position = entry.seq
                 async with self._moved:
                     self._moved.notify_all()
+                if self._tells_clients:
+                    self._tells_clients = False
+                    await self.connection.notify(CLIENTS, {"clients": self.owner.client_names()})
                 if not entries:
                     await self._new.wait()
         except TransportError:

@@ -62,7 +62,7 @@ def _status(owner: Owner) -> dict[str, Any]:
         "sessionId": owner.record.id,
         "restored": owner.record.restored,
         "cursor": cursor_of(owner.record.id, owner.journal.last),
-        "clients": [each.name for each in owner.clients if each.is_open],
+        "clients": owner.client_names(),
         "questions": owner.questions.open_titles,
         "queue": [
             {"promptId": prompt.id, "state": prompt.state, "by": prompt.by, "text": prompt.text}

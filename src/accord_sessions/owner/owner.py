@@ -38,6 +38,7 @@ from accord_sessions.records import Record, Restored, Store
 
 if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
+    from accord.client.session import SessionView, SubagentSession
     from accord.client.transcript import Transcript
     from accord.client.turn import ClientTurn
     from accord.types.content import ContentBlock
@@ -49,6 +50,7 @@ log: logging.Logger = logging.getLogger("accord.sessions")
 
 _CANCEL_S = 10.0  # for the agent to end a cancelled turn
 _DRAIN_S = 1.0  # for the clients to see the end
+_MAX_LEVELS = 64  # of subagents
 _CLOSE_S = 5.0  # for the agent to close the session
 
 
@@ -124,11 +126,21 @@ class Owner(OwnerState):
         """Tell that a client has opened the session."""
         self.joined.set()
         self.joined = asyncio.Event()
+        self._tell_clients()
+
+    def client_names(self) -> list[str]:
+        """Return the names of the clients that have opened the session."""
+        return [client.name for client in self.clients if client.is_open]
+
+    def _tell_clients(self) -> None:
+        for client in self.clients:
+            client.tell_clients()
 
     async def leave(self, client: Client) -> None:
         """Remove a client; its prompts stay, unless it is attached to them (R-NAMED-04)."""
         self.clients.discard(client)
         await client.aclose()
+        self._tell_clients()
         for prompt in self.queue.prompts:
             if prompt.attached and prompt.id in client.own_prompts:
                 self.cancel(prompt)
@@ -194,6 +206,13 @@ class Owner(OwnerState):
         running = self.queue.running
         for prompt in own or ([running] if running is not None else []):
             self.cancel(prompt)
+
+    async def cancel_subagent(self, session_id: str) -> None:
+        """Cancel a subagent, if there is one of this id and the agent offers it (R-SUBAG-05)."""
+        found = _subagent(self.session, session_id, _MAX_LEVELS)
+        if found is not None:
+            with suppress(AccordError):  # it may have ended
+                await found.cancel()
 
     async def run_prompts(self) -> None:
         """Run the prompts one after another."""
@@ -347,6 +366,16 @@ class Owner(OwnerState):
             async with asyncio.timeout(_DRAIN_S):
                 for client in tuple(self.clients):
                     await client.wait_for(self.journal.last)
+
+
+def _subagent(parent: SessionView, session_id: str, levels: int) -> SubagentSession | None:
+    """Return a subagent at any level below a session."""
+    for child_id in parent.transcript.subagents if levels else ():
+        child = parent.subagent(child_id)
+        found = child if child_id == session_id else _subagent(child, session_id, levels - 1)
+        if found is not None:
+            return found
+    return None
 
 
 async def _cancel(turn: ClientTurn) -> None:

@@ -106,9 +106,11 @@ class _Shared:
         return self.types.CloseSessionResponse()
 
     def cancel(self, params: Any, context: Any) -> None:
-        """Cancel the prompts of this client; without any, the running one."""
+        """Cancel the prompts of this client; without any, the running one. Or a subagent."""
         if params.session_id == self._owner.record.id:
             self._owner.cancel_by(self.client)
+        else:
+            context.start(self._owner.cancel_subagent(params.session_id))
 
     async def _set(self, option_id: str, value: str | bool) -> None:
         try:

@@ -45,6 +45,10 @@ class OwnerState(ABC):
     def add(self, entry: Entry) -> Entry:
         """Write an entry, and then show it."""
 
+    @abstractmethod
+    def client_names(self) -> list[str]:
+        """Return the names of the clients that have opened the session."""
+
     def content_to_wire(self, content: tuple[ContentBlock, ...]) -> Raw:
         """Return content in the agent's version."""
         convert = convert_v1 if self.protocol == 1 else convert_v2

@@ -1,0 +1,150 @@
+"""`accord chat -s`: the queue of a shared session, its other clients, and who has answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from accord.client.events import Decision, PermissionRequest
+from accord_chat.start import ChatOptions, prepare
+from accord_chat.view.app import ChatApp
+from accord_chat.view.permission_panel import PermissionPanel
+from accord_sessions import open_session
+from chat.chats import Typist, typing_at
+from requirement import requirement
+from sessions_named.machine import Machine
+
+pytestmark = pytest.mark.slow
+VERSIONS = pytest.mark.parametrize("protocol", ["1", "2"])
+
+
+@asynccontextmanager
+async def chat_with(
+    machine: Machine, protocol: str, size: tuple[int, int] = (120, 30)
+) -> AsyncGenerator[Typist]:
+    """Open the session `fix` of the script agent in a chat."""
+    machine.ok("session", "new", "-s", "fix", "--agent", "script", "--protocol", protocol)
+    start = prepare(ChatOptions(shared_name="fix", cwd=machine.work))
+    try:
+        async with typing_at(ChatApp(start.make_chat), size) as user:
+            await user.until(lambda: user.session.state == "idle")
+            yield user
+    finally:
+        start.saved.release()
+
+
+async def undecided(request: PermissionRequest) -> Decision | None:
+    await asyncio.Event().wait()
+    return None
+
+
+@requirement("R-NAMED-04")
+@VERSIONS
+async def test_prompts_of_others_are_seen_and_withdrawn(machine: Machine, protocol: str) -> None:
+    async with chat_with(machine, protocol) as user:
+        assert user.session.link.shared is not None
+        async with open_session("fix", client_name="Ann's script", decides=False) as ann:
+            await user.sees("with 1 client: Ann's script")
+            await ann.submit("wait forever")
+            await user.sees("Ann's script: wait forever")
+            await ann.submit("echo never said")
+            await user.sees("1 prompt of others (F7)")
+            await user.press("f7")
+            await user.sees("wait forever  running · Ann's script", "queued · Ann's script")
+            await user.type("never")
+            await user.press("enter")
+            await user.sees("Leave it", "Withdraw it")
+            await user.press("down", "enter")
+            await user.until(lambda: "of others" not in user.screen)
+            assert [one.text for one in (await ann.status()).queue] == ["wait forever"]
+            await user.press("f7")
+            await user.sees("running · Ann's script")
+            await user.press("enter")
+            await user.sees("Cancel its turn")
+            await user.press("down", "enter")
+            await user.until(lambda: "Ann's script: wait" not in user.screen)
+            assert (await ann.status()).queue == ()
+        await user.until(lambda: "Ann's script" not in user.screen.split("\n")[-4])
+
+
+@requirement("R-NAMED-04")
+@VERSIONS
+async def test_own_prompt_waits_for_others_and_is_edited(machine: Machine, protocol: str) -> None:
+    async with (
+        chat_with(machine, protocol) as user,
+        open_session("fix", client_name="Ann", decides=False) as ann,
+    ):
+        await ann.submit("wait forever")
+        await user.sees("Ann: wait forever")
+        await user.send("echo mine")
+        await user.sees("waiting for 1 prompt")
+        queue = (await ann.status()).queue
+        assert [one.by.startswith("accord chat (") for one in queue] == [False, True]
+        await user.press("f7")
+        await user.sees("echo mine  queued · you")
+        await user.type("mine")
+        await user.press("enter")
+        await user.until(lambda: user.composer.text == "echo mine")
+        await user.until(lambda: not user.session.is_busy)
+        assert [one.by for one in (await ann.status()).queue] == ["Ann"]
+        await ann.withdraw((await ann.status()).queue[0].prompt_id)
+        await user.until(lambda: "Ann: wait" not in user.screen)
+        await user.press("enter")
+        await user.sees("  mine")
+
+
+@VERSIONS
+async def test_question_that_another_client_answers_disappears(
+    machine: Machine, protocol: str
+) -> None:
+    may_answer = asyncio.Event()
+
+    async def decide(request: PermissionRequest) -> Decision | None:
+        await may_answer.wait()
+        return "allow"
+
+    async with (
+        chat_with(machine, protocol) as user,
+        open_session("fix", client_name="Ann", permissions=decide),
+    ):
+        await user.send("permission")
+        await user.question()
+        may_answer.set()
+        await user.sees("Answered by Ann", "(Do thing 1)", "1 of 1 allowed.")
+        await user.until(lambda: not user.app.screen.query(PermissionPanel))
+
+
+@VERSIONS
+async def test_own_answer_is_not_said(machine: Machine, protocol: str) -> None:
+    async with (
+        chat_with(machine, protocol) as user,
+        open_session("fix", client_name="Ann", permissions=undecided),
+    ):
+        await user.send("permission")
+        await user.question()
+        await user.press("y")
+        await user.sees("1 of 1 allowed.")
+        assert "Answered by" not in user.screen
+
+
+@requirement("R-SUBAG-05")
+async def test_subagents_arrive_and_one_is_cancelled(machine: Machine) -> None:
+    async with chat_with(machine, "2") as user:
+        await user.send("subagent forever")
+        await user.until(lambda: user.session.transcript.subagents)
+        await user.press("alt+a")
+        await user.sees("◐ working  A subagent")
+        await user.press("c")
+        await user.sees("⊘ cancelled  A subagent")
+        await user.press("escape")
+        await user.sees("The subagent was cancelled; the turn continues.")
+
+
+async def test_subagent_of_version_1_is_a_tool_call(machine: Machine) -> None:
+    """Clients of version 1 announce that they show subagents, and not all of them do."""
+    async with chat_with(machine, "1") as user:
+        await user.send("subagent one")
+        await user.sees("A subagent", "The subagent is done.")
