@@ -10,11 +10,11 @@ import subprocess
 from pathlib import Path
 from typing import ClassVar
 
+from rich.terminal_theme import TerminalTheme
 from textual import events
 from textual.app import App, SuspendNotSupported
 from textual.binding import BindingType
 from textual.geometry import Size
-from textual.theme import Theme
 
 from accord.cli.ask.safe_text import one_line, printable
 from accord.client.agent_adapter import AuthMethod
@@ -27,26 +27,11 @@ from accord_chat.view.editor import editor_command, has_own_window
 from accord_chat.view.login_command import log_in_here
 from accord_chat.view.main_screen import MainScreen
 from accord_chat.view.pictures.terminal import Terminal
+from accord_chat.view.themes import BOXES, THEMES
 
 __all__ = ("ChatApp",)
 
-HIGH_CONTRAST = Theme(
-    name="high-contrast",
-    primary="#ffff00",
-    secondary="#00ffff",
-    warning="#ffff00",
-    error="#ff6060",
-    success="#00ff00",
-    accent="#00ffff",
-    foreground="#ffffff",
-    background="#000000",
-    surface="#000000",
-    panel="#202020",
-    boost="#303030",
-    dark=True,
-)
 SIZE_S = 1.0
-THEMES = ("textual-dark", "textual-light", HIGH_CONTRAST.name)
 
 
 class ChatApp(App[int]):
@@ -55,11 +40,14 @@ class ChatApp(App[int]):
     TITLE = "accord chat"
     ENABLE_COMMAND_PALETTE = False
     # At the top: below are questions, what the agent does, and the prompt.
-    CSS = "ToastRack { dock: top; align: right top; margin: 1 0 0 0; }"
+    CSS = "ToastRack { dock: top; align: right top; margin: 1 0 0 0; }" + BOXES
     BINDINGS: ClassVar[list[BindingType]] = []
 
     def __init__(self, make_chat: MakeChat, *, lists_sessions: bool = False) -> None:
         super().__init__()
+        for theme in THEMES.values():
+            self.register_theme(theme.widgets)
+        self.theme = next(iter(THEMES))
         self.chat: Chat | None = None
         self.failure: BaseException | None = None
         self._make_chat = make_chat
@@ -72,7 +60,6 @@ class ChatApp(App[int]):
 
     async def on_mount(self) -> None:
         """Open the sessions, and show them."""
-        self.register_theme(HIGH_CONTRAST)
         self.set_interval(SIZE_S, self._check_size)
         ready = asyncio.Event()
         self._owner_task = asyncio.create_task(self._run_chat(ready), name="accord chat")
@@ -210,9 +197,16 @@ class ChatApp(App[int]):
 
     def action_theme(self) -> None:
         """Switch to the next theme."""
-        at = THEMES.index(self.theme) if self.theme in THEMES else -1
-        self.theme = THEMES[(at + 1) % len(THEMES)]
-        self.notify(f"Theme: {self.theme}", timeout=2)
+        names = list(THEMES)
+        at = names.index(self.theme) if self.theme in names else -1
+        self.theme = names[(at + 1) % len(names)]
+        self.notify(f"Theme: {THEMES[self.theme].label}", timeout=2)
+
+    @property
+    def ansi_theme(self) -> TerminalTheme:
+        """The colours that names such as `red` mean."""
+        theme = THEMES.get(self.theme)
+        return super().ansi_theme if theme is None else theme.names
 
     def on_app_focus(self) -> None:
         """Note that the terminal has the keyboard again."""

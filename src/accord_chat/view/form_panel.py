@@ -53,8 +53,8 @@ class _Panel(VerticalScroll):
         padding: 0 1;
     }
     _Panel Input, _Panel RadioSet, _Panel Checkbox, _Panel SelectionList { margin-bottom: 1; }
-    _Panel Input { border: none; height: 1; background: $boost; padding: 0 1; }
-    _Panel Input:focus { background: $panel; text-style: bold; }
+    _Panel Input { border: none; height: 1; background: $surface; padding: 0 1; }
+    _Panel Input:focus { text-style: bold; }
     _Panel Checkbox { border: none; padding: 0; }
     _Panel SelectionList { height: auto; max-height: 6; border: none; padding: 0; }
     _Panel Horizontal { height: 1; }
@@ -189,7 +189,7 @@ class PagePanel(_Panel):
         """Make the message, the whole URL and the buttons."""
         page = self.question.page
         yield Static(Text(printable(excerpt(page.message, MAX_TEXT))))
-        yield Static(Text(" ".join(visible(page.url).split()), "bold cyan"))
+        yield Static(Text.assemble((" ".join(visible(page.url).split()), "bold cyan")))
         with Horizontal():
             yield Button("Decline", id="decline", compact=True)
             yield Button("Open", id="open", variant="primary", compact=True)

@@ -86,7 +86,7 @@ class ReviewScreen(ModalScreen[list[str]]):
         self.query_one(RowsView).show_rows(_rows(one.hunk, before))
         words, style = WORDS[one.verdict]
         why = f": {one_line(one.why)}" if one.why else ""
-        self.query_one("#verdict", Static).update(Text(words + why, style))
+        self.query_one("#verdict", Static).update(Text.assemble((words + why, style)))
 
     def _current(self) -> ReviewedHunk:
         return self._session.reviewed_hunks()[self._at]

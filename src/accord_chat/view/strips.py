@@ -8,6 +8,7 @@ from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
+from rich.theme import Theme
 from textual.strip import Strip
 
 from accord.cli.ask.safe_text import printable
@@ -20,8 +21,14 @@ __all__ = ("GrowingText", "ansi_strip", "blank", "indent", "row_strips")
 MAX_LIVE = 4000  # characters of an unfinished block that are rendered as Markdown
 MAX_BLOCK = 64_000  # characters of a block that may become Markdown at all
 
+# Rich writes code on black, which dark letters do not have in a light theme.
 _console = Console(
-    width=200, color_system="truecolor", force_terminal=True, markup=False, emoji=False
+    width=200,
+    color_system="truecolor",
+    force_terminal=True,
+    markup=False,
+    emoji=False,
+    theme=Theme({"markdown.code": "bold cyan"}),
 )
 _plain = Style()
 

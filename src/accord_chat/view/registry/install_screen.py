@@ -173,7 +173,7 @@ class InstallScreen(ModalScreen["str | None"]):
             yield from (_row(name, text) for name, text in install_steps(entry, kind))
 
     def _say(self, text: str, style: str) -> None:
-        self.query_one("#state", Static).update(Text(printable(text), style))
+        self.query_one("#state", Static).update(Text.assemble((printable(text), style)))
 
 
 def _row(name: str, text: str) -> Row:

@@ -201,7 +201,7 @@ class RegistryScreen(ModalScreen["str | None"]):
         about.update(text)
 
     def _say(self, text: str, style: str = "dim") -> None:
-        self.query_one("#state", Static).update(Text(printable(text), style))
+        self.query_one("#state", Static).update(Text.assemble((printable(text), style)))
 
 
 def _text(entry: Entry) -> str:
