@@ -114,8 +114,12 @@ class Composer(TextArea):
         self.load_text(text)
         self.move_cursor(self.document.end)
 
-    def on_key(self, event: events.Key) -> None:
-        """Send, complete, recall or scroll; other keys edit the text."""
+    async def on_key(self, event: events.Key) -> None:
+        """Send, complete, recall or scroll; other keys edit the text.
+
+        Everything that changes the text happens here, in the order of the keys: Textual runs the
+        bindings of a widget later, and while it is busy, letters that follow would overtake them.
+        """
         self.last_key_s = time.monotonic()
         if event.key in NEW_LINE_KEYS:
             event.stop()
@@ -123,11 +127,17 @@ class Composer(TextArea):
             self.insert("\n")
             return
         message = self._message_for(event.key)
-        if message is None:
+        bindings = self._bindings.key_to_bindings.get(event.key)
+        if message is None and not bindings:
             return
         event.stop()
         event.prevent_default()
-        self.post_message(message)
+        if message is not None:
+            self.post_message(message)
+            if isinstance(message, self.Submitted):
+                self.set_text("")
+        elif bindings:
+            await self.run_action(bindings[0].action)
 
     async def on_paste(self, event: events.Paste) -> None:
         """Attach images whose paths are pasted; keys that follow wait until it is known."""

@@ -102,7 +102,6 @@ class PromptArea(Vertical):
         text = event.text.strip()
         if self._session is None or not (text or self._session.attachments):
             return
-        self.composer.set_text("")
         self.composer.last_key_s = float("-inf")  # nothing is being typed any more
         self._recall_at = None
         self._session.draft = ""
