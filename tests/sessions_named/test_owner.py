@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -12,9 +13,11 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import accord
 from accord_sessions import open_session
 from accord_sessions.entries import Ended, OwnerStarted
 from accord_sessions.errors import OwnerError, StoreError
@@ -107,6 +110,32 @@ def test_next_call_says_once_that_the_context_is_new(machine: Machine) -> None:
     os.kill(owner, signal.SIGKILL)
     said = [machine.run("session", "prompt", "-s", "fix", "echo x").stderr for _ in range(2)]
     assert ["context is new" in text for text in said] == [True, False]
+
+
+@requirement("R-NAMED-05")
+@pytest.mark.parametrize(("of_agent", "of_client"), [(1, 1), (2, 2), (1, 2), (2, 1)])
+async def test_late_client_sees_the_turns_before_and_after_a_lost_context(
+    machine: Machine, of_agent: int, of_client: Any
+) -> None:
+    """The agent counts its messages and tool calls from the beginning each time it starts."""
+    machine.ok("session", "new", "-s", "fix", "--agent", "script", "--protocol", str(of_agent))
+    for text in ("one", "two", "three"):
+        machine.ok("session", "prompt", "-s", "fix", f"echo {text}")
+        machine.ok("session", "prompt", "-s", "fix", "--yes", "permission")
+        os.kill(machine.owner(), signal.SIGKILL)
+    command = [sys.executable, "-m", "accord", "session", "attach", "fix"]
+    async with accord.connect(command, versions=(of_client,)) as agent, asyncio.timeout(60):
+        session = await agent.load_session(machine.record().id, machine.work)
+        async with session.prompt("echo four") as turn:
+            assert await turn.wait() == "end_turn"
+        texts = [(item.role, item.text) for item in session.transcript.messages]
+        tools = [call.title for call in session.transcript.tool_calls]
+    expected: list[tuple[str, str]] = []
+    for text in ("one", "two", "three"):
+        expected += [("user", f"echo {text}"), ("agent", text)]
+        expected += [("user", "permission"), ("agent", "1 of 1 allowed.")]
+    assert texts == [*expected, ("user", "echo four"), ("agent", "four")]
+    assert tools == ["Do thing 1"] * 3
 
 
 @requirement("R-NAMED-05")

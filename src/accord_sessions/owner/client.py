@@ -181,16 +181,17 @@ class Client:
                 pass
 
     async def _update(self, entry: Updated) -> None:
+        found = self.owner.contexts.update_of(entry)
         if self._translator is None:
             session = self.owner.record.id if entry.session is None else entry.session
-            params: dict[str, Any] = {"sessionId": session, "update": entry.update}
+            params: dict[str, Any] = {"sessionId": session, "update": found}
             if entry.meta is not UNSET:
                 params["_meta"] = entry.meta
             await self.connection.notify("session/update", params)
             return
         if entry.session is not None:  # a subagent, which is shown as a tool call
             return
-        for update in self._translator.updates(entry.update):
+        for update in self._translator.updates(found):
             is_user = isinstance(update, MessageUpdate) and update.role == "user"
             if is_user and self.adapter.version == 1 and entry.prompt in self.own_prompts:
                 continue  # the client has its own prompt

@@ -295,6 +295,7 @@ class Owner(OwnerState):
         seq = 0
         while entries := self.journal.after(seq, 1000):
             for entry in entries:
+                self.contexts.read(entry)
                 match entry:
                     case Queued(prompt=str() as prompt_id):
                         waiting[prompt_id] = entry

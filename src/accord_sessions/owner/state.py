@@ -12,6 +12,7 @@ from accord import v1, v2
 from accord.agent.background import Background
 from accord.types import convert_v1, convert_v2
 from accord.wire.codec import decoder, encode
+from accord_sessions.owner.contexts import Contexts
 from accord_sessions.owner.prompts import PromptQueue
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class OwnerState(ABC):
         self.record = record
         self.journal = journal
         self.queue: PromptQueue = PromptQueue()
+        self.contexts: Contexts = Contexts()
         self.protocol: int = record.protocol or 1
         self.joined: asyncio.Event = asyncio.Event()  # replaced when a client opens the session
         self.no_background: Background = Background({}, [])
