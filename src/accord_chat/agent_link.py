@@ -136,8 +136,9 @@ class AgentLink:
             self._change("lost")
         finally:
             if not ready.done():
-                self.state = "off"
-                ready.cancel()
+                self._change("off")
+                ready.set_exception(ConnectionClosed("The start of the agent was cancelled"))
+                ready.exception()  # perhaps nothing waits for it
 
     async def _connected(self, ready: asyncio.Future[ConnectedAgent]) -> None:
         self.source = self._find_source()  # it may have been updated since

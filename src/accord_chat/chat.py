@@ -118,10 +118,10 @@ class Chat:
 
     async def reconnect(self, session: LiveSession) -> None:
         """Try again to open a session; an agent with no other open session is started again."""
-        if session.state != "failed":
+        if session.state not in ("failed", "starting"):
             return
         others = [one for one in self.sessions if one.link is session.link and one is not session]
-        if all(one.state == "failed" for one in others):
+        if all(one.state in ("failed", "starting") for one in others):
             await session.link.aclose()
         session.reconnect()
 

@@ -107,6 +107,7 @@ class LiveSession:
         self.is_restorable = False  # the agent can open it again
         self.has_prompts = session_id is not None
         self.session_id = session_id
+        self.state_since_s = time.monotonic()
         self.failure = ""  # why it is not open
         self.turn_started_s = 0.0
         self.sent: QueuedPrompt | None = None  # the prompt of the last turn
@@ -482,6 +483,7 @@ class LiveSession:
 
     def _set_state(self, state: SessionState) -> None:
         self.state = state
+        self.state_since_s = time.monotonic()
         self.timeline.side_changed = True
         self._changed()
 

@@ -118,6 +118,35 @@ async def test_agent_that_dies_leaves_the_others_alone(tmp_path: Path) -> None:
         await user.sees("  still here")
 
 
+async def test_agent_that_never_answers_can_be_started_again(tmp_path: Path) -> None:
+    started, answers = tmp_path / "started", tmp_path / "answers"
+    program = tmp_path / "agent"
+    program.write_text(
+        f"#!/bin/sh\necho >> {started}\n[ -e {answers} ] || exec sleep 1000\n"
+        f"exec {sys.executable} -m accord agent script\n"
+    )
+    program.chmod(0o755)
+    slow = OwnAgent("slow", [str(program)], SourceSetup())
+    async with open_chat(script("one"), slow, folder=tmp_path) as user:
+        await choose(user, "slow")
+        await user.sees("starting slow")
+        await user.until(started.exists)
+        answers.touch()
+        await user.press("ctrl+r")
+        await user.until(lambda: user.session.state == "idle")
+        assert len(started.read_text()) == 2
+
+
+async def test_leaving_does_not_wait_for_an_agent_that_never_answers(tmp_path: Path) -> None:
+    silent = OwnAgent("silent", ["sleep", "1000"], SourceSetup())
+    async with open_chat(script("one"), silent, folder=tmp_path) as user:
+        await choose(user, "silent")
+        await user.sees("starting silent")
+        async with asyncio.timeout(60):  # `initialize` has 120 s
+            await user.app.aclose()
+        assert user.chat.sessions[1].link.state == "off"
+
+
 async def test_question_of_another_agent_is_marked(tmp_path: Path) -> None:
     async with open_chat(script("one"), script("two"), folder=tmp_path) as user:
         await choose(user, "two")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -35,6 +36,7 @@ class Guarded(AuthenticationMixin, Agent):
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["login"]:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it at any moment
         answer = input("Password? ")
         if answer != "right":
             sys.exit("wrong password")

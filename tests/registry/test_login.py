@@ -78,3 +78,14 @@ def test_login_that_fails_at_the_terminal_is_reported(tmp_path: Path) -> None:
         person.types(b"wrong\n")
         assert person.leaves() == 1
         assert "ended with status 1" in person.seen
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has terminals")
+@requirement("R-AUTH-17")
+def test_interrupt_ends_the_login_command_only(tmp_path: Path) -> None:
+    with at_a_terminal(*LOGIN, "--method", "terminal", cwd=tmp_path) as person:
+        person.sees("Password? ")
+        person.types(b"\x03")
+        assert person.leaves() == 1
+        assert "The login 'In a terminal' was interrupted" in person.seen

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from accord.cli.ask.safe_text import one_line
-from accord.cli.ask.terminal_login import run_terminal_login
+from accord.cli.ask.terminal_login import run_terminal_login, without_interrupts
 from accord.client.agent_adapter import AuthMethod
 
 __all__ = ("log_in_here",)
@@ -22,10 +22,11 @@ async def log_in_here(
     """Say what is run, run it, and return its status; after a failure the user goes back."""
     _say(f"{one_line(method.name, 60)}: the chat comes back when this command ends.")
     _say(f"$ {one_line(shlex.join([*command, *method.args]), MAX_COMMAND)}\n")
-    status = await run_terminal_login(command, env, method)
-    if status != 0 and sys.stdin is not None:
-        _say("\nThe login has failed. Press Enter to go back to the chat.")
-        await asyncio.to_thread(sys.stdin.readline)
+    with without_interrupts():
+        status = await run_terminal_login(command, env, method)
+        if status != 0 and sys.stdin is not None:
+            _say("\nThe login has failed. Press Enter to go back to the chat.")
+            await asyncio.to_thread(sys.stdin.readline)
     return status
 
 

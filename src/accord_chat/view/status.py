@@ -16,6 +16,7 @@ __all__ = ("activity_text", "status_text")
 
 SPINNER = "◐◓◑◒"
 MAX_FAILURE = 44
+SLOW_S = 10.0  # for an agent to start
 
 
 def activity_text(session: LiveSession, hidden_below: int, frame: int) -> Text:
@@ -26,6 +27,8 @@ def activity_text(session: LiveSession, hidden_below: int, frame: int) -> Text:
         text.append("◌ connection lost, connecting again", "yellow")
     elif session.state == "starting":
         text.append(f"{SPINNER[frame % 4]} starting {one_line(session.agent_name, 30)}", "yellow")
+        if (waited_s := time.monotonic() - session.state_since_s) >= SLOW_S:
+            text.append(f" · {waited_s:.0f} s · Ctrl+R starts it again", "dim")
     elif session.state == "logging_in":
         text.append(f"{SPINNER[frame % 4]} {_login_text(session)}", "yellow")
         text.append(" · Esc cancels" if session.login_name else "", "dim")

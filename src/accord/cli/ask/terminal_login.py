@@ -17,7 +17,7 @@ from accord.errors import AccordError
 if TYPE_CHECKING:
     from accord.client.agent_adapter import AuthMethod
 
-__all__ = ("TerminalLoginChosen", "login_failure", "run_terminal_login")
+__all__ = ("TerminalLoginChosen", "login_failure", "run_terminal_login", "without_interrupts")
 
 INTERRUPTED = 130  # the status of programs that handle Ctrl-C
 
@@ -47,7 +47,7 @@ async def run_terminal_login(
     call terminates it.
     """
     base = {**os.environ, **env, **dict(method.env)}
-    with _without_interrupts():
+    with without_interrupts():
         process = await asyncio.create_subprocess_exec(
             *command,
             *method.args,
@@ -62,7 +62,7 @@ async def run_terminal_login(
 
 
 @contextmanager
-def _without_interrupts() -> Generator[None]:
+def without_interrupts() -> Generator[None]:
     """Ignore the keys that interrupt the command; a command that is started still gets them."""
     if threading.current_thread() is not threading.main_thread():
         yield
