@@ -218,6 +218,23 @@ async def test_editor_opens_the_followed_file_at_the_line(
     assert opened == [((tmp_path / "shop.py").resolve(), 7)]
 
 
+async def test_lines_of_the_file_are_copied_with_the_mouse(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(OLD)
+    agent = Worker()
+    async with open_chat(LocalAgent(agent), folder=tmp_path, size=(160, 50)) as user:
+        await user.press("alt+w")
+        await user.send("go")
+        await user.sees("7 › line 7", "8   line 8")
+        lines = user.screen.split("\n")
+        row = next(number for number, line in enumerate(lines) if "7 › line 7" in line)
+        column = lines[row].index("line 7")
+        await user.pilot.mouse_down(offset=(column, row))
+        await user.pilot.hover(offset=(column + 6, row + 1))
+        await user.pilot.mouse_up(offset=(column + 6, row + 1))
+        assert user.app.screen.get_selected_text() == "line 7\nline 8"
+        assert "stopped" not in user.screen
+
+
 async def test_file_outside_of_the_folder_is_not_shown(tmp_path: Path) -> None:
     class Intruder(Agent):
         async def prompt(self, turn: Turn) -> None:

@@ -48,7 +48,8 @@ def short_line(row: MessageRow, record: Record, columns: int, *, with_details: b
         _method(row, method_width, method_width),
     ]
     if columns >= _NARROW:
-        parts.append(_answered(row, 7) if row.kind == "response" else " " * 8)
+        width = 9 if with_details else 7
+        parts.append(_answered(row, width) if row.kind == "response" else " " * (width + 1))
     if with_details:
         parts.append(click.style(f"{size(row.bytes):>8}", dim=True))
         parts.append(click.style(f"{one_line(row.session or '', 60)[-8:]:<8}", dim=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, ClassVar
 
 from rich.segment import Segment
@@ -15,7 +15,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Static
 
@@ -24,11 +23,13 @@ from accord.client.events import ToolCall
 from accord.local.files import Roots
 from accord_chat.live_session import LiveSession
 from accord_chat.model.followed import ChangeState, FileLine, FollowedFile, place_of, read_place
+from accord_chat.view.selectable import SelectableView
 
 __all__ = ("FilePane", "FileView")
 
 PAUSE_S = 0.2  # between two looks at files
 WIDE = 110  # columns from which on the file is shown, not only its name
+MARGIN = 8  # of a line: its number and its sign
 ABOVE = 3  # a part of the window is above the place
 _WORDS: dict[ChangeState, str] = {
     "none": "",
@@ -48,7 +49,7 @@ _SCROLLING = frozenset(
 _DIM = Style(dim=True)
 
 
-class FileView(ScrollView, can_focus=True):
+class FileView(SelectableView, can_focus=True):
     """The lines of a file with their numbers, cut at the width."""
 
     DEFAULT_CSS = """
@@ -116,17 +117,25 @@ class FileView(ScrollView, can_focus=True):
         """Tell that the user has moved the scrollbar."""
         self.post_message(self.Scrolled())
 
-    def render_line(self, y: int) -> Strip:
-        """Return a line of the window."""
-        base, width = self.rich_style, self.size.width
-        at = self.scroll_offset.y + y
-        if at >= len(self._lines):
-            return Strip.blank(width, base)
-        line = self._lines[at]
-        number = f"{line.number or '':>5} "
-        text = printable(line.text[: 4 * width].expandtabs(4))
-        parts = [Segment(number, _DIM), Segment(f"{line.sign} {text}", _STYLES[line.sign])]
-        return Strip(parts).adjust_cell_length(width, base).apply_style(base)
+    def line(self, number: int) -> tuple[int, Strip]:
+        """Return a line of the file."""
+        if number >= len(self._lines):
+            return number, Strip([])
+        line = self._lines[number]
+        text = f"{line.sign} {_text(line)[: 4 * self.size.width]}"
+        return number, Strip(
+            [Segment(f"{line.number or '':>5} ", _DIM), Segment(text, _STYLES[line.sign])]
+        )
+
+    def lines_between(self, first: int, last: int) -> Iterator[tuple[int, str]]:
+        """Yield lines as they are copied: whole, also where the window cuts them."""
+        for number in range(max(first, 0), min(last + 1, len(self._lines))):
+            line = self._lines[number]
+            yield number, f"{line.number or '':>5} {line.sign} {_text(line)}"
+
+    def margin(self, text: str) -> int:
+        """Return the width of the numbers and the signs."""
+        return MARGIN
 
     def action_edit(self) -> None:
         """Open the file in the user's editor."""
@@ -236,6 +245,10 @@ class FilePane(Vertical):
         """Show the place again in a window of another size."""
         if self.file is not None and self.is_following:
             self.query_one(FileView).show(self.file)
+
+
+def _text(line: FileLine) -> str:
+    return printable(line.text.expandtabs(4))
 
 
 def _file_of(call: ToolCall, cwd: str) -> FollowedFile | None:

@@ -40,7 +40,9 @@ def activity_text(session: LiveSession, hidden_below: int, frame: int) -> Text:
     elif session.state == "running":
         seconds = time.monotonic() - session.turn_started_s
         waiting = None if session.link.shared is None else session.link.shared.waiting
-        doing = "working" if waiting is None else f"waiting for {counted(waiting[1], 'prompt')},"
+        doing = (
+            "working" if waiting is None else f"waiting for {counted(waiting[1], 'prompt')} (F7),"
+        )
         text.append(f"{SPINNER[frame % 4]} {doing} {seconds:.0f} s", "yellow")
         text.append(" · Esc cancels", "dim")
     _append_shared(text, session)
@@ -69,7 +71,7 @@ def _append_shared(text: Text, session: LiveSession) -> None:
         text.append(" · " if text else "")
         text.append(f"{one_line(running.by, 30)}: {one_line(running.text, 40)}", "yellow")
     waiting = sum(one.state == "queued" and not shared.is_own(one) for one in shared.queue)
-    if waiting:
+    if waiting and shared.waiting is None:
         text.append(" · " if text else "")
         text.append(f"{counted(waiting, 'prompt')} of others (F7)", "cyan")
     if shared.others:
