@@ -17,6 +17,7 @@ from accord_chat.lines.commands import GROUPS
 from chat.line_chats import AGENT, LinesChat
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of POSIX")
+LOGIN = f"{sys.executable} {Path(__file__).parent.parent / 'cli' / 'login_agent.py'}"
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "chat-lines.md"
 ESCAPES = re.compile(r"\x1b|[\u2190-\u2bff\u2500-\u25ff]")
 # What this program says at the left edge; all else begins with spaces.
@@ -229,9 +230,9 @@ def test_agent_that_dies_is_started_again(tmp_path: Path) -> None:
         for process in psutil.Process(chat.process.pid).children(recursive=True):
             if process.cmdline()[-2:] == ["agent", "script"]:
                 process.kill()
-        chat.sees("Error:", "Note: the agent is not running. :reconnect starts it again.")
+        chat.sees("Error:", "Note: the session is not open. :reconnect tries again.")
         chat.type("echo alive")
-        chat.sees("queued as number 1. The agent is not running")
+        chat.sees("queued as number 1. The session is not open")
         chat.type(":reconnect")
         chat.sees("Note: starting script.", "Agent: alive")
 
@@ -281,6 +282,16 @@ def test_form_is_filled_in_line_by_line_and_declined_with_an_interrupt(tmp_path:
         chat.sees("Question: script asks to open a page", "  https://example.com/sign-in\n")
         chat.type("d")
         chat.sees("Note: declined.", "Done:")
+
+
+def test_login_is_asked_for_before_the_agent_is_ready(tmp_path: Path) -> None:
+    with LinesChat(tmp_path, "--agent", LOGIN) as chat:
+        chat.sees("needs a login.", "Question:", "Log in with", "In the browser")
+        assert "is ready" not in chat.text
+        chat.type("1")
+        chat.sees("is ready")
+        chat.type("hello")
+        chat.sees("Agent: Welcome by browser.")
 
 
 @pytest.mark.parametrize("prompt", ["hide", "imitate"])

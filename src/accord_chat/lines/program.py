@@ -234,9 +234,11 @@ class LinesProgram:
         if session.questions:
             why = "The question is still open; :again reads it."
         elif session.state == "failed":
-            why = "The agent is not running; :reconnect starts it again."
+            why = "The session is not open; :reconnect tries again."
         elif session.state == "starting":
             why = "The agent is starting."
+        elif session.state == "logging_in":
+            why = "The agent needs a login."
         else:
             why = "The agent is working."
         self._reader.interrupted()

@@ -68,7 +68,7 @@ class SessionReader:
     def read(self) -> bool:
         """Print what is new; return whether the rest of a sentence waits, which may be the end."""
         session = self.session
-        if session.state == "starting":
+        if session.state in ("starting", "logging_in"):
             self._read_state()
             return False
         timeline = session.timeline
@@ -207,7 +207,7 @@ class SessionReader:
 
     def _read_ready(self) -> None:
         """Say that the agent has started, before what it does."""
-        if self._state in ("", "starting") and self.session.state != "failed":
+        if self._state in ("", "starting", "logging_in") and self.session.state != "failed":
             self._state = "idle"
             settings = self._settings = words.setting_lines(self.session.transcript)
             name = one_line(self.session.agent_name, 60)
@@ -221,8 +221,10 @@ class SessionReader:
         match state:
             case "starting":
                 self._say(f"Note: starting {one_line(self.session.agent_name, 60)}.")
+            case "logging_in":
+                self._say(f"Note: {one_line(self.session.agent_name, 60)} needs a login.")
             case "failed":
-                self._say("Note: the agent is not running. :reconnect starts it again.")
+                self._say("Note: the session is not open. :reconnect tries again.")
             case _:
                 pass
 

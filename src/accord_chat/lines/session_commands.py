@@ -19,10 +19,11 @@ __all__ = ("SessionCommands",)
 LIST_S = 30.0  # for the agent to list its sessions
 STATES = {
     "starting": "the agent is starting",
+    "logging_in": "the agent needs a login",
     "idle": "the agent is waiting for you",
     "running": "the agent is working",
     "cancelling": "the turn is being cancelled",
-    "failed": "the agent is not running",
+    "failed": "it is not open",
 }
 
 
@@ -80,7 +81,7 @@ class SessionCommands(CommandGroup):
         """Open a new session."""
         try:
             self.chat.open_session(argument or self.session.agent_name)
-        except ValueError as error:
+        except (AccordError, ValueError) as error:
             self.say(f"Error: {error}")
             return
         self._go_to(len(self.chat.sessions) - 1)
