@@ -310,6 +310,7 @@ class LiveSession:
         self._session, self._open_at, self.session_id = session, agent, session.id
         self.timeline.continue_with(session.transcript)
         self.timeline.sync()
+        self._first_prompt = self._first_prompt or next(iter(self.timeline.prompts), "")
         self._set_state("idle")
         return agent, session
 

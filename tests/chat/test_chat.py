@@ -304,6 +304,7 @@ async def test_earlier_session_is_listed_and_opened_with_its_history(tmp_path: P
         first = next(n for n, one in enumerate(user.screen.split("\n")) if "session-" in one)
         await user.pilot.click(offset=(12, first))
         await user.until(lambda: user.session.state == "idle")
+        await user.until(lambda: user.session.title == "echo the first session")
 
 
 async def test_sessions_and_drafts_come_back_after_a_restart(tmp_path: Path) -> None:

@@ -99,6 +99,26 @@ def test_draft_comes_back_after_a_hang_up(terminal: Terminal) -> None:
         again.sees("not sent yet", "Ask · Small")
 
 
+def test_alt_with_digits_and_letters(terminal: Terminal) -> None:
+    terminal.start("--agent", "script")
+    terminal.sees("Ask · Small")
+    terminal.type("in the first")
+    terminal.sees("in the first")
+    terminal.press("F8")
+    terminal.sees(" 2 new session", "❯")
+    terminal.until(lambda screen: "in the first" not in screen)
+    terminal.press("M-1")
+    terminal.sees("❯ in the first")
+    terminal.press("M-z")
+    terminal.press("M-q")  # without a meaning
+    terminal.press("M-2")
+    terminal.until(lambda screen: "in the first" not in screen)
+    terminal.press("M-1")
+    terminal.type("!")
+    terminal.until(lambda screen: "!" in screen)
+    assert "❯ in the first!\n" in terminal.screen
+
+
 def test_without_a_terminal_it_says_what_works(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "accord", "chat"],

@@ -69,6 +69,12 @@ class Timeline:
         self._entries_of_terminal: dict[str, set[int]] = {}
         self._open: set[int] = set()
 
+    @property
+    def prompts(self) -> list[str]:
+        """What the user has said, the earliest first."""
+        contents = (entry.content for entry in self.entries)
+        return [one.text for one in contents if isinstance(one, Message) and one.role == "user"]
+
     def continue_with(self, transcript: Transcript) -> None:
         """Go on with another transcript below the existing entries."""
         self.sync()

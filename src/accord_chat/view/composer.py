@@ -129,6 +129,8 @@ class Composer(TextArea):
         message = self._message_for(event.key)
         bindings = self._bindings.key_to_bindings.get(event.key)
         if message is None and not bindings:
+            if event.key.startswith("alt+"):
+                event.prevent_default()  # terminals send its letter, too
             return
         event.stop()
         event.prevent_default()

@@ -10,7 +10,6 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message as TextualMessage
 from textual.widgets import Static
 
-from accord.client.message import Message
 from accord_chat.live_session import LiveSession
 from accord_chat.model.attachments import MAX_ATTACHED, Attachment, attached
 from accord_chat.model.clipboard import NoImage, clipboard_image
@@ -243,11 +242,7 @@ class PromptArea(Vertical):
         event.stop()
         if self._session is None:
             return
-        earlier = [
-            entry.content.text
-            for entry in self._session.timeline.entries
-            if isinstance(entry.content, Message) and entry.content.role == "user"
-        ]
+        earlier = self._session.timeline.prompts
         if self._recall_at is None:
             if event.step > 0 or not earlier or not self.is_blank:
                 return

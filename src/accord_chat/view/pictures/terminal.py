@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from textual._xterm_parser import XTermParser
 from textual.message import Message
 
+from accord_chat.view.alt_keys import with_plain_alt_keys
 from accord_chat.view.pictures.terminal_replies import Replies, TerminalGraphics, question
 
 if sys.platform != "win32":
@@ -27,13 +28,13 @@ _replies = Replies()  # of the terminal of this process
 
 
 class _ParserWithReplies(XTermParser):
-    """Textual would take the answers for keys."""
+    """Textual would take the answers for keys, and some keys for text."""
 
     def feed(self, data: str) -> Iterable[Message]:
         if not data:  # the end
             return super().feed(data)
         keys = _replies.take(data)
-        return super().feed(keys) if keys else ()
+        return super().feed(with_plain_alt_keys(keys)) if keys else ()
 
 
 if sys.platform != "win32":
