@@ -19,7 +19,7 @@ HUNG_UP = 129  # as shells report SIGHUP
 def run_chat(options: ChatOptions) -> int:
     """Run the program; return its exit status."""
     start = prepare(options)
-    app = ChatApp(start.make_chat, lists_sessions=options.resume)
+    app = ChatApp(start.make_chat, lists_sessions=options.resume, notifies=start.notifies)
     threading.Thread(target=_leave_without_terminal, name="accord terminal", daemon=True).start()
     try:
         status = run_program(_run(app))

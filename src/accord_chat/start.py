@@ -36,6 +36,7 @@ class ChatStart(Struct, frozen=True):
 
     make_chat: MakeChat
     saved: SavedChats  # whose lock is to be released
+    notifies: bool = True  # on the desktop
 
 
 def prepare(options: ChatOptions) -> ChatStart:
@@ -79,7 +80,7 @@ def prepare(options: ChatOptions) -> ChatStart:
         chat.open_session(first, session_id=options.session_id)
         return chat
 
-    return ChatStart(make_chat, saved)
+    return ChatStart(make_chat, saved, known.chat.notify)
 
 
 def _create_shared(name: str, folder: Path, agent: str | None) -> None:

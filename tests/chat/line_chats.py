@@ -14,6 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+# What changes the behaviour of the program, and belongs to the terminal of the tests.
+FOREIGN = {"VISUAL", "EDITOR", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "NO_COLOR", "VTE_VERSION"}
+
 __all__ = ("AGENT", "LinesChat")
 
 WAIT_S = 20.0
@@ -43,11 +46,7 @@ class LinesChat:
         self._is_terminal = terminal
         argv = [sys.executable, "-m", "accord", "chat", *mode.split(), *words]
         environment = {
-            **{
-                name: value
-                for name, value in os.environ.items()
-                if name not in ("VISUAL", "EDITOR")
-            },
+            **{name: value for name, value in os.environ.items() if name not in FOREIGN},
             "XDG_STATE_HOME": str(folder / "state"),
             "ACCORD_CONFIG": str(folder),
             **env,

@@ -1,4 +1,4 @@
-"""The user's settings file: named agents, and defaults for `accord ask`."""
+"""The user's settings file: named agents, and defaults for `accord ask` and `accord chat`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from platformdirs import user_config_path
 from accord.errors import AccordError
 from accord.transports.command_line import argv_of
 
-__all__ = ("AgentEntry", "AskDefaults", "Settings", "SettingsError", "load", "path")
+__all__ = ("AgentEntry", "AskDefaults", "ChatDefaults", "Settings", "SettingsError", "load", "path")
 
 FILE = "settings.toml"
 
@@ -44,11 +44,18 @@ class AskDefaults(Struct, frozen=True, forbid_unknown_fields=True):
     timeout: float | None = None
 
 
+class ChatDefaults(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[chat]`."""
+
+    notify: bool = True  # on the desktop
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """The contents of the file; a missing file is an empty one."""
 
     agents: dict[str, AgentEntry] = {}
     ask: AskDefaults = AskDefaults()
+    chat: ChatDefaults = ChatDefaults()
 
 
 def path() -> Path:

@@ -58,6 +58,7 @@ class LinesProgram:
         self._is_leaving = False
         self._has_ended = False  # the input
         self._interrupted_turn: tuple[LiveSession, float] | None = None  # by the last Ctrl-C
+        self._in_command = False
         self._in_dialog = False  # a command waits for a line
         self._announced: Question | None = None  # during a dialog
         self._is_terminal_given = False
@@ -190,8 +191,13 @@ class LinesProgram:
         word, _, argument = text.partition(" ")
         found = find_command(word.lower())
         if isinstance(found, LineCommand):
-            await commands.run(found.name, argument.strip())
+            self._in_command = True  # which prints first
+            try:
+                await commands.run(found.name, argument.strip())
+            finally:
+                self._in_command = False
             self._reader.interrupted()
+            self._draw_soon(0)
             return
         shown = one_line(word, 40)
         if found:
@@ -356,7 +362,8 @@ class LinesProgram:
         chat = self.chat
         if chat is None or not chat.sessions:
             return
-        if session is chat.current and self._reader.is_behind and not self._in_dialog:
+        is_quiet = self._in_command or self._in_dialog
+        if session is chat.current and self._reader.is_behind and not is_quiet:
             self._reader.read()
         self._draw_soon(FRAME_S)
 
@@ -375,6 +382,8 @@ class LinesProgram:
             if first not in (None, self._asked, self._announced):
                 self._announced = first
                 self._printer.say("Note: the agent asks a question. Leave this first: type q.")
+            return
+        if self._in_command:
             return
         self._read_current()
         if first is not self._asked or self._has_ended:

@@ -26,6 +26,7 @@ from accord_chat.start import MakeChat
 from accord_chat.view.editor import editor_command, has_own_window
 from accord_chat.view.login_command import log_in_here
 from accord_chat.view.main_screen import MainScreen
+from accord_chat.view.notification import notification
 from accord_chat.view.pictures.terminal import Terminal
 from accord_chat.view.themes import BOXES, THEMES
 
@@ -43,7 +44,9 @@ class ChatApp(App[int]):
     CSS = "ToastRack { dock: top; align: right top; margin: 1 0 0 0; }" + BOXES
     BINDINGS: ClassVar[list[BindingType]] = []
 
-    def __init__(self, make_chat: MakeChat, *, lists_sessions: bool = False) -> None:
+    def __init__(
+        self, make_chat: MakeChat, *, lists_sessions: bool = False, notifies: bool = True
+    ) -> None:
         super().__init__()
         for theme in THEMES.values():
             self.register_theme(theme.widgets)
@@ -51,6 +54,7 @@ class ChatApp(App[int]):
         self.chat: Chat | None = None
         self.failure: BaseException | None = None
         self._make_chat = make_chat
+        self._notifies = notifies
         self._lists_sessions = lists_sessions  # at the start
         self._main: MainScreen | None = None
         self._has_focus = True  # the terminal
@@ -132,10 +136,8 @@ class ChatApp(App[int]):
         return session.title or agent
 
     def _notify_desktop(self, text: str) -> None:
-        """Ask the terminal for a notification: OSC 9, OSC 777 and the bell."""
-        clean = one_line(text, 120).replace(";", ",")
-        if not self.is_headless:
-            self._write(f"\x1b]9;{clean}\x1b\\\x1b]777;notify;accord chat;{clean}\x1b\\\a")
+        if self._notifies and not self.is_headless:
+            self._write(notification(text, os.environ))
 
     def _write(self, text: str) -> None:
         """Pass a text to the terminal as it is, after what Textual has written."""
