@@ -91,6 +91,7 @@ class TranscriptView(SelectableView, can_focus=True):
         self._cache: dict[int, EntryLines] = {}
         self._width = 0
         self._is_settling = False
+        self._is_leaving = False  # for the prompt, with the letter that was typed
         self._is_held = False  # by the mouse: the text must not move away from it
         self._previews = Previews()
 
@@ -341,11 +342,13 @@ class TranscriptView(SelectableView, can_focus=True):
 
     def on_key(self, event: events.Key) -> None:
         """Let a letter that means nothing here go to the prompt."""
-        is_text = event.is_printable and not self._bindings.key_to_bindings.get(event.key)
+        has_meaning = self._bindings.key_to_bindings.get(event.key) and not self._is_leaving
+        is_text = event.is_printable and not has_meaning
         if event.key == "escape" or is_text:
             event.stop()
             event.prevent_default()
             self.post_message(self.Left((event.character or "") if is_text else ""))
+            self._is_leaving = True  # the letters that follow belong to the first one
 
     def on_paste(self, event: events.Paste) -> None:
         """Let a pasted text go to the prompt."""
@@ -360,6 +363,7 @@ class TranscriptView(SelectableView, can_focus=True):
 
     def on_blur(self) -> None:
         """Remove the mark."""
+        self._is_leaving = False
         self.refresh()
 
     def action_select(self, step: int) -> None:

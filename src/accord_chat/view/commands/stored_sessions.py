@@ -55,14 +55,13 @@ def session_choices(listed: list[SessionInfo], opened: dict[str | None, str]) ->
     timed.sort(key=lambda one: one[0] or OLDEST, reverse=True)
     return [
         Choice(
-            info.title or opened.get(info.id) or "Without a title",
+            title or "Without a title",
             info.id,
-            " · ".join(
-                filter(None, [time and f"{time:%Y-%m-%d %H:%M}", "" if info.title else info.id])
-            ),
+            " · ".join(filter(None, [time and f"{time:%Y-%m-%d %H:%M}", "" if title else info.id])),
             info.id in opened,
         )
         for time, info in timed
+        for title in (info.title or opened.get(info.id),)
     ]
 
 
