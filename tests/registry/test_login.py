@@ -89,3 +89,12 @@ def test_interrupt_ends_the_login_command_only(tmp_path: Path) -> None:
         person.types(b"\x03")
         assert person.leaves() == 1
         assert "The login 'In a terminal' was interrupted" in person.seen
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has terminals")
+def test_interrupt_leaves_the_list_of_logins(tmp_path: Path) -> None:
+    with at_a_terminal(*LOGIN, cwd=tmp_path) as person:
+        person.sees("Log in with")
+        person.types(b"\x03")
+        assert person.leaves() == 130

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import click
@@ -78,7 +79,12 @@ def _choose(name: str, methods: tuple[AuthMethod, ...], wanted: str | None) -> A
     for number, method in enumerate(methods, 1):
         text = f": {one_line(method.description, 100)}" if method.description else ""
         click.echo(f"  {number}  {one_line(method.name, 60)}{text}")
-    number = click.prompt("Log in with", type=click.IntRange(1, len(methods)), default=1)
+    # The event loop would note Ctrl-C, and let the prompt wait.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        number = click.prompt("Log in with", type=click.IntRange(1, len(methods)), default=1)
+    finally:
+        signal.signal(signal.SIGINT, before)
     return methods[number - 1]
 
 
