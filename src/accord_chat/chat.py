@@ -53,6 +53,7 @@ class Chat:
         self._watcher = watcher
         self._links: dict[str, AgentLink] = {}
         self._strangers: set[str] = set()  # sessions that are not open, and that was said
+        self._closed: set[str] = set()  # sessions of closed tabs: agents may still report on them
         self._runs: dict[LiveSession, asyncio.Task[None]] = {}
         self._not_opened: list[SavedTab] = []  # of the saved ones; they are saved again
 
@@ -133,6 +134,8 @@ class Chat:
         if self.active > at or self.active == len(self.sessions):
             self.active = max(0, self.active - 1)
         session.close()
+        if session.session_id is not None:
+            self._closed.add(session.session_id)
         link = session.link
         if not any(other.link is link for other in self.sessions):
             self._links.pop(link.source.label, None)
@@ -186,7 +189,7 @@ class Chat:
         mine = [session for session in self.sessions if session.link is link]
         if not mine or any(session.state == "starting" for session in mine):
             return  # it may be the one that is being opened
-        for session_id in link.unopened_sessions() - self._strangers:
+        for session_id in link.unopened_sessions() - self._strangers - self._closed:
             self._strangers.add(session_id)
             if len(self._strangers) <= MAX_STRANGERS:
                 text = f"The agent sends updates of a session that is not open: {session_id}"

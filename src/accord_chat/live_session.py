@@ -298,6 +298,7 @@ class LiveSession:
         self.is_restorable = agent.supports("load_session") or agent.supports("resume_session")
         self.takes_images = agent.supports_content("image")
         session = await self._reopened(agent)
+        is_reopened = session is not None
         if session is None:
             servers = self._mcp_servers(agent)
             session = await agent.new_session(self.cwd, mcp_servers=servers)
@@ -311,6 +312,8 @@ class LiveSession:
         self.timeline.continue_with(session.transcript)
         self.timeline.sync()
         self._first_prompt = self._first_prompt or next(iter(self.timeline.prompts), "")
+        if is_reopened and not self.timeline.entries:
+            self.timeline.remark("Open; the agent has sent nothing of the conversation", "quiet")
         self._set_state("idle")
         return agent, session
 

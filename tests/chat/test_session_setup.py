@@ -12,6 +12,7 @@ import pytest
 
 from accord import Agent, MemoryStore, PlanEntry, Session, Turn
 from accord.types.mcp import McpServerHttp, McpServerStdio
+from accord_chat.model.timeline import Remark
 from accord_chat.start import ChatOptions, prepare
 from accord_chat.view.app import ChatApp
 from accord_chat.view.pick_screen import PickScreen
@@ -257,6 +258,17 @@ async def test_resume_begins_with_the_list_of_sessions(tmp_path: Path, version: 
         await user.press("enter")
         await user.sees("▌ remember me", "Servers: .")
         await user.until(lambda: len(user.chat.sessions) == 1)  # not also an empty one
+
+
+async def test_conversation_that_the_agent_does_not_send_is_mentioned(tmp_path: Path) -> None:
+    source = HandAgent(1, {"session/new": {"sessionId": "s1"}, "session/load": {}})
+    source.results["initialize"]["agentCapabilities"] = {"loadSession": True}
+    async with open_chat(source, folder=tmp_path) as user:
+        opened = user.chat.open_session("hand", session_id="s0")
+        await user.until(lambda: opened.state == "idle")
+        (remark,) = opened.timeline.entries
+        assert isinstance(remark.content, Remark)
+        assert remark.content.text == "Open; the agent has sent nothing of the conversation"
 
 
 async def test_resume_with_an_agent_that_cannot_list_says_so(tmp_path: Path) -> None:
