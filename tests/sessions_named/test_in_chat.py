@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -31,6 +33,8 @@ async def chat_with(
     try:
         async with typing_at(ChatApp(start.make_chat), size) as user:
             await user.until(lambda: user.session.state == "idle")
+            # Nothing is translated, so that nothing is lost.
+            assert (await user.session.link.agent()).version == int(protocol)
             yield user
     finally:
         start.saved.release()
@@ -148,3 +152,20 @@ async def test_subagent_of_version_1_is_a_tool_call(machine: Machine) -> None:
     async with chat_with(machine, "1") as user:
         await user.send("subagent one")
         await user.sees("A subagent", "The subagent is done.")
+
+
+@requirement("R-NAMED-02")
+@VERSIONS
+async def test_killed_owner_is_started_again(machine: Machine, protocol: str) -> None:
+    async with chat_with(machine, protocol) as user:
+        await user.send("echo before")
+        await user.sees("  before")
+        await user.until(lambda: not user.session.is_busy)
+        os.kill(machine.owner(), signal.SIGKILL)
+        await user.sees("Ctrl+R starts it again")
+        await user.press("ctrl+r")
+        await user.until(lambda: user.session.state == "idle")
+        async with open_session("fix", client_name="Ann", decides=False):
+            await user.sees("with 1 client: Ann")
+        await user.send("echo after")
+        await user.sees("  after")
