@@ -19,7 +19,7 @@ from textual.widgets import Static
 
 from accord_chat.live_session import LiveSession
 from accord_chat.view.file_pane import FilePane
-from accord_chat.view.permission_panel import LOWEST_ROWS
+from accord_chat.view.permission_panel import LOW_ROWS, LOWEST_ROWS
 from accord_chat.view.plan_lines import short_plan_rows
 from accord_chat.view.prompt_area import PromptArea
 from accord_chat.view.question_area import QuestionArea
@@ -43,7 +43,6 @@ SAVE_S = 1.0  # after the last change of a draft
 FOLLOW_KEY = "Alt+W"
 TYPING_S = 0.75  # a question does not take the keyboard within this time after a key
 MAX_PLAN_ROWS = 4
-LOW_ROWS = 16
 MIN_ROWS_FOR_PLAN = 16
 MIN_ROWS_WITH_BOTH = 40  # for the plan and a question
 

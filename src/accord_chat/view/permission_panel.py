@@ -25,14 +25,17 @@ from accord_chat.model.permission_memory import RememberedRule
 from accord_chat.model.questions import PermissionQuestion, option_keys
 from accord_chat.view.rows_view import RowsView
 
-__all__ = ("LOWEST_ROWS", "PermissionPanel")
+__all__ = ("LOWEST_ROWS", "LOW_ROWS", "PermissionPanel")
 
 # A key that was meant for the prompt must not answer.
 IGNORE_KEYS_S = 0.5
 # Nor a click that was meant for what was at its place before.
 IGNORE_CLICKS_S = 1.0
 PROMPT_ROWS = 2  # below the box on a low screen
-LOWEST_ROWS = 12  # with a line of the conversation
+LOW_ROWS = 16  # from here on, the box leaves room for everything else
+LOWEST_ROWS = 12  # from here on, it leaves room for a line of the conversation
+OTHER_ROWS = 5  # the conversation, and the lines around it
+ACTION_ROWS = 3
 PLACE_S = 0.2  # between two looks at the place of the box
 
 
@@ -123,8 +126,11 @@ class PermissionPanel(Vertical, can_focus=True):
         title, options = self.query_one(".title"), self.query_one(OptionList)
         above = 2 + min(max(title.size.height, 1), 3)  # with the borders
         count = max(len(self._options) + len(self._rules), options.virtual_size.height)
-        below = PROMPT_ROWS if height < LOWEST_ROWS else PROMPT_ROWS + 1
-        most = max(height * 60 // 100, min(above + 1 + count, height - below))
+        others = 0 if height < LOWEST_ROWS else 1 if height < LOW_ROWS else OTHER_ROWS
+        most = max(
+            height * 60 // 100,
+            min(above + ACTION_ROWS + count, height - PROMPT_ROWS - others),
+        )
         self.styles.max_height = most
         options.styles.max_height = max(most - above - 1, 2)
         self.query_one(RowsView).styles.max_height = max(most - above - count, 1)
