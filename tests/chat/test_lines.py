@@ -117,6 +117,39 @@ def test_line_that_is_no_answer_is_a_queued_prompt(tmp_path: Path) -> None:
         chat.sees("Warning: Rejected", "You: yes do it\nAgent: yes do it\n")
 
 
+def test_queued_prompt_is_withdrawn_into_the_draft_and_dropped(tmp_path: Path) -> None:
+    with LinesChat(tmp_path, "--agent", AGENT) as chat:
+        chat.sees("is ready")
+        chat.type("wait")
+        chat.sees("Tool: Wait, running")
+        chat.type("one")
+        chat.type("two")
+        chat.sees("queued as number 2")
+        chat.type(":withdraw 1")
+        chat.sees("Draft:\n  one\n")
+        chat.type(":queue")
+        chat.sees("Queue: 1 prompt\n  1: two\n")
+        chat.type(":drop")
+        chat.type(":draft")
+        chat.sees("Note: the draft is empty.\nNote: the draft is empty.")
+        chat.type(":cancel")
+        chat.sees("Done: Cancelled", "You: two\nAgent: two\n")
+        assert "You: one" not in chat.text
+
+
+def test_subagent_is_listed_read_and_cancelled(tmp_path: Path) -> None:
+    with LinesChat(tmp_path, "--agent", "script") as chat:
+        chat.sees("is ready")
+        chat.type("subagent forever")
+        chat.sees("Subagent: ")
+        chat.type(":subagents")
+        chat.sees("The agent has 1 subagent.\n  1: ")
+        chat.type(":subagents 1")
+        chat.sees("Subagent: ")
+        chat.type(":stop 1")
+        chat.sees("Note: the agent was asked to cancel", "The subagent was cancelled")
+
+
 def test_deny_rule_needs_no_question(tmp_path: Path) -> None:
     with LinesChat(tmp_path, "--agent", AGENT, "--deny", "edit") as chat:
         shop(chat)
@@ -334,13 +367,24 @@ def test_dumb_terminal_gets_lines(tmp_path: Path) -> None:
         chat.sees("Note: accord chat in lines.")
 
 
-def test_lines_need_no_textual() -> None:
+def test_lines_need_no_textual(tmp_path: Path) -> None:
     code = (
-        "import sys\nsys.modules['textual'] = None\n"
-        "import accord_chat.command, accord_chat.lines.run\n"
-        "assert not [name for name in sys.modules if name.startswith('textual.')]"
+        "import sys\n"
+        "for name in ('textual', 'PIL'): sys.modules[name] = None\n"
+        "from accord.cli.main import main\n"
+        "sys.exit(main(['chat', '--lines', '--new', '--agent', 'script']))"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input="echo plain\n",
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path), "ACCORD_CONFIG": str(tmp_path)},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Agent: plain\n" in done.stdout
 
 
 def test_every_command_has_a_method_and_is_on_the_page() -> None:

@@ -40,6 +40,7 @@ COMMANDS = (
     LineCommand("thought", "", "Read the last thought as a whole"),
     LineCommand("history", "[COUNT]", "Read the last entries of the conversation again"),
     LineCommand("subagents", "[NUMBER]", "List the subagents, or read what one has done"),
+    LineCommand("stop", "NUMBER", "Cancel one subagent"),
     LineCommand("commands", "", "List the slash commands of the agent"),
     LineCommand("files", "WORDS", "Search the files that a prompt can mention"),
     LineCommand("open", "[FILE]", "Open the file that the agent works on in your editor, or FILE"),

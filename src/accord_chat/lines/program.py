@@ -22,6 +22,7 @@ from accord_chat.lines.editor import NoEditor, PromptFile, open_in_editor
 from accord_chat.lines.keyboard import Keyboard
 from accord_chat.lines.permission import answer, show_permission
 from accord_chat.lines.printer import Printer
+from accord_chat.lines.prompt_commands import draft_rows
 from accord_chat.lines.reader import SessionReader
 from accord_chat.live_session import LiveSession
 from accord_chat.model.questions import PermissionQuestion, Question
@@ -123,9 +124,10 @@ class LinesProgram:
             self._events.put_nowait(":resume")
 
     def _tell_draft(self) -> None:
-        if self._current.draft:
+        rows = draft_rows(self._current)
+        if rows:
             self._printer.say("Draft, not sent:")
-            self._printer.below(self._current.draft.split("\n"))
+            self._printer.below(rows)
             self._printer.say("Note: your next line is added to it. :send sends it, :drop forgets.")
 
     # What is typed.
@@ -232,7 +234,8 @@ class LinesProgram:
         is_free = session.state == "idle" and not session.queue
         if is_free and self._keyboard is not None and self._keyboard.is_terminal:
             self._reader.typed(text)
-        session.send(text)
+        images, session.attachments = session.attachments, []
+        session.send(text, images)
         self._open_chat.save()
         if is_free:
             return

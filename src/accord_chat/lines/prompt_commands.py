@@ -9,10 +9,11 @@ from accord.types.session import SelectOption, SessionOption
 from accord_chat.lines import words
 from accord_chat.lines.command_group import CommandGroup
 from accord_chat.lines.command_table import COMMANDS
+from accord_chat.live_session import LiveSession
 from accord_chat.model.fuzzy import best_matches
 from accord_chat.model.mentions import mention_text
 
-__all__ = ("PromptCommands",)
+__all__ = ("PromptCommands", "draft_rows")
 
 MAX_FOUND = 20
 
@@ -55,28 +56,30 @@ class PromptCommands(CommandGroup):
         prompt = None if at is None else session.queue.withdraw(prompts[at].number)
         if prompt is not None:
             session.draft = "\n".join(filter(None, [prompt.text, session.draft]))
+            session.attachments = [*prompt.images, *session.attachments]
             self.chat.save()
             self.draft("")
 
     def draft(self, _: str) -> None:
         """Read the draft."""
-        if not self.session.draft:
+        rows = draft_rows(self.session)
+        if not rows:
             self.say("Note: the draft is empty.")
             return
-        self.list_rows("Draft:", self.session.draft.split("\n"))
+        self.list_rows("Draft:", rows)
         self.say("Note: your next line is added to it. :send sends it, :drop forgets it.")
 
     def send(self, _: str) -> None:
         """Send the draft."""
         text, self.session.draft = self.session.draft.strip(), ""
-        if text:
+        if text or self.session.attachments:
             self.host.send(text)
         else:
             self.say("Note: the draft is empty.")
 
     def drop(self, _: str) -> None:
         """Forget the draft."""
-        self.session.draft = ""
+        self.session.draft, self.session.attachments = "", []
         self.chat.save()
         self.say("Note: the draft is empty.")
 
@@ -173,6 +176,12 @@ class PromptCommands(CommandGroup):
             self.list_rows("Error: it has only these values:", _values(option))
         else:
             await self.session.set_option(option.id, value)
+
+
+def draft_rows(session: LiveSession) -> list[str]:
+    """Return the draft of a session, line by line, and what is attached to it."""
+    rows = session.draft.split("\n") if session.draft else []
+    return [*rows, *(f"Attached: {one_line(one.name, 100)}" for one in session.attachments)]
 
 
 def _values(option: SessionOption) -> list[str]:

@@ -7,7 +7,8 @@ from datetime import datetime
 from accord.cli.ask.safe_text import one_line
 from accord.client.events import ToolCall
 from accord.client.message import Message
-from accord.client.session import SessionView
+from accord.client.session import SessionView, SubagentSession
+from accord.errors import AccordError
 from accord_chat.lines import words
 from accord_chat.lines.command_group import CommandGroup
 from accord_chat.lines.dialogs import review
@@ -102,6 +103,21 @@ class RecordCommands(CommandGroup):
             for entry in timeline.entries:
                 self.printer.below(entry_texts(entry, view.cwd))
 
+    async def stop(self, argument: str) -> None:
+        """Cancel one subagent."""
+        session = self.session.session
+        views = [] if session is None else list(_subagents(session, 0))
+        at = self.chosen(argument, len(views))
+        if at is None:
+            return
+        _, name, view = views[at]
+        try:
+            await view.cancel()
+        except AccordError as error:
+            self.say(f"Error: {one_line(str(error))}")
+        else:
+            self.say(f"Note: the agent was asked to cancel {name}.")
+
     def open(self, argument: str) -> None:
         """Open a file in the editor."""
         call = self.session.latest_call()
@@ -149,8 +165,8 @@ def _is_call(entry: Entry) -> bool:
     return isinstance(entry.content, ToolCall)
 
 
-def _subagents(parent: SessionView, level: int) -> list[tuple[int, str, SessionView]]:
-    found: list[tuple[int, str, SessionView]] = []
+def _subagents(parent: SessionView, level: int) -> list[tuple[int, str, SubagentSession]]:
+    found: list[tuple[int, str, SubagentSession]] = []
     for child_id, child in parent.transcript.subagents.items():
         view = parent.subagent(child_id)
         state = "" if child.state is None else f", {one_line(str(child.state.state), 40)}"
