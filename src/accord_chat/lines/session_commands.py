@@ -111,9 +111,15 @@ class SessionCommands(CommandGroup):
                 self._go_to(number)
                 return
         self.chat.open_session(before.agent_name, session_id=session_id)
-        if not (before.has_prompts or before.queue or before.draft):
-            await self.chat.close_session(before)
+        if before.has_prompts or before.queue or before.draft:
+            self._go_to(len(self.chat.sessions) - 1)
+            return
+        # Nothing of the new session is read before the user is told that it is the current one.
+        self.chat.active = self.chat.sessions.index(before)
+        closing = asyncio.create_task(self.chat.close_session(before), name="accord chat close")
+        await asyncio.sleep(0)  # it has left the list; its agent may take longer
         self._go_to(len(self.chat.sessions) - 1)
+        await closing
 
     async def _list_earlier(self) -> None:
         session = self.session
