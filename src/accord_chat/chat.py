@@ -112,6 +112,11 @@ class Chat:
                 if tab.draft or tab.queue or tab.images or agent not in (None, tab.agent):
                     self._not_opened.append(tab)
 
+    @property
+    def unsaved_because(self) -> str | None:
+        """Why sessions and drafts are not kept; None if they are."""
+        return self._saved.problem
+
     def save(self) -> None:
         """Store the open sessions, the drafts and the queued prompts."""
         tabs = [_saved(session) for session in self.sessions]

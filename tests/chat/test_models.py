@@ -100,6 +100,8 @@ def test_saved_chat_is_for_its_user_only_and_for_one_program(tmp_path: Path) -> 
     first.save(chat)
     assert stat.S_IMODE(first.path.stat().st_mode) == 0o600
     second.save(SavedChat())  # without the lock nothing is written
+    assert first.problem is None
+    assert second.problem == "Another accord chat runs in this folder"
     first.release()
     assert second.acquire()
     assert second.load() == chat

@@ -367,3 +367,13 @@ async def test_new_session_in_place_of_a_lost_one_has_no_title(tmp_path: Path) -
     async with open_chat(script("one"), folder=tmp_path, restores=True) as user:
         await user.sees("The earlier session could not be opened", "new session")
         assert "The lost one" not in user.screen
+
+
+async def test_chat_that_cannot_be_saved_says_so(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    async with open_chat(script("one"), folder=tmp_path, state=state) as user:
+        for file in state.iterdir():
+            file.unlink()
+        state.rmdir()
+        await user.type("not kept")
+        await user.sees("Sessions and drafts of this window", "are not kept.")

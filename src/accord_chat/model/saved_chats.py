@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import tempfile
@@ -47,15 +46,20 @@ class SavedChats:
         self.path = place / f"{name}.json"
         self._lock = FileLock(place / f"{name}.lock", mode=0o600)
         self.is_held = False
+        self.problem: str | None = None  # why nothing is saved
 
     def acquire(self) -> bool:
         """Take the lock; return whether no other program has it."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock.acquire(timeout=0)
-        except (Timeout, OSError):
+        except Timeout:
+            self.problem = "Another accord chat runs in this folder"
             return False
-        self.is_held = True
+        except OSError as error:
+            self.problem = f"{self.path.parent}: {error.strerror}"
+            return False
+        self.is_held, self.problem = True, None
         return True
 
     def release(self) -> None:
@@ -76,8 +80,11 @@ class SavedChats:
         """Replace the file, mode 0600; without the lock nothing is written."""
         if not self.is_held:
             return
-        with contextlib.suppress(OSError):  # a full disk must not end the chat
+        try:
             self._write(msgspec.json.encode(chat))
+            self.problem = None
+        except OSError as error:  # a full disk must not end the chat
+            self.problem = f"{self.path.parent}: {error.strerror}"
 
     def _write(self, data: bytes) -> None:
         descriptor, made = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")

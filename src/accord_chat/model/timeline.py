@@ -116,7 +116,7 @@ class Timeline:
                 self.remark(title, known, description or "")
             case PermissionDecided(request=request, option=option):
                 if option is None:
-                    self.remark(f"Cancelled: {request.title}", "quiet")
+                    self.remark(f"Not answered here: {request.title}", "quiet")
                 elif not option.allows:
                     self.remark(f"Rejected: {request.title}", "warning")
             case StateChanged() | Subagent():

@@ -17,6 +17,7 @@ from textual.containers import Horizontal
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
+from accord.cli.ask.safe_text import printable
 from accord_chat.live_session import LiveSession
 from accord_chat.view.file_pane import FilePane
 from accord_chat.view.permission_panel import LOW_ROWS, LOWEST_ROWS
@@ -77,6 +78,7 @@ class ChatScreen(Screen[None]):
         self._frame_planned = False
         self._frame = 0
         self._save_at_s = float("inf")
+        self._told_problem: str | None = None
 
     def compose(self) -> ComposeResult:
         """Make the lines from top to bottom."""
@@ -96,6 +98,7 @@ class ChatScreen(Screen[None]):
         self.show_session(self.chat.current)
         self.prompt.take_keyboard()
         self.set_interval(TICK_S, self._tick)
+        self._tell_problem()
 
     # What commands work with.
 
@@ -244,6 +247,18 @@ class ChatScreen(Screen[None]):
         if time.monotonic() >= self._save_at_s:
             self._save_at_s = float("inf")
             self.chat.save()
+            self._tell_problem()
+
+    def _tell_problem(self) -> None:
+        """Say, once for each reason, that what is written is lost when the program ends."""
+        problem = self.chat.unsaved_because
+        if problem is not None and problem != self._told_problem:
+            self.notify(
+                printable(f"Sessions and drafts of this window are not kept. {problem}."),
+                severity="warning",
+                markup=False,
+            )
+        self._told_problem = problem
 
     def on_resize(self) -> None:
         """Draw the lines at the new width; on a low screen a question covers some of them."""
