@@ -151,7 +151,9 @@ async def test_queued_image_is_taken_back_with_its_prompt(tmp_path: Path) -> Non
         await user.sees("✕ Alt+X removes")
         await user.send("and then this")
         await user.until(lambda: "✕ Alt+X" not in user.screen)
-        await user.press("alt+up")
+        await user.press("f7")
+        await user.sees("and then this [1 image]")
+        await user.press("escape", "alt+up")
         await user.sees("✕ Alt+X removes", "❯ and then this")
 
 

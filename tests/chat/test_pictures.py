@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -237,3 +239,17 @@ def encoded_with(image: Image.Image, exif: Image.Exif) -> bytes:
 def test_other_kinds_are_not_opened(kind: str) -> None:
     with pytest.raises(Broken, match="broken, or not an image"):
         decode(picture(20, 10, kind), 10, 10)
+
+
+def test_large_photo_is_decoded_small_and_other_large_images_are_not_decoded() -> None:
+    photo = encoded(Image.new("L", (8000, 6000)), "JPEG")
+    pixels = decode(photo, 100, 100)
+    assert (pixels.full_width, pixels.width, pixels.height) == (8000, 100, 75)
+    with pytest.raises(Broken, match="more than 34 million pixels"):
+        decode(bomb(6000, 6000), 100, 100)
+
+
+def test_program_starts_without_pillow() -> None:
+    code = "import sys, accord_chat.view.app; print('PIL' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

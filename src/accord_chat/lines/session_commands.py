@@ -111,7 +111,7 @@ class SessionCommands(CommandGroup):
                 self._go_to(number)
                 return
         self.chat.open_session(before.agent_name, session_id=session_id)
-        if before.has_prompts or before.queue or before.draft:
+        if before.has_prompts or before.queue or before.draft or before.attachments:
             self._go_to(len(self.chat.sessions) - 1)
             return
         # Nothing of the new session is read before the user is told that it is the current one.

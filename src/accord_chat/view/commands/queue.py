@@ -53,7 +53,7 @@ def _choices(session: LiveSession) -> Iterator[Choice[_Entry]]:
             by = "you" if shared.is_own(prompt) else prompt.by
             yield Choice(one_line(prompt.text, 200), prompt, f"{prompt.state} · {by}")
     for prompt in session.queue:
-        yield Choice(one_line(prompt.text, 200), prompt)
+        yield Choice(_label(prompt), prompt)
 
 
 def _edit(screen: ChatScreen, session: LiveSession, prompt: QueuedPrompt) -> None:
@@ -96,6 +96,12 @@ async def _withdraw(
     if edit is not None:
         screen.prompt.edit(edit)
     screen.session_changed()
+
+
+def _label(prompt: QueuedPrompt) -> str:
+    count = len(prompt.images)
+    images = "" if not count else "[1 image]" if count == 1 else f"[{count} images]"
+    return " ".join(filter(None, [one_line(prompt.text, 200), images]))
 
 
 TAKE_BACK = Command("take_back", "alt+up", "Alt+Up", "Take the last queued prompt back", _take_back)

@@ -80,7 +80,7 @@ def _open(screen: ChatScreen, session_id: str) -> None:
             return
     before = screen.session
     screen.show_session(screen.chat.open_session(before.agent_name, session_id=session_id))
-    if not (before.has_prompts or before.queue or before.draft):
+    if not (before.has_prompts or before.queue or before.draft or before.attachments):
         screen.close_session(before)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from threading import BoundedSemaphore
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,10 +14,13 @@ if TYPE_CHECKING:
 __all__ = ("MAX_BYTES", "MAX_PIXELS", "Broken", "Pixels", "decode", "indexed")
 
 MAX_BYTES = 32 * 1024 * 1024
-MAX_PIXELS = 50_000_000
+MAX_PIXELS = 50_000_000  # of the file: a limit for the time
+MAX_DECODED = 34_000_000  # of what is in memory: an 8K screen; JPEG is made smaller while decoded
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")  # others start programs, or are rarely images
 BACKGROUND = (128, 128, 128)  # of transparent images: dark and light ones can be seen
 COLOURS = 128  # of a palette
+_SCALED = ("L", "RGB", "RGBA")  # modes that are made smaller as they are
+_AT_ONCE = BoundedSemaphore(2)  # images in memory
 
 
 class Broken(Exception):
@@ -50,37 +54,48 @@ def decode(data: bytes, max_width: int, max_height: int) -> Pixels:
         raise Broken("not enough memory") from None
     except Exception as error:  # noqa: BLE001  # Pillow raises anything for broken data
         bomb = "DecompressionBomb" in type(error).__name__
-        raise Broken(_TOO_LARGE if bomb else "broken, or not an image") from None
+        raise Broken(_too_large(MAX_PIXELS) if bomb else "broken, or not an image") from None
 
 
-_TOO_LARGE = f"more than {MAX_PIXELS // 1_000_000} million pixels"
+def _too_large(pixels: int) -> str:
+    return f"more than {pixels // 1_000_000} million pixels"
 
 
 def _decode(data: bytes, max_width: int, max_height: int) -> Pixels:
-    from PIL import Image, ImageOps
+    from PIL import Image as Images
+    from PIL import ImageOps
 
-    with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
+    with Images.open(io.BytesIO(data), formats=FORMATS) as opened:
         width, height = opened.size
         if width * height > MAX_PIXELS:
-            raise Broken(_TOO_LARGE)
+            raise Broken(_too_large(MAX_PIXELS))
         opened.draft("RGB", (max_width * 2, max_height * 2))  # only JPEG: decodes fewer pixels
-        opened.load()
-        turned = opened.getexif().get(0x0112, 1) in (5, 6, 7, 8)
-        if turned:
-            width, height = height, width
-        image = ImageOps.exif_transpose(_flat(opened))
-    scale = min(1.0, max_width / width, max_height / height)
-    small = (max(1, round(width * scale)), max(1, round(height * scale)))
-    image.thumbnail(small, Image.Resampling.BOX)
+        if opened.width * opened.height > MAX_DECODED:
+            raise Broken(_too_large(MAX_DECODED))
+        orientation = opened.getexif().get(0x0112, 1)
+        if orientation in (5, 6, 7, 8):
+            width, height, max_width, max_height = height, width, max_height, max_width
+        with _AT_ONCE:
+            opened.load()
+            image: Image = opened
+            if image.mode not in _SCALED:
+                image = image.convert("RGBA" if _has_alpha(image) else "RGB")
+            scale = min(1.0, max_width / image.width, max_height / image.height)
+            size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
+            image.thumbnail(size, Images.Resampling.BOX)
+        image = ImageOps.exif_transpose(_flat(image))
     return Pixels(*image.size, image.tobytes(), width, height)
+
+
+def _has_alpha(image: Image) -> bool:
+    return "transparency" in image.info or image.mode in ("LA", "PA", "La", "RGBa", "RGBA")
 
 
 def _flat(image: Image) -> Image:
     """Return an image without transparency, with three bytes for each pixel."""
     from PIL import Image as Images
 
-    has_alpha = image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info
-    if not has_alpha:
+    if not _has_alpha(image):
         return image.convert("RGB")
     ground = Images.new("RGBA", image.size, (*BACKGROUND, 255))
     return Images.alpha_composite(ground, image.convert("RGBA")).convert("RGB")

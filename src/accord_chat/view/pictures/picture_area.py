@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-
 from msgspec import Struct
 from textual import events
 from textual.geometry import Region
@@ -13,6 +10,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from accord_chat.model.pictures import Picture
+from accord_chat.view.pictures.background import Background
 from accord_chat.view.pictures.decode import Broken, Pixels, decode
 from accord_chat.view.pictures.half_cells import half_cells
 from accord_chat.view.pictures.kitty import kitty, kitty_removed
@@ -23,7 +21,7 @@ from accord_chat.view.pictures.terminal_replies import Protocol, TerminalGraphic
 __all__ = ("PictureArea",)
 
 CELL_WIDTH, CELL_HEIGHT = 8, 16  # pixels, if the terminal does not say it
-MAX_WIDTH, MAX_HEIGHT = 1600, 1200  # pixels of graphics
+MAX_WIDTH, MAX_HEIGHT = 1280, 960  # pixels of graphics
 
 
 class _Drawing(Struct, frozen=True):
@@ -56,7 +54,7 @@ class PictureArea(Widget):
         self._picture = picture
         self._drawing: _Drawing | None = None
         self._paint_planned = False
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="accord chat image")
+        self._thread = Background()
 
     def show(self, picture: Picture) -> None:
         """Show another image."""
@@ -69,7 +67,7 @@ class PictureArea(Widget):
 
     def on_unmount(self) -> None:
         """Decode nothing more."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._thread.close()
 
     def remove_graphics(self) -> None:
         """Take graphics off the screen, so that text can be there again."""
@@ -89,15 +87,27 @@ class PictureArea(Widget):
     async def _make(self, picture: Picture) -> None:
         graphics = await self._terminal.graphics()
         columns, lines = self.size
-        loop = asyncio.get_running_loop()
-        decoded: Pixels | Broken
-        try:
-            decoded, self._drawing = await loop.run_in_executor(
-                self._thread, _made, picture.data, graphics, columns, lines
-            )
-        except Broken as broken:
-            decoded = broken
-        self.post_message(self.Decoded(picture, decoded))
+        results: list[tuple[Pixels, _Drawing] | Broken] = []
+
+        def work() -> None:
+            if picture is self._picture:  # not another one by now
+                try:
+                    results.append(_made(picture.data, graphics, columns, lines))
+                except Broken as broken:
+                    results.append(broken)
+
+        def done() -> None:
+            if results and picture is self._picture and (columns, lines) == self.size:
+                self._show_drawing(picture, results[0])
+
+        self._thread.submit(work, done)
+
+    def _show_drawing(self, picture: Picture, made: tuple[Pixels, _Drawing] | Broken) -> None:
+        if isinstance(made, Broken):
+            self.post_message(self.Decoded(picture, made))
+        else:
+            pixels, self._drawing = made
+            self.post_message(self.Decoded(picture, pixels))
         # The question can have left its traces in terminals that do not know it.
         self.screen.refresh()
         self.refresh()

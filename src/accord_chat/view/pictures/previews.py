@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
 from rich.style import Style
@@ -14,6 +12,7 @@ from textual.strip import Strip
 from accord.cli.ask.safe_text import one_line
 from accord.cli.ask.screen.rows import Row
 from accord_chat.model.pictures import Picture, size_text
+from accord_chat.view.pictures.background import Background
 from accord_chat.view.pictures.decode import Broken, Pixels, decode
 from accord_chat.view.pictures.half_cells import half_cells
 from accord_chat.view.strips import row_strips
@@ -37,11 +36,11 @@ class Previews:
         self.has_colours = True  # if not, there is one line for each image
         self._kept: OrderedDict[bytes, Pixels | Broken] = OrderedDict()
         self._waiting: dict[bytes, set[Callable[[], None]]] = {}  # what to call when it is decoded
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="accord chat images")
+        self._thread = Background()
 
     def close(self) -> None:
         """Decode nothing more."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._thread.close()
 
     def lines(
         self, picture: Picture, number: int, width: int, redraw: Callable[[], None]
@@ -62,26 +61,22 @@ class Previews:
             self._kept.move_to_end(data)
             return self._kept[data]
         self._waiting[data] = {redraw}
+        results: list[Pixels | Broken] = []
 
-        def done(decoded: Pixels | Broken) -> None:
-            self._kept[data] = decoded
+        def work() -> None:
+            try:
+                results.append(decode(data, MAX_COLUMNS, 2 * MAX_LINES))
+            except Broken as broken:
+                results.append(broken)
+
+        def done() -> None:
+            self._kept[data] = results[0]
             if len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
             for waiting in self._waiting.pop(data):
                 waiting()
 
-        loop = asyncio.get_running_loop()
-
-        def work() -> None:
-            decoded: Pixels | Broken
-            try:
-                decoded = decode(data, MAX_COLUMNS, 2 * MAX_LINES)
-            except Broken as broken:
-                decoded = broken
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(done, decoded)
-
-        self._thread.submit(work)
+        self._thread.submit(work, done)
         return None
 
 
