@@ -23,6 +23,12 @@ VERSIONS = pytest.mark.parametrize("version", [1, 2])
 IMAGE = picture()
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the programs of the clipboard time on a busy machine."""
+    monkeypatch.setattr("accord_chat.model.clipboard.READ_S", 50.0)
+
+
 class Viewer(Agent):
     """Keeps what it gets; takes images."""
 
