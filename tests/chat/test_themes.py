@@ -102,6 +102,20 @@ async def chosen_entry(user: Typist) -> None:
     await user.press("f6", "up", "up")
 
 
+async def followed(user: Typist) -> None:
+    await user.send("go")
+    await user.sees("written")
+    await user.press("alt+w")
+    await user.until(lambda: user.screen.count("LINE 2") > 1)
+
+
+async def subagents(user: Typist) -> None:
+    await user.send("subagent forever")
+    await user.until(lambda: user.session.transcript.subagents)
+    await user.press("alt+a")
+    await user.sees("Subagents")
+
+
 SCENES: dict[str, Scene] = {
     "conversation": conversation,
     "working": working,
@@ -121,14 +135,18 @@ SCENES: dict[str, Scene] = {
     "traffic": keys("alt+t", sees="session/"),
     "export": keys("alt+e", sees="Markdown"),
     "chosen": chosen_entry,
+    "followed": followed,
+    "subagents": subagents,
+    "agents": keys("alt+n", sees="agent"),
 }
 
 
 @pytest.mark.parametrize("scene", SCENES)
 async def test_text_has_contrast_in_every_theme(tmp_path: Path, scene: str) -> None:
     shop(tmp_path)
-    agent = Writer() if scene.startswith("review") else ScriptAgent()
-    async with open_chat(LocalAgent(agent, label="script"), folder=tmp_path) as user:
+    agent = Writer() if scene.startswith(("review", "followed")) else ScriptAgent()
+    size = (160, 40) if scene == "followed" else (80, 24)
+    async with open_chat(LocalAgent(agent, label="script"), folder=tmp_path, size=size) as user:
         await SCENES[scene](user)
         found: dict[str, object] = {}
         for theme in THEMES:
