@@ -108,6 +108,7 @@ def test_signal_saves_the_draft_and_ends_the_agent(terminal: Terminal, name: str
 
 
 def test_output_of_a_command_is_shown_while_it_runs(terminal: Terminal) -> None:
+    terminal.tmux("set", "-s", "set-clipboard", "on")
     terminal.start("--agent", "script", "--protocol", "1", "--terminals")
     terminal.sees("Ask · Small")
     loop = r"for n in $(seq 1 500); do printf '\033[31mred\033[0m\033]0;evil\007 %d\n' $n; done"
@@ -124,6 +125,12 @@ def test_output_of_a_command_is_shown_while_it_runs(terminal: Terminal) -> None:
     assert "\x1b[31m" not in colours
     terminal.press("F6", "v")  # all of it
     terminal.sees("│ red 1 ", "Esc leaves")
+    column, line = terminal.place("red 12")
+    terminal.mouse(0, column, line)
+    terminal.mouse(32, column + 5, line)
+    terminal.mouse(0, column + 5, line, up=True)
+    terminal.press("C-c")
+    terminal.until(lambda _: terminal.tmux("show-buffer") == "red 12")
     terminal.press("Escape", "Escape")
     with (terminal.folder / "work" / "go").open("w") as go:
         go.write("now\n")
