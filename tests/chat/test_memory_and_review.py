@@ -222,3 +222,25 @@ async def test_only_files_of_the_folder_are_opened(tmp_path: Path) -> None:
         await user.sees("● Read")
         await user.press("alt+o")
         await user.sees("passwd is not a file")
+
+
+class Maker(Agent):
+    """Makes a file."""
+
+    async def prompt(self, turn: Turn) -> None:
+        file = Path(turn.session.cwd) / "made.txt"
+        file.write_text("new\n", "utf-8")
+        async with turn.tool("Write made.txt", kind="edit") as call:
+            await call.add_diff(str(file), None, "new\n")
+        await turn.say("made")
+
+
+async def test_rejected_new_file_is_said_to_be_deleted(tmp_path: Path) -> None:
+    async with open_chat(LocalAgent(Maker()), folder=tmp_path) as user:
+        await user.send("go")
+        await user.sees("made.txt", "  made")
+        await user.press("f4")
+        await user.sees("The file was created.")
+        await user.press("x")
+        await user.sees("rejected: the file is deleted")
+        assert not (tmp_path / "made.txt").exists()

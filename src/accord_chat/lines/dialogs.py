@@ -124,7 +124,7 @@ def _place(session: LiveSession, one: ReviewedHunk) -> str:
 def _show_hunk(session: LiveSession, hunks: list[ReviewedHunk], at: int, printer: Printer) -> None:
     one = hunks[at]
     path = one_line(relative_path(one.hunk.path, str(session.cwd)), 200)
-    verdict = VERDICTS[one.verdict]
+    verdict = _verdict(one)
     line = session.review.changed_line(one.hunk)
     printer.say(f"Change {at + 1} of {len(hunks)}: {path}, line {line}, {verdict}")
     if one.hunk.kind != "changed":
@@ -134,4 +134,10 @@ def _show_hunk(session: LiveSession, hunks: list[ReviewedHunk], at: int, printer
 
 def _show_verdict(session: LiveSession, one: ReviewedHunk, printer: Printer) -> None:
     why = f": {one_line(one.why)}" if one.why else ""
-    printer.say(f"Review: {_place(session, one)}: {VERDICTS[one.verdict]}{why}")
+    printer.say(f"Review: {_place(session, one)}: {_verdict(one)}{why}")
+
+
+def _verdict(one: ReviewedHunk) -> str:
+    if one.verdict == "rejected" and one.hunk.kind == "created":
+        return "rejected, the file is deleted"
+    return VERDICTS[one.verdict]

@@ -85,6 +85,8 @@ class ReviewScreen(ModalScreen[list[str]]):
         self.query_one(Vertical).border_title = Content(title)
         self.query_one(RowsView).show_rows(_rows(one.hunk, before))
         words, style = WORDS[one.verdict]
+        if one.verdict == "rejected" and one.hunk.kind == "created":
+            words = "✗ rejected: the file is deleted"
         why = f": {one_line(one.why)}" if one.why else ""
         self.query_one("#verdict", Static).update(Text.assemble((words + why, style)))
 
