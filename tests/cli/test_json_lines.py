@@ -20,7 +20,8 @@ from accord import (
     ToolCall,
     UnknownUpdate,
 )
-from accord.cli.ask.views.json_lines import escape_hidden, event_line
+from accord.cli.ask.views.answer_only import AnswerOnlyView
+from accord.cli.ask.views.json_lines import JsonLinesView, escape_hidden, event_line
 from accord.types.tool_calls import TerminalView
 
 
@@ -74,3 +75,11 @@ def test_json_escapes_control_and_invisible_characters() -> None:
     assert json.loads(line) == {text: text}
     one = r"a\u007f\u009b31m\u202eb\u200b\u3164\udb40\udc41é\u2028"
     assert line.decode() == f'{{"{one}": "{one}"}}'
+
+
+@pytest.mark.parametrize("view", [JsonLinesView, AnswerOnlyView])
+def test_warning_names_the_program_that_was_called(
+    view: type[JsonLinesView | AnswerOnlyView], capsys: pytest.CaptureFixture[str]
+) -> None:
+    view("accord session prompt").show_warning("answered by Bob")
+    assert capsys.readouterr() == ("", "accord session prompt: answered by Bob\n")

@@ -19,6 +19,9 @@ __all__ = ("AnswerOnlyView",)
 class AnswerOnlyView:
     """Writes the text of the answer to stdout when the turn has ended."""
 
+    def __init__(self, program: str) -> None:
+        self._program = program
+
     def show_starting(self, name: str) -> None:
         """Write nothing."""
 
@@ -37,7 +40,7 @@ class AnswerOnlyView:
 
     def show_warning(self, message: str) -> None:
         """Write it to stderr."""
-        print(f"accord ask: {message}", file=sys.stderr, flush=True)
+        print(f"{self._program}: {message}", file=sys.stderr, flush=True)
 
     def user_quit(self, turn: ClientTurn | None) -> None:
         """Write the answer so far."""

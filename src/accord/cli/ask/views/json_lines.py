@@ -71,7 +71,8 @@ def _plain_or_none(value: Any) -> Any:
 class JsonLinesView:
     """Writes one line to stdout for each event."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str) -> None:
+        self._program = program
         self._is_over = False
 
     def show_starting(self, name: str) -> None:
@@ -103,7 +104,7 @@ class JsonLinesView:
 
     def show_warning(self, message: str) -> None:
         """Write it to stderr."""
-        print(f"accord ask: {message}", file=sys.stderr, flush=True)
+        print(f"{self._program}: {message}", file=sys.stderr, flush=True)
 
     def user_quit(self, turn: ClientTurn | None) -> None:
         """Write the last line, although the agent has not ended the turn."""

@@ -131,11 +131,11 @@ def _view(options: AskOptions) -> TurnView:
     if options.as_json:
         from accord.cli.ask.views.json_lines import JsonLinesView
 
-        return JsonLinesView()
+        return JsonLinesView(options.program)
     if options.quiet:
         from accord.cli.ask.views.answer_only import AnswerOnlyView
 
-        return AnswerOnlyView()
+        return AnswerOnlyView(options.program)
     return rich_view(thoughts=options.thoughts, verbose=options.verbose)
 
 
