@@ -10,8 +10,6 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import click
 
-from accord.cli.ask.attachments import attached_content
-from accord.cli.ask.image_types import EXTENSIONS
 from accord.cli.ask.safe_text import one_line, relative_path
 from accord.cli.ask.session_setup import apply_session_options
 from accord.client.agent_adapter import AuthMethod
@@ -30,19 +28,19 @@ from accord.errors import (
     TransportError,
     TurnInterrupted,
 )
-from accord.types.content import ContentBlock, ResourceLink
 from accord.types.mcp import McpServer
 from accord.types.session import SelectOption, SessionOption
 from accord_chat.agent_link import AgentLink
 from accord_chat.login import Login
-from accord_chat.model.attachments import Attachment, image_content
+from accord_chat.model.attachments import Attachment
 from accord_chat.model.folder_files import FolderFiles
 from accord_chat.model.followed import names_file
-from accord_chat.model.mentions import mentions
 from accord_chat.model.prompt_queue import PromptQueue, QueuedPrompt
 from accord_chat.model.questions import PermissionQuestion, Question
 from accord_chat.model.review import Review, ReviewedHunk
 from accord_chat.model.timeline import Timeline
+from accord_chat.prompt_contents import prompt_contents
+from accord_chat.turn_changes import TurnChanges
 from accord_chat.turn_words import end_words, error_words
 from accord_chat.usable_servers import usable_servers
 
@@ -98,6 +96,7 @@ class LiveSession:
         self.review = Review([str(cwd)])
         self.state: SessionState = "starting"
         self.timeline = Timeline(Transcript())
+        self._turn_changes = TurnChanges(self.files, self.timeline)
         self.queue = PromptQueue()
         self.draft = ""
         self.attachments: list[Attachment] = []  # of the draft
@@ -345,10 +344,10 @@ class LiveSession:
         self.timeline.remark(why, "warning", details)
 
     def _mcp_servers(self, agent: ConnectedAgent) -> list[McpServer]:
-        def warn(text: str) -> None:
-            self.timeline.remark(text, "warning")
+        return usable_servers(agent, self.link.source.setup.mcp_servers, self._warn)
 
-        return usable_servers(agent, self.link.source.setup.mcp_servers, warn)
+    def _warn(self, text: str) -> None:
+        self.timeline.remark(text, "warning")
 
     async def _serve(self, agent: ConnectedAgent, session: ClientSession) -> None:
         watching = asyncio.create_task(self._watch(session), name="accord chat events")
@@ -381,6 +380,8 @@ class LiveSession:
         self._changed()
 
     async def _send_prompts(self, agent: ConnectedAgent, session: ClientSession) -> None:
+        self._turn_changes.is_wanted = not self.link.source.is_remote
+        await self._turn_changes.begin()  # reads the files, so that it is fast before a prompt
         while not self._is_closed and self.link.is_usable:
             prompt = None if self.link.state == "reconnecting" else self.queue.take_next()
             if prompt is None:
@@ -403,7 +404,9 @@ class LiveSession:
         self.turn_started_s = time.monotonic()
         shown = self.transcript.prompt_count
         self.sent = prompt
-        turn = self._turn = session.prompt(*self._contents(agent, prompt))
+        await self._turn_changes.begin()
+        contents = prompt_contents(agent, prompt, self.files, self._warn)
+        turn = self._turn = session.prompt(*contents)
         self._set_state("running")
         try:
             async with turn:
@@ -414,6 +417,7 @@ class LiveSession:
         except RequestCancelled:
             self.timeline.remark("Withdrawn before it was sent to the agent", "quiet")
         except (CancelTimeout, RequestError) as error:
+            await self._turn_changes.end()
             self._report(error)
         except TransportError as error:
             self._keep_unsent(turn, prompt, shown)
@@ -422,6 +426,7 @@ class LiveSession:
                 raise  # reported with the end of the agent, or of its session
             self._report(error)
         else:
+            await self._turn_changes.end()
             self._report_end(turn)
         finally:
             self._set_state("idle")
@@ -438,23 +443,6 @@ class LiveSession:
                 "warning",
                 prompt.text,
             )
-
-    def _contents(self, agent: ConnectedAgent, prompt: QueuedPrompt) -> list[ContentBlock]:
-        found = [self.files.find(path) for path in mentions(prompt.text)]
-        files = list(dict.fromkeys(path for path in found if path is not None))
-        mentioned = list(attached_content(agent, files))
-        takes_images = agent.supports_content("image")
-        images, remarks = image_content(prompt.images, takes_images=takes_images)
-        why = "it is too large" if takes_images else "the agent takes no images"
-        remarks += [
-            f"{content.name} was sent as a link: {why}"
-            for content in mentioned
-            if isinstance(content, ResourceLink) and content.mime_type in EXTENSIONS
-        ]
-        for remark in remarks:
-            self.timeline.remark(remark, "warning")
-        text: list[ContentBlock] = [prompt.text] if prompt.text or not images else []
-        return [*text, *mentioned, *images]
 
     def _report_end(self, turn: ClientTurn) -> None:
         is_usual = turn.stop_reason in ("end_turn", "cancelled", None)

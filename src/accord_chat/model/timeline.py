@@ -129,6 +129,11 @@ class Timeline:
         self.sync()
         self._add(Entry(content=Remark(text, severity, details)))
 
+    def add_call(self, call: ToolCall) -> None:
+        """Add a tool call that is not of the transcript."""
+        self.sync()
+        self._add(Entry(content=call))
+
     def end_turn(self, text: str, severity: Severity) -> None:
         """Add the remark below a turn."""
         self.sync()

@@ -1,0 +1,128 @@
+"""Changes that an agent makes without reporting them: shown, and undone hunk by hunk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from accord import Agent, Turn
+from accord.client.events import ToolCall
+from accord.types.tool_calls import Diff
+from accord_chat import turn_changes
+from accord_chat.model.folder_files import FolderFiles
+from accord_chat.model.unreported import changes_between, state_of
+from chat.chats import LocalAgent, open_chat
+
+LINES = "".join(f"line {number}\n" for number in range(1, 41))
+
+
+class Silent(Agent):
+    """Writes files itself; `report` also shows a diff."""
+
+    async def prompt(self, turn: Turn) -> None:
+        file = Path(turn.session.cwd, "a.txt")
+        new = LINES.replace("line 2\n", "line two\n").replace("line 30\n", "line thirty\n")
+        if turn.text == "report":
+            async with turn.tool("Edit a.txt", kind="edit") as call:
+                await call.add_diff(str(file), LINES, new)
+        file.write_text(new)  # noqa: ASYNC240
+        await turn.say("Done.")
+
+
+@pytest.mark.parametrize("has_git", [True, False])
+def test_created_changed_and_deleted_files_are_found(tmp_path: Path, has_git: bool) -> None:
+    if has_git:
+        subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+        (tmp_path / ".gitignore").write_text("ignored\n")
+    for name in ("changed", "deleted", "touched", "same", "reported"):
+        (tmp_path / name).write_text("old\n")
+    (tmp_path / "binary").write_bytes(b"\xff\x00")
+    folder = FolderFiles(tmp_path)
+    before = state_of(folder)
+    for name in ("changed", "created", "reported"):
+        (tmp_path / name).write_text("new\n")
+    (tmp_path / "deleted").unlink()
+    (tmp_path / "binary").write_bytes(b"\xff\x01\x02")
+    os.utime(tmp_path / "touched", (1, 1))
+    if has_git:
+        (tmp_path / "ignored").write_text("x")
+    after = state_of(folder, before)
+    assert after.files["same"] is before.files["same"]
+    found = changes_between(before, after, str(tmp_path), {str(tmp_path / "reported")})
+    assert found.diffs == (
+        Diff(str(tmp_path / "changed"), "old\n", "new\n"),
+        Diff(str(tmp_path / "created"), None, "new\n"),
+        Diff(str(tmp_path / "deleted"), "old\n", None),
+    )
+    assert found.others == ("binary",)
+
+
+def test_large_files_are_named_and_links_are_not_followed(tmp_path: Path) -> None:
+    inside = tmp_path / "work"
+    inside.mkdir()
+    (tmp_path / "secret").write_text("old\n")
+    (inside / "link").symlink_to(tmp_path / "secret")
+    (inside / "large").write_text("x" * 600_000)
+    os.mkfifo(inside / "pipe")
+    folder = FolderFiles(inside)
+    before = state_of(folder)
+    (tmp_path / "secret").write_text("new\n")
+    (inside / "large").write_text("y" * 600_000)
+    found = changes_between(before, state_of(folder, before), str(inside), ())
+    assert (found.diffs, found.others) == ((), ("large",))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_unreported_change_is_shown_and_rejected_by_hunk(
+    tmp_path: Path, version: int
+) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text(LINES)
+    async with open_chat(LocalAgent(Silent(), version=version), folder=tmp_path) as user:
+        await user.send("Change it")
+        await user.sees("the agent has not reported it")
+        await user.press("f4")
+        await user.sees("line two", "change 1 of 2")
+        await user.press("x")
+        await user.until(lambda: "line 2\n" in file.read_text())
+    assert file.read_text() == LINES.replace("line 30\n", "line thirty\n")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_reported_change_is_shown_once(tmp_path: Path, version: int) -> None:
+    (tmp_path / "a.txt").write_text(LINES)
+    async with open_chat(LocalAgent(Silent(), version=version), folder=tmp_path) as user:
+        await user.send("report")
+        await user.sees("Done.")
+        await user.until(lambda: user.session.state == "idle")
+        contents = [entry.content for entry in user.session.timeline.entries]
+        assert [one.title for one in contents if isinstance(one, ToolCall)] == ["Edit a.txt"]
+        assert len(user.session.reviewed_hunks()) == 2
+
+
+async def test_changes_between_turns_are_not_of_the_agent(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text(LINES)
+    other = tmp_path / "b.txt"
+    async with open_chat(LocalAgent(Silent()), folder=tmp_path) as user:
+        await user.until(lambda: user.session.state == "idle")
+        other.write_text("of the user\n")
+        await user.send("Change it")
+        await user.sees("the agent has not reported it")
+        assert {one.hunk.path for one in user.session.reviewed_hunks()} == {str(file)}
+
+
+async def test_folder_that_cannot_be_read_in_time_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_changes, "_LOOK_S", 0.0)
+    (tmp_path / "a.txt").write_text(LINES)
+    async with open_chat(LocalAgent(Silent()), folder=tmp_path) as user:
+        for _ in range(2):
+            await user.send("Change it")
+            await user.until(lambda: user.session.state == "idle")
+        await user.sees("too large to look for changes")
+        assert user.screen.count("too large to look") == 1
