@@ -23,8 +23,3 @@ def test_keys_with_alt(data: str, keys: list[str]) -> None:
     parser = XTermParser()
     found = list(parser.feed(with_plain_alt_keys(data)))
     assert [event.key for event in found if isinstance(event, events.Key)] == keys
-
-
-def test_pasted_text_stays() -> None:
-    pasted = "\x1b[200~a\x1bz\x1b[201~"
-    assert with_plain_alt_keys(pasted) == pasted

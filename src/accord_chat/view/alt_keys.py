@@ -11,11 +11,8 @@ import re
 __all__ = ("with_plain_alt_keys",)
 
 _ALT_KEY = re.compile("\x1b([a-z0-9])")
-_PASTE = "\x1b[200~"
 
 
 def with_plain_alt_keys(data: str) -> str:
     """Return what a terminal has sent with the keys in the form of Kitty, which is unambiguous."""
-    if _PASTE in data:
-        return data
     return _ALT_KEY.sub(lambda found: f"\x1b[{ord(found[1])};3u", data)

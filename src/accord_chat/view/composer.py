@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.document._document import EditResult
+from textual.document._edit import Edit
 from textual.message import Message
 from textual.widgets import TextArea
 
+from accord.text.excerpt import visible
 from accord_chat.model.attachments import Attachment, dropped_images
 
 __all__ = ("Composer",)
 
 DROP_S = 2.0  # to look at pasted paths, which can be on a slow network
 NEW_LINE_KEYS = frozenset({"shift+enter", "ctrl+j", "alt+enter", "ctrl+enter"})
+# With them a text could be read in another order than it is sent in.
+_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
 LIST_KEYS = {"up": -1, "down": 1}
 
 
@@ -111,8 +117,13 @@ class Composer(TextArea):
 
     def set_text(self, text: str) -> None:
         """Replace the text and put the cursor at its end."""
-        self.load_text(text)
+        self.load_text(_spelt(text))
         self.move_cursor(self.document.end)
+
+    def edit(self, edit: Edit) -> EditResult:
+        """Edit the text; what changes the writing direction is spelt."""
+        edit.text = _spelt(edit.text)
+        return super().edit(edit)
 
     async def on_key(self, event: events.Key) -> None:
         """Send, complete, recall or scroll; other keys edit the text.
@@ -197,3 +208,7 @@ class Composer(TextArea):
     def on_text_area_selection_changed(self) -> None:
         """Report a movement of the cursor."""
         self.post_message(self.Moved())
+
+
+def _spelt(text: str) -> str:
+    return _DIRECTION.sub(lambda found: visible(found[0]), text)

@@ -8,10 +8,12 @@ import struct
 import sys
 from collections.abc import Callable, Iterable
 
+from textual import events
 from textual._xterm_parser import XTermParser
 from textual.message import Message
 
 from accord_chat.view.alt_keys import with_plain_alt_keys
+from accord_chat.view.pastes import Paste, PasteFilter
 from accord_chat.view.pictures.terminal_replies import Replies, TerminalGraphics, question
 
 if sys.platform != "win32":
@@ -20,26 +22,48 @@ if sys.platform != "win32":
 
     from textual.drivers import linux_driver
 
-__all__ = ("Terminal",)
+__all__ = ("InputParser", "Terminal")
 
 ANSWER_S = 0.5  # a later answer counts for the next image
 
 _replies = Replies()  # of the terminal of this process
 
 
-class _ParserWithReplies(XTermParser):
-    """Textual would take the answers for keys, and some keys for text."""
+class InputParser(XTermParser):
+    """Reads what a terminal sends: pasted texts, answers to questions, and keys.
+
+    Textual would take the answers for keys, some keys for text, and a part of a paste for keys.
+    """
+
+    def __init__(self, debug: bool = False) -> None:  # as Textual calls it
+        super().__init__(debug)
+        self._pastes = PasteFilter()
 
     def feed(self, data: str) -> Iterable[Message]:
-        if not data:  # the end
-            return super().feed(data)
-        keys = _replies.take(data)
-        return super().feed(with_plain_alt_keys(keys)) if keys else ()
+        """Yield the events of what has come; an empty text is the end."""
+        if not data:
+            yield from super().feed(data)
+        for part in self._pastes.take(data):
+            if isinstance(part, Paste):
+                yield events.Paste(part.text)
+            else:
+                yield from self._keys(part)
+
+    def tick(self) -> Iterable[Message]:
+        """Yield the keys that nothing follows."""
+        if overdue := self._pastes.overdue():
+            yield from self._keys(overdue)
+            self._timeout_time = self._timeout_time and 0.0  # it has waited already
+        yield from super().tick()
+
+    def _keys(self, data: str) -> Iterable[Message]:
+        if keys := _replies.take(data):
+            yield from super().feed(with_plain_alt_keys(keys))
 
 
 if sys.platform != "win32":
     # The driver of Textual has no other place for what it does not know.
-    setattr(linux_driver, "XTermParser", _ParserWithReplies)  # noqa: B010  # not its own name
+    setattr(linux_driver, "XTermParser", InputParser)  # noqa: B010  # not its own name
 
 
 class Terminal:
