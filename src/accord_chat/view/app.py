@@ -15,6 +15,7 @@ from textual import events
 from textual.app import App, SuspendNotSupported
 from textual.binding import BindingType
 from textual.geometry import Size
+from textual.notifications import SeverityLevel
 
 from accord.cli.ask.safe_text import one_line, printable
 from accord.client.agent_adapter import AuthMethod
@@ -147,6 +148,21 @@ class ChatApp(App[int]):
     def tell(self, text: str) -> None:
         """Show a text for some seconds."""
         self.notify(printable(text), markup=False)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Show a text for some seconds, in the chat where it covers no question."""
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+        if self._main is not None and self._main.is_mounted:
+            timeout_s = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+            self._main.show_notice(message, timeout_s)
 
     def open_editor(self, file: Path, line: int | None) -> None:
         """Open a file in the user's editor: here, or in the window of the editor."""

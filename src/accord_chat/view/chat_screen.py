@@ -14,7 +14,9 @@ from rich.console import Group
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal
+from textual.geometry import Size
 from textual.screen import ModalScreen, Screen
+from textual.timer import Timer
 from textual.widgets import Static
 
 from accord.cli.ask.safe_text import printable
@@ -45,6 +47,8 @@ FOLLOW_KEY = "Alt+W"
 TYPING_S = 0.75  # a question does not take the keyboard within this time after a key
 MAX_PLAN_ROWS = 4
 MIN_ROWS_FOR_PLAN = 16
+MIN_ROWS_FOR_TOASTS = 20
+MIN_COLUMNS_FOR_TOASTS = 70
 MIN_ROWS_WITH_BOTH = 40  # for the plan and a question
 
 
@@ -64,6 +68,7 @@ class ChatScreen(Screen[None]):
     ChatScreen.low Composer, ChatScreen.low CompletionList { max-height: 3; }
     ChatScreen.low.asking #tabs, ChatScreen.low.asking #activity { display: none; }
     ChatScreen.lowest.asking #middle { display: none; }
+    ChatScreen.brief Toast { display: none; }
     ChatScreen.low.asking #status, ChatScreen.low.asking #followed { display: none; }
     """
     AUTO_FOCUS = "Composer"  # from the first key on, also of those typed before the start
@@ -79,6 +84,8 @@ class ChatScreen(Screen[None]):
         self._frame = 0
         self._save_at_s = float("inf")
         self._told_problem: str | None = None
+        self._notice = ""
+        self._notice_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """Make the lines from top to bottom."""
@@ -169,8 +176,26 @@ class ChatScreen(Screen[None]):
         self.session_changed()
 
     def is_seen(self, session: LiveSession) -> bool:
-        """Return whether a session is on the screen."""
-        return session is self._shown
+        """Return whether a session is on the screen, or will be there at once."""
+        return session is (self._shown or self.session)
+
+    def show_notice(self, text: str, timeout_s: float) -> None:
+        """Show a text for some seconds where it covers nothing, if toasts could."""
+        self._notice = text
+        if self._notice_timer is not None:
+            self._notice_timer.stop()
+        self._notice_timer = self.set_timer(timeout_s, self._end_notice)
+        self._draw_notice()
+
+    def _end_notice(self) -> None:
+        self._notice = ""
+        self._draw_notice()
+
+    def _draw_notice(self) -> None:
+        """Show toasts only if there is room above the question and the prompt."""
+        is_brief = bool(self.session.questions) or not _has_room(self.size)
+        self.set_class(is_brief, "brief")
+        self.prompt.show_notice(self._notice if is_brief else "")
 
     def save_soon(self) -> None:
         """Save what is open, when the user pauses."""
@@ -207,6 +232,7 @@ class ChatScreen(Screen[None]):
             self._draw_plan(session)
         if self.questions.show(session):
             self.set_class(bool(session.questions), "asking")
+            self._draw_notice()
             self._draw_plan(session)
         self._draw_lines()
 
@@ -264,6 +290,7 @@ class ChatScreen(Screen[None]):
         """Draw the lines at the new width; on a low screen a question covers some of them."""
         self.set_class(self.size.height < LOW_ROWS, "low")
         self.set_class(self.size.height < LOWEST_ROWS, "lowest")
+        self._draw_notice()
         self.questions.fit()
         self.on_file_pane_changed()
         if self._shown is not None:
@@ -281,3 +308,7 @@ class ChatScreen(Screen[None]):
         is_typing = time.monotonic() - prompt.composer.last_key_s < TYPING_S
         is_covered = isinstance(self.program.screen, ModalScreen)
         return prompt.is_blank and not (is_typing or is_covered or self.conversation.has_focus)
+
+
+def _has_room(size: Size) -> bool:
+    return size.height >= MIN_ROWS_FOR_TOASTS and size.width >= MIN_COLUMNS_FOR_TOASTS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import ClassVar
 
 from rich.text import Text
@@ -37,6 +38,19 @@ LOWEST_ROWS = 12  # from here on, it leaves room for a line of the conversation
 OTHER_ROWS = 5  # the conversation, and the lines around it
 ACTION_ROWS = 3
 PLACE_S = 0.2  # between two looks at the place of the box
+
+
+class _Options(OptionList):
+    """Knows which of its options are not on the screen."""
+
+    @property
+    def hidden(self) -> tuple[int, int]:
+        """How many options begin above what is shown, and how many below."""
+        first, rows = self.scroll_offset.y, self.size.height
+        if not rows:
+            return 0, 0
+        lines = self._index_to_line.values()
+        return sum(line < first for line in lines), sum(line >= first + rows for line in lines)
 
 
 class PermissionPanel(Vertical, can_focus=True):
@@ -96,7 +110,7 @@ class PermissionPanel(Vertical, can_focus=True):
         self._rules = dict(question.remembering())
         self.border_title = Content(f"{one_line(question.agent_name, 40)} asks for permission")
         self._more = f"{waiting} more · " if waiting else ""
-        self.border_subtitle = f"{self._more}F10 answers"
+        self._draw_hint()
 
     def compose(self) -> ComposeResult:
         """Make the title, the action and the options."""
@@ -109,7 +123,7 @@ class PermissionPanel(Vertical, can_focus=True):
             yield Static("The agent sent no options to choose from: c cancels the request.")
         keys = {id(option): key for key, option in self._keys.items()}
         cwd = request.cwd
-        yield OptionList(
+        yield _Options(
             *(Option(_label(keys.get(id(option), " "), option)) for option in self._options),
             *(Option(_rule_label(key, rule, cwd)) for key, rule in self._rules.items()),
         )
@@ -118,7 +132,7 @@ class PermissionPanel(Vertical, can_focus=True):
         """Choose nothing in advance: Enter alone must not allow anything."""
         self.query_one(OptionList).highlighted = None
         self.fit()
-        self.set_interval(PLACE_S, self._check_place)
+        self.set_interval(PLACE_S, self._look)
 
     def fit(self) -> None:
         """Leave room for all options, also on a low screen; the action scrolls in the rest."""
@@ -144,9 +158,33 @@ class PermissionPanel(Vertical, can_focus=True):
         self.ignore_keys_until_s = 0.0 if asked else time.monotonic() + IGNORE_KEYS_S
         self.screen.set_focus(self.query_one(OptionList))  # before the next key
 
+    def _draw_hint(self, *, has_keyboard: bool | None = None) -> None:
+        """Say in the border which options are not on the screen, and what the keys do."""
+        if has_keyboard is None:
+            has_keyboard = self.has_focus_within
+        keys = "PgUp/PgDn scroll · Esc to the prompt" if has_keyboard else "F10 answers"
+        hidden = self._hidden_options() if self.is_mounted else ""
+        if hidden:
+            keys = "Esc to the prompt" if has_keyboard else "F10 answers"
+            hidden += " · "
+        self.border_subtitle = f"{hidden}{self._more}{keys}"
+
+    def _hidden_options(self) -> str:
+        """Return how many options are above and below what is shown, with their keys."""
+        keys = [*self._keys, *self._rules]
+        above, below = self.query_one(_Options).hidden
+        parts = [("↑", keys[:above]), ("↓", keys[len(keys) - below :])]
+        return " · ".join(
+            f"{mark} {len(some)} more: {_spaced(some)}" for mark, some in parts if some
+        )
+
     def _check_place(self) -> None:
         if self._place != self.region:
             self._place, self.in_place_since_s = self.region, time.monotonic()
+
+    def _look(self) -> None:
+        self._check_place()
+        self._draw_hint()
 
     def on_mouse_down(self) -> None:
         """Let a click answer only if the box has been at its place for some time."""
@@ -155,11 +193,11 @@ class PermissionPanel(Vertical, can_focus=True):
 
     def on_descendant_focus(self) -> None:
         """Say what the keys do."""
-        self.border_subtitle = f"{self._more}PgUp/PgDn scroll · Esc to the prompt"
+        self._draw_hint(has_keyboard=True)
 
     def on_descendant_blur(self) -> None:
         """Say how to come back."""
-        self.border_subtitle = f"{self._more}F10 answers"
+        self._draw_hint()
 
     def on_key(self, event: events.Key) -> None:
         """Answer with the key of an option."""
@@ -215,6 +253,10 @@ class PermissionPanel(Vertical, can_focus=True):
             )
             chosen = "cancel"
         self.post_message(self.Answered(self.question, chosen))
+
+
+def _spaced(keys: Iterable[str]) -> str:
+    return " ".join(key for key in keys if len(key) == 1)
 
 
 def _rule_label(key: str, rule: RememberedRule, cwd: str) -> Text:

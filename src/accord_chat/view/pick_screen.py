@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 from accord.cli.ask.safe_text import one_line
 from accord_chat.model.fuzzy import best_matches
 
-__all__ = ("Choice", "PickScreen")
+__all__ = ("Choice", "PickScreen", "no_match")
 
 MAX_SHOWN = 300
 
@@ -140,6 +140,8 @@ class PickScreen(ModalScreen["T | None"], Generic[T]):
         options.add_options(Option(_line(choice)) for choice in self._shown)
         if self._shown:
             options.highlighted = 0
+        elif query:
+            options.add_option(Option(no_match(query), disabled=True))
 
 
 def _line(choice: Choice[T]) -> Text:
@@ -148,3 +150,8 @@ def _line(choice: Choice[T]) -> Text:
     if choice.detail:
         parts.append((f"  {one_line(choice.detail, 120)}", "dim"))
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
+
+
+def no_match(query: str) -> Text:
+    """Return what a list shows that has nothing for a text."""
+    return Text(f"  No match for {one_line(query, 60)}", "dim", no_wrap=True, overflow="ellipsis")

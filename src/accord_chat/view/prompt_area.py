@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.message import Message as TextualMessage
 from textual.widgets import Static
 
+from accord.cli.ask.safe_text import one_line
 from accord_chat.live_session import LiveSession
 from accord_chat.model.attachments import MAX_ATTACHED, Attachment, attached
 from accord_chat.model.clipboard import NoImage, clipboard_image
@@ -29,6 +31,7 @@ class PromptArea(Vertical):
     DEFAULT_CSS = """
     PromptArea { height: auto; }
     PromptArea #prompt { height: auto; border-top: solid $primary; }
+    PromptArea #prompt { border-title-color: $text; border-title-style: bold; }
     PromptArea #prompt:focus-within { border-top: solid $accent; }
     PromptArea #mark { width: 2; color: $accent; text-style: bold; }
     """
@@ -73,6 +76,10 @@ class PromptArea(Vertical):
         self._recall_at = None
         self.composer.set_text(session.draft)
         self._show_attachments()
+
+    def show_notice(self, text: str) -> None:
+        """Show a text in the line above the prompt; an empty one removes it."""
+        self.query_one("#prompt").border_title = Content(f" {one_line(text)} ") if text else None
 
     def take_keyboard(self) -> None:
         """Let the user type."""

@@ -16,6 +16,10 @@ __all__ = ("activity_text", "status_text")
 
 SPINNER = "◐◓◑◒"
 MAX_FAILURE = 44
+# What agents say beyond these numbers is shortened.
+MAX_COUNT = 100_000_000
+MAX_PERCENT = 999
+MAX_AMOUNT = 100_000.0
 SLOW_S = 10.0  # for an agent to start
 
 
@@ -85,12 +89,17 @@ def status_text(session: LiveSession, width: int) -> Text:
     """Return the settings of the session, and its usage at the right."""
     transcript = session.transcript
     left = Text(" · ".join(_settings(transcript)), no_wrap=True, overflow="ellipsis", end="")
-    right = Text(_usage(transcript), no_wrap=True, end="")
     keys = "F1 help" if width >= 60 else "F1"
-    right.append(f" · {keys}" if right else keys)
+    right = Text(_usage(transcript), no_wrap=True, end="")
+    if right:
+        right.truncate(max(width - len(keys) - 3, 1), overflow="ellipsis")
+        right.append(" · ")
+    right.append(keys)
     room = width - right.cell_len - 1
-    left.truncate(max(room, 0), overflow="ellipsis")
-    left.pad_right(max(room - left.cell_len, 0) + 1)
+    if room < 1:
+        return right
+    left.truncate(room, overflow="ellipsis")
+    left.pad_right(room - left.cell_len + 1)
     return left + right
 
 
@@ -113,15 +122,26 @@ def _usage(transcript: Transcript) -> str:
         return ""
     parts = [f"{_short(usage.used)}/{_short(usage.size)}"] if usage.size else [_short(usage.used)]
     if usage.size:
-        parts.append(f"{100 * usage.used / usage.size:.0f}%")
+        parts.append(_percent(usage.used, usage.size))
     if usage.cost is not None:
-        amount = f"{usage.cost.amount:.2f}"
+        amount = _amount(usage.cost.amount)
         currency = one_line(usage.cost.currency, 5)
         parts.append(f"${amount}" if currency == "USD" else f"{amount} {currency}")
     return " ".join(parts)
 
 
 def _short(count: int) -> str:
+    if abs(count) >= MAX_COUNT:
+        return f"{'-' if count < 0 else ''}>{MAX_COUNT // 1000}k"
     if count >= 10_000:
         return f"{count / 1000:.0f}k"
     return f"{count / 1000:.1f}k" if count >= 1000 else str(count)
+
+
+def _percent(used: int, size: int) -> str:
+    hundredths = 100 * used // size  # a float could not hold every number of an agent
+    return f"{100 * used / size:.0f}%" if abs(hundredths) <= MAX_PERCENT else f">{MAX_PERCENT}%"
+
+
+def _amount(amount: float) -> str:
+    return f"{amount:.2f}" if abs(amount) < MAX_AMOUNT else f"{amount:.0e}"

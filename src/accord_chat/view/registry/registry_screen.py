@@ -21,6 +21,7 @@ from accord_agents.index import Entry
 from accord_agents.installation import installable_kinds
 from accord_agents.registry import Catalogue
 from accord_chat.registry import load_registry
+from accord_chat.view.pick_screen import no_match
 from accord_chat.view.registry.install_screen import InstallScreen
 
 __all__ = ("RegistryScreen",)
@@ -157,6 +158,8 @@ class RegistryScreen(ModalScreen["str | None"]):
         options.add_options(Option(self._line(entry)) for entry in self._shown)
         if self._shown:
             options.highlighted = 0
+        elif words:
+            options.add_option(Option(no_match(query.strip()), disabled=True))
         self._describe(0)
         self._say("\n".join(self._states(catalogue)), "yellow" if catalogue.warnings else "dim")
 

@@ -1,0 +1,114 @@
+"""What stays visible on small screens, and when agents send absurd numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+from textual.widgets._toast import Toast
+
+from accord import Agent, Turn
+from accord.script_agent.agent import ScriptAgent
+from accord.types.session import ContextUsage, Cost
+from accord_chat.source import OwnAgent, SourceSetup
+from accord_chat.view.pick_screen import PickScreen
+from accord_chat.view.status import status_text
+from chat.chats import LocalAgent, Typist, open_chat
+
+
+class Writer(Agent):
+    """Asks before it writes: seven answers."""
+
+    async def prompt(self, turn: Turn) -> None:
+        async with turn.tool("Write a.txt", kind="edit") as call:
+            await call.add_diff(f"{turn.session.cwd}/a.txt", None, "new\n")
+            await call.permission()
+
+
+async def test_answers_below_are_announced_with_their_keys(tmp_path: Path) -> None:
+    async with open_chat(LocalAgent(Writer()), folder=tmp_path, size=(40, 12)) as user:
+        await user.send("write")
+        panel = await user.question()
+        await user.until(lambda: "more: " in str(panel.border_subtitle))
+        await user.sees("┃  y  Allow", "↓ ", "more: ", " x · ", "❯")
+        _, _, keys = str(panel.border_subtitle).partition("more: ")
+        hidden = keys.partition(" · ")[0].split()
+        assert f"↓ {len(hidden)} more" in user.screen
+        assert hidden == ["y", "a", "n", "d", "r", "f", "x"][-len(hidden) :]
+        await user.press("up")  # to the last one
+        await user.sees("┃  x  Reject", "↑ ")
+        await user.until(lambda: "↓" not in user.screen)
+        await user.pilot.resize_terminal(80, 40)
+        await user.sees("┃  y  ", "┃  x  ")
+        await user.until(lambda: "more: " not in user.screen)
+
+
+def toasts(user: Typist) -> list[str]:
+    """Return the toasts that are drawn."""
+    found = user.app.screen.query(Toast)
+    return [str(toast.render()) for toast in found if toast.region.height]
+
+
+@pytest.mark.parametrize("size", [(40, 12), (60, 15), (80, 24)])
+async def test_notice_covers_no_question_and_no_prompt(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async with open_chat(LocalAgent(Writer()), folder=tmp_path, size=size) as user:
+        await user.send("write")
+        await user.question()
+        user.app.notify("Something has happened.", timeout=60)
+        await user.sees("┃  y  Allow", "─ Something has happened. ─", "❯")
+        assert not toasts(user)
+        await user.press("y")
+        await user.until(lambda: not user.session.is_busy)
+        if size[0] == 80:
+            await user.until(lambda: toasts(user) == ["Something has happened."])
+            await user.until(lambda: "happened. ─" not in user.screen)
+        else:
+            await user.sees("─ Something has happened. ─")
+
+
+async def test_failure_that_is_shown_needs_no_notice(tmp_path: Path) -> None:
+    source = OwnAgent("missing", ["/no/such/program"], SourceSetup())
+    async with open_chat(source, folder=tmp_path) as user:
+        await user.sees("✗ Cannot start", "/no/such/program", "Ctrl+R starts it again")
+        assert not user.session.needs_attention
+        assert "has failed" not in user.screen
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        ContextUsage(10**15, 10**15, Cost(1e300, "EUR")),
+        ContextUsage(2**63, 1, Cost(-1e300, "ABCDEF")),
+        ContextUsage(2**63, 0, Cost(1e9, "USD")),
+        ContextUsage(0, 2**63),
+    ],
+    ids=str,
+)
+async def test_absurd_numbers_leave_room_for_the_settings(
+    tmp_path: Path, usage: ContextUsage
+) -> None:
+    async with open_chat(LocalAgent(ScriptAgent()), folder=tmp_path) as user:
+        await user.sees("Ask · Small")
+        user.session.transcript.usage = usage
+        text = status_text(user.session, 78)
+        assert text.plain.startswith("Ask · Small ")
+        assert text.plain.endswith(" · F1 help")
+        assert text.cell_len == 78
+        assert status_text(user.session, 38).plain.endswith(" · F1")
+        assert status_text(user.session, 38).cell_len <= 38
+
+
+async def test_filter_without_hits_says_so(tmp_path: Path) -> None:
+    async with open_chat(LocalAgent(ScriptAgent()), folder=tmp_path) as user:
+        await user.press("f2")
+        await user.until(lambda: isinstance(user.app.screen, PickScreen))
+        user.app.screen.query_one(Input).value = "zzz"
+        await user.sees("No match for zzz")
+        await user.press("enter", "down")
+        assert isinstance(user.app.screen, PickScreen)
+        user.app.screen.query_one(Input).value = "ask"
+        await user.sees("Mode: Ask")
+        assert "No match" not in user.screen
