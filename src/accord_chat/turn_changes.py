@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 
+from accord.cli.ask.safe_text import relative_path
 from accord.client.events import ToolCall
 from accord.types.tool_calls import Diff
 from accord_chat.model.folder_files import FolderFiles
@@ -14,7 +16,6 @@ from accord_chat.model.unreported import FolderState, changes_between, state_of
 __all__ = ("TurnChanges",)
 
 _LOOK_S = 2.0  # for one look at the folder; a prompt waits for it
-_TITLE = "Changed during the turn; the agent has not reported it"
 _MAX_NAMES = 20
 
 
@@ -44,19 +45,18 @@ class TurnChanges:
         found = changes_between(before, after, folder, self._reported(folder))
         if found.diffs:
             self._count += 1
+            names = _names([relative_path(diff.path, folder) for diff in found.diffs])
             call = ToolCall(
                 id=f"accord-unreported-{self._count}",
-                title=_TITLE,
+                title=f"Not reported by the agent: {names}",
                 kind="edit",
                 status="completed",
                 content=found.diffs,
             )
             self._timeline.add_call(call)
         if found.others:
-            names = ", ".join(found.others[:_MAX_NAMES])
-            more = len(found.others) - _MAX_NAMES
-            text = f"Changed, not reported, and not text or too large: {names}"
-            self._timeline.remark(f"{text} and {more} more" if more > 0 else text, "quiet")
+            text = "Changed, not reported, and not text or too large"
+            self._timeline.remark(f"{text}: {_names(found.others)}", "quiet")
 
     def _reported(self, folder: str) -> set[str]:
         paths: set[str] = set()
@@ -82,3 +82,9 @@ class TurnChanges:
                 "quiet",
             )
             return None
+
+
+def _names(paths: Sequence[str]) -> str:
+    names = ", ".join(paths[:_MAX_NAMES])
+    more = len(paths) - _MAX_NAMES
+    return f"{names} and {more} more" if more > 0 else names

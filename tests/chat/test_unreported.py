@@ -40,9 +40,10 @@ def test_created_changed_and_deleted_files_are_found(tmp_path: Path, has_git: bo
     for name in ("changed", "deleted", "touched", "same", "reported"):
         (tmp_path / name).write_text("old\n")
     (tmp_path / "binary").write_bytes(b"\xff\x00")
+    (tmp_path / ".agent").mkdir()
     folder = FolderFiles(tmp_path)
     before = state_of(folder)
-    for name in ("changed", "created", "reported"):
+    for name in ("changed", "created", "reported", ".agent/session.json"):
         (tmp_path / name).write_text("new\n")
     (tmp_path / "deleted").unlink()
     (tmp_path / "binary").write_bytes(b"\xff\x01\x02")
@@ -83,7 +84,7 @@ async def test_unreported_change_is_shown_and_rejected_by_hunk(
     file.write_text(LINES)
     async with open_chat(LocalAgent(Silent(), version=version), folder=tmp_path) as user:
         await user.send("Change it")
-        await user.sees("the agent has not reported it")
+        await user.sees("Not reported by the agent: a.txt")
         await user.press("f4")
         await user.sees("line two", "change 1 of 2")
         await user.press("x")
@@ -111,7 +112,7 @@ async def test_changes_between_turns_are_not_of_the_agent(tmp_path: Path) -> Non
         await user.until(lambda: user.session.state == "idle")
         other.write_text("of the user\n")
         await user.send("Change it")
-        await user.sees("the agent has not reported it")
+        await user.sees("Not reported by the agent: a.txt")
         assert {one.hunk.path for one in user.session.reviewed_hunks()} == {str(file)}
 
 

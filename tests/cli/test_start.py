@@ -39,6 +39,7 @@ ALWAYS = {
     "accord.cli.ask.latest_session",
     "accord.cli.ask.login",
     "accord.cli.ask.options",
+    "accord.cli.output",
     "accord.cli.remote_token",
     "accord.cli.ask.run",
     "accord.cli.ask.safe_text",

@@ -67,7 +67,15 @@ def test_paths_that_cannot_be_shown_are_all_reported(tmp_path: Path) -> None:
     link.symlink_to("/")
     fine = tmp_path / "fine"
     fine.mkdir()
-    read = ("/nonexistent", "/", "~/nonexistent", str(link), str(out), str(tmp_path), str(fine))
+    read = (
+        "/missing-folder",
+        "/",
+        "~/not-a-folder-of-anyone",
+        str(link),
+        str(out),
+        str(tmp_path),
+        str(fine),
+    )
     options = GuardOptions(sandbox="models", read=read)
     _, _, errors = options.settings([AGENT], is_local=True, out=str(out))
     errors = [error for error in errors if "cannot show" in error]
@@ -86,7 +94,7 @@ def test_paths_that_cannot_be_shown_are_all_reported(tmp_path: Path) -> None:
 
 @NEEDS_SANDBOX
 async def test_sandbox_with_a_missing_path_is_not_opened() -> None:
-    settings = SandboxSettings(mode="models", read=("/nonexistent", "/"))
+    settings = SandboxSettings(mode="models", read=("/missing-folder", "/"))
     with pytest.raises(SandboxError, match=r"(?s)not exist.*contains the workspaces"):
         async with open_sandbox(settings):
             pass

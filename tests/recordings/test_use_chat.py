@@ -75,7 +75,7 @@ async def test_agent_that_forgets_its_sessions_gets_a_new_one(tmp_path: Path) ->
     assert not found["shows_conversation"]
 
 
-@pytest.mark.slow
+@pytest.mark.programs
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["claude-agent-acp", "qwen-code"])
 async def test_agent_of_others_asks_is_undone_and_remembers(name: str, tmp_path: Path) -> None:

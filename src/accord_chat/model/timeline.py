@@ -130,9 +130,9 @@ class Timeline:
         self._add(Entry(content=Remark(text, severity, details)))
 
     def add_call(self, call: ToolCall) -> None:
-        """Add a tool call that is not of the transcript."""
+        """Add a tool call that is not of the transcript, folded."""
         self.sync()
-        self._add(Entry(content=call))
+        self._add(Entry(content=call, expanded=False))
 
     def end_turn(self, text: str, severity: Severity) -> None:
         """Add the remark below a turn."""

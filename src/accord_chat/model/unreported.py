@@ -46,12 +46,15 @@ class UnreportedChanges(Struct, frozen=True):
 def state_of(folder: FolderFiles, earlier: FolderState | None = None) -> FolderState:
     """Read the files of a folder that git does not ignore; those of `earlier` only if changed.
 
+    Hidden folders are left out: agents keep what is their own in them.
     This reads the disk: at most 32 MB, and no file of more than 512 KB.
     """
     known: Mapping[str, _File] = {} if earlier is None else earlier.files
     found: dict[str, _File] = {}
     left = _TOTAL_BYTES
     for path in folder.refresh():
+        if "/." in f"/{path}".rpartition("/")[0]:
+            continue
         file = _read(os.fspath(folder.folder / path), known.get(path), left)
         if file is not None:
             found[path] = file
