@@ -15,6 +15,7 @@ __all__ = (
     "LoginRequired",
     "NoSession",
     "OwnerError",
+    "OwnerStarts",
     "SessionsError",
     "StoreError",
 )
@@ -45,6 +46,10 @@ class JournalError(StoreError):
 
 class OwnerError(SessionsError):
     """The process that holds the agent cannot be started or reached, or has ended."""
+
+
+class OwnerStarts(OwnerError):
+    """The agent of the session is still starting."""
 
 
 class LoginRequired(OwnerError):

@@ -16,6 +16,7 @@ from accord.client.connect import ConnectedAgent, ConnectOptions, connect
 from accord.client.permissions import Policy
 from accord.client.session import ClientSession
 from accord.errors import ConnectionLost
+from accord.transports.base import Transport
 from accord_sessions.entries import Entry
 from accord_sessions.errors import NoSession, OwnerError
 from accord_sessions.lookup import existing_session, named_agent, new_record
@@ -28,6 +29,7 @@ __all__ = (
     "SessionStatus",
     "SharedSession",
     "find_or_create",
+    "joined_session",
     "lost_text",
     "open_session",
 )
@@ -113,6 +115,32 @@ async def open_session(
     record = find_or_create(store, name, Path(cwd), agent, create=create)
     opened = await transport_to(record, store)
     record = store.read(record.id)  # the version is known when the owner has started
+    async with joined_session(
+        record,
+        opened,
+        client_name=client_name,
+        replay=replay,
+        decides=decides,
+        on_entry=on_entry,
+        permissions=permissions,
+        **options,
+    ) as shared:
+        yield shared
+
+
+@asynccontextmanager
+async def joined_session(
+    record: Record,
+    opened: Transport,
+    *,
+    client_name: str = "",
+    replay: bool = False,
+    decides: bool = False,
+    on_entry: Callable[[str, Entry], None] | None = None,
+    permissions: Policy | None = None,
+    **options: Unpack[ConnectOptions],
+) -> AsyncGenerator[SharedSession, None]:
+    """Open a session over a connection to its owner, as `open_session` does."""
     extensions: dict[str, Any] = dict(options.pop("extensions", None) or {})
     if on_entry is not None:
         extensions[f"{CALL}entry"] = partial(_entry, on_entry)

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -15,16 +16,29 @@ from msgspec import Struct
 
 from accord.transports.base import Transport
 from accord.transports.pipes import PipeTransport
-from accord_sessions.errors import LoginRequired, OwnerError
+from accord_sessions.errors import LoginRequired, OwnerError, OwnerStarts
 from accord_sessions.folders import socket_path
 from accord_sessions.locks import is_locked
 from accord_sessions.peer import is_own_user
 from accord_sessions.records import Record, Store
 
-__all__ = ("has_owner", "open_socket", "reach_owner", "transport_to")
+__all__ = (
+    "STARTS",
+    "STOP",
+    "end_start",
+    "has_owner",
+    "open_socket",
+    "reach_owner",
+    "running_owner",
+    "transport_to",
+)
+
+STARTS, _READY = b" ", b"\n"  # what an owner says to those who connect; for ACP both are blank
+STOP = b"stop\n"  # what an owner hears that still starts
 
 _START_S = 150.0  # for the agent to start: it may have to be downloaded
 _PAUSES_S = (0.01, 0.02, 0.05, 0.1)  # between tries while another process starts the owner
+_FOUND_S = 10.0  # for an owner to listen, or to end
 _CONNECT_S = 10.0  # for an owner that is busy, or stopped
 
 
@@ -49,16 +63,21 @@ async def transport_to(record: Record, store: Store) -> Transport:
 async def reach_owner(record: Record, store: Store) -> socket.socket:
     """Return a socket to the owner, which is started if there is none.
 
-    Raises `OwnerError` if it cannot be started or does not accept the connection.
+    Raises `OwnerError` if it cannot be started or does not accept the connection, or if the
+    session is closed meanwhile.
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + _START_S  # a clock that does not jump
     tries = 0
     while loop.time() < until:
-        opened = await open_socket(record.id)
+        opened = await open_socket(record.id, waits=True)
         if opened is not None:
             return opened
         if not has_owner(record.id):
+            if not store.record_path(record.id).exists() or (
+                store.read(record.id).closed and not record.closed
+            ):
+                raise OwnerError(f"The session {record.label} was closed")
             await _start(record, store)
             continue
         await asyncio.sleep(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)])
@@ -69,13 +88,69 @@ async def reach_owner(record: Record, store: Store) -> socket.socket:
     )
 
 
-async def open_socket(record_id: str) -> socket.socket | None:
+async def running_owner(record: Record) -> socket.socket | None:
+    """Return a socket to the owner, or None if there is none.
+
+    Raises `OwnerStarts` if its agent is starting, and `OwnerError` if it does not respond.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _FOUND_S
+    while has_owner(record.id):
+        opened = await open_socket(record.id)
+        if opened is not None:
+            return opened
+        if loop.time() > until:
+            raise OwnerError("The owner of the session does not respond: is it stopped?")
+        await asyncio.sleep(_PAUSES_S[-1])  # it begins, or it ends
+    return None
+
+
+async def end_start(record_id: str) -> None:
+    """Close a session whose agent is starting: the owner ends."""
+    opened = await _connect(record_id)
+    if opened is None:
+        return
+    with opened, suppress(OSError):
+        await asyncio.get_running_loop().sock_sendall(opened, STOP)
+        async with asyncio.timeout(_CONNECT_S):
+            while await asyncio.get_running_loop().sock_recv(opened, 64):
+                pass  # until it has heard it
+
+
+async def open_socket(record_id: str, *, waits: bool = False) -> socket.socket | None:
     """Connect to an owner; None if no process listens, also if a socket file was left (R-NAMED-02).
 
     The owner sends an empty frame when it accepts: a connection to a process that is being killed
     succeeds, and ends.
-    Raises `OwnerError` if the process that listens belongs to another user.
+    Raises `OwnerError` if the process that listens belongs to another user, and `OwnerStarts` if
+    its agent is starting, unless this `waits` for it.
     """
+    opened = await _connect(record_id)
+    if opened is None:
+        return None
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(_START_S if waits else _CONNECT_S):
+            said = await loop.sock_recv(opened, 1)
+            if said == STARTS and waits:
+                said = await loop.sock_recv(opened, 1)
+    except TimeoutError:
+        opened.close()
+        raise OwnerError("The owner of the session does not respond: is it stopped?") from None
+    except OSError:
+        said = b""
+    except BaseException:
+        opened.close()
+        raise
+    if said == _READY:
+        return opened
+    opened.close()
+    if said == STARTS:
+        raise OwnerStarts("The agent of the session is starting")
+    return None
+
+
+async def _connect(record_id: str) -> socket.socket | None:
     path = socket_path(record_id)
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     opened.setblocking(False)
@@ -94,20 +169,6 @@ async def open_socket(record_id: str) -> socket.socket | None:
     if not is_own_user(opened):
         opened.close()
         raise OwnerError(f"Another user's process listens at {path}")
-    try:
-        async with asyncio.timeout(_START_S):
-            accepted = await asyncio.get_running_loop().sock_recv(opened, 1)
-    except TimeoutError:
-        opened.close()
-        raise OwnerError("The owner of the session does not respond: is it stopped?") from None
-    except OSError:
-        accepted = b""
-    except BaseException:
-        opened.close()
-        raise
-    if not accepted:
-        opened.close()
-        return None
     return opened
 
 

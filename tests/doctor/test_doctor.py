@@ -149,6 +149,15 @@ def test_all_extras_for_users_are_shown(capsys: Out) -> None:
     assert set(extras) == {"coder", "fleet", "inspector", "mcp", "remote", "tui"}
 
 
+def test_missing_settings_file_is_told(folder: Path, capsys: Out) -> None:
+    for command in ("doctor", "agents"):
+        main([command])
+        assert "(not there: no settings)" in " ".join(capsys.readouterr().out.split())
+    name(folder, "good")
+    main(["agents"])
+    assert "not there" not in capsys.readouterr().out
+
+
 def test_settings_that_cannot_be_read_do_not_stop_it(folder: Path, capsys: Out) -> None:
     settings.path().write_text("[agents")
     assert main(["doctor"]) == 1

@@ -14,9 +14,20 @@ from platformdirs import user_config_path
 from accord.errors import AccordError
 from accord.transports.command_line import argv_of
 
-__all__ = ("AgentEntry", "AskDefaults", "ChatDefaults", "Settings", "SettingsError", "load", "path")
+__all__ = (
+    "NOT_THERE",
+    "AgentEntry",
+    "AskDefaults",
+    "ChatDefaults",
+    "Settings",
+    "SettingsError",
+    "load",
+    "path",
+    "shown_path",
+)
 
 FILE = "settings.toml"
+NOT_THERE = " (not there: no settings)"
 
 
 class SettingsError(AccordError):
@@ -64,6 +75,11 @@ def path() -> Path:
     if named:
         return Path(named).expanduser().absolute() / FILE
     return user_config_path("accord", appauthor=False, roaming=True) / FILE
+
+
+def shown_path() -> str:
+    """Return the path for people, who may look for a file that is not there."""
+    return f"{path()}{'' if path().exists() else NOT_THERE}"
 
 
 def load() -> Settings:

@@ -8,7 +8,7 @@ __all__ = ("advice_for", "redirect_error", "where")
 
 _ADVICE = {
     400: "the server does not understand this client",
-    401: "the server needs a valid token: pass token=…, --token-file or ACCORD_TOKEN",
+    401: "the server needs a valid token: set ACCORD_TOKEN or give --token-file (Python: token=…)",
     403: "the server does not allow this client",
     404: "there is no agent at this path",
     405: "this address is not that of an agent",

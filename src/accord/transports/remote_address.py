@@ -39,7 +39,7 @@ def remote_url(url: str, options: RemoteOptions) -> str:
     if parts.username is not None or parts.password is not None:  # R-WS-12
         raise ValueError(
             f"The URL of a remote agent must not contain a user or a password: {_shown(parts)}; "
-            "pass a token by token=…, --token-file or ACCORD_TOKEN"
+            "a token is given by ACCORD_TOKEN or --token-file (in Python: token=…)"
         )
     if parts.fragment:
         raise ValueError(f"The URL of a remote agent must not have a fragment: {_shown(parts)}")

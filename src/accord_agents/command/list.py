@@ -48,7 +48,7 @@ def print_agents(*, as_json: bool) -> int:
     for name, agent in installed.items():
         if agent.is_blocked:
             click.echo(f"  {name:<{width}}  in quarantine  {agent.quarantine}")
-    click.echo(f"\nSettings: {settings.path()}")
+    click.echo(f"\nSettings: {settings.shown_path()}")
     return 0
 
 

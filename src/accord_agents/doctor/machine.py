@@ -45,6 +45,7 @@ class Machine(Struct, frozen=True):
     extras: dict[str, bool]
     programs: dict[str, Program | None]
     settings: str
+    has_settings: bool  # the file is there
     settings_error: str | None
 
 
@@ -63,6 +64,7 @@ async def look_at_machine() -> Machine:
         extras={extra: find_spec(module) is not None for extra, module in _EXTRAS.items()},
         programs=dict(zip(_PROGRAMS, found, strict=True)),
         settings=str(settings.path()),
+        has_settings=settings.path().exists(),
         settings_error=error,
     )
 

@@ -7,6 +7,7 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from accord.cli.settings import NOT_THERE
 from accord_agents.doctor.machine import Machine
 from accord_agents.doctor.probe import Probe
 
@@ -33,7 +34,8 @@ def machine_lines(machine: Machine, columns: int) -> Iterator[str]:
     ]
     yield from _row("Programs", ", ".join(programs), columns)
     yield from _row("Extras", ", ".join(extras), columns)
-    yield from _row("Settings", machine.settings, columns)
+    there = "" if machine.has_settings else NOT_THERE
+    yield from _row("Settings", machine.settings + there, columns)
     if machine.settings_error is not None:
         yield from _row("", f"✗ {machine.settings_error}", columns)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from accord.errors import AccordError
-from accord_sessions.errors import SessionsError
-from accord_sessions.named import open_session
-from accord_sessions.owners import has_owner
-from accord_sessions.records import Record
+from accord.transports.pipes import PipeTransport
+from accord_sessions.errors import OwnerStarts, SessionsError
+from accord_sessions.named import joined_session
+from accord_sessions.owners import end_start, has_owner, running_owner
+from accord_sessions.records import Record, Store
 
 __all__ = ("close_owner",)
 
@@ -17,10 +18,18 @@ _PAUSE_S = 0.02
 
 
 async def close_owner(record: Record) -> None:
-    """Close a session; raise `SessionsError` if its owner does not end."""
+    """Close a session, also while its agent starts.
+
+    Raises `SessionsError` if its owner does not end.
+    """
     try:
-        async with open_session(record.id, replay=False, decides=False) as shared:
-            await shared.close()
+        opened = await running_owner(record)
+        if opened is not None:
+            fd = opened.detach()
+            async with joined_session(Store().read(record.id), PipeTransport(fd, fd)) as shared:
+                await shared.close()
+    except OwnerStarts:
+        await end_start(record.id)
     except AccordError as exc:
         if has_owner(record.id) and not isinstance(exc, SessionsError):
             raise SessionsError(str(exc)) from None

@@ -9,6 +9,7 @@ import click
 
 from accord.cli.ask.session_setup import apply_session_options
 from accord.errors import LocalProtocolError, RequestError
+from accord.transports.pipes import PipeTransport
 from accord_sessions.cli.closing import close_owner
 from accord_sessions.cli.options import (
     agent_option,
@@ -17,10 +18,11 @@ from accord_sessions.cli.options import (
     name_option,
     print_result,
 )
-from accord_sessions.errors import SessionsError
+from accord_sessions.cli.waiting import shows_wait
+from accord_sessions.errors import OwnerStarts, SessionsError
 from accord_sessions.lookup import existing_session
-from accord_sessions.named import open_session
-from accord_sessions.owners import has_owner
+from accord_sessions.named import joined_session
+from accord_sessions.owners import has_owner, running_owner, transport_to
 from accord_sessions.records import Record, Store
 
 __all__ = ("cancel_command", "close_command", "set_command")
@@ -46,8 +48,17 @@ def cancel_command(
 
 
 async def _cancel(record: Record, prompt_id: str | None) -> str | None:
-    """Return the id of the prompt that was cancelled."""
-    async with open_session(record.id, replay=False, decides=False) as shared:
+    """Return the id of the prompt that was cancelled; while the agent starts, none runs."""
+    try:
+        opened = await running_owner(record)
+    except OwnerStarts:
+        if prompt_id is not None:
+            raise
+        opened = None
+    if opened is None:
+        return None
+    fd = opened.detach()
+    async with joined_session(Store().read(record.id), PipeTransport(fd, fd)) as shared:
         queue = (await shared.status()).queue
         if prompt_id is None:
             prompt_id = next((one.prompt_id for one in queue if one.state == "running"), None)
@@ -78,7 +89,10 @@ def set_command(
 
 
 async def _set(record: Record, option: str, value: str) -> None:
-    async with open_session(record.id, replay=False, decides=False) as shared:
+    store = Store()
+    async with shows_wait(record):
+        opened = await transport_to(record, store)
+    async with joined_session(store.read(record.id), opened) as shared:
         try:
             await apply_session_options(
                 shared.session,
@@ -104,7 +118,8 @@ def close_command(name: str | None, agent: str | None, cwd: Path, as_json: bool)
     record = existing_session(store, name, cwd, agent)
     if has_owner(record.id):
         asyncio.run(close_owner(record))
-    store.change(record.id, closed=True)
+    if store.record_path(record.id).exists():  # else its agent has never started
+        store.change(record.id, closed=True)
     result = {"id": record.id, "name": record.name}
     print_result({"closed": result}, f"closed the session {record.label}", as_json=as_json)
     return 0

@@ -15,6 +15,7 @@ from accord_sessions.cli.options import (
     name_option,
     print_result,
 )
+from accord_sessions.cli.waiting import shows_wait
 from accord_sessions.errors import SessionsError
 from accord_sessions.journal import Journal, JournalReader
 from accord_sessions.lookup import LookupFailed, check_name, existing_session
@@ -72,7 +73,8 @@ async def _fork(store: Store, source: Record, copy: Record) -> None:
         _, is_new = store.find_or_create(copy)
         if not is_new:
             raise LookupFailed(f"There is a session {copy.label} already")
-        (await reach_owner(copy, store)).close()
+        async with shows_wait(copy):
+            (await reach_owner(copy, store)).close()
     except SessionsError:
         store.delete(copy.id)
         raise

@@ -19,6 +19,7 @@ from accord.errors import (
 )
 from accord.transports.base import Transport, TransportFactory
 from accord_sessions.cli.others_answers import OthersAnswers
+from accord_sessions.cli.waiting import shows_wait
 from accord_sessions.errors import FAILED, LoginRequired, OwnerError, SessionsError
 from accord_sessions.login import login_words, offer_login
 from accord_sessions.named import CALL, find_or_create, lost_text
@@ -58,7 +59,8 @@ class Held:
         store = Store()
         record = find_or_create(store, self._name, self._cwd, self._agent, create=self._create)
         self._record = record
-        opened = await transport_to(record, store)
+        async with shows_wait(record, options.program, quiet=options.quiet):
+            opened = await transport_to(record, store)
         self._record = record = store.read(record.id)
         self._options = replace(
             options,

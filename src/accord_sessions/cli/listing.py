@@ -15,7 +15,7 @@ from accord.client.connect import connect
 from accord.errors import AccordError
 from accord.transports.pipes import PipeTransport
 from accord_sessions.cli.options import agent_option, cwd_option, name_option
-from accord_sessions.errors import SessionsError
+from accord_sessions.errors import OwnerStarts, SessionsError
 from accord_sessions.lookup import existing_session
 from accord_sessions.named import CALL
 from accord_sessions.owners import has_owner, open_socket
@@ -138,6 +138,8 @@ async def _row_of(store: Store, record: Record) -> dict[str, Any]:
         state = "idle"
         try:
             status = await _status(record)
+        except OwnerStarts:
+            state = "starting"
         except (AccordError, TimeoutError):
             state = "no response"
         if status.get("queue"):

@@ -17,6 +17,7 @@ from accord_sessions.cli.options import (
     json_option,
     print_result,
 )
+from accord_sessions.cli.waiting import shows_wait
 from accord_sessions.errors import LoginRequired, NoSession, SessionsError
 from accord_sessions.login import login_words, offer_login
 from accord_sessions.lookup import existing_session, named_agent, new_record
@@ -125,7 +126,8 @@ async def _create(fresh: Record, *, as_json: bool, replace: bool) -> int:
                 await close_owner(old)
     record, is_new = store.find_or_create(fresh, replace=replace)
     try:
-        (await reach_owner(record, store)).close()
+        async with shows_wait(record):
+            (await reach_owner(record, store)).close()
     except SessionsError:
         if is_new:
             store.delete(record.id)  # its agent has never started

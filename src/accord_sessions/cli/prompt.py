@@ -14,8 +14,12 @@ from accord.cli.ask.options import AskOptions, Statuses
 from accord.cli.ask.run import AskProgram
 from accord_sessions.cli.held import Held
 from accord_sessions.cli.options import agent_option, approval_options, cwd_option, name_option
+from accord_sessions.cli.waiting import shows_wait
 from accord_sessions.errors import FAILED, PERMISSION_DENIED, TIME_LIMIT
-from accord_sessions.named import open_session
+from accord_sessions.lookup import existing_session
+from accord_sessions.named import joined_session
+from accord_sessions.owners import transport_to
+from accord_sessions.records import Store
 
 __all__ = ("prompt_command",)
 
@@ -82,9 +86,11 @@ def prompt_command(**given: Any) -> int:
 
 
 async def _submit(options: AskOptions, name: str | None, agent: str | None) -> int:
-    async with open_session(
-        name, options.cwd, agent=agent, create=False, replay=False, decides=False
-    ) as shared:
+    store = Store()
+    record = existing_session(store, name, options.cwd, agent)
+    async with shows_wait(record, options.program, quiet=options.quiet):
+        opened = await transport_to(record, store)
+    async with joined_session(store.read(record.id), opened) as shared:
         prompt_id = await shared.submit(options.prompt)
     if options.as_json:
         click.echo(json.dumps({"promptId": prompt_id, "sessionId": shared.record.id}))

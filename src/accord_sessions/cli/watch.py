@@ -14,6 +14,7 @@ import msgspec
 
 from accord_sessions.cli.journal_text import JournalText
 from accord_sessions.cli.options import agent_option, cwd_option, name_option
+from accord_sessions.cli.waiting import StartNotes
 from accord_sessions.cursor import cursor_of, place_of
 from accord_sessions.entries import Entry
 from accord_sessions.journal import JournalReader
@@ -60,6 +61,7 @@ def watch_command(
         after = newest[-1].seq if newest else 0
     shown = JournalText(record.protocol or 1, sys.stdout)
     is_last = no_follow
+    start = StartNotes(record)
     while True:
         for entry in entries:
             if entry.seq <= after:
@@ -70,6 +72,7 @@ def watch_command(
                 shown.show(entry)
         if is_last:
             break
+        start.look()
         time.sleep(_PAUSE_S)
         record = store.read(record.id)
         is_last = record.closed and not has_owner(record.id)  # all has been written

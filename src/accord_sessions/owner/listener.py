@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from accord import roles
@@ -23,12 +24,18 @@ log: logging.Logger = logging.getLogger("accord.sessions")
 _MOST_CLIENTS = 200  # at once
 
 
-async def serve_clients(owner: Owner, listening: socket.socket) -> None:
-    """Serve every client that connects, until cancelled."""
+async def serve_clients(
+    owner: Owner, listening: socket.socket, waiting: Iterable[socket.socket] = ()
+) -> None:
+    """Serve those who wait and every client that connects, until cancelled."""
     loop = asyncio.get_running_loop()
     listening.setblocking(False)
     free = asyncio.Semaphore(_MOST_CLIENTS)
     async with asyncio.TaskGroup() as group:
+        for connection in waiting:
+            await free.acquire()
+            serving = group.create_task(_serve(owner, connection.detach()), name="accord client")
+            serving.add_done_callback(lambda _: free.release())
         while True:
             await free.acquire()
             try:

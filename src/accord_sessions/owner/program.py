@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from contextlib import suppress
@@ -23,10 +24,11 @@ from accord.cli.ask.session_setup import apply_session_options
 from accord.client.connect import ConnectedAgent, connect
 from accord.client.session import ClientSession
 from accord.errors import AccordError, AuthRequired, RequestError
-from accord.remote.sockets import open_unix, remove_unix
+from accord.remote.sockets import remove_unix
+from accord.transports.process import ProcessTransport, argv_of, process
 from accord.types.mcp import McpServer
 from accord_sessions.entries import Entry, Started
-from accord_sessions.errors import SessionsError
+from accord_sessions.errors import OwnerError, SessionsError
 from accord_sessions.folders import socket_path
 from accord_sessions.journal import Journal
 from accord_sessions.locks import Lock
@@ -34,6 +36,7 @@ from accord_sessions.login import refusal
 from accord_sessions.owner.agent_frames import AgentFrames
 from accord_sessions.owner.listener import serve_clients
 from accord_sessions.owner.owner import Owner
+from accord_sessions.owner.starting import Starting
 from accord_sessions.records import Record, Restored, Store, now
 
 __all__ = ("main",)
@@ -43,6 +46,7 @@ log: logging.Logger = logging.getLogger("accord.sessions")
 _LOCK_TRIES = 10  # others look at the lock for a moment
 _LOCK_PAUSE_S = 0.02
 _START_S = 120.0  # the agent may have to be downloaded
+_STOP_TIMES_S = (0.0, 0.5, 1.0)  # of an agent that has not started: it has nothing to save
 
 
 def main(arguments: list[str]) -> int:
@@ -100,16 +104,29 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, owner.stop, f"it received {signal.Signals(number).name}")
+    task = asyncio.current_task()
+    assert task is not None
+    starting: Starting | None = None
+    agents: list[ProcessTransport] = []
+    make = process(*argv_of(record.argv), cwd=record.cwd, env=record.env, on_stderr=_log_stderr)
+
+    def new_agent() -> ProcessTransport:
+        agents.append(make())
+        return agents[-1]
+
+    def hurry(_: object) -> None:
+        for one in agents:
+            one.stop_times_s = _STOP_TIMES_S
+
     try:
+        starting = Starting(owner, path, task)
+        owner.end_reason.add_done_callback(hurry)
         async with connect(
-            list(record.argv),
+            new_agent,
             permissions=owner.questions.decide,
             terminals=record.terminals,
             on_elicit_form=owner.questions.ask_form,
             on_elicit_url=owner.questions.ask_url,
-            cwd=record.cwd,
-            env=record.env,
-            on_stderr=_log_stderr,
             observers=(owner.frames.observe,),
             versions=(1, 2) if record.protocol is None else (record.protocol,),
             initialize_timeout_s=_START_S,
@@ -117,6 +134,8 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
             owner.agent = agent
             owner.protocol = agent.version
             owner.session, restored = await _open_session(agent, record, journal)
+            owner.end_reason.remove_done_callback(hurry)
+            waiting = starting.end()
             owner.record = store.change(
                 record_id,
                 protocol=agent.version,
@@ -128,8 +147,18 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
             )
             owner.has_started(restored, {})
             owner.requeue()
-            await _serve(owner, path)
+            await _serve(owner, starting.listening, waiting)
+    except asyncio.CancelledError:
+        if starting is None or not starting.is_stopped:
+            raise
+        task.uncancel()
+        if record.agent_session is None and record.imported_from is None:
+            store.delete(record_id)  # it was never opened
+        reason = owner.end_reason.result()
+        raise OwnerError(f"The agent was stopped before it had started: {reason}") from None
     finally:
+        if starting is not None:
+            starting.close()
         if owner.end_reason.done():
             with suppress(SessionsError):
                 store.change(
@@ -139,12 +168,11 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
     return 0
 
 
-async def _serve(owner: Owner, path: Path) -> None:
+async def _serve(owner: Owner, listening: socket.socket, waiting: list[socket.socket]) -> None:
     """Serve clients until there is a reason to leave; then end their prompts."""
-    listening = open_unix(path)
     running = asyncio.create_task(owner.run_prompts(), name="accord prompts")
     watching = asyncio.create_task(_watch_agent(owner), name="accord agent watch")
-    serving = asyncio.create_task(serve_clients(owner, listening), name="accord clients")
+    serving = asyncio.create_task(serve_clients(owner, listening, waiting), name="accord clients")
     _report({"state": "ready"})
     try:
         done, _ = await asyncio.wait(
