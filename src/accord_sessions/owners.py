@@ -64,7 +64,7 @@ async def reach_owner(record: Record, store: Store) -> socket.socket:
     """Return a socket to the owner, which is started if there is none.
 
     Raises `OwnerError` if it cannot be started or does not accept the connection, or if the
-    session is closed meanwhile.
+    session is closed during the call.
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + _START_S  # a clock that does not jump

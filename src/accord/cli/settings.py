@@ -78,7 +78,7 @@ def path() -> Path:
 
 
 def shown_path() -> str:
-    """Return the path for people, who may look for a file that is not there."""
+    """Return the path for people, who may look for a file that does not exist."""
     return f"{path()}{'' if path().exists() else NOT_THERE}"
 
 

@@ -45,7 +45,7 @@ class Machine(Struct, frozen=True):
     extras: dict[str, bool]
     programs: dict[str, Program | None]
     settings: str
-    has_settings: bool  # the file is there
+    has_settings: bool  # the file exists
     settings_error: str | None
 
 

@@ -40,7 +40,7 @@ class Starting:
         self.listening.setblocking(False)
         owner.end_reason.add_done_callback(self._stop)
         self._loop.add_reader(self.listening, self._accept)
-        with suppress(OSError):  # not a pipe: it is not known whether somebody waits
+        with suppress(OSError):  # not a pipe: it is not known whether the starter waits
             self._loop.add_reader(_STDOUT, self._starter_left)
 
     def end(self) -> list[socket.socket]:
@@ -108,4 +108,4 @@ class Starting:
 
     def _watch_waiting(self) -> None:
         if not self._waiting and not self._has_starter:
-            self._owner.stop("nobody waited for its agent any more")
+            self._owner.stop("no command waited for its agent any more")
