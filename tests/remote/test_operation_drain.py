@@ -273,12 +273,27 @@ async def test_second_signal_ends_the_server_at_once(tmp_path: Path, agent: list
         session = await client.new_session(tmp_path)
         async with session.prompt("wait") as turn:
             await _until_started(turn)
-            process.terminate()
+            process.send_signal(signal.SIGINT)
+            said = await _line(process, "Waiting up to ")
+            assert said == (
+                "Waiting up to 600 s for running turns (1)."
+                " A second signal (Ctrl-C) ends them now.\n"
+            )
             await _until_status(url, 503)
             process.send_signal(signal.SIGINT)
             assert await asyncio.wait_for(process.wait(), 20) == 1
             with pytest.raises(ConnectionLost, match="going away"):
                 await turn.wait()
+
+
+async def _line(process: asyncio.subprocess.Process, start: str) -> str:
+    """Return the next line of the errors that begins so."""
+    assert process.stderr is not None
+    async with asyncio.timeout(20):
+        while line := (await process.stderr.readline()).decode():
+            if line.startswith(start):
+                return line
+    raise AssertionError(f"No line begins with {start!r}")
 
 
 async def _until_status(url: str, status: int) -> None:

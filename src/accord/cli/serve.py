@@ -269,11 +269,23 @@ async def _serve(
 ) -> None:
     stop = Stop()
     loop = asyncio.get_running_loop()
+
+    def request() -> None:
+        turns = app.running_turns
+        if not stop.requested.is_set() and turns:
+            print(
+                f"Waiting up to {options.drain_s:g} s for running turns ({turns})."
+                " A second signal (Ctrl-C) ends them now.",
+                file=sys.stderr,
+                flush=True,
+            )
+        stop.request()
+
     for number in (signal.SIGINT, signal.SIGTERM):
         if sys.platform == "win32":
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.request))
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(request))
         else:
-            loop.add_signal_handler(number, stop.request)
+            loop.add_signal_handler(number, request)
     await run_server(app, options, listening, stop)
     if stop.at_once.is_set():
         # What still runs would be waited for; the agents' processes end with this one.
