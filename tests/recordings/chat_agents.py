@@ -124,8 +124,9 @@ CHAT_AGENTS = (
             env={"GENERIC_API_KEY": "none", "GENERIC_BASE_URL": "{model}/v1"},
         ),
         remarks=(
-            "It asks, and shows changes, only if the client holds the files and terminals "
-            "(`fs/…`, `terminal/…`), which this client does not.",
+            "It asks, and reports changes, only if the client holds the files and terminals "
+            "(`fs/…`, `terminal/…`), which this client does not: the change was found in the "
+            "files.",
         ),
     ),
     ChatAgent(
@@ -186,8 +187,9 @@ CHAT_AGENTS = (
         ),
         slow=Say("Count slowly.", ""),  # its answers come as a whole
         remarks=(
-            "It asks nothing, shows no changes and cannot open earlier sessions. A cancel waits "
-            "for the answer, and then ends the session: later prompts are cancelled, too.",
+            "It asks nothing, reports no changes (this one was found in the files) and cannot open "
+            "earlier sessions. A cancel waits for the answer, and then ends the session: later "
+            "prompts are cancelled, too.",
         ),
     ),
 )
