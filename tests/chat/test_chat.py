@@ -207,6 +207,23 @@ async def test_mentioned_file_is_completed_and_attached(tmp_path: Path) -> None:
         assert "the price" in user.session.transcript.items[0].text  # type: ignore[union-attr]
 
 
+async def test_enter_completes_or_sends_what_is_typed_in_full(tmp_path: Path) -> None:
+    for name in ("shop.py", "shop.py.old"):
+        (tmp_path / name).write_text("the price\n")
+    async with open_chat(script(), folder=tmp_path) as user:
+        shown = user.app.screen.query_one(CompletionList)
+        await user.type("echo @shop")
+        await user.until(lambda: shown.is_open)
+        await user.press("down", "enter")
+        assert user.composer.text == "echo @shop.py.old "
+        user.composer.set_text("")
+        await user.type("echo @shop.py")
+        await user.until(lambda: shown.is_open)
+        await user.press("enter")
+        await user.sees("→ shop.py")
+        assert not shown.is_open
+
+
 async def test_thoughts_are_folded_and_opened_with_the_keyboard(tmp_path: Path) -> None:
     async with open_chat(script(), folder=tmp_path) as user:
         await user.send("think line one\nline two is long")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import sys
 import zlib
 from collections.abc import Callable, Generator
@@ -64,6 +65,7 @@ def open_image(terminal: FakeTerminal) -> None:
     assert not terminal.kitty_commands()  # nothing is asked before there is an image
     terminal.type(b"paint\r")
     terminal.sees("320×240 pixels", "Painted.")
+    terminal.until(lambda: re.search(r"^\s+· \d+ s", terminal.text, re.MULTILINE))  # the end
     terminal.type(b"\x1b[17~")  # F6
     terminal.sees("▎")
     terminal.type(b"kv")

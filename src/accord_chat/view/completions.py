@@ -91,11 +91,16 @@ class CompletionList(OptionList, can_focus=False):
         if self._completions:
             self.highlighted = ((self.highlighted or 0) + step) % len(self._completions)
 
+    @property
+    def marked(self) -> Completion | None:
+        """The marked one."""
+        at = self.highlighted
+        return None if at is None or at >= len(self._completions) else self._completions[at]
+
     def accept(self) -> None:
         """Choose the marked one."""
-        at = self.highlighted
-        if at is not None and at < len(self._completions):
-            self.post_message(self.Accepted(self._completions[at]))
+        if self.marked is not None:
+            self.post_message(self.Accepted(self.marked))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Choose the one that was clicked."""

@@ -101,6 +101,7 @@ class Composer(TextArea):
         )
         self.cursor_blink = False
         self.is_completing = False  # the list of completions is open
+        self.enter_completes = True  # the marked one is not typed in full
         self.last_key_s = float("-inf")
 
     @property
@@ -181,7 +182,7 @@ class Composer(TextArea):
         if self.is_completing:
             if key in LIST_KEYS:
                 return self.Completing(step=LIST_KEYS[key])
-            if key in ("tab", "enter"):
+            if key == "tab" or (key == "enter" and self.enter_completes):
                 return self.Completing(action="accept")
             if key == "escape":
                 return self.Completing(action="close")

@@ -218,6 +218,14 @@ class PromptArea(Vertical):
         shown = self.query_one(CompletionList)
         shown.show_completions(completions)
         self.composer.is_completing = shown.is_open
+        self._mark_changed(shown.marked)
+
+    def _mark_changed(self, marked: Completion | None) -> None:
+        """Let Enter send the prompt if the marked completion would add nothing to it."""
+        line = self.composer.line_before_cursor
+        self.composer.enter_completes = (
+            marked is None or line[marked.start :] != marked.text.rstrip()
+        )
 
     def on_composer_completing(self, event: Composer.Completing) -> None:
         """Move in the list of completions, or choose one."""
@@ -235,6 +243,7 @@ class PromptArea(Vertical):
                     self.post_message(self.Left())
             case _:
                 shown.move(event.step)
+                self._mark_changed(shown.marked)
 
     def on_completion_list_accepted(self, event: CompletionList.Accepted) -> None:
         """Put the completion into the prompt."""
