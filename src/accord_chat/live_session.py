@@ -383,6 +383,8 @@ class LiveSession:
         self._turn_changes.is_wanted = not self.link.source.is_remote
         await self._turn_changes.begin()  # reads the files, so that it is fast before a prompt
         while not self._is_closed and self.link.is_usable:
+            if self.queue:
+                await self._turn_changes.begin()  # the prompt is still in the queue
             prompt = None if self.link.state == "reconnecting" else self.queue.take_next()
             if prompt is None:
                 self._wake.clear()
@@ -404,7 +406,6 @@ class LiveSession:
         self.turn_started_s = time.monotonic()
         shown = self.transcript.prompt_count
         self.sent = prompt
-        await self._turn_changes.begin()
         contents = prompt_contents(agent, prompt, self.files, self._warn)
         turn = self._turn = session.prompt(*contents)
         self._set_state("running")

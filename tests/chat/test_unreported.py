@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from accord.client.events import ToolCall
 from accord.types.tool_calls import Diff
 from accord_chat import turn_changes
 from accord_chat.model.folder_files import FolderFiles
-from accord_chat.model.unreported import changes_between, state_of
+from accord_chat.model.unreported import FolderState, changes_between, state_of
 from chat.chats import LocalAgent, open_chat
 
 LINES = "".join(f"line {number}\n" for number in range(1, 41))
@@ -127,3 +128,25 @@ async def test_folder_that_cannot_be_read_in_time_is_said_once(
             await user.until(lambda: user.session.state == "idle")
         await user.sees("too large to look for changes")
         assert user.screen.count("too large to look") == 1
+
+
+async def test_prompt_is_in_the_queue_while_the_files_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on = threading.Event()
+    (tmp_path / "a.txt").write_text(LINES)
+
+    def slow(folder: FolderFiles, earlier: FolderState | None = None) -> FolderState:
+        assert may_go_on.wait(20)
+        return state_of(folder, earlier)
+
+    async with open_chat(LocalAgent(Silent()), folder=tmp_path) as user:
+        await user.until(lambda: user.session.state == "idle")
+        monkeypatch.setattr(turn_changes, "_LOOK_S", 20.0)
+        monkeypatch.setattr(turn_changes, "state_of", slow)
+        await user.send("Change it")
+        await user.until(lambda: user.session.queue)
+        await user.pilot.pause()
+        assert [one.text for one in user.session.queue] == ["Change it"]
+        may_go_on.set()
+        await user.sees("Not reported by the agent: a.txt")
