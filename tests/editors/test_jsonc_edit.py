@@ -29,7 +29,7 @@ ZED = """\
     // the company's agent
     "Work": {
       "type": "custom",
-      "command": "/opt/work/agent", // from IT
+      "command": "work-agent", // from IT
     }, /* keep */
   },
   "buffer_font_size": 15,
