@@ -55,7 +55,7 @@ class TurnChanges:
             )
             self._timeline.add_call(call)
         if found.others:
-            text = "Changed, not reported, and not text or too large"
+            text = "Changed, not reported, and not shown (not text, too large, or too many)"
             self._timeline.remark(f"{text}: {_names(found.others)}", "quiet")
 
     def _reported(self, folder: str) -> set[str]:
@@ -78,7 +78,7 @@ class TurnChanges:
         except TimeoutError:
             self._is_too_slow = True
             self._timeline.remark(
-                "The folder is too large to look for changes that the agent does not report",
+                f"The files were not read within {_LOOK_S:g} s: unreported changes are not shown",
                 "quiet",
             )
             return None

@@ -126,8 +126,8 @@ async def test_folder_that_cannot_be_read_in_time_is_said_once(
         for _ in range(2):
             await user.send("Change it")
             await user.until(lambda: user.session.state == "idle")
-        await user.sees("too large to look for changes")
-        assert user.screen.count("too large to look") == 1
+        await user.sees("unreported changes are not shown")
+        assert user.screen.count("unreported changes are not shown") == 1
 
 
 async def test_prompt_is_in_the_queue_while_the_files_are_read(
