@@ -23,7 +23,7 @@ from accord.client.events import ToolCall
 from accord.local.files import Roots
 from accord_chat.live_session import LiveSession
 from accord_chat.model.followed import ChangeState, FileLine, FollowedFile, place_of, read_place
-from accord_chat.view.selectable import SelectableView
+from accord_chat.view.selectable import SCROLL_KEYS, SelectableView
 
 __all__ = ("FilePane", "FileView")
 
@@ -56,12 +56,7 @@ class FileView(SelectableView, can_focus=True):
     FileView { height: 1fr; background: $background; scrollbar-size-vertical: 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "scroll_up", show=False),
-        Binding("down,j", "scroll_down", show=False),
-        Binding("pageup", "page_up", show=False),
-        Binding("pagedown,space", "page_down", show=False),
-        Binding("home,g", "scroll_home", show=False),
-        Binding("end,G", "scroll_end", show=False),
+        *SCROLL_KEYS,
         Binding("o", "edit", show=False),
         Binding("escape", "leave", show=False),
     ]

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from accord.cli.ask.safe_text import one_line
 from accord_chat.model.fuzzy import best_matches
+from accord_chat.view.search_list import SearchList
 
 __all__ = ("Choice", "PickScreen", "no_match")
 
@@ -34,7 +32,7 @@ class Choice(Struct, Generic[T], frozen=True):
     is_current: bool = False
 
 
-class PickScreen(ModalScreen["T | None"], Generic[T]):
+class PickScreen(SearchList[T], Generic[T]):
     """Returns the value of the chosen line, None if the user leaves."""
 
     DEFAULT_CSS = """
@@ -52,13 +50,6 @@ class PickScreen(ModalScreen["T | None"], Generic[T]):
         text-wrap: nowrap; text-overflow: ellipsis;
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", show=False),
-        Binding("down,ctrl+n", "move(1)", show=False, priority=True),
-        Binding("up,ctrl+p", "move(-1)", show=False, priority=True),
-        Binding("pagedown", "move(10)", show=False, priority=True),
-        Binding("pageup", "move(-10)", show=False, priority=True),
-    ]
 
     def __init__(
         self,
@@ -110,22 +101,6 @@ class PickScreen(ModalScreen["T | None"], Generic[T]):
         """Choose the line that was clicked."""
         event.stop()
         self.dismiss(self._shown[event.option_index].value)
-
-    def on_click(self, event: events.Click) -> None:
-        """Leave with a click outside."""
-        if self.get_widget_at(*event.screen_offset)[0] is self:
-            self.dismiss(None)
-
-    def action_leave(self) -> None:
-        """Choose nothing."""
-        self.dismiss(None)
-
-    def action_move(self, step: int) -> None:
-        """Mark another line."""
-        options = self.query_one(OptionList)
-        if self._shown:
-            at = (options.highlighted or 0) + step
-            options.highlighted = min(max(at, 0), len(self._shown) - 1)
 
     def _filter(self, query: str) -> None:
         texts = {

@@ -7,12 +7,12 @@ from itertools import islice
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Size
 from textual.strip import Strip
 
 from accord.cli.ask.screen.rows import Row
-from accord_chat.view.selectable import SelectableView
+from accord_chat.view.selectable import SCROLL_KEYS, SelectableView
 from accord_chat.view.strips import row_strips
 
 __all__ = ("MAX_ROWS", "RowsView")
@@ -28,14 +28,7 @@ class RowsView(SelectableView, can_focus=True):
         height: auto; background: transparent; scrollbar-size-vertical: 1; overflow-x: hidden;
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "scroll_up", show=False),
-        Binding("down,j", "scroll_down", show=False),
-        Binding("pageup", "page_up", show=False),
-        Binding("pagedown,space", "page_down", show=False),
-        Binding("home,g", "scroll_home", show=False),
-        Binding("end,G", "scroll_end", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*SCROLL_KEYS]
 
     def __init__(self, rows: Iterable[Row] = (), *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)

@@ -12,13 +12,22 @@ from collections.abc import Iterator
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.binding import Binding
 from textual.geometry import Offset
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-__all__ = ("SelectableView",)
+__all__ = ("SCROLL_KEYS", "SelectableView")
 
+SCROLL_KEYS: tuple[Binding, ...] = (
+    Binding("up,k", "scroll_up", show=False),
+    Binding("down,j", "scroll_down", show=False),
+    Binding("pageup", "page_up", show=False),
+    Binding("pagedown,space", "page_down", show=False),
+    Binding("home,g", "scroll_home", show=False),
+    Binding("end,G", "scroll_end", show=False),
+)
 MAX_COPIED_LINES = 100_000
 _WORD = re.compile(r"[\w./~:@%+=#?&-]+")
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, cast
+from typing import cast
 
 from rich.text import Text
-from textual import events
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -23,11 +20,12 @@ from accord_agents.registry import Catalogue
 from accord_chat.registry import load_registry
 from accord_chat.view.pick_screen import no_match
 from accord_chat.view.registry.install_screen import InstallScreen
+from accord_chat.view.search_list import SearchList
 
 __all__ = ("RegistryScreen",)
 
 
-class RegistryScreen(ModalScreen["str | None"]):
+class RegistryScreen(SearchList[str]):
     """Returns the name of the agent to open a session of, None if the user leaves."""
 
     DEFAULT_CSS = """
@@ -45,13 +43,6 @@ class RegistryScreen(ModalScreen["str | None"]):
     }
     RegistryScreen #about { height: auto; max-height: 8; border-top: solid $panel; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", show=False),
-        Binding("down,ctrl+n", "move(1)", show=False, priority=True),
-        Binding("up,ctrl+p", "move(-1)", show=False, priority=True),
-        Binding("pagedown", "move(10)", show=False, priority=True),
-        Binding("pageup", "move(-10)", show=False, priority=True),
-    ]
 
     def __init__(self, address: str, words: str, own_names: frozenset[str]) -> None:
         super().__init__()
@@ -108,22 +99,6 @@ class RegistryScreen(ModalScreen["str | None"]):
         """Say what is known about the marked agent."""
         event.stop()
         self._describe(event.option_index)
-
-    def on_click(self, event: events.Click) -> None:
-        """Leave with a click outside."""
-        if self.get_widget_at(*event.screen_offset)[0] is self:
-            self.dismiss(None)
-
-    def action_leave(self) -> None:
-        """Go back."""
-        self.dismiss(None)
-
-    def action_move(self, step: int) -> None:
-        """Mark another agent."""
-        options = self.query_one(OptionList)
-        if self._shown:
-            at = (options.highlighted or 0) + step
-            options.highlighted = min(max(at, 0), len(self._shown) - 1)
 
     def _look(self, at: int | None) -> None:
         if self._catalogue is None or at is None or at >= len(self._shown):
