@@ -61,7 +61,8 @@ class Lines(Agent):
                 async with turn.tool("Wait", kind="other"):
                     await asyncio.Event().wait()
             case "slow":
-                await asyncio.sleep(1.0)
+                while not Path(turn.session.cwd, "go-on").exists():  # noqa: ASYNC240
+                    await asyncio.sleep(0.01)
                 await turn.say("that took long")
             case "die":
                 os._exit(3)

@@ -292,7 +292,9 @@ def test_earlier_session_is_listed_and_opened(tmp_path: Path) -> None:
         chat.sees("Session 2 of 2: ")
         chat.type("slow")
         chat.type(":next")
-        chat.sees("Session 1 of 2", "Note: session 2, slow, has finished. :sessions 2 goes there.")
+        chat.sees("Session 1 of 2")
+        (chat.work / "go-on").touch()
+        chat.sees("Note: session 2, slow, has finished. :sessions 2 goes there.")
         chat.type(":sessions 2")
         chat.sees("Agent: that took long")
 

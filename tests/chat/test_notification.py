@@ -40,6 +40,7 @@ def test_notification_is_sent_only_while_the_terminal_has_no_focus(tmp_path: Pat
         assert "\x1b[?1004h" in chat.text  # the terminal is to report the focus
         chat.write(b"hide\r")  # gives the session a title with control characters
         chat.sees("out ", "0 s")
+        (chat.work / "go-on").touch()
         chat.write(FOCUS_LOST + b"slow\r")
         found = chat.until(lambda new: bool(ANY.search(new)))
         (text,) = ANY.findall(found)
@@ -56,6 +57,7 @@ def test_setting_switches_notifications_off(tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text("[chat]\nnotify = false\n")
     with screen(tmp_path) as chat:
         chat.sees("F1 help")
+        (chat.work / "go-on").touch()
         chat.write(FOCUS_LOST + b"slow\r")
         chat.sees("that took long")
         chat.until(lambda new: bool(re.search(r"· .*\d s", new)))  # the turn has ended
