@@ -213,10 +213,10 @@ class Slow(Agent):
 
 
 async def test_idle_connection_is_closed(caplog: pytest.LogCaptureFixture) -> None:
-    limits = ConnectionLimits(idle_s=0.05)
+    limits = ConnectionLimits(idle_s=0.3)
     async with serving(Echo, limits=limits) as url, raw(url) as connection:
+        # On a loaded machine the answer may take longer than the limit: nothing waits for it.
         await connection.send(INITIALIZE)
-        await _answer(connection)
         reason = "no message and no running turn for a long time"
         assert await _close_of(connection) == (1000, reason)
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
