@@ -1,6 +1,7 @@
 """A driver that tests kill: `driver.py ADDRESS RUN TASKS`; it resumes RUN if it exists.
 
-It writes the process of each stored result to stdout.
+It writes the process of each stored result to stdout. Each line of stdin allows it to take one
+result; after the end of stdin it takes all.
 """
 
 import asyncio
@@ -46,7 +47,16 @@ def attempts_of(folder: Path):
     return open_attempts
 
 
+async def lines_of_stdin() -> asyncio.StreamReader:
+    """Return a reader that does not block the loop."""
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    return reader
+
+
 async def main() -> None:
+    allowed = await lines_of_stdin()
     address, folder, number = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     run = folder / "run"
     agents = (AgentSpec(name="a", command=("unused",), resources=Resources(cpus=1)),)
@@ -68,6 +78,7 @@ async def main() -> None:
         outcomes = engine.run(items, RunSettings(agents=agents), Control())
         async with contextlib.aclosing(outcomes):
             async for result in writer.append_all(outcomes):
+                await allowed.readline()
                 print(result.machine, flush=True)
         assert not writer.refused, f"{writer.refused} results came twice"
 
