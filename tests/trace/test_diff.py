@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.trace import Record, open_trace
+from accord.trace.comparing import shape_differences, value_differences
 from accord.trace.diff import differences
 from sample_recordings import Writer, one_turn
 
@@ -46,11 +47,11 @@ def test_missing_and_added_messages_and_fields_are_shown(tmp_path: Path) -> None
     one.update(1.0, sessionUpdate="plan")
     other.to_client(1.0, id=0, error={"code": 1})
     assert shown(records(one, tmp_path), records(other, tmp_path)) == [
-        '~ Client → Agent initialize: protocolVersion: expected 1, got "1"',
-        "~ Client → Agent initialize: old: expected true, got nothing",
-        "~ Client → Agent initialize: new: expected nothing, got 1",
-        "- Agent → Client session/update plan",
-        "+ Agent → Client error of initialize",
+        '~ Client → Agent initialize (message 1): protocolVersion: expected 1, got "1"',
+        "~ Client → Agent initialize (message 1): old: expected true, got nothing",
+        "~ Client → Agent initialize (message 1): new: expected nothing, got 1",
+        "- Agent → Client session/update plan (message 2)",
+        "+ Agent → Client error of initialize (message 2)",
     ]
 
 
@@ -61,5 +62,41 @@ def test_values_are_compared_strictly_if_asked(tmp_path: Path) -> None:
     left, right = records(one, tmp_path), records(other, tmp_path)
     assert shown(left, right) == []
     assert shown(left, right, strict=True) == [
-        '~ Agent → Client session/update tool_call: update.title: expected "a", got "b\\u001b"'
+        "~ Agent → Client session/update tool_call (message 1): update.title: "
+        'expected "a", got "b\\u001b"'
+    ]
+
+
+def test_messages_have_their_numbers_in_both_recordings(tmp_path: Path) -> None:
+    one, other = Writer(), Writer()
+    other.update(0.5, sessionUpdate="plan")
+    for talk, title in ((one, "a"), (other, None)):
+        talk.update(1.0, sessionUpdate="tool_call", title=title)
+    assert shown(records(one, tmp_path), records(other, tmp_path)) == [
+        "+ Agent → Client session/update plan (message 1)",
+        "~ Agent → Client session/update tool_call (messages 1 and 2): update.title: "
+        'expected "a", got null',
+    ]
+
+
+def test_long_values_that_begin_alike_are_shown_from_where_they_differ() -> None:
+    [found] = value_differences("same " * 30 + "end", "same " * 30 + "x", "text")
+    assert str(found) == ('text: expected …same same same same end", got …same same same same x"')
+
+
+def test_items_are_compared_by_their_names() -> None:
+    first = {"commands": [{"name": "a", "input": None}, {"name": "b", "input": {"hint": "x"}}]}
+    second = {"commands": [{"name": "new"}, {"name": "b", "input": None}, {"name": "a"}]}
+    assert list(map(str, shape_differences(first, second, strict=False))) == [
+        'commands["a"].input: expected null, got nothing',
+        'commands["b"].input: expected {"hint":"x"}, got null',
+    ]
+    assert str(next(shape_differences(first, second, strict=True))).startswith("commands[0].name")
+
+
+def test_another_type_is_one_difference() -> None:
+    first = {"content": [{"type": "diff", "path": "a", "newText": "b"}]}
+    second = {"content": [{"type": "content", "content": {"type": "text", "text": "a"}}]}
+    assert list(map(str, shape_differences(first, second, strict=False))) == [
+        'content[0].type: expected "diff", got "content"'
     ]

@@ -112,7 +112,8 @@ def test_differences_are_shown_with_message_path_and_values(tmp_path: Path) -> N
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
         "- session/update tool_call (message 8): did not come",
-        "+ session/update plan: is not recorded",
+        "+ session/update plan: is not recorded: "
+        '{"title":"Read \\u001b[2J\\u202eevil","status":"pending"}',
         '~ response to session/prompt (message 12): stopReason: expected "end_turn", got "refusal"',
         "3 differences: 10 messages of the agent compared",
     ]
@@ -233,6 +234,43 @@ def test_state_of_the_session_may_come_at_any_place() -> None:
     assert list(compare([commands, *chunks("a")], [*chunks("a"), commands], strict=True)) == []
     [found] = compare([commands], [], strict=False)
     assert found.kind == "missing"
+
+
+def response(request: int, number: int, value: Any, *, is_error: bool = False) -> AgentMessage:
+    label = f"{'error' if is_error else 'response'} to session/new"
+    return AgentMessage(number=number, session=None, label=label, value=value, request=request)
+
+
+@requirement("R-TRACE-04")
+def test_error_in_place_of_a_response_is_shown() -> None:
+    old = response(3, 4, {"sessionId": "s"})
+    new = response(3, 2, {"code": -32602, "message": "Invalid params"}, is_error=True)
+    [found] = compare([old], [new], strict=False)
+    assert str(found) == (
+        "~ response to session/new (message 4): error: expected nothing, "
+        'got {"code":-32602,"message":"Invalid params"}'
+    )
+    [found] = compare([new], [old], strict=False)
+    assert str(found).startswith("~ error to session/new (message 2): result: expected nothing")
+
+
+@requirement("R-TRACE-04")
+def test_differences_are_in_the_order_of_the_recording() -> None:
+    opened = response(1, 2, {"modes": {}})
+    refused = response(5, 6, {"modes": {}})
+    labels = [("session/update plan", 3), ("session/update tool_call", 4)]
+    old = [
+        AgentMessage(number=number, session="s", label=label, value={}) for label, number in labels
+    ]
+    new = AgentMessage(number=3, session="s", label="terminal/create", value={"command": "x"})
+    found = compare([refused, *old, opened], [new, response(1, 1, {})], strict=False)
+    assert list(map(str, found)) == [
+        "~ response to session/new (message 2): modes: expected {}, got nothing",
+        "- session/update plan (message 3): did not come",
+        "- session/update tool_call (message 4): did not come",
+        '+ terminal/create: is not recorded: {"command":"x"}',
+        "- response to session/new (message 6): did not come",
+    ]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of POSIX")

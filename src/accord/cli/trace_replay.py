@@ -210,7 +210,9 @@ def _show_grouped(differences: Sequence[Difference], columns: int) -> None:
         text = str(one)
         head, _, rest = text.partition(f": {one.path}: " if one.kind == "changed" else ": ")
         if one.kind != "changed" or head != before:
-            click.secho(head if one.kind == "changed" else text, fg=_COLOURS[text[0]])
+            shown = head if one.kind == "changed" else text
+            for line in wrap(shown, columns, subsequent_indent="    "):
+                click.secho(line, fg=_COLOURS[text[0]])
         if one.kind == "changed":
             words = f"{one.path}: {rest}"
             for line in wrap(words, columns, initial_indent="    ", subsequent_indent="      "):

@@ -18,10 +18,12 @@ __all__ = (
     "id_kind",
     "json_text",
     "shape_differences",
+    "short_json",
     "value_differences",
 )
 
 _SHOWN = 60
+_BEFORE = 20  # characters that are equal, before those that are not
 # Ids that one side makes up. Others, such as `optionId` and `modeId`, have a meaning.
 _IDS = frozenset(("terminalId", "toolCallId", "messageId", "elicitationId", "connectionId"))
 # What describes a client, in either version, or differs each time.
@@ -30,6 +32,8 @@ _LEFT_OUT = frozenset(
 )
 # Times and ids, which differ between two runs of the same conversation.
 _RUN = frozenset(("requestId", "updatedAt", "createdAt", "timestamp", "modifiedAt"))
+# What names the items of a list.
+_NAMES = ("id", "optionId", "modelId", "value", "name")
 # Their contents are a program's own: by shape, only their type is compared.
 _OPAQUE = frozenset(("_meta", "rawInput", "rawOutput", "data"))
 
@@ -70,9 +74,9 @@ def value_differences(expected: Any, got: Any, path: str = "") -> Iterator[Value
         for key in (*expected, *(key for key in got if key not in expected)):
             inner = f"{path}.{one_line(key, _SHOWN)}" if path else one_line(key, _SHOWN)
             if key not in got:
-                yield ValueDifference(inner, _shown(expected[key]), "nothing")
+                yield ValueDifference(inner, short_json(expected[key]), "nothing")
             elif key not in expected:
-                yield ValueDifference(inner, "nothing", _shown(got[key]))
+                yield ValueDifference(inner, "nothing", short_json(got[key]))
             else:
                 yield from value_differences(expected[key], got[key], inner)
     elif is_array(expected) and is_array(got):
@@ -83,7 +87,7 @@ def value_differences(expected: Any, got: Any, path: str = "") -> Iterator[Value
     elif isinstance(expected, str) and REDACTED in expected:
         return  # such as NAME=[redacted]
     elif expected != got or isinstance(expected, bool) is not isinstance(got, bool):
-        yield ValueDifference(path or "value", _shown(expected), _shown(got))
+        yield _different(expected, got, path)
 
 
 def shape_differences(
@@ -92,12 +96,19 @@ def shape_differences(
     """Yield where two messages of an agent are different.
 
     By shape, they have the same keys, and values of the same types; a stop reason, the kind of an
-    update, the status of a tool call and the code of an error are the same. With `strict` every
+    update, the status of a tool call and the code of an error are the same. Items of lists that
+    have names, such as commands, are compared with those of the same name. With `strict` every
     value is the same, except ids and times.
     """
     if expected == REDACTED:
         return
     if is_object(expected) and is_object(got):
+        if not strict and isinstance(kind := expected.get("type"), str):
+            other = got.get("type", kind)
+            if other != kind:  # then the other fields differ, too
+                inner = f"{path}.type" if path else "type"
+                yield from value_differences(kind, other, inner)
+                return
         for key in (*expected, *(key for key in got if key not in expected)):
             if key in _RUN or (id_kind(key) is not None and key in expected and key in got):
                 continue
@@ -105,9 +116,9 @@ def shape_differences(
                 continue
             inner = f"{path}.{one_line(key, _SHOWN)}" if path else one_line(key, _SHOWN)
             if key not in got:
-                yield ValueDifference(inner, _shown(expected[key]), "nothing")
+                yield ValueDifference(inner, short_json(expected[key]), "nothing")
             elif key not in expected:
-                yield ValueDifference(inner, "nothing", _shown(got[key]))
+                yield ValueDifference(inner, "nothing", short_json(got[key]))
             elif not strict and key in _OPAQUE:
                 yield from _types(expected[key], got[key], inner)
             elif not strict and key in _SAME:
@@ -115,8 +126,10 @@ def shape_differences(
             else:
                 yield from shape_differences(expected[key], got[key], strict=strict, path=inner)
     elif is_array(expected) and is_array(got):
-        for number, (old, new) in enumerate(zip(expected, got, strict=False)):
-            inner = f"{path}[{number}]"
+        named = {} if strict else _named_pairs(expected, got)
+        pairs = named or dict(enumerate(zip(expected, got, strict=False)))
+        for place, (old, new) in pairs.items():
+            inner = f"{path}[{place}]"
             yield from shape_differences(old, new, strict=strict, path=inner)
         if strict and len(expected) != len(got):
             yield ValueDifference(path or "value", _items(expected), _items(got))
@@ -131,9 +144,25 @@ _SAME = frozenset(
 )
 
 
+def _named_pairs(expected: list[Any], got: list[Any]) -> dict[str | int, tuple[Any, Any]]:
+    """Return the items that both lists have by name, such as commands; their order may differ."""
+    for key in _NAMES:
+        old, new = _by_name(expected, key), _by_name(got, key)
+        if common := [name for name in old if name in new]:
+            return {short_json(name): (old[name], new[name]) for name in common}
+    return {}
+
+
+def _by_name(items: list[Any], key: str) -> dict[str, Any]:
+    """Return the items by their names; nothing if one has none, or two have the same."""
+    names = [item.get(key) if is_object(item) else None for item in items]
+    found = {name: item for name, item in zip(names, items, strict=True) if isinstance(name, str)}
+    return found if len(found) == len(items) else {}
+
+
 def _types(expected: Any, got: Any, path: str) -> Iterator[ValueDifference]:
     if _type(expected) != _type(got):
-        yield ValueDifference(path or "value", _shown(expected), _shown(got))
+        yield _different(expected, got, path)
 
 
 def _type(value: Any) -> str:
@@ -148,7 +177,19 @@ def _items(value: list[Any]) -> str:
     return f"{len(value)} item{'' if len(value) == 1 else 's'}"
 
 
-def _shown(value: Any) -> str:
+def _different(expected: Any, got: Any, path: str) -> ValueDifference:
+    """Return the difference of two values; long ones that begin alike, from where they differ."""
+    old, new = short_json(expected), short_json(got)
+    if old == new:
+        old, new = json_text(expected), json_text(got)
+        pairs = enumerate(zip(old, new, strict=False))
+        at = next((number for number, (one, other) in pairs if one != other), 0)
+        old, new = (f"…{one_line(text[max(at - _BEFORE, 0) :], _SHOWN)}" for text in (old, new))
+    return ValueDifference(path or "value", old, new)
+
+
+def short_json(value: Any) -> str:
+    """Return a value as JSON for people, in a line that is not too long."""
     return one_line(json_text(value), _SHOWN)
 
 

@@ -25,6 +25,7 @@ class Difference(Struct, frozen=True):
 
 
 class _Message(Struct, frozen=True):
+    number: int  # in its recording
     label: str  # what is compared to align the recordings
     value: Any
 
@@ -46,19 +47,25 @@ def differences(
         if operation == "equal":
             pairs = zip(left[left_at:left_end], right[right_at:right_end], strict=True)
             for one, other in pairs:
+                where = _where(one.number, other.number)
                 for found in shape_differences(one.value, other.value, strict=strict):
-                    yield Difference("~", f"{one.label}: {found}")
+                    yield Difference("~", f"{one.label} {where}: {found}")
         else:
             for one in left[left_at:left_end]:
-                yield Difference("-", one.label)
+                yield Difference("-", f"{one.label} {_where(one.number)}")
             for one in right[right_at:right_end]:
-                yield Difference("+", one.label)
+                yield Difference("+", f"{one.label} {_where(one.number)}")
+
+
+def _where(*numbers: int) -> str:
+    different = " and ".join(map(str, dict.fromkeys(numbers)))
+    return f"(messages {different})" if " " in different else f"(message {different})"
 
 
 def _messages(records: Iterable[Record]) -> Iterator[_Message]:
     pairing = Pairing()
     previous = ""
-    for record in records:
+    for number, record in enumerate(records, 1):
         answered = pairing.add(record)
         if record.type == "end":
             continue
@@ -67,7 +74,7 @@ def _messages(records: Iterable[Record]) -> Iterator[_Message]:
         if label == previous and "_chunk" in label:
             continue
         previous = label
-        yield _Message(one_line(label, 120), value)
+        yield _Message(number, one_line(label, 120), value)
 
 
 def _name(record: Record, value: Any, answered: Any) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import Any, Literal
+from math import inf
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, to_builtins
 
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
-from accord.trace.comparing import shape_differences
+from accord.trace.comparing import id_kind, shape_differences, short_json
 from accord.trace.replay.script import Step
 
 __all__ = ("AgentMessage", "Difference", "compare", "label_of", "recorded_message")
@@ -113,28 +114,63 @@ def recorded_message(step: Step) -> AgentMessage:
 def compare(
     expected: Sequence[AgentMessage], got: Sequence[AgentMessage], *, strict: bool
 ) -> Iterator[Difference]:
-    """Yield the differences, session by session.
+    """Yield the differences in the order of the recording.
 
-    The same kinds of messages come in the same order. Consecutive chunks of a message are one, and
-    so are consecutive updates of a tool call that do not change its status. Without `strict` the
-    values of messages are compared by shape, otherwise all of them except ids and times.
+    In each session, the same kinds of messages come in the same order. Consecutive chunks of a
+    message are one, and so are consecutive updates of a tool call that do not change its status.
+    Without `strict` the values of messages are compared by shape, otherwise all of them except ids
+    and times.
     """
     expected = [one for one in expected if one.label != _WITHDRAWN]
     got = [one for one in got if one.label != _WITHDRAWN]
+    found = list(_other_answers(expected, got))
+    answered = {(one.session, one.request) for one, _, _ in found}
+    expected = [one for one in expected if (one.session, one.request) not in answered]
+    got = [one for one in got if (one.session, one.request) not in answered]
+    placed: list[_Placed] = [(one.number, _got(one, other, key)) for one, other, key in found]
     for session in dict.fromkeys(one.session for one in (*expected, *got)):
         old = [one for one in expected if one.session == session]
         new = [one for one in got if one.session == session]
-        yield from _compare_ordered(
+        placed += _compare_ordered(
             _joined([one for one in old if one.place is None]),
             _joined([one for one in new if one.place is None]),
             strict,
         )
-        yield from _compare_unordered(old, new, strict)
+        placed += _compare_unordered(old, new, strict)
+    placed.sort(key=lambda item: item[0])
+    yield from (difference for _, difference in placed)
+
+
+# A difference, and where it is among the messages of the recording.
+_Placed: TypeAlias = tuple[float, Difference]
+
+
+def _other_answers(
+    expected: Sequence[AgentMessage], got: Sequence[AgentMessage]
+) -> Iterator[tuple[AgentMessage, AgentMessage, str]]:
+    """Yield the responses that are now errors and the other way round, with what each is now."""
+    answers = {(one.session, one.request): one for one in got}
+    for one in expected:
+        other = None if one.request is None else answers.get((one.session, one.request))
+        if other is not None and other.label != one.label:
+            yield one, other, "error" if other.label.startswith("error ") else "result"
+
+
+def _got(old: AgentMessage, new: AgentMessage, key: str) -> Difference:
+    return Difference(
+        kind="changed",
+        method=old.label,
+        message=old.number,
+        session=old.session,
+        path=key,
+        expected="nothing",
+        got=short_json(new.value),
+    )
 
 
 def _compare_ordered(
     old: list[AgentMessage], new: list[AgentMessage], strict: bool
-) -> Iterator[Difference]:
+) -> Iterator[_Placed]:
     matcher = SequenceMatcher(
         None, [one.label for one in old], [one.label for one in new], autojunk=False
     )
@@ -144,12 +180,13 @@ def _compare_ordered(
                 yield from _changed(one, other, strict)
         else:
             yield from map(_missing, old[start:end])
-            yield from map(_extra, new[new_start:new_end])
+            place = old[end - 1].number + 0.5 if end else 0.0
+            yield from ((place, _extra(one)) for one in new[new_start:new_end])
 
 
 def _compare_unordered(
     old: list[AgentMessage], new: list[AgentMessage], strict: bool
-) -> Iterator[Difference]:
+) -> Iterator[_Placed]:
     before = {(one.place, one.label): one for one in old if one.place is not None}
     after = {(one.place, one.label): one for one in new if one.place is not None}
     for place, one in before.items():
@@ -157,12 +194,12 @@ def _compare_unordered(
             yield from _changed(one, after[place], strict)
         else:
             yield _missing(one)
-    yield from (_extra(one) for place, one in after.items() if place not in before)
+    yield from ((inf, _extra(one)) for place, one in after.items() if place not in before)
 
 
-def _changed(old: AgentMessage, new: AgentMessage, strict: bool) -> Iterator[Difference]:
+def _changed(old: AgentMessage, new: AgentMessage, strict: bool) -> Iterator[_Placed]:
     for found in shape_differences(old.value, new.value, strict=strict):
-        yield Difference(
+        difference = Difference(
             kind="changed",
             method=old.label,
             message=old.number,
@@ -171,14 +208,29 @@ def _changed(old: AgentMessage, new: AgentMessage, strict: bool) -> Iterator[Dif
             expected=found.expected,
             got=found.got,
         )
+        yield old.number, difference
 
 
-def _missing(one: AgentMessage) -> Difference:
-    return Difference(kind="missing", method=one.label, message=one.number, session=one.session)
+def _missing(one: AgentMessage) -> _Placed:
+    found = Difference(kind="missing", method=one.label, message=one.number, session=one.session)
+    return one.number, found
 
 
 def _extra(one: AgentMessage) -> Difference:
-    return Difference(kind="extra", method=one.label, session=one.session)
+    content = _update_of(one) or one.value
+    if is_object(content):
+        content = {key: content[key] for key in content if not _says_nothing(key)}
+    return Difference(
+        kind="extra",
+        method=one.label,
+        session=one.session,
+        got=short_json(content) if content else "",
+    )
+
+
+def _says_nothing(key: str) -> bool:
+    """Return whether a field is of no use to people who look for a message."""
+    return key in ("sessionUpdate", "_meta") or id_kind(key) is not None
 
 
 def _is_end(result: Any) -> bool:
