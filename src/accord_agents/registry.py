@@ -79,7 +79,7 @@ def _load(
 ) -> T | None:
     """Return what `read` makes of a file; None if there is no good one."""
     path = _copy_path(url)
-    copy = _read_copy(path, url)
+    copy = _read_copy(path, url, read)
     try:
         fetched = fetch(
             url,
@@ -114,9 +114,11 @@ def _copy_path(url: str) -> Path:
     return data_dir() / "registries" / f"{mark}.json"
 
 
-def _read_copy(path: Path, url: str) -> _Copy | None:
+def _read_copy(path: Path, url: str, read: Callable[[bytes], object]) -> _Copy | None:
+    """Return the last copy; None if it is damaged: the file is then loaded again."""
     try:
         copy = msgspec.json.decode(path.read_bytes(), type=_Copy)
-    except (OSError, msgspec.MsgspecError):
+        read(copy.data.encode())
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RegistryError):
         return None
     return copy if copy.url == url else None

@@ -74,6 +74,8 @@ class Chat:
     def _open(self, link: AgentLink, session_id: str | None, title: str, draft: str) -> LiveSession:
         session = LiveSession(link, self.folder, self._watcher, session_id=session_id, title=title)
         session.draft = draft
+        if remark := self._saved.take_remark():
+            session.remark(remark)
         self.sessions.append(session)
         self.active = len(self.sessions) - 1
         self._runs[session] = self._group.create_task(session.run(), name="accord chat session")
@@ -228,12 +230,14 @@ class _Owner:
     def __init__(self, chat: Chat) -> None:
         self.link: AgentLink | None = None
         self._chat = chat
+        self._told_problem: str | None = None
 
     async def decide(self, request: PermissionRequest) -> Decision | None:
         session = self._session(request.session_id)
         if session is None:
             return "reject"
         known = self._chat.memory.decide(session.agent_name, request)
+        self._tell_unreadable(session)
         if known is not None:
             words = "Allowed" if known.decision == "allow" else "Rejected"
             session.remark(f"{words}, as remembered: {known.summary}")
@@ -242,10 +246,20 @@ class _Owner:
         decision: Decision = await session.ask(question)
         if question.rule is not None:
             try:
-                self._chat.memory.remember(question.rule)
+                aside = self._chat.memory.remember(question.rule)
             except OSError as error:
                 session.remark(f"It cannot be remembered: {error}")
+            else:
+                if aside is not None:
+                    session.remark(f"The permissions that cannot be read are kept in {aside}")
         return decision
+
+    def _tell_unreadable(self, session: LiveSession) -> None:
+        """Say once that remembered permissions do not decide."""
+        problem = self._chat.memory.problem
+        if problem is not None and problem != self._told_problem:
+            session.remark(f"Remembered permissions do not decide: {problem}")
+        self._told_problem = problem
 
     async def fill_in(self, form: ElicitationForm) -> FormValues | None:
         session = self._session(form.session_id)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from accord.text.excerpt import one_line
 from accord_sessions.errors import StoreError
 from accord_sessions.folders import state_folder
 from accord_sessions.locks import locked
@@ -22,6 +23,7 @@ __all__ = ("Approvals", "Record", "Restored", "Store", "now")
 
 Restored = Literal["new", "loaded", "resumed", "forked", "lost"]
 _ID_BYTES = 8
+_SCHEMA = "accord.session.v1"
 
 
 class Approvals(Struct, frozen=True, omit_defaults=True):
@@ -35,7 +37,7 @@ class Approvals(Struct, frozen=True, omit_defaults=True):
 class Record(Struct, kw_only=True, omit_defaults=True):
     """A session, as it is stored. Times are RFC 3339."""
 
-    schema: str = "accord.session.v1"
+    schema: str = _SCHEMA
     id: str
     name: str | None = None
     cwd: str
@@ -78,6 +80,10 @@ class Record(Struct, kw_only=True, omit_defaults=True):
         return Scope(self.argv, self.cwd, self.name)
 
 
+class _Versioned(Struct):
+    schema: str = _SCHEMA
+
+
 def now() -> str:
     """Return the time, for people: nothing is computed with it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -115,14 +121,21 @@ class Store:
         return self.folder / f"{record_id}.log"
 
     def read(self, record_id: str) -> Record:
-        """Return a record; raise `StoreError` if there is none."""
+        """Return a record; raise `StoreError` if there is none that this version can read."""
+        path = self.record_path(record_id)
         try:
-            return msgspec.json.decode(self.record_path(record_id).read_bytes(), type=Record)
+            data = path.read_bytes()
+            schema = msgspec.json.decode(data, type=_Versioned).schema
+            if schema == _SCHEMA:
+                return msgspec.json.decode(data, type=Record)
         except FileNotFoundError:
             raise StoreError(f"There is no session {record_id}") from None
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
-            path = self.record_path(record_id)
             raise StoreError(f"Cannot read the record {path}: {exc}") from None
+        raise StoreError(
+            f"Cannot read the record {path}: expected the format {_SCHEMA}, got "
+            f"{one_line(schema, 40)}, which another version of Accord has written"
+        )
 
     def write(self, record: Record) -> None:
         """Store a record; the old one stays if the new one cannot be written."""
@@ -163,9 +176,12 @@ class Store:
             return fresh, True
 
     def delete(self, record_id: str) -> None:
-        """Remove a record, its journal and its log."""
+        """Remove a record, its journal and its log. Raises `StoreError`."""
         for path in (self.record_path, self.journal_path, self.log_path):
-            path(record_id).unlink(missing_ok=True)
+            try:
+                path(record_id).unlink(missing_ok=True)
+            except OSError as exc:
+                raise StoreError(f"Cannot delete {path(record_id)}: {exc.strerror}") from None
 
     @staticmethod
     def is_id(text: str) -> bool:

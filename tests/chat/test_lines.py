@@ -401,3 +401,19 @@ def test_beginning_of_a_command_is_enough_if_it_is_the_only_one() -> None:
     assert isinstance(find_command("mode"), LineCommand)  # and not :model
     assert len(find_command("re")) == 3  # type: ignore[arg-type]
     assert find_command("") == []
+
+
+def test_no_input_ends_the_program(tmp_path: Path) -> None:
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "ACCORD_CONFIG": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-m", "accord", "chat", "--lines", "--agent", "script"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        env=environment,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "Note: script is ready." in ended.stdout

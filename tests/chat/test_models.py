@@ -108,15 +108,6 @@ def test_saved_chat_is_for_its_user_only_and_for_one_program(tmp_path: Path) -> 
     second.release()
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b'{"version": 99}', b'{"tabs": 3}', bytes(range(150, 200))]
-)
-def test_damaged_file_is_an_empty_chat(tmp_path: Path, content: bytes) -> None:
-    saved = SavedChats(tmp_path, tmp_path)
-    saved.path.write_bytes(content)
-    assert saved.load() == SavedChat()
-
-
 def applied(timeline: Timeline, *events: object) -> None:
     for event in events:
         timeline.transcript.apply(event)  # type: ignore[arg-type]

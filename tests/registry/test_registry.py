@@ -114,3 +114,12 @@ def test_copy_that_is_damaged_is_loaded_again(registry: Registry, data: Path) ->
     for path in (data / "registries").iterdir():
         path.write_bytes(b"{")
     assert list(load_catalogue(registry.url).agents) == ["a"]
+
+
+def test_copy_that_this_version_cannot_read_is_loaded_again(registry: Registry, data: Path) -> None:
+    registry.offer(entry("a", npx=NPX))
+    load_catalogue(registry.url)
+    for path in (data / "registries").iterdir():
+        copy = json.loads(path.read_bytes())
+        path.write_text(json.dumps({**copy, "data": '{"agents": [{}]}'}))
+    assert list(load_catalogue(registry.url).agents) == ["a"]

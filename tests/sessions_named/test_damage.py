@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -41,6 +42,22 @@ def test_damaged_record_is_reported_and_stays(machine: Machine, damaged: bytes) 
     assert machine.ok("session", "prompt", "-s", "good", "echo on") == "on\n"
     assert "deleted 0" in machine.ok("session", "prune")
     assert path.read_bytes() == damaged
+
+
+def test_record_of_a_newer_version_is_left_as_it_is(machine: Machine) -> None:
+    machine.ok("session", "new", "-s", "fix", "--agent", "script")
+    record_id = machine.record("fix").id
+    stop(machine, record_id)
+    path = machine.store.record_path(record_id)
+    fields = json.loads(path.read_bytes())
+    newer = json.dumps({**fields, "schema": "accord.session.v2", "more": 1}).encode()
+    path.write_bytes(newer)
+    by_id = machine.run("session", "prompt", "-s", record_id, "echo x")
+    assert by_id.returncode == FAILED
+    assert "expected the format accord.session.v1, got accord.session.v2" in by_id.stderr
+    assert machine.run("session", "prompt", "-s", "fix", "echo x").returncode == NO_SESSION
+    assert "deleted 0" in machine.ok("session", "prune")
+    assert path.read_bytes() == newer
 
 
 @pytest.mark.parametrize(

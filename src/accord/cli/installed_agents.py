@@ -55,5 +55,8 @@ def load_installed() -> dict[str, InstalledAgent]:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, InstalledAgent])
     except FileNotFoundError:
         return {}
-    except (OSError, msgspec.MsgspecError) as exc:
-        raise SettingsError(f"Cannot read the list of installed agents {path}: {exc}") from None
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise SettingsError(
+            f"Cannot read the list of installed agents {path}: {exc}. Repair the file, or move it "
+            "away and install the agents again"
+        ) from None

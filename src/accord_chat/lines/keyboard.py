@@ -38,8 +38,11 @@ class Keyboard:
             return
         self._is_reading = True
         if self._can_wait:
-            self._loop.add_reader(self._descriptor, self._read)
-        else:
+            try:
+                self._loop.add_reader(self._descriptor, self._read)
+            except PermissionError:  # epoll refuses /dev/null
+                self._can_wait = False
+        if not self._can_wait:
             threading.Thread(target=self._read_all, name="accord keyboard", daemon=True).start()
 
     def pause(self) -> None:

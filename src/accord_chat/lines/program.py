@@ -51,6 +51,7 @@ class LinesProgram:
         self._make_chat = make_chat
         self._printer = printer
         self._lists_sessions = lists_sessions
+        self._told_problem: str | None = None
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._readers: dict[LiveSession, SessionReader] = {}
         self._frame: asyncio.TimerHandle | None = None
@@ -154,6 +155,7 @@ class LinesProgram:
 
     async def _serve(self, commands: Commands) -> None:
         while not self._is_leaving:
+            self._tell_problem()
             await self._ask()
             event = await self._events.get()
             match event:
@@ -168,6 +170,13 @@ class LinesProgram:
                     pass
             if self._has_ended and self._is_done():
                 self._is_leaving = True
+
+    def _tell_problem(self) -> None:
+        """Say, once for each reason, that what is written is lost when the program ends."""
+        problem = self._open_chat.unsaved_because
+        if problem is not None and problem != self._told_problem:
+            self._printer.say(f"Warning: sessions and drafts here are not kept. {problem}.")
+        self._told_problem = problem
 
     async def _take(self, line: str, commands: Commands) -> None:
         question = self._asked

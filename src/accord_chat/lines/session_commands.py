@@ -147,7 +147,11 @@ class SessionCommands(CommandGroup):
 
     def memory(self, argument: str) -> None:
         """List the remembered permissions, or forget one."""
-        rules = self.chat.memory.rules()
+        memory = self.chat.memory
+        rules = memory.rules()
+        if memory.problem is not None:
+            self.say(f"Error: {printable(memory.problem)}")
+            return
         if not argument:
             rows = (
                 f"{n}: {one.decision} {one.summary}, for {one_line(one.agent, 60)}"
@@ -159,7 +163,7 @@ class SessionCommands(CommandGroup):
         if at is None:
             return
         try:
-            self.chat.memory.forget(rules[at])
+            memory.forget(rules[at])
         except OSError as error:
             self.say(f"Error: {printable(str(error))}")
         else:

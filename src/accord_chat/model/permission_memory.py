@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -18,6 +17,7 @@ from accord.client.events import PermissionRequest
 from accord.client.permissions import allow, command_of, deny
 from accord.text.excerpt import visible
 from accord.types.tool_calls import Diff
+from accord_chat.model.state_files import put_aside, replace_file, why_unreadable
 
 __all__ = ("PermissionMemory", "RememberedRule", "suggested_rules")
 
@@ -46,13 +46,18 @@ class PermissionMemory:
     def __init__(self, state: Path | None = None) -> None:
         folder = state or user_state_path("accord", appauthor=False) / "chat"
         self.path = folder / "permissions.json"
+        self.problem: str | None = None  # why the rules could not be read the last time
         self._lock = FileLock(folder / "permissions.lock", mode=0o600)
 
     def rules(self) -> list[RememberedRule]:
         """Return all rules, the latest last; none if the file cannot be read."""
+        self.problem = None
         try:
             return msgspec.json.decode(self.path.read_bytes(), type=list[RememberedRule])
-        except (OSError, msgspec.MsgspecError):
+        except FileNotFoundError:
+            return []
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            self.problem = f"{self.path} cannot be read: {why_unreadable(error)}"
             return []
 
     def decide(self, agent: str, request: PermissionRequest) -> RememberedRule | None:
@@ -66,31 +71,29 @@ class PermissionMemory:
                 return rule
         return None
 
-    def remember(self, rule: RememberedRule) -> None:
-        """Add a rule. Raises `OSError` if it cannot be stored."""
-        self._change(lambda rules: [*(one for one in rules if one != rule), rule])
+    def remember(self, rule: RememberedRule) -> Path | None:
+        """Add a rule. Rules that cannot be read are put aside; return where they are.
+
+        Raises `OSError` if it cannot be stored.
+        """
+        return self._change(lambda rules: [*(one for one in rules if one != rule), rule])
 
     def forget(self, rule: RememberedRule) -> None:
         """Remove a rule. Raises `OSError` if that cannot be stored."""
         self._change(lambda rules: [one for one in rules if one != rule])
 
-    def _change(self, change: Callable[[list[RememberedRule]], list[RememberedRule]]) -> None:
+    def _change(
+        self, change: Callable[[list[RememberedRule]], list[RememberedRule]]
+    ) -> Path | None:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             with self._lock.acquire(timeout=LOCK_S):
-                self._write(msgspec.json.encode(change(self.rules())))
+                rules = self.rules()
+                aside = None if self.problem is None else put_aside(self.path)
+                replace_file(self.path, msgspec.json.encode(change(rules)))
+                return aside
         except Timeout:
             raise TimeoutError(f"{self.path} is locked by another program") from None
-
-    def _write(self, data: bytes) -> None:
-        descriptor, made = tempfile.mkstemp(dir=self.path.parent, prefix=".permissions.")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            Path(made).replace(self.path)
-        except BaseException:
-            Path(made).unlink(missing_ok=True)
-            raise
 
 
 def suggested_rules(agent: str, request: PermissionRequest) -> Iterator[RememberedRule]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 import msgspec
 from filelock import FileLock, Timeout
 from msgspec import Struct
 from platformdirs import user_state_path
+
+from accord_chat.model.state_files import put_aside, replace_file, why_unreadable
 
 __all__ = ("SavedChat", "SavedChats", "SavedTab")
 
@@ -37,6 +38,10 @@ class SavedChat(Struct, kw_only=True):
     active: int = 0
 
 
+class _Versioned(Struct):
+    version: int = _VERSION
+
+
 class SavedChats:
     """The file of one folder, and its lock: only one program at a time has the chat of a folder."""
 
@@ -47,6 +52,8 @@ class SavedChats:
         self._lock = FileLock(place / f"{name}.lock", mode=0o600)
         self.is_held = False
         self.problem: str | None = None  # why nothing is saved
+        self._is_lost_by_saving = False  # what cannot be read, and could not be put aside
+        self._put_aside = ""
 
     def acquire(self) -> bool:
         """Take the lock; return whether no other program has it."""
@@ -69,29 +76,43 @@ class SavedChats:
             self._lock.release()
 
     def load(self) -> SavedChat:
-        """Return what was saved; an empty chat if there is nothing, or nothing readable."""
+        """Return what was saved; an empty chat if there is nothing.
+
+        A file that cannot be read, or that a newer version has written, is put aside.
+        """
         try:
-            saved = msgspec.json.decode(self.path.read_bytes(), type=SavedChat)
-        except (OSError, msgspec.MsgspecError):
+            data = self.path.read_bytes()
+            if msgspec.json.decode(data, type=_Versioned).version != _VERSION:
+                raise msgspec.ValidationError("another version of Accord has written it")
+            return msgspec.json.decode(data, type=SavedChat)
+        except FileNotFoundError:
             return SavedChat()
-        return saved if saved.version == _VERSION else SavedChat()
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            self._keep_unreadable(why_unreadable(error))
+            return SavedChat()
+
+    def _keep_unreadable(self, why: str) -> None:
+        try:
+            aside = put_aside(self.path)
+        except OSError as error:
+            self._is_lost_by_saving = True
+            self.problem = f"{self.path} cannot be read ({why}), nor renamed: {error.strerror}"
+        else:
+            self._put_aside = (
+                f"What was open here cannot be read ({why}). Nothing of it is deleted: {aside}"
+            )
+
+    def take_remark(self) -> str:
+        """Return, once, what was put aside; an empty text if nothing was."""
+        remark, self._put_aside = self._put_aside, ""
+        return remark
 
     def save(self, chat: SavedChat) -> None:
         """Replace the file, mode 0600; without the lock nothing is written."""
-        if not self.is_held:
+        if not self.is_held or self._is_lost_by_saving:
             return
         try:
-            self._write(msgspec.json.encode(chat))
+            replace_file(self.path, msgspec.json.encode(chat))
             self.problem = None
         except OSError as error:  # a full disk must not end the chat
             self.problem = f"{self.path.parent}: {error.strerror}"
-
-    def _write(self, data: bytes) -> None:
-        descriptor, made = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            Path(made).replace(self.path)
-        except BaseException:
-            Path(made).unlink(missing_ok=True)
-            raise

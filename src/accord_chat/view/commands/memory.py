@@ -14,6 +14,9 @@ __all__ = ("MEMORY",)
 def _show_memory(screen: ChatScreen) -> None:
     memory = screen.chat.memory
     rules = memory.rules()
+    if memory.problem is not None:
+        screen.notify(printable(memory.problem), severity="error", markup=False)
+        return
     if not rules:
         screen.notify("Nothing is remembered.")
         return
