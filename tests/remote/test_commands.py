@@ -75,6 +75,17 @@ def ask(url: str, token: str | None, *options: str) -> subprocess.CompletedProce
     )
 
 
+def check(url: str, token: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*ACCORD, "check", "agent", url, "--only", "handshake"],
+        env={**os.environ, "ACCORD_TOKEN": token},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 def test_served_agent_is_asked_from_the_command_line(folder: Path) -> None:
     with serving(folder) as (url, token, _process):
         asked = ask(url, token, "--quiet", "--allow", "edit")
@@ -160,6 +171,22 @@ def test_server_that_does_not_listen_is_explained() -> None:
     asked = ask(f"ws://127.0.0.1:{port}", None)
     assert asked.returncode == 1
     assert f"annot connect to ws://127.0.0.1:{port}/acp" in asked.stderr
+
+
+@requirement("R-SEC-04")
+def test_check_names_the_server_that_cannot_be_tested(folder: Path) -> None:
+    with serving(folder) as (url, _token, _process):
+        for address in (url, url.replace("ws://", "http://")):
+            checked = check(address, "another-token-of-this-test")
+            assert checked.returncode == 2
+            assert f"{address} refused the connection with status 401" in checked.stderr
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    for scheme in ("ws", "http"):
+        address = f"{scheme}://127.0.0.1:{port}/acp"
+        checked = check(address, "a-token-of-this-test-case")
+        assert checked.returncode == 2
+        assert f"Cannot connect to {address}" in checked.stderr
 
 
 @requirement("R-SEC-07")

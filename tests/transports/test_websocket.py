@@ -230,6 +230,15 @@ async def test_error_has_the_close_code_and_the_reason(code: int, shown: str) ->
         assert "\x1b" not in error
 
 
+async def test_reason_that_says_the_same_as_the_code_is_shown_once() -> None:
+    async def close(connection: ServerConnection) -> None:
+        await connection.close(1001, "the server is going away")
+
+    async with server(close) as (url, _), connected(url) as (_, heard):
+        await heard.until(lambda: heard.ended)
+        assert str(heard.ends[0]).endswith("code 1001, the server is going away")
+
+
 async def test_orderly_close_of_the_server_is_the_end_of_input() -> None:
     async def close(connection: ServerConnection) -> None:
         await connection.send("{}")

@@ -135,8 +135,8 @@ class WebSocketTransport(SocketTransport):
             return None
         address = where(self._url)
         if received is not None:
-            why = f" ({one_line(excerpt(received.reason))})" if received.reason else ""
-            shown = _code(received.code)
+            shown, reason = _code(received.code), one_line(excerpt(received.reason))
+            why = f" ({reason})" if reason and not shown.endswith(reason) else ""
             return ConnectionLost(f"{address} closed the connection: {shown}{why}")
         if sent is not None and sent.code != 1000:
             return ConnectionLost(f"The connection to {address} was closed: {_code(sent.code)}")

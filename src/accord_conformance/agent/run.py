@@ -19,7 +19,7 @@ from accord.text.excerpt import excerpt
 from accord.text.lenient_json import is_array, is_object
 from accord.transports.base import Transport
 from accord_conformance.agent.context import AgentContext, Connect
-from accord_conformance.agent.remote_agent import RemoteAgent
+from accord_conformance.agent.remote_agent import CONNECTION_ID, RemoteAgent, is_refusal
 from accord_conformance.agent.scenario_client import ScenarioClient
 from accord_conformance.agent.settings import Settings
 from accord_conformance.agent.turn_timeout import TurnTimeout
@@ -43,7 +43,6 @@ from accord_conformance.traffic.strict_types import format_value
 __all__ = ("MAX_CONNECTIONS", "AgentRun", "VersionRun")
 
 _CHARACTERS = 200  # of texts of the agent
-_CONNECTION_ID = "Acp-Connection-Id"
 
 _OVER_BUDGET = "the time budget was exceeded"
 _NOT_HERE: dict[Medium, str] = {
@@ -225,7 +224,10 @@ class VersionRun:
                 "(R-INIT-06): it is judged in version 1"
             )
         elif silence is not None:
-            why = f"initialize failed: {silence}"
+            refusal = connection.close_error if self._run.medium == "http" else None
+            if is_refusal(refusal) and not self._run.result.reports:
+                raise refusal  # nothing was tested
+            why = f"initialize failed: {refusal or silence}"
             self._judge_connection_id(connection)
         elif call is not None and not call.ok:
             why = f"error {_excerpt(mask(_error(call)))}"
@@ -242,13 +244,13 @@ class VersionRun:
     def _judge_connection_id(self, connection: RawConnection) -> None:
         """Judge a server that answered `initialize` without an id: the transport ends then."""
         ended = str(connection.close_error or "")
-        if self._run.medium == "http" and _CONNECTION_ID in ended:
+        if self._run.medium == "http" and CONNECTION_ID in ended:
             finding = make_finding(
                 "R-HTTP-05",
                 False,
                 "agent",
                 *connection.observer.state.frames,
-                expected=f"the header {_CONNECTION_ID} in the response to `initialize`",
+                expected=f"the header {CONNECTION_ID} in the response to `initialize`",
                 got="a response without it",
                 where="handshake",
             )

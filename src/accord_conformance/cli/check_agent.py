@@ -88,8 +88,8 @@ def command(
     limits. Create that file with `accord check init`. URL is the address of an agent on the
     network: ws:// and wss:// for WebSocket, http:// and https:// for streamable HTTP.
 
-    Exit status: 0 passed, 1 a MUST rule or a scenario failed, 2 usage error or the agent does not
-    start, 3 login required, so no turn was tested, 70 error in the kit.
+    Exit status: 0 passed, 1 a MUST rule or a scenario failed, 2 usage error or the agent cannot
+    be started or reached, 3 login required, so no turn was tested, 70 error in the kit.
     """
     remote = None
     if len(arguments) == 1 and is_url(arguments[0]):
@@ -187,6 +187,8 @@ def _run(
     try:
         return run_program(play())
     except TransportError as error:
+        if remote is not None:
+            raise click.UsageError(str(error)) from None
         raise click.UsageError(f"The agent cannot be started: {error}") from None
 
 
