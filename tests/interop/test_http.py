@@ -1,4 +1,4 @@
-"""Complete turns of the official SDKs' clients with `accord serve`, over streamable HTTP."""
+"""Complete turns of the official SDKs' clients with `accord serve`, most over streamable HTTP."""
 
 from __future__ import annotations
 
@@ -31,23 +31,27 @@ def test_served_agent_completes_a_turn_with_every_client(client: str, tmp_path: 
         assert seen == expected
 
 
-def test_served_agent_completes_a_v2_turn_with_the_typescript_client(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["http", "ws"])
+def test_served_agent_completes_a_v2_turn_with_the_typescript_client(
+    scheme: str, tmp_path: Path
+) -> None:
     peer = PEERS[2]["typescript"]
     require(peer)
     served = [*ACCORD, "serve", "--port", "0", "--", *PEERS[2]["accord"].start_agent()]
     with listening(served, on_stderr=True) as url:
-        command = [*peer.start_client(), url.replace("ws://", "http://")]
+        command = [*peer.start_client(), url.replace("ws://", f"{scheme}://")]
         assert turn(command, tmp_path) == after_v2(PEERS[2]["accord"], peer)
 
 
 @requirement("R-HTTP-11", "R-HTTP-12")
+@pytest.mark.parametrize("scheme", ["http", "ws"])
 @pytest.mark.parametrize("client", LOADERS)
-def test_session_is_loaded_on_another_connection(client: str, tmp_path: Path) -> None:
+def test_session_is_loaded_on_another_connection(client: str, scheme: str, tmp_path: Path) -> None:
     peer = PEERS[1][client]
     require(peer)
     served = [*ACCORD, "serve", "--port", "0", "accord_agent_stored:Counter"]
     with listening(served, on_stderr=True, cwd=HERE) as url:
-        command = [*peer.runner, str(HERE / LOADERS[client]), url.replace("ws://", "http://")]
+        command = [*peer.runner, str(HERE / LOADERS[client]), url.replace("ws://", f"{scheme}://")]
         found = turn(command, tmp_path)
     first = [f"first: {number}" for number in range(COUNT)] + ["first: the end"]
     assert found["replayed"] == ["first", *first]

@@ -26,12 +26,13 @@ def test_bridge_completes_a_turn_with_every_server(server: str, tmp_path: Path) 
         assert turn(command, tmp_path) == after_v1(peer)
 
 
-def test_bridge_completes_a_v2_turn_with_the_typescript_server(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["http", "ws"])
+def test_bridge_completes_a_v2_turn_with_the_typescript_server(scheme: str, tmp_path: Path) -> None:
     official("typescript")
     peer = PEERS[2]["typescript"]
     require(peer)
     with listening([*SERVERS["typescript"], "./ts_agent_v2.mjs"]) as url:
-        target = url.replace("ws://", "http://")
+        target = url.replace("ws://", f"{scheme}://")
         command = [*PEERS[2]["accord"].start_client(), *ACCORD, "bridge", target]
         assert turn(command, tmp_path) == after_v2(peer, PEERS[2]["accord"])
 

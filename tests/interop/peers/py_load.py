@@ -1,4 +1,4 @@
-"""v1 client on the official Python SDK: loads a session on a new HTTP connection."""
+"""v1 client on the official Python SDK: loads a session on a new connection by its URL."""
 
 import asyncio
 import json
@@ -9,6 +9,7 @@ from typing import Any
 
 import acp
 from acp.http.client import create_http_stream
+from acp.ws import create_websocket_stream
 
 CWD = str(Path.cwd())
 
@@ -33,7 +34,11 @@ class Peer(acp.Client):
 async def connected(url: str, work: Any) -> Any:
     login = {"Authorization": f"Bearer {os.environ['ACCORD_TOKEN']}"}
     peer = Peer()
-    agent = acp.connect_to_agent(peer, create_http_stream(url, headers=login))
+    if url.startswith("ws://"):
+        stream = await create_websocket_stream(url, headers=login)
+    else:
+        stream = create_http_stream(url, headers=login)
+    agent = acp.connect_to_agent(peer, stream)
     await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
     found = await work(agent, peer)
     await agent.close()

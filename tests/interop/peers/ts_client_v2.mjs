@@ -63,10 +63,10 @@ async function onPermission({ params, agent, signal }) {
 }
 
 const [target, ...words] = process.argv.slice(2);
-const remote = /^https?:/.test(target);
+const remote = /^(wss?|https?):/.test(target);
 const child = remote ? null : spawn(target, words, { stdio: ["pipe", "pipe", "inherit"] });
 const stream = remote
-  ? (await import("./ts_http.mjs")).connect(target)
+  ? (await import(/^ws/.test(target) ? "./ts_websocket.mjs" : "./ts_http.mjs")).connect(target)
   : acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
 const app = acp
   .client({ name: "typescript" })

@@ -1,9 +1,9 @@
-// v1 client on the official TypeScript SDK: loads a session on a new HTTP connection, and prompts there.
+// v1 client on the official TypeScript SDK: loads a session on a new connection by its URL, and prompts there.
 import * as acp from "@agentclientprotocol/sdk";
-import { connect } from "./ts_http.mjs";
 
 const { agent: A, client: C } = acp.methods;
 const url = process.argv[2];
+const { connect } = await import(url.startsWith("ws") ? "./ts_websocket.mjs" : "./ts_http.mjs");
 const said = [];
 
 async function connected(work) {
