@@ -226,3 +226,33 @@ def test_file_on_a_full_disk_is_kept_as_it_was(
     assert capfd.readouterr().err == f"Error: Cannot write {output}: No space left on device\n"
     assert output.read_bytes().startswith(b"before")
     assert list(full_disk.iterdir()) == [output]
+
+
+def damaged_in_the_middle(path: Path) -> Path:
+    """Write a recording with a line whose head, which is known, and whose end are intact."""
+    data = one_turn().save(path).read_bytes()
+    at = data.index(b"world ")
+    path.write_bytes(data[:at] + b"\x00\xff\xfe" + data[at + 3 :])
+    return path
+
+
+@requirement("R-TRACE-06")
+def test_line_that_is_damaged_inside_is_shown_as_such_and_those_after_it_too(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path = damaged_in_the_middle(tmp_path / "r.acp.jsonl")
+    assert main(["trace", "show", str(path)], COMMANDS, load_command) == 0
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert [int(line.split()[0]) for line in lines] == list(range(1, len(lines) + 1))
+    damaged = [line for line in lines if "this line of the recording is damaged" in line]
+    assert [line.split()[0] for line in damaged] == ["7"]
+    assert "end_turn" in lines[11]
+
+
+def test_damaged_line_is_a_message_of_neither_side(tmp_path: Path) -> None:
+    path = damaged_in_the_middle(tmp_path / "r.acp.jsonl")
+    with MessageIndex([path]) as index:
+        assert index.advance()
+        record = index.record(6)
+    assert (record.type, record.sender, record.receiver) == ("invalid", "", "")
+    assert b"\x00\xff\xfe" in record.frame

@@ -20,6 +20,7 @@ def summary(record: Record, max_length: int = 100) -> str:
     """Return what a message says, as one line without control characters (R-SEC-12)."""
     if record.type == "invalid":
         text = record.frame[: 4 * max_length].decode("utf-8", "replace")
+        text = f"{record.reason}: {text}" if record.reason else text
     elif record.type == "end":
         text = _REASONS.get(record.reason, record.reason)
     else:
