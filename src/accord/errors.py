@@ -359,4 +359,12 @@ class TurnInterrupted(ConnectionLost):
 
 
 class StartError(TransportError):
-    """The peer could not be started; the message names the command and the reason."""
+    """The peer could not be started; the message names the command and the reason.
+
+    `searched` is the PATH without the command. `shared` is the message without it, for peers.
+    """
+
+    def __init__(self, message: str, *, searched: str | None = None) -> None:
+        super().__init__(message if searched is None else f"{message} ({searched})")
+        self.shared: str = message
+        self.searched: str | None = searched

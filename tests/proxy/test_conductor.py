@@ -111,6 +111,17 @@ class _Played:
     def component(self) -> Component:
         return Component(self.name, open=self.open)
 
+    def exits_when_told(self) -> tuple[asyncio.Event, asyncio.Event]:
+        """Return an event for the question how this component ended, and one for the answer."""
+        asked, told = asyncio.Event(), asyncio.Event()
+
+        async def exit_error() -> None:
+            asked.set()
+            await told.wait()
+
+        self._there.exit_error = exit_error  # takes no time otherwise
+        return asked, told
+
     async def next(self, count: int) -> list[Any]:
         await self.received.until(lambda: len(self.received.frames) >= count)
         return [json.loads(frame) for frame in self.received.frames]
@@ -361,6 +372,23 @@ async def test_requests_fail_with_the_name_of_the_component_that_ended() -> None
 
 
 # Ends.
+
+
+@requirement("R-PROXY-22")
+async def test_request_for_a_component_that_has_just_ended_fails_with_its_name() -> None:
+    async with _playing("proxy", "agent") as (client, proxy, agent):
+        noticed, reported = agent.exits_when_told()
+        await _initialized(client, proxy, agent)
+        await agent.here.aclose()
+        async with asyncio.timeout(10):
+            await noticed.wait()
+        inner = {"method": "session/prompt", "params": {"sessionId": "s"}}
+        proxy.write(id="late", method="proxy/successor", params=inner)
+        proxy.write(id="refused", method="proxy/initialize", params=PARAMS)  # answered at once
+        assert (await proxy.next(3))[2]["id"] == "refused"
+        reported.set()
+        late = (await proxy.next(4))[3]
+        assert (late["id"], late["error"]["data"]) == ("late", {"component": "agent"})
 
 
 @requirement("R-PROXY-22")

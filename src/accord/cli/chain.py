@@ -95,8 +95,7 @@ def _explain(parts: list[Component]) -> int:
     try:
         print(run_program(explain(parts)), end="")
     except (AccordError, TimeoutError) as error:
-        reason = str(error) or "a component did not respond"
-        print(f"accord chain: {reason}", file=sys.stderr)
+        print(f"accord chain: {error}", file=sys.stderr)
         return 1
     return 0
 

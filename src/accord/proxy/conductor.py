@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from msgspec import UNSET
 
-from accord.errors import AccordError, InternalError, InvalidRequest, RequestError
+from accord.errors import AccordError, InternalError, InvalidRequest, RequestError, StartError
 from accord.proxy.component import ProxyComponent
 from accord.proxy.dialects import PROXY_INITIALIZE, is_proxy_initialize
 from accord.proxy.ends import AgentEnd, EndOfChain, wire
@@ -35,6 +35,7 @@ __all__ = ("conduct",)
 
 log: logging.Logger = logging.getLogger("accord.proxy")
 
+SLOW_S = 10.0  # for `initialize`; then the log says who has not responded
 _LAST_ANSWER_S = 1.5  # after `ANSWER_S`: components may still be starting
 
 
@@ -45,8 +46,9 @@ async def conduct(
 ) -> Exception | None:
     """Serve one client, or one conductor, with a chain until one of them disconnects.
 
-    Return None if the client has, and `ComponentLost` if a component has ended. Raise
-    `TransportError` if the client cannot be reached. All components are stopped.
+    Return None if the client has, `ComponentLost` if a component has ended, and `StartError` if one
+    could not be started. Raise `TransportError` if the client cannot be reached. All components
+    are stopped.
     """
     return await _Conductor(components, observers).run(transport)
 
@@ -158,9 +160,10 @@ class _Handshake(Stage):
 
     name = "conductor"
 
-    def __init__(self, settled: Callable[[int], None]) -> None:
+    def __init__(self, settled: Callable[[int], None], slow: Callable[[], None]) -> None:
         self._failures: dict[int, RawResponse] = {}  # by version
         self._settled = settled  # called with the version of the chain
+        self._slow = slow  # called after `SLOW_S` without a response
 
     def request_from_client(self, request: RawRequest) -> None:
         if request.method != "initialize":
@@ -175,7 +178,10 @@ class _Handshake(Stage):
             request.answer(failure)  # R-PROXY-23; clients may try an older version
             return
 
+        timer = asyncio.get_running_loop().call_later(SLOW_S, self._slow)
+
         def answered(response: RawResponse) -> None:
+            timer.cancel()
             if response.error is not None:
                 self._failures[version] = response
             elif (chosen := _version_of(response)) is not None:
@@ -239,15 +245,22 @@ class _Conductor:
             for hop in (self._front, *self._hops):
                 hop.refuse_null_ids()
 
+    def _report_slow(self) -> None:
+        """Log which component has not responded to `initialize`: the last one that got it."""
+        slow = next((hop for hop in reversed(self._hops) if hop.awaits("initialize")), None)
+        if slow is not None and not slow.has_ended:
+            log.warning("! component %r: no response to initialize for %g s", slow.name, SLOW_S)
+
     def _wake(self, is_proxy: bool) -> None:
         self._starting = asyncio.create_task(self._start(is_proxy), name="accord chain start")
 
     async def _start(self, is_proxy: bool) -> None:
         """Start all components together; the handshake begins when they have (R-PROXY-24)."""
         hops = self._life.hops
+        failure: StartError | None = None
         try:
             agent = await self._open_all(is_proxy)
-            stages = [_Handshake(self._settle), *self._stages]
+            stages = [_Handshake(self._settle, self._report_slow), *self._stages]
             wire(self._front.client, stages, agent, hops)
             ring = [self._front, *self._hops, *([self._front] if is_proxy else [])]
             for left, right in pairwise(ring):
@@ -258,21 +271,29 @@ class _Conductor:
                 starts.append((agent.name, agent.start()))
             await _start_all(starts)
         except Exception as exc:  # noqa: BLE001  # answered
-            await self._fail(exc)
+            failure = await self._fail(exc)
         self._front.release()
         hops.write()
+        if failure is not None:
+            self._life.end(failure)
 
-    async def _fail(self, exc: Exception) -> None:
-        """Answer all requests with the reason why the components could not be started."""
+    async def _fail(self, exc: Exception) -> StartError:
+        """Answer all requests with the reason why the components could not be started; return it.
+
+        What is only for this machine is not in the answers.
+        """
         if not isinstance(exc, AccordError):
             log.error("! a chain could not be started", exc_info=exc)
         error = exc if isinstance(exc, RequestError) else InternalError(str(exc))
-        failure = RawResponse.of_error(error)
-        refuse = Port(_drop, lambda request: request.answer(failure), _ready, _drop_run)
+        answer = RawResponse.of_error(error)
+        refuse = Port(_drop, lambda request: request.answer(answer), _ready, _drop_run)
         self._front.client.port = self._front.agent.port = refuse
         closing = self._close_components()
         self._hops, self._stages = [], []
         await close_all(closing)
+        cause = exc.__cause__
+        searched = cause.searched if isinstance(cause, StartError) else None
+        return StartError(error.text, searched=searched)
 
     async def _open_all(self, is_proxy: bool) -> EndOfChain:
         proxies = self._components if is_proxy else self._components[:-1]
@@ -325,7 +346,8 @@ def _not_an_agent(name: str) -> RequestError:
 
 
 def _not_started(name: str, exc: object) -> RequestError:
-    return InternalError(f"component {name!r} cannot be started: {exc}", data={"component": name})
+    why = exc.shared if isinstance(exc, StartError) else exc
+    return InternalError(f"component {name!r} cannot be started: {why}", data={"component": name})
 
 
 def _drop(method: str, _params: Params) -> None:

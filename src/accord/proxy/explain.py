@@ -41,7 +41,8 @@ _PARAMS_V1: dict[str, Any] = {
 async def explain(components: Sequence[Component]) -> str:
     """Start a chain, and return a picture of what `initialize` passes and gets on its way.
 
-    Raise `RequestError` if it fails, `TransportError` if a component ends, and `TimeoutError`.
+    Raise `RequestError` if it fails, `TransportError` if a component ends, and `TimeoutError` that
+    names the component that did not respond.
     """
     taps = [_Tap() for _ in components]
     parts: list[Component] = []
@@ -53,9 +54,19 @@ async def explain(components: Sequence[Component]) -> str:
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             await client.initialize()
+    except TimeoutError:
+        name = _silent(taps, components)
+        text = f"component {name!r}: no response to initialize for {_TIMEOUT_S:g} s"
+        raise TimeoutError(text) from None
     finally:
         await transport.aclose()
     return "\n".join(_picture(taps, components)) + "\n"
+
+
+def _silent(taps: Sequence[_Tap], components: Sequence[Component]) -> str:
+    """Return the name of the last component that has `initialize` and did not respond."""
+    pairs = list(zip(taps, components, strict=True))
+    return next((one.name for tap, one in reversed(pairs) if tap.is_waiting), pairs[0][1].name)
 
 
 class _Tap(Stage):
@@ -64,14 +75,17 @@ class _Tap(Stage):
     def __init__(self) -> None:
         self.params: Any = {}
         self.result: Any = {}
+        self.is_waiting: bool = False
 
     def request_from_client(self, request: RawRequest) -> None:
         if request.method != "initialize":
             self.agent.request(request)
             return
         self.params = _value(request.params)
+        self.is_waiting = True
 
         def answered(response: RawResponse) -> None:
+            self.is_waiting = False
             self.result = {} if response.result is None else _value(response.result)
             request.answer(response)
 

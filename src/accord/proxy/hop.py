@@ -102,6 +102,8 @@ class Hop:
         self.pauses: Pauses = Pauses(transport)
         self.neighbours: list[Pauses] = []  # that send to this hop; see MAX_QUEUED_BYTES
         self.has_ended: bool = False  # no response will come
+        self._why_ended: Callable[[], RequestError] | None = None  # known later than `has_ended`
+        self._unsendable: list[RawRequest] = []  # until it is known
         self.is_silent: bool = False  # no more responses are sent
         self._hops = hops
         self._peer = Peer(_encode, _encode_into, frame_bytes=transport.frame_bytes)
@@ -149,9 +151,17 @@ class Hop:
 
     def fail_calls(self, error: Callable[[], RequestError]) -> None:
         """Fail all requests that this hop has sent, now and in the future."""
-        self.has_ended = True
         for sent in self._peer.receive_eof():
             sent.request.fail(error())
+        self.refuse_calls(error)
+
+    def refuse_calls(self, error: Callable[[], RequestError]) -> None:
+        """Fail the requests that this hop is to send from its end on."""
+        self.has_ended = True
+        self._why_ended = error
+        unsendable, self._unsendable = self._unsendable, []
+        for request in unsendable:
+            request.fail(error())
 
     def fail_received(self, error: Callable[[], RequestError]) -> None:
         """Fail all requests of the peer that have no response."""
@@ -172,9 +182,13 @@ class Hop:
 
     async def aclose(self) -> None:
         """Write what is left, and close the transport."""
-        self.has_ended = True
+        self.refuse_calls(self._why_ended or self._ended_error)
         self._flush()
         await self.transport.aclose()
+
+    def awaits(self, method: str) -> bool:
+        """Return whether the peer owes the response to a request of this method."""
+        return any(sent.request.method == method for _, sent in self._peer.calls())
 
     # Sending.
 
@@ -243,7 +257,10 @@ class Hop:
     def send_request(self, request: RawRequest, method: str, params: Params, to: Direction) -> None:
         """Send a request; its response answers `request`, whose method and params are not used."""
         if self.has_ended:
-            request.fail(InternalError(f"{self.name} has ended"))
+            if self._why_ended is None:
+                self._unsendable.append(request)
+            else:
+                request.fail(self._why_ended())
             return
         try:
             request_id = self._peer.request(method, params, _Sent(request, to))
@@ -252,6 +269,9 @@ class Hop:
             return
         self._frames_added(0 if params is UNSET else len(params), to)
         request.on_cancel(lambda: self._cancel_sent(request_id))
+
+    def _ended_error(self) -> RequestError:
+        return InternalError(f"{self.name} has ended")
 
     def _cancel_sent(self, request_id: RequestId) -> None:
         """Cancel by the id of this hop; ids of other hops mean nothing here (R-REQCAN-11)."""

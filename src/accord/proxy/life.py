@@ -38,9 +38,14 @@ class Life:
 
     def __init__(self, observers: Sequence[HopObserver] = ()) -> None:
         self.hops: Hops = Hops(self._hop_ended, observers)
-        self._ended: asyncio.Future[tuple[Hop, Exception | None]] = (
+        self._ended: asyncio.Future[tuple[Hop | None, Exception | None]] = (
             asyncio.get_running_loop().create_future()
         )
+
+    def end(self, error: Exception) -> None:
+        """End with this error, if no connection has ended: the other ones could not be made."""
+        if not self._ended.done():
+            self._ended.set_result((None, error))
 
     def _hop_ended(self, hop: Hop, error: Exception | None) -> None:
         hop.has_ended = True
@@ -52,9 +57,13 @@ class Life:
 
         If another connection ends, every pending request fails with an error that names it, before
         this returns what happened. `members` returns the connections other than the client's.
+        Return the error of `end`.
         """
         hop, error = await self._ended
+        if hop is None:
+            return error
         if hop is client:
+            client.refuse_calls(lambda: InternalError("the client has disconnected"))
             await client.finish()
             if error is not None:
                 log.debug("= the client is gone: %s", error)

@@ -98,7 +98,8 @@ def component(
     its own object), or a function that returns a transport. `dialect` is what a proxy that is a
     program expects: "acp" (the schema), "rust" or "thinkwell"; without it, the first two are found
     in the handshake. `cwd`, `env` and `on_stderr` are for a command, `token` and `insecure` for an
-    address, as for `connect`. Raise `ValueError` or `TypeError` for anything else.
+    address, as for `connect`; `on_stderr` also gets lines on stdout that are not JSON. Raise
+    `ValueError` or `TypeError` for anything else.
     """
     if dialect is not None and dialect not in DIALECTS:
         raise ValueError(f"dialect: expected one of {', '.join(DIALECTS)}, got {dialect!r}")
@@ -156,7 +157,13 @@ def _component(
             name = " ".join([name, *words[1:3]])
         return Component(
             excerpt(name),
-            open=process(*words, cwd=start.cwd, env=start.env, on_stderr=start.on_stderr),
+            open=process(
+                *words,
+                cwd=start.cwd,
+                env=start.env,
+                on_stderr=start.on_stderr,
+                on_stdout_noise=_noise(start.on_stderr),
+            ),
         )
     if start != _Start():
         raise _only_for_a_command()
@@ -173,6 +180,11 @@ def _component(
         "A component is a command, an address, a Proxy, an Agent or a function that returns a "
         f"transport, got {excerpt(repr(command))}"
     )
+
+
+def _noise(on_stderr: Callable[[str], None] | None) -> Callable[[str], None] | None:
+    """Return what shows a line on stdout that is not a message: it belongs on stderr."""
+    return on_stderr and (lambda line: on_stderr(f"not a message, on stdout: {line}"))
 
 
 async def _serve_agent(agent: Agent | type[Agent], transport: Transport) -> None:

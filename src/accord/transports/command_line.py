@@ -80,7 +80,7 @@ def _find_program(word: str, cwd: str | None, env: Mapping[str, str] | None) -> 
     for folder in searched.split(os.pathsep):
         if (path := Path(folder, word)).is_file():
             raise StartError(f"Cannot start {word}: {_why_not(path)}")
-    raise StartError(f"Cannot start {word}: not found in PATH ({searched})")
+    raise StartError(f"Cannot start {word}: not found in PATH", searched=searched)
 
 
 def _why_not(path: Path) -> str:
