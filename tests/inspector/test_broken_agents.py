@@ -153,3 +153,25 @@ async def test_every_view_leads_to_the_messages_that_break_rules(
             rules = page.get_by_role("region", name="Broken rules")
             await expect(rules).to_contain_text("Respond to each request exactly once")
             await expect(page.locator("message-view")).to_contain_text("Its request: none")
+
+
+async def test_conversation_names_and_marks_the_messages_that_break_rules(
+    page: Page, tmp_path: Path
+) -> None:
+    path = tmp_path / "broken.acp.jsonl"
+    with Recording(path) as recording:
+        async with asyncio.timeout(30):
+            await record(BROKEN / "agent_10.py", recording.hop())
+    async with inspecting(str(path)) as inspector:
+        await page.goto(inspector.address)
+        await go(page, "/conversation")
+        line = page.locator(".broken-line")
+        await expect(line).to_contain_text("1 message of this session breaks a rule: #")
+        link = line.get_by_role("link", name="R-PERM-16")
+        number = (await link.inner_text()).split()[0]
+        marked = page.locator(".entry.permission .message-link")
+        await expect(marked).to_have_text(f"⚠ {number}")
+        await expect(page.locator(".message-link.bad")).to_have_count(1)
+        await link.click()
+        await expect(page).to_have_url(f"{inspector.origin}/timeline/{number.removeprefix('#')}")
+        await expect(page.get_by_role("region", name="Broken rules")).to_contain_text("R-PERM-16")

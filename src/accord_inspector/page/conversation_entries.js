@@ -60,7 +60,7 @@ function head(entry, ...title) {
 function link(entry) {
   if (entry.message === null) return null;
   const number = shownNumber(entry.message);
-  return h("a", { class: "message-link", href: messageAddress(entry.message), title: "Show the message in the timeline", "aria-label": `Message ${number} in the timeline` }, `#${number}`);
+  return h("a", { class: "message-link", "data-message": entry.message, href: messageAddress(entry.message), title: "Show the message in the timeline", "aria-label": `Message ${number} in the timeline` }, `#${number}`);
 }
 
 // Messages.

@@ -1,6 +1,7 @@
 // One session: its head, its entries, and the input of prompts.
 
 import { count, fill, h } from "./dom.js";
+import { BrokenLine } from "./conversation_broken.js";
 import { endText, entryElement, updateEntry } from "./conversation_entries.js";
 import { SessionHead } from "./conversation_head.js";
 import { terminalElement } from "./conversation_parts.js";
@@ -30,9 +31,10 @@ export class SessionView {
     this.toEnd = h("button", { type: "button", class: "to-end", hidden: true, onclick: () => this.follow() }, "Go to the end ↓");
     this.problem = h("p", { class: "bad", role: "alert" });
     this.waiting = new WaitingLine();
+    this.broken = new BrokenLine(id, recording, this.items);
     this.items.addEventListener("click", (event) => this.clicked(event));
     this.element = h("section", { class: "session", "aria-label": "Session" },
-      this.head.element, h("div", { class: "scroll-box" }, this.log, this.toEnd), this.waiting.element, this.problem, this.prompt.element);
+      this.head.element, this.broken.element, h("div", { class: "scroll-box" }, this.log, this.toEnd), this.waiting.element, this.problem, this.prompt.element);
     /** @type {Map<number, HTMLElement>} */
     this.elements = new Map();
     this.isFollowing = true;
@@ -52,6 +54,7 @@ export class SessionView {
   end() {
     this.entries.isOver = true;
     this.waiting.show(undefined);
+    this.broken.end();
     document.querySelector("main")?.removeEventListener("scroll", this.onScroll);
     this.observer.disconnect();
   }
@@ -115,6 +118,7 @@ export class SessionView {
       else this.add(entry);
       if (!isFirst) this.tell(entry, !known);
     }
+    this.broken.mark();
     if (this.isFollowing) {
       this.forgetEarly();
       this.follow();
@@ -187,6 +191,7 @@ export class SessionView {
       const { box } = this;
       const before = box.scrollHeight - box.scrollTop;
       for (const entry of (await this.entries.older()).reverse()) this.add(entry);
+      this.broken.mark();
       box.scrollTop = box.scrollHeight - before;
       this.showEarlierButton();
     } catch (error) {
