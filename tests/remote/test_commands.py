@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,6 +30,31 @@ class Gardener(Agent):
         await turn.say(f"Planted: {turn.text} ({allowed}).")
 """
 ACCORD = [sys.executable, "-m", "accord"]
+# A clock that jumps by four days each time that it is read.
+CLOCK = """
+import datetime
+import itertools
+import time
+
+now, now_ns = time.time, time.time_ns
+DAYS = 2 * 86_400
+jumps = itertools.cycle((DAYS, -DAYS))
+time.time = lambda: now() + next(jumps)
+time.time_ns = lambda: now_ns() + next(jumps) * 10**9
+
+
+class Jumping(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls.fromtimestamp(time.time(), tz)
+
+
+datetime.datetime = Jumping
+"""
+WITH_THE_CLOCK = [
+    *(sys.executable, "-c"),
+    "import clock, sys; from accord.cli.main import main; sys.exit(main())",
+]
 
 
 @pytest.fixture
@@ -40,11 +65,15 @@ def folder(tmp_path: Path) -> Path:
 
 @contextmanager
 def serving(
-    folder: Path, *options: str, agent: tuple[str, ...] = ("gardener:Gardener",), token: str = ""
+    folder: Path,
+    *options: str,
+    agent: tuple[str, ...] = ("gardener:Gardener",),
+    token: str = "",
+    program: Sequence[str] = ACCORD,
 ) -> Generator[tuple[str, str, subprocess.Popen[str]]]:
     """Run `accord serve`; give the URL, the token and the process."""
     environment = {**os.environ, "ACCORD_TOKEN": token}
-    command = [*ACCORD, "serve", "--port", "0", *options, *agent]
+    command = [*program, "serve", "--port", "0", *options, *agent]
     with subprocess.Popen(
         command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -62,10 +91,17 @@ def serving(
             process.kill()
 
 
-def ask(url: str, token: str | None, *options: str) -> subprocess.CompletedProcess[str]:
+def ask(
+    url: str,
+    token: str | None,
+    *options: str,
+    program: Sequence[str] = ACCORD,
+    folder: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "ACCORD_TOKEN": token or ""}
     return subprocess.run(
-        [*ACCORD, "ask", "a rose", "--agent", url, *options],
+        [*program, "ask", "a rose", "--agent", url, *options],
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
@@ -235,3 +271,24 @@ def test_signal_ends_the_server_with_status_0(folder: Path, number: signal.Signa
         assert ask(url, token, "--quiet", "--allow", "edit").returncode == 0
         process.send_signal(number)
         assert process.wait(30) == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_clock_that_jumps_ends_no_connection(folder: Path) -> None:
+    (folder / "clock.py").write_text(CLOCK)
+    limits = ("--idle", "3600", "--drain", "3600", "--max-starts", "10")
+    with serving(folder, *limits, program=WITH_THE_CLOCK) as (url, token, process):
+        for address in (url, url.replace("ws://", "http://")):
+            asked = ask(
+                *(address, token, "--quiet", "--allow", "edit"),
+                program=WITH_THE_CLOCK,
+                folder=folder,
+            )
+            assert (asked.returncode, asked.stderr) == (0, "")
+            assert asked.stdout == "Planted: a rose (True).\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert process.stderr is not None
+        log = process.stderr.read()
+        assert log.count(" code=1000 ") == 2, log
+        assert len({line[:10] for line in log.splitlines()}) > 1, "the clock has not jumped"
