@@ -20,6 +20,7 @@ from accord.agent.agent import Agent
 from accord.cli.agent_names import command_by_name
 from accord.cli.remote_token import TOKEN_VARIABLE, read_or_make_token, read_token
 from accord.cli.settings import SettingsError
+from accord.errors import StartError
 from accord.remote.access import RemoteRequest
 from accord.remote.access_log import LogFormatter
 from accord.remote.app import RemoteApp
@@ -27,6 +28,8 @@ from accord.remote.asgi import asgi
 from accord.remote.connection_limits import ConnectionLimits
 from accord.remote.server import ServerOptions, Stop, run_server
 from accord.remote.sockets import address_of, is_unix, passed_sockets
+from accord.transports.command_line import find_program
+from accord.transports.registry import is_url
 from accord.transports.remote_address import DEFAULT_PATH, is_loopback
 
 __all__ = ("command",)
@@ -304,8 +307,19 @@ def _agent(words: tuple[str, ...]) -> Any:
                 return by_name
         except SettingsError as error:
             raise click.UsageError(str(error)) from None
+    if is_url(target):
+        raise click.UsageError(
+            f"{target} is the URL of an agent, which is served already;"
+            f" to pass it on: accord serve -- accord bridge {target}"
+        )
     module, colon, name = target.partition(":")
     if len(words) > 1 or not colon or not all(part.isidentifier() for part in module.split(".")):
+        try:
+            find_program(target, None, None)
+        except StartError as error:
+            raise click.UsageError(
+                f"Expected the command of an agent, its name, or MODULE:CLASS. {error}"
+            ) from None
         return list(words)
     sys.path.insert(0, "")
     try:

@@ -88,6 +88,12 @@ class Access(Struct, kw_only=True):
             )
         if self.token is not None and len(self.token) < 16:
             raise ValueError("The token must have at least 16 characters")
+        for host in self.hosts:  # others would match no request
+            if not host.strip() or set("/@*?# ") & set(host.strip()):
+                raise ValueError(f"Expected the name of a host, such as a.example, got {host!r}")
+        for origin in self.origins:
+            if not _is_origin(origin):
+                raise ValueError(f"Expected an origin, such as https://a.example, got {origin!r}")
 
     @property
     def is_for_others(self) -> bool:
@@ -193,6 +199,12 @@ def _log_failure(error: Exception) -> None:
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def _is_origin(value: str) -> bool:
+    """Whether a browser can send this: `https://a.example:8443`, or `null` (a page of a file)."""
+    scheme, separator, host = value.removesuffix("/").partition("://")
+    return value == "null" or (bool(scheme and separator) and not set("/@*?# ") & set(host))
 
 
 def _split_host(value: str) -> tuple[str, str]:
