@@ -1,4 +1,7 @@
-"""What each component of a chain offers and changes, as text: the result of one handshake."""
+"""What each component of a chain offers and changes, as text.
+
+One handshake shows what they change in it; proxies of Accord say what they do after it.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,19 @@ from msgspec import UNSET, Raw
 
 from accord.errors import ConnectionLost, RequestError, TransportError
 from accord.proxy.conductor import conduct
+from accord.proxy.described import DESCRIBE, NO_PROXIES, description_lines
 from accord.proxy.parts import Component
 from accord.proxy.served import ServedTransport
 from accord.proxy.stage import Params, RawRequest, RawResponse, Stage
 from accord.text import lenient_json
-from accord.text.excerpt import excerpt, visible
+from accord.text.excerpt import excerpt, one_line, visible
 from accord.transports.base import Frame
 from accord.version import __version__
 
 __all__ = ("explain",)
 
 _TIMEOUT_S = 60.0
+_DESCRIBE_S = 5.0  # for each proxy
 _ABSENT = object()
 # Of a client that supports what both versions have, so that changes of it are visible.
 _PARAMS: dict[str, Any] = {
@@ -54,13 +59,14 @@ async def explain(components: Sequence[Component]) -> str:
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             await client.initialize()
+        described = [await tap.describe() for tap in taps[:-1]]
     except TimeoutError:
         name = _silent(taps, components)
         text = f"component {name!r}: no response to initialize for {_TIMEOUT_S:g} s"
         raise TimeoutError(text) from None
     finally:
         await transport.aclose()
-    return "\n".join(_picture(taps, components)) + "\n"
+    return "\n".join(_picture(taps, components, described)) + "\n"
 
 
 def _silent(taps: Sequence[_Tap], components: Sequence[Component]) -> str:
@@ -78,6 +84,9 @@ class _Tap(Stage):
         self.is_waiting: bool = False
 
     def request_from_client(self, request: RawRequest) -> None:
+        if request.method == DESCRIBE:
+            request.answer(NO_PROXIES)
+            return
         if request.method != "initialize":
             self.agent.request(request)
             return
@@ -90,6 +99,21 @@ class _Tap(Stage):
             request.answer(response)
 
         self.agent.request(request.derive(answered))
+
+    async def describe(self) -> RawResponse:
+        """Ask the component that follows what it does."""
+        answered: asyncio.Future[RawResponse] = asyncio.get_running_loop().create_future()
+
+        def keep(response: RawResponse) -> None:
+            if not answered.done():
+                answered.set_result(response)
+
+        self.agent.request(RawRequest(DESCRIBE, Raw(b"{}"), keep))
+        try:
+            async with asyncio.timeout(_DESCRIBE_S):
+                return await answered
+        except TimeoutError:
+            return NO_PROXIES
 
 
 class _Client:
@@ -137,7 +161,9 @@ def _value(text: Params) -> Any:
     return {} if text is UNSET else lenient_json.loads(bytes(text))
 
 
-def _picture(taps: Sequence[_Tap], components: Sequence[Component]) -> Iterator[str]:
+def _picture(
+    taps: Sequence[_Tap], components: Sequence[Component], described: Sequence[RawResponse]
+) -> Iterator[str]:
     result = taps[0].result
     yield "client"
     for number, (tap, component) in enumerate(zip(taps, components, strict=True)):
@@ -150,6 +176,7 @@ def _picture(taps: Sequence[_Tap], components: Sequence[Component]) -> Iterator[
         if component.open is not None and "://" in component.name:
             place = "remote"
         yield f"{component.name}    a proxy, {place}"
+        yield from (f"  │    {line}" for line in description_lines(described[number]))
         following = taps[number + 1]
         to_agent = list(_changes(tap.params, following.params))
         to_client = list(_changes(following.result, tap.result))
@@ -171,7 +198,7 @@ def _named(result: Any) -> str:
     info: Any = result.get("info") or result.get("agentInfo")
     if not lenient_json.is_object(info) or not info.get("name"):
         return ""
-    return f": {_shown(info['name'])} {visible(excerpt(str(info.get('version', ''))))}".rstrip()
+    return f": {_shown(info['name'])} {one_line(str(info.get('version', '')), 200)}".rstrip()
 
 
 def _changes(before: Any, after: Any) -> Iterator[str]:
@@ -193,7 +220,8 @@ def _leaves(value: Any, path: str = "") -> dict[str, Any]:
         return {path: value} if path else {}
     leaves: dict[str, Any] = {}
     for key, item in value.items():
-        leaves |= _leaves(item, f"{path}.{key}" if path else visible(key))
+        name = one_line(key, 200)
+        leaves |= _leaves(item, f"{path}.{name}" if path else name)
     return leaves
 
 

@@ -10,6 +10,7 @@ from typing import Protocol
 from msgspec import UNSET, Raw, Struct, field
 
 from accord.errors import DecodeError, InternalError, InvalidParams, RequestError
+from accord.proxy.described import DESCRIBE, with_description
 from accord.proxy.ordered import (
     NotificationHandler,
     OrderedStage,
@@ -44,6 +45,10 @@ class StagedProxy(Protocol):
 
     def initialize_handler(self) -> RequestHandler | None:
         """Return what handles `initialize` between these two, None to pass it on."""
+        ...
+
+    def describe(self) -> dict[str, list[str]]:
+        """Return the names of what the proxy handles and adds, by their kind."""
         ...
 
     def overrides(self, version: int, stage: ProxyStage, initialized: Raw) -> tuple[Overrides, ...]:
@@ -85,6 +90,16 @@ class ProxyStage(OrderedStage):
         await super().aclose()
         for close in self.on_close:
             await close()
+
+    def request_from_client(self, request: RawRequest) -> None:
+        if request.method != DESCRIBE:
+            super().request_from_client(request)
+            return
+
+        def answered(response: RawResponse) -> None:
+            request.answer(with_description(response, self.name, self._proxy.describe()))
+
+        self.agent.request(request.derive(answered))
 
     def request_from_agent(self, request: RawRequest) -> None:
         serve = self.on_mcp_request

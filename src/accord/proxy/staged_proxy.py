@@ -32,6 +32,8 @@ __all__ = ("StagedProxyObject",)
 
 log: logging.Logger = logging.getLogger("accord.proxy")
 
+_HOOK_NAMES = tuple(name for name in vars(ProxyHooks) if name[0] != "_" and name != "commands")
+
 
 class StagedProxyObject:
     """Calls the methods that a `Proxy` overrides."""
@@ -91,11 +93,20 @@ class StagedProxyObject:
             return text
         return edited_json(text, before, replace(before, **{name: changed}))
 
+    def describe(self) -> dict[str, list[str]]:
+        """Return what is overridden, the tools and the commands."""
+        proxy = self._proxy
+        return {
+            "handles": [name for name in _HOOK_NAMES if overrides_hook(proxy, name)],
+            "tools": [tool.__name__ for tool in marked_tools(proxy)],
+            "commands": [command.name for command in proxy.commands],
+        }
+
     def overrides(self, version: int, stage: ProxyStage, initialized: Raw) -> tuple[Overrides, ...]:
         """Return the handlers of both directions."""
         proxy = self._proxy
         to_agent, to_client = Overrides(Direction.TO_AGENT), Overrides(Direction.TO_CLIENT)
-        has = {name: overrides_hook(proxy, name) for name in vars(ProxyHooks) if name[0] != "_"}
+        has = {name: overrides_hook(proxy, name) for name in (*_HOOK_NAMES, "commands")}
         has["update"] = has["update"] or has["session_update"]
         known = proxied_version(version)
         chain = ProxyInChain(proxy, known, ProxiedSessions(), stage)

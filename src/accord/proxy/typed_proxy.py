@@ -63,6 +63,17 @@ class StagedTypedProxy:
         proxy: Any = self._proxy
         return proxy.initialize(params, checked)
 
+    def describe(self) -> dict[str, list[str]]:
+        """Return the overridden methods."""
+        cls = type(self._proxy)
+        extensions = [
+            name
+            for name in ("extension_request", "extension_notification")
+            if getattr(cls, name) is not getattr(TypedProxy, name)
+        ]
+        first = ["initialize"] if self._initialize_method else []
+        return {"handles": [*first, *self._methods, *extensions]}
+
     def overrides(self, version: int, stage: ProxyStage, initialized: Raw) -> tuple[Overrides, ...]:
         """Return the overridden methods of both directions."""
         to_agent, to_client = Overrides(Direction.TO_AGENT), Overrides(Direction.TO_CLIENT)
