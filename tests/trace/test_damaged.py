@@ -179,6 +179,17 @@ def test_copy_of_a_pipe_is_removed(tmp_path: Path) -> None:
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="/dev/stdin")
+def test_pipe_without_a_recording_is_named() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "accord", "trace", "show", "/dev/stdin"],
+        input=b"hello\n",
+        capture_output=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"Error: Expected a recording in /dev/stdin: line 1: ")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("command", [*READERS, "diff r.acp.jsonl"])
 def test_output_on_a_full_disk_is_an_error_of_one_line(tmp_path: Path, command: str) -> None:

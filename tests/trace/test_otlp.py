@@ -284,7 +284,13 @@ def test_collector_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--format", "md", "--content"], ["--endpoint", "http://x", "-o", "y"]]
+    "words",
+    [
+        ["--format", "md", "--content"],
+        ["--endpoint", "http://x", "-o", "y"],
+        ["--endpoint", "localhost:4318"],
+    ],
+    ids=["content", "both", "endpoint"],
 )
 def test_options_that_do_not_fit_are_refused(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]

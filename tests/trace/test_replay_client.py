@@ -185,10 +185,28 @@ def test_command_says_what_was_redacted(tmp_path: Path) -> None:
     assert "secrets were replaced in 1 message: `[redacted]` is sent instead" in done.stderr
 
 
-@pytest.mark.parametrize("words", [["--as", "client"], ["--", "my-agent"]])
-def test_wrong_use_of_the_command(tmp_path: Path, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--as", "client"], "Missing the agent"),
+        (["--", "my-agent"], "add `--as client`"),
+        (["--json"], "--json is for `--as client`"),
+        (["--timeout", "5"], "--timeout is for `--as client`"),
+        (["--as", "client", "--report", "x", "--", "a"], "--report is for `--as agent`"),
+        (["--report", "r.acp.jsonl"], "--report is the recording itself"),
+    ],
+    ids=["no-agent", "agent", "json", "timeout", "report", "overwrite"],
+)
+def test_wrong_use_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     path = one_turn().save(tmp_path / "r.acp.jsonl")
-    assert run(path, *words).returncode == 2
+    before = path.read_bytes()
+    done = run(path, *words)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert path.read_bytes() == before
 
 
 def test_recording_without_a_client_cannot_be_replayed(tmp_path: Path) -> None:
@@ -234,6 +252,17 @@ def test_state_of_the_session_may_come_at_any_place() -> None:
     assert list(compare([commands, *chunks("a")], [*chunks("a"), commands], strict=True)) == []
     [found] = compare([commands], [], strict=False)
     assert found.kind == "missing"
+
+
+def test_notices_may_come_at_any_place_in_their_order() -> None:
+    first, second = (update("notice", title=title) for title in ("a", "b"))
+    old = [first, *chunks("x"), second]
+    assert list(compare(old, [*chunks("x"), first, second], strict=True)) == []
+    assert list(compare(old, [first, second, *chunks("x")], strict=True)) == []
+    swapped = compare(old, [second, *chunks("x"), first], strict=True)
+    assert [item.path for item in swapped] == ["update.title", "update.title"]
+    [found] = compare(old, [*chunks("x"), second], strict=False)
+    assert (found.kind, found.method) == ("missing", "session/update notice")
 
 
 def response(request: int, number: int, value: Any, *, is_error: bool = False) -> AgentMessage:

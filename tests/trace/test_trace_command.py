@@ -303,7 +303,7 @@ def test_colours_are_for_terminals_without_no_color(recording: str) -> None:
     assert "\x1b[" not in on_a_terminal(80, "show", recording, NO_COLOR="1")
 
 
-def test_export_writes_over_neither_the_recording_nor_a_file_if_it_fails(
+def test_commands_write_over_neither_the_recording_nor_a_file_if_they_fail(
     capsys: pytest.CaptureFixture[str], recording: str, tmp_path: Path
 ) -> None:
     before = Path(recording).read_bytes()
@@ -311,6 +311,14 @@ def test_export_writes_over_neither_the_recording_nor_a_file_if_it_fails(
     assert status == 2
     assert "--output is the recording itself" in err
     assert Path(recording).read_bytes() == before
+    status, _, err = run(capsys, "stats", "--html", recording, recording)
+    assert status == 2
+    assert "--html is the recording itself" in err
+    assert Path(recording).read_bytes() == before
+    part = Path(recording).with_name("r.2.acp.jsonl")
+    part.write_bytes(before)
+    assert run(capsys, "stats", "--html", str(part), recording)[0] == 2
+    assert part.read_bytes() == before
     good, bad = tmp_path / "good.md", tmp_path / "bad.txt"
     good.write_text("precious")
     bad.write_text("hello")

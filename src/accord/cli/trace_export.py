@@ -9,7 +9,13 @@ from pathlib import Path
 
 import click
 
-from accord.cli.trace_options import directions, first_option, output_parts, show_problems
+from accord.cli.trace_options import (
+    directions,
+    first_option,
+    output_parts,
+    refuse_recording,
+    show_problems,
+)
 from accord.trace.exporting import jsons_lines
 from accord.trace.http_archive import http_archive
 from accord.trace.otlp import otlp_lines
@@ -58,10 +64,12 @@ def command(
         raise click.UsageError("--endpoint and --content are for --format otlp")
     if endpoint is not None and output is not None:
         raise click.UsageError("Expected --endpoint or --output, got both")
-    if output is not None and output.exists() and output.samefile(recording):
-        raise click.UsageError(f"--output is the recording itself: {output}")
-    trace = open_trace(recording, first=directions[first])
+    if endpoint is not None and not endpoint.startswith(("http://", "https://")):
+        raise click.UsageError(f"--endpoint: expected http:// or https://, got {endpoint}")
     try:
+        trace = open_trace(recording, first=directions[first])
+        if output is not None:
+            refuse_recording("--output", output, trace)
         next(iter(trace), None)  # nothing is written if it is not a recording
         if endpoint is not None:
             count = _sent(trace, endpoint, content)

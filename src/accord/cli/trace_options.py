@@ -11,6 +11,7 @@ import click
 from accord.cli.recording_options import Option, bytes_of, own_path
 from accord.trace.recording import Recording
 from accord.trace.records import Direction
+from accord.trace.trace import Trace
 
 __all__ = (
     "CannotCompare",
@@ -20,6 +21,7 @@ __all__ = (
     "output_parts",
     "output_text",
     "path_option",
+    "refuse_recording",
     "show_problems",
 )
 
@@ -70,6 +72,12 @@ def show_problems(problems: Sequence[str]) -> None:
         click.echo(f"accord trace: skipped: {problem}", err=True)
     if len(problems) > 5:
         click.echo(f"accord trace: {len(problems) - 5} more skipped", err=True)
+
+
+def refuse_recording(option: str, output: Path, trace: Trace) -> None:
+    """Raise `click.UsageError` if the output is a file of the recording."""
+    if output.exists() and any(output.samefile(file) for file in trace.files if file.exists()):
+        raise click.UsageError(f"{option} is the recording itself: {output}")
 
 
 def output_parts(output: Path, parts: Iterable[bytes]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import wrap
 
 import click
+from click.core import ParameterSource
 
 from accord.cli.recording_options import own_path
 from accord.cli.remote_token import connection_options, read_token
@@ -18,6 +19,7 @@ from accord.cli.trace_options import (
     directions,
     first_option,
     output_text,
+    refuse_recording,
     show_problems,
 )
 from accord.errors import TransportError
@@ -38,6 +40,8 @@ from accord.transports.stdio import stdio
 __all__ = ("command",)
 
 _SAME, _DIFFERENT, _CANNOT_RUN = 0, 1, 2
+_ONLY_AS_AGENT = ("report",)
+_ONLY_AS_CLIENT = ("as_json", "cwd", "timeout", "token_file", "ca_file", "insecure")
 _COLOURS = {"-": "red", "+": "green", "~": "yellow", "!": "red"}
 
 
@@ -114,15 +118,18 @@ def command(
     COMMAND starts the agent; URL is the address of an agent on the network, such as
     wss://host/acp. Exit status: 0 same, 1 different, 2 cannot run.
     """
-    trace = open_trace(recording, first=directions[first])
+    _refuse_other_side(side, agent)
     try:
+        trace = open_trace(recording, first=directions[first])
+        if report is not None:
+            refuse_recording("--report", own_path(report), trace)
         next(iter(trace), None)
     except TraceError as error:  # as the other commands say it
         raise CannotCompare(str(error)) from None
     try:
         script, *others = read_scripts(trace)
     except TraceError as error:
-        raise click.UsageError(str(error)) from None
+        raise CannotCompare(f"{recording}: {error}") from None
     show_problems(trace.problems)
     if others:
         _say(f"replaying the first of {len(others) + 1} connections")
@@ -130,14 +137,24 @@ def command(
         count = f"{script.redacted} message{'' if script.redacted == 1 else 's'}"
         _say(f"secrets were replaced in {count}: `[redacted]` is sent instead")
     if side == "agent":
-        if agent:
-            raise click.UsageError("Expected no command: to test an agent, add `--as client`")
         return _run_agent(script, speed, strict, report)
-    if not agent:
-        raise click.UsageError("Missing the agent: accord trace replay FILE --as client -- COMMAND")
     options = RemoteOptions(token=read_token(token_file), insecure=insecure, ca_file=ca_file)
     transport = _transport(agent, options, cwd)
     return _run_client(script, transport, speed, strict, cwd, timeout, as_json)
+
+
+def _refuse_other_side(side: str, agent: Sequence[str]) -> None:
+    """Raise `click.UsageError` for what only the other side has: it would not be used."""
+    if side == "agent" and agent:
+        raise click.UsageError("Expected no command: to test an agent, add `--as client`")
+    if side == "client" and not agent:
+        raise click.UsageError("Missing the agent: accord trace replay FILE --as client -- COMMAND")
+    context = click.get_current_context()
+    for name in _ONLY_AS_AGENT if side == "client" else _ONLY_AS_CLIENT:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = "--json" if name == "as_json" else f"--{name.replace('_', '-')}"
+            other = "agent" if side == "client" else "client"
+            raise click.UsageError(f"{option} is for `--as {other}`")
 
 
 def _run_agent(script: Script, speed: float, strict: bool, report: Path | None) -> int:

@@ -8,11 +8,18 @@ from pathlib import Path
 import click
 import msgspec
 
-from accord.cli.trace_options import directions, first_option, output_text, show_problems
+from accord.cli.columns import terminal_width
+from accord.cli.trace_options import (
+    directions,
+    first_option,
+    output_text,
+    refuse_recording,
+    show_problems,
+)
+from accord.cli.trace_stats_table import stats_table
 from accord.trace.reading import TraceError
 from accord.trace.stats import stats_of
 from accord.trace.stats_page import stats_page
-from accord.trace.stats_table import stats_table
 from accord.trace.trace import open_trace
 
 __all__ = ("command",)
@@ -37,6 +44,8 @@ def command(recording: Path, as_json: bool, page: Path | None, first: str) -> in
     """
     try:
         trace = open_trace(recording, first=directions[first])
+        if page is not None:
+            refuse_recording("--html", page, trace)
         found = stats_of(trace)
     except TraceError as error:
         raise click.ClickException(str(error)) from None
@@ -45,7 +54,7 @@ def command(recording: Path, as_json: bool, page: Path | None, first: str) -> in
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     elif page is None:
-        for line in stats_table(found):
+        for line in stats_table(found, terminal_width()):
             click.echo(line)
     show_problems(trace.problems)
     return 0

@@ -31,6 +31,7 @@ class PipedFile:
     def __init__(self, pipe: Path) -> None:
         folder = tempfile.TemporaryDirectory(prefix="accord-")
         weakref.finalize(self, folder.cleanup)
+        self.pipe: Path = pipe
         self.path: Path = Path(folder.name, pipe.name)
         try:
             with pipe.open("rb") as source, self.path.open("wb") as copy:

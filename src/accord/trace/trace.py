@@ -50,7 +50,8 @@ class Trace:
                     self.header = item
         if not found:
             why = f": {self.problems[0]}" if self.problems else ": it is empty"
-            raise TraceError(f"Expected a recording in {self.files[0]}{why}")
+            place = self.files[0] if self._copy is None else self._copy.pipe
+            raise TraceError(f"Expected a recording in {place}{why}")
 
 
 def open_trace(path: str | os.PathLike[str], *, first: Direction = "to_agent") -> Trace:

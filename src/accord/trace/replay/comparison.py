@@ -27,6 +27,7 @@ _UNORDERED = frozenset(
         "usage_update",
     )
 )
+_NOTICE = "session/update notice"  # of no turn: only the order among themselves counts
 # Whether an agent withdraws a request depends on what comes first, the answer or the cancel.
 _WITHDRAWN = "$/cancel_request"
 _TEXTS = ("text", "data", "output")  # of chunks, to be joined
@@ -116,10 +117,10 @@ def compare(
 ) -> Iterator[Difference]:
     """Yield the differences in the order of the recording.
 
-    In each session, the same kinds of messages come in the same order. Consecutive chunks of a
-    message are one, and so are consecutive updates of a tool call that do not change its status.
-    Without `strict` the values of messages are compared by shape, otherwise all of them except ids
-    and times.
+    In each session, the same kinds of messages come in the same order; notices may come anywhere.
+    Consecutive chunks of a message are one, and so are consecutive updates of a tool call that do
+    not change its status. Without `strict` the values of messages are compared by shape, otherwise
+    all of them except ids and times.
     """
     expected = [one for one in expected if one.label != _WITHDRAWN]
     got = [one for one in got if one.label != _WITHDRAWN]
@@ -131,11 +132,12 @@ def compare(
     for session in dict.fromkeys(one.session for one in (*expected, *got)):
         old = [one for one in expected if one.session == session]
         new = [one for one in got if one.session == session]
-        placed += _compare_ordered(
-            _joined([one for one in old if one.place is None]),
-            _joined([one for one in new if one.place is None]),
-            strict,
-        )
+        for notices in (False, True):
+            lanes = (
+                _joined([one for one in side if one.place is None and _is_notice(one) == notices])
+                for side in (old, new)
+            )
+            placed += _compare_ordered(*lanes, strict=strict)
         placed += _compare_unordered(old, new, strict)
     placed.sort(key=lambda item: item[0])
     yield from (difference for _, difference in placed)
@@ -169,7 +171,7 @@ def _got(old: AgentMessage, new: AgentMessage, key: str) -> Difference:
 
 
 def _compare_ordered(
-    old: list[AgentMessage], new: list[AgentMessage], strict: bool
+    old: list[AgentMessage], new: list[AgentMessage], *, strict: bool
 ) -> Iterator[_Placed]:
     matcher = SequenceMatcher(
         None, [one.label for one in old], [one.label for one in new], autojunk=False
@@ -231,6 +233,10 @@ def _extra(one: AgentMessage) -> Difference:
 def _says_nothing(key: str) -> bool:
     """Return whether a field is of no use to people who look for a message."""
     return key in ("sessionUpdate", "_meta") or id_kind(key) is not None
+
+
+def _is_notice(one: AgentMessage) -> bool:
+    return one.label == _NOTICE
 
 
 def _is_end(result: Any) -> bool:
