@@ -1,11 +1,15 @@
-"""SIGKILL of any component at any point: no process is left, and every caller gets an error."""
+"""SIGKILL of a component, the conductor or the editor: no process is left, and no caller waits."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import select
+import shlex
 import signal
+import subprocess
 import sys
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,8 @@ from accord.errors import AccordError
 from accord.proxy.parts import Component
 from requirement import requirement
 
-PASSES = str(Path(__file__).parent / "programs" / "pass_proxy.py")
+PROGRAMS = Path(__file__).parent / "programs"
+PASSES = str(PROGRAMS / "pass_proxy.py")
 AGENT = [sys.executable, "-m", "accord", "agent", "script"]
 
 
@@ -77,3 +82,56 @@ async def _prompts(session: Any) -> None:
     while True:
         async with session.prompt("stream 2") as turn:
             assert [event async for event in turn if isinstance(event, Text)]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only Linux has it")
+@pytest.mark.parametrize(
+    ("victim", "number", "result"),
+    [
+        ("editor", signal.SIGKILL, ""),
+        ("conductor", signal.SIGKILL, "ConnectionLost\n"),
+        ("conductor", signal.SIGTERM, None),
+    ],
+    ids=["editor-kill", "conductor-kill", "conductor-term"],
+)
+def test_killed_end_of_a_chain_leaves_no_process_and_no_caller(
+    victim: str, number: int, result: str | None
+) -> None:
+    chain_of = [sys.executable, "-m", "accord", "chain", PASSES, PASSES, shlex.join(AGENT)]
+    command = [sys.executable, str(PROGRAMS / "waiting_editor.py"), *chain_of]
+    with (
+        ExitStack() as ends,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as editor,
+    ):
+        ends.callback(editor.kill)
+        assert editor.stdout is not None
+        conductor = int(editor.stdout.readline())
+        pids = _descendants(editor.pid)
+        assert conductor in pids
+        assert len(pids) >= 4  # with the two proxies and the agent
+        running = [process for pid in pids for process in _watched(ends, pid)]
+        os.kill(editor.pid if victim == "editor" else conductor, number)
+        for process in running:
+            assert select.select([process], [], [], 30)[0], "a process is left"
+        output, _ = editor.communicate(timeout=30)
+        assert result in (None, output)
+
+
+def _watched(ends: ExitStack, pid: int) -> list[int]:
+    """Return what is readable when a process has ended, nothing if it has."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return []
+    ends.callback(os.close, descriptor)
+    return [descriptor]
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for word in (task / "children").read_text().split():
+                found += [int(word), *_descendants(int(word))]
+    return found
