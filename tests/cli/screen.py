@@ -20,9 +20,11 @@ __all__ = ("Person", "at_a_terminal")
 WAIT_S = 30.0
 CTRL_C = b"\x03"
 
-# The program gets the terminal as its own, so that Ctrl-C reaches it and nobody else.
+# The program gets the terminal as its own, so that Ctrl-C reaches it and nobody else. It reaches
+# it also if the tests run in the background, where shells ignore the signal.
 _TAKE_IT = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    "import fcntl, os, signal, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    "signal.signal(signal.SIGINT, signal.SIG_DFL);"
     "os.execv(sys.argv[1], sys.argv[1:])"
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from accord.cli import settings
 from accord.cli.main import main
-from cli.screen import at_a_terminal
+from cli.screen import CTRL_C, at_a_terminal
 from requirement import requirement
 
 AGENT = Path(__file__).parent.parent / "cli" / "login_agent.py"
@@ -93,8 +94,41 @@ def test_interrupt_ends_the_login_command_only(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX has terminals")
+def test_wrong_number_of_a_login_is_asked_again(tmp_path: Path) -> None:
+    with at_a_terminal(*LOGIN, cwd=tmp_path) as person:
+        for wrong in (b"3", b"0", b"one"):
+            person.sees_next("Log in with [1]: ")
+            person.types(wrong + b"\n")
+            person.sees_next(f"Expected a number from 1 to 2, got '{wrong.decode()}'")
+        person.sees_next("Log in with [1]: ")
+        person.types(b"\n")
+        assert person.leaves() == 0
+        assert "Logging in with In the browser" in person.seen
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has terminals")
+def test_end_of_the_input_leaves_the_list_of_logins(tmp_path: Path) -> None:
+    with at_a_terminal(*LOGIN, cwd=tmp_path) as person:
+        person.sees("Log in with")
+        person.types(b"\x04")
+        assert person.leaves() == 1
+        assert "No login was chosen" in person.seen
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has terminals")
 def test_interrupt_leaves_the_list_of_logins(tmp_path: Path) -> None:
     with at_a_terminal(*LOGIN, cwd=tmp_path) as person:
         person.sees("Log in with")
-        person.types(b"\x03")
+        person.types(CTRL_C)
         assert person.leaves() == 130
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX has terminals")
+def test_sigterm_leaves_the_list_of_logins(tmp_path: Path) -> None:
+    with at_a_terminal(*LOGIN, cwd=tmp_path) as person:
+        person.sees("Log in with")
+        person.program.send_signal(signal.SIGTERM)
+        assert person.leaves() == -signal.SIGTERM

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 
 import click
 
 from accord.cli import settings
 from accord.cli.agent_names import NamedAgent, complete_name, find_agent
+from accord.cli.ask.questions.keyboard import read_line
 from accord.cli.ask.safe_text import one_line
 from accord.cli.ask.terminal_login import login_failure, run_terminal_login
 from accord.client.agent_adapter import AuthMethod
@@ -50,7 +50,7 @@ async def _login(agent: NamedAgent, wanted: str | None) -> int:
         initialize_timeout_s=_INITIALIZE_S,
         on_stderr=None,
     ) as connected:
-        method = _choose(agent.name, connected.auth_methods, wanted)
+        method = await _choose(agent.name, connected.auth_methods, wanted)
         if not method.terminal:
             click.echo(f"Logging in with {one_line(method.name, 60)} …", err=True)
             await connected.authenticate(method.id)
@@ -63,7 +63,7 @@ async def _login(agent: NamedAgent, wanted: str | None) -> int:
     return 0
 
 
-def _choose(name: str, methods: tuple[AuthMethod, ...], wanted: str | None) -> AuthMethod:
+async def _choose(name: str, methods: tuple[AuthMethod, ...], wanted: str | None) -> AuthMethod:
     if not methods:
         raise AccordError(f"{name} offers no login")
     by_id = {method.id: method for method in methods}
@@ -79,13 +79,20 @@ def _choose(name: str, methods: tuple[AuthMethod, ...], wanted: str | None) -> A
     for number, method in enumerate(methods, 1):
         text = f": {one_line(method.description, 100)}" if method.description else ""
         click.echo(f"  {number}  {one_line(method.name, 60)}{text}")
-    # The event loop would note Ctrl-C, and let the prompt wait.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        number = click.prompt("Log in with", type=click.IntRange(1, len(methods)), default=1)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    return methods[number - 1]
+    return methods[await _number(len(methods)) - 1]
+
+
+async def _number(count: int) -> int:
+    """Ask for a number at the terminal; the event loop runs on, so that signals are handled."""
+    while True:
+        click.echo("Log in with [1]: ", nl=False)
+        line = await read_line()
+        if not line:  # the end of the input
+            raise AccordError("No login was chosen")
+        text = line.strip() or "1"
+        if text in map(str, range(1, count + 1)):
+            return int(text)
+        click.echo(f"Expected a number from 1 to {count}, got {one_line(text, 40)!r}.")
 
 
 async def _prove(agent: NamedAgent) -> None:
