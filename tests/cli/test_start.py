@@ -55,6 +55,7 @@ ALWAYS = {
 FOR_PEOPLE = {
     "accord.cli.ask.screen",
     "accord.cli.ask.screen.diff_rows",
+    "accord.cli.ask.screen.excerpt_place",
     "accord.cli.ask.screen.live_region",
     "accord.cli.ask.screen.rich_screen",
     "accord.cli.ask.screen.rows",

@@ -30,8 +30,12 @@ class DiffLine(Struct, frozen=True):
     new: int | None = None
 
 
-def diff_lines(diff: Diff) -> Iterator[DiffLine]:
-    """Yield the lines of a diff, without the headers of files."""
+def diff_lines(diff: Diff, *, lines_before: int | None = 0) -> Iterator[DiffLine]:
+    """Yield the lines of a diff, without the headers of files.
+
+    `lines_before` is added to the numbers: the diff of an excerpt counts from 1. With None, the
+    lines have no numbers.
+    """
     old, new = 0, 0
     head = True  # before the first hunk of a file
     for line in _source_lines(diff):
@@ -41,7 +45,9 @@ def diff_lines(diff: Diff) -> Iterator[DiffLine]:
         elif hunk := _HUNK.match(line):
             if not head:
                 yield DiffLine("gap", "")
-            old, new, head = int(hunk[1]), int(hunk[2]), False
+            if lines_before is not None:
+                old, new = (int(number) + lines_before for number in hunk.groups())
+            head = False
         elif (head and line.startswith(_SHOWN_HEADERS)) or sign == "\\":
             yield DiffLine("remark", line)
         elif not head or (sign in ("+", "-") and not line.startswith(("---", "+++"))):
@@ -52,8 +58,9 @@ def diff_lines(diff: Diff) -> Iterator[DiffLine]:
                     yield DiffLine("-", line[1:], old or None)
                 case _:
                     yield DiffLine(" ", line[1:], old or None, new or None)
-            old += sign != "+"
-            new += sign != "-"
+            if lines_before is not None:
+                old += sign != "+"
+                new += sign != "-"
 
 
 def _source_lines(diff: Diff) -> Iterator[str]:

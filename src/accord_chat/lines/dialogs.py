@@ -129,7 +129,8 @@ def _show_hunk(session: LiveSession, hunks: list[ReviewedHunk], at: int, printer
     printer.say(f"Change {at + 1} of {len(hunks)}: {path}, line {line}, {verdict}")
     if one.hunk.kind != "changed":
         printer.below([f"The file was {one.hunk.kind}."])
-    printer.below(words.diff_words(one.hunk.lines))
+    before = session.review.lines_before(one.hunk)
+    printer.below(words.diff_words(one.hunk.lines, before))
 
 
 def _show_verdict(session: LiveSession, one: ReviewedHunk, printer: Printer) -> None:

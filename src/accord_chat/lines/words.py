@@ -9,6 +9,7 @@ import msgspec
 
 from accord.cli.ask.safe_text import last_lines, one_line, relative_path, relative_title
 from accord.cli.ask.screen.diff_rows import diff_counts
+from accord.cli.ask.screen.excerpt_place import lines_before_diff
 from accord.cli.ask.screen.tool_rows import diffs_of, text_of_call
 from accord.client.events import Plan, ToolCall
 from accord.client.transcript import TerminalTranscript, Transcript
@@ -95,20 +96,22 @@ def _last(output: bytes | bytearray | str) -> Iterator[str]:
     yield from lines
 
 
-def diff_words(lines: Iterable[DiffLine]) -> Iterator[str]:
+def diff_words(lines: Iterable[DiffLine], lines_before: int = 0) -> Iterator[str]:
     """Yield the lines of a diff with what has happened to each in words."""
     for line in lines:
+        number = line.old if line.sign == "-" else line.new
+        place = f"line {number + lines_before}" if number else ""
         match line.sign:
             case "+":
-                yield f"line {line.new or ''} added: {line.text}"
+                yield f"{place} added: {line.text}".lstrip()
             case "-":
-                yield f"line {line.old or ''} removed: {line.text}"
+                yield f"{place} removed: {line.text}".lstrip()
             case "gap":
                 yield "further down:"
             case "remark":
                 yield line.text
             case _:
-                yield f"line {line.new or ''}: {line.text}"
+                yield f"{place or 'same'}: {line.text}"
 
 
 def whole_call(call: ToolCall, terminals: Iterable[TerminalTranscript], cwd: str) -> Iterator[str]:
@@ -128,7 +131,8 @@ def _whole_call(call: ToolCall, terminals: Iterable[TerminalTranscript], cwd: st
         match part:
             case Diff():
                 yield f"Change of {one_line(relative_path(part.path, cwd))}:"
-                yield from diff_words(diff_lines(part))
+                before = lines_before_diff(part, call, cwd)
+                yield from diff_words(diff_lines(part, lines_before=before))
             case str():
                 yield from visible(part).strip("\n").split("\n")
             case ImageContent() | AudioContent() | EmbeddedResource():

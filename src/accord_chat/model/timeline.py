@@ -29,7 +29,7 @@ from accord.client.events import (
 )
 from accord.client.message import Message
 from accord.client.transcript import Item, TerminalTranscript, Transcript
-from accord.types.tool_calls import TerminalView
+from accord.types.tool_calls import Diff, TerminalView
 
 __all__ = ("Entry", "Remark", "Timeline")
 
@@ -53,6 +53,7 @@ class Entry(Struct, kw_only=True, eq=False):
     expanded: bool | None = None  # None: not chosen by the user
     terminals: tuple[TerminalTranscript, ...] = ()  # that a tool call shows
     is_open: bool = False  # a message that may still grow
+    places: dict[Diff, int] = {}  # lines of the file before the text
 
 
 class Timeline:

@@ -10,6 +10,7 @@ from textual.strip import Strip
 
 from accord.cli.ask.safe_text import one_line, output_lines, printable, relative_path
 from accord.cli.ask.screen.diff_rows import diff_rows
+from accord.cli.ask.screen.excerpt_place import lines_before_diff
 from accord.cli.ask.screen.rows import GUTTER, Row
 from accord.cli.ask.screen.tool_rows import (
     diffs_of,
@@ -31,6 +32,7 @@ from accord.types.content import (
     ResourceLink,
     text_of,
 )
+from accord.types.tool_calls import Diff
 from accord_chat.model.pictures import picture_of, size_text
 from accord_chat.model.timeline import Entry, Remark
 from accord_chat.view.pictures.previews import Previews
@@ -168,7 +170,8 @@ class EntryLines:
                 yield Row(one_line(relative_path(diff.path, cwd)), "bold", "  ")
             if expanded is False:
                 continue
-            yield from limited_diff_rows(diff, EXPANDED_ROWS if expanded else FOLDED_DIFF_ROWS)
+            most = EXPANDED_ROWS if expanded else FOLDED_DIFF_ROWS
+            yield from limited_diff_rows(diff, _lines_before(self.entry, diff, call, cwd), most)
         if expanded is False:
             return
         if self.entry.terminals:
@@ -183,6 +186,16 @@ class EntryLines:
                 yield Row(f"… {len(lines) - EXPANDED_ROWS} more lines", "dim", GUTTER)
         else:
             yield from output_rows(call)
+
+
+def _lines_before(entry: Entry, diff: Diff, call: ToolCall, cwd: str) -> int | None:
+    """Return the place of a diff; one that was found stays, also if the file changes later."""
+    if diff not in entry.places:
+        found = lines_before_diff(diff, call, cwd)
+        if found is None:
+            return None
+        entry.places[diff] = found
+    return entry.places[diff]
 
 
 def _content_rows(part: ContentBlock, cwd: str) -> Iterator[Row]:
@@ -225,7 +238,7 @@ def viewer_rows(entry: Entry, cwd: str) -> Iterator[Row]:
             yield from title_rows(call, cwd)
             for diff in diffs_of(call):
                 yield Row(one_line(relative_path(diff.path, cwd)), "bold", "  ")
-                yield from diff_rows(diff)
+                yield from diff_rows(diff, _lines_before(entry, diff, call, cwd))
             for terminal in entry.terminals:
                 for line in output_lines(terminal.text):
                     yield Row(line, "", GUTTER, whole_words=False)

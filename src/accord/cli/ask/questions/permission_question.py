@@ -14,6 +14,7 @@ from accord.cli.ask.safe_text import (
     relative_title,
 )
 from accord.cli.ask.screen.diff_rows import diff_rows
+from accord.cli.ask.screen.excerpt_place import lines_before_diff
 from accord.cli.ask.screen.rows import GUTTER, Row
 from accord.cli.ask.screen.tool_rows import diffs_of, text_of_call
 from accord.client.events import Decision, PermissionRequest
@@ -126,7 +127,7 @@ def request_rows(request: PermissionRequest, title: str) -> Iterator[Row]:
         path = one_line(relative_path(diff.path, cwd))
         if len(diffs) > 1 or path not in title:
             yield Row(path, "bold", "  ")
-        yield from diff_rows(diff)
+        yield from diff_rows(diff, lines_before_diff(diff, call, cwd))
         shown = True
     text = text_of_call(call)
     if text.strip():

@@ -12,9 +12,9 @@ from accord.types.tool_calls import Diff
 __all__ = ("diff_counts", "diff_rows")
 
 
-def diff_rows(diff: Diff) -> Iterator[Row]:
+def diff_rows(diff: Diff, lines_before: int | None = 0) -> Iterator[Row]:
     """Yield the lines of a diff as rows with line numbers, without the file header."""
-    for line in diff_lines(diff):
+    for line in diff_lines(diff, lines_before=lines_before):
         if line.sign == "gap":
             yield Row("⋯", "dim", " " * 8)
         elif line.sign == "remark":

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from accord.cli.ask.safe_text import one_line, printable, relative_path
+from accord.cli.ask.screen.excerpt_place import lines_before_diff
 from accord.cli.ask.screen.live_region import LiveRegion
 from accord.cli.ask.screen.rows import Row
 from accord.cli.ask.screen.tool_rows import (
@@ -421,7 +422,7 @@ class RichView:
         for diff in new:
             if len({one.path for one in diffs_of(call)}) > 1:
                 yield Row(one_line(relative_path(diff.path, self._cwd)), "bold", "  ")
-            yield from limited_diff_rows(diff)
+            yield from limited_diff_rows(diff, lines_before_diff(diff, call, self._cwd))
 
     def _write_plan(self, plan: Plan) -> None:
         if plan.markdown is None:

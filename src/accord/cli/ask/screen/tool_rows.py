@@ -83,9 +83,11 @@ def text_of_call(call: ToolCall) -> str:
     return "".join(part for part in call.content if isinstance(part, str))
 
 
-def limited_diff_rows(diff: Diff, max_rows: int = MAX_DIFF_ROWS) -> Iterator[Row]:
+def limited_diff_rows(
+    diff: Diff, lines_before: int | None, max_rows: int = MAX_DIFF_ROWS
+) -> Iterator[Row]:
     """Yield the first rows of a diff, and the number of omitted ones."""
-    rows = list(diff_rows(diff))
+    rows = list(diff_rows(diff, lines_before))
     yield from rows[:max_rows]
     if len(rows) > max_rows:
         yield Row(f"… {len(rows) - max_rows} more lines", "dim", " " * 8)
