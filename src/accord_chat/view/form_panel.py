@@ -34,6 +34,7 @@ from accord.client.elicitation import (
 )
 from accord.text.excerpt import excerpt, visible
 from accord_chat.model.questions import FormQuestion, PageQuestion
+from accord_chat.view.field import Field
 
 __all__ = ("FormPanel", "PagePanel")
 
@@ -231,7 +232,7 @@ def _widget(field: FormField) -> Widget:
             )
         case _:
             given = "" if default is None or isinstance(default, bool) else str(default)
-            return Input(value=printable(given), compact=True)
+            return Field(value=printable(given), compact=True)
 
 
 def _radio_set(field: FormField, values: list[str]) -> RadioSet:

@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 
 from accord.cli.ask.safe_text import one_line
 from accord_chat.model.fuzzy import best_matches
+from accord_chat.view.field import Field
 from accord_chat.view.search_list import SearchList
 
 __all__ = ("Choice", "PickScreen", "no_match")
@@ -73,7 +74,7 @@ class PickScreen(SearchList[T], Generic[T]):
         with Vertical() as box:
             box.border_title = self._title
             box.border_subtitle = self._hint
-            yield Input(placeholder=self._placeholder, compact=True)
+            yield Field(placeholder=self._placeholder, compact=True)
             yield OptionList()
 
     def on_mount(self) -> None:

@@ -25,6 +25,7 @@ from accord.trace.filtering import Filter
 from accord.trace.numbers import counted, duration, size
 from accord_chat.live_session import LiveSession
 from accord_chat.model.traffic import Message, Traffic
+from accord_chat.view.field import Field
 from accord_chat.view.message_list import MessageList
 from accord_chat.view.rows_view import RowsView
 from accord_chat.view.viewer_screen import ViewerScreen
@@ -83,7 +84,7 @@ class TraceScreen(ModalScreen[None]):
             box.border_title = f"Messages of {one_line(self._session.agent_name, 40)}"
             box.border_subtitle = KEYS
             yield Static(id="head")
-            yield Input(placeholder="Text or method", compact=True)
+            yield Field(placeholder="Text or method", compact=True)
             yield MessageList(self._traffic, self._session.link.connections)
             yield RowsView(id="stderr")
 

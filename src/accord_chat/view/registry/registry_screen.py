@@ -18,6 +18,7 @@ from accord_agents.index import Entry
 from accord_agents.installation import installable_kinds
 from accord_agents.registry import Catalogue
 from accord_chat.registry import load_registry
+from accord_chat.view.field import Field
 from accord_chat.view.pick_screen import no_match
 from accord_chat.view.registry.install_screen import InstallScreen
 from accord_chat.view.search_list import SearchList
@@ -58,7 +59,7 @@ class RegistryScreen(SearchList[str]):
         with Vertical() as box:
             box.border_title = "Agents of the registry"
             box.border_subtitle = "Enter shows what would be run · Esc leaves"
-            yield Input(self._words, placeholder="Type to search", compact=True)
+            yield Field(self._words, placeholder="Type to search", compact=True)
             yield Static(id="state")
             options = OptionList()
             options.can_focus = False

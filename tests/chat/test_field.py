@@ -1,0 +1,47 @@
+"""Keys that are typed into a field while the program is busy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual import events
+
+from accord.script_agent.agent import ScriptAgent
+from accord_chat.view.field import Field
+from accord_chat.view.form_panel import FormPanel
+from accord_chat.view.pick_screen import PickScreen
+from chat.chats import LocalAgent, Typist, open_chat
+
+
+def script() -> LocalAgent:
+    return LocalAgent(ScriptAgent())
+
+
+def type_at_once(user: Typist, *keys: str) -> None:
+    """Type keys that the program reads together."""
+    for key in keys:
+        user.app.post_message(events.Key(key, key if len(key) == 1 else None))
+
+
+async def test_letters_do_not_overtake_other_keys_in_a_list(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.sees("Ask · Small")
+        await user.press("f2")
+        await user.until(lambda: isinstance(user.app.screen, PickScreen))
+        field = user.app.screen.query_one(Field)
+        await user.until(lambda: field.has_focus)
+        type_at_once(user, *"zz", "ctrl+u", *"lax", "backspace", *"ge", "left", "left", "r")
+        await user.until(lambda: field.value == "large")
+        type_at_once(user, "enter", "q")
+        await user.sees("Ask · Large")
+
+
+async def test_letters_do_not_overtake_other_keys_in_a_form(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("elicit form")
+        panel = await user.until(lambda: next(iter(user.app.screen.query(FormPanel)), None))
+        await user.until(lambda: panel.has_focus_within)
+        type_at_once(user, *"Anx", "backspace", "n")
+        await user.until(lambda: panel.query(Field).first().value == "Ann")
+        await user.press("ctrl+s")
+        await user.sees('"name":"Ann"')
