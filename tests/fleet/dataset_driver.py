@@ -1,6 +1,8 @@
-"""A driver that stores results as fast as it can: `python -m fleet.dataset_driver ADDRESS TASKS`.
+"""A driver that stores results: `python -m fleet.dataset_driver ADDRESS TASKS`.
 
-It prints a line for each result that is stored, and is killed by its test.
+It prints a line for each result that is stored, and is killed by its test. Each line of stdin
+allows it to take one result, and its end to take all: otherwise a fast machine would end the run
+before the test has read what was stored.
 """
 
 from __future__ import annotations
@@ -44,11 +46,16 @@ async def attempts(
 
 async def main(address: str, number: int) -> None:
     """Store all results."""
+    allowed = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(allowed), sys.stdin
+    )
     async with (
         await open_dataset(address, number) as dataset,
         contextlib.aclosing(dataset.append_all(attempts(dataset))) as stored,
     ):
         async for one in stored:
+            await allowed.readline()
             print(one.task, flush=True)
 
 

@@ -86,14 +86,15 @@ def test_one_probe_that_works_lets_all_waiting_attempts_start() -> None:
     run_simulated(run())
 
 
-def test_cancelled_probe_is_replaced_by_another_attempt() -> None:
+@pytest.mark.parametrize("status", ["cancelled", "lost"])
+def test_probe_that_tells_nothing_is_replaced_by_another_attempt(status: Status) -> None:
     async def run() -> None:
         breaker = AgentBreaker(BreakerSettings(failures=1))
         await breaker.before(AGENT)
         breaker.after(AGENT, FAILED)
         first, second = (asyncio.ensure_future(breaker.before(AGENT)) for _ in range(2))
         await first
-        breaker.after(AGENT, result(status="cancelled"))
+        breaker.after(AGENT, result(status=status))
         await second
         breaker.after(AGENT, result())
         assert breaker.state("a") == "closed"

@@ -24,13 +24,19 @@ async def run_driver(address: Path, kill_after: int | None) -> list[str]:
     """Run a driver, killed after it has stored so many results; return their tasks."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "fleet.dataset_driver", str(address), str(TASKS)),
+        stdin=PIPE,
         stdout=PIPE,
         stderr=PIPE,
         cwd=TESTS,
     )
+    assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
     stored: list[str] = []
+    if kill_after is None:
+        process.stdin.close()
+    else:
+        process.stdin.write(b"\n" * kill_after)
     async with asyncio.timeout(50):
         while line := await process.stdout.readline():
             if not line.endswith(b"\n"):

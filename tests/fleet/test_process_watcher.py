@@ -35,7 +35,7 @@ async def reached(program: str, limits: Limits, **env: str) -> tuple[LimitName, 
     found: asyncio.Future[tuple[LimitName, str]] = loop.create_future()
     try:
         with watcher.watch(process.pid, limits, lambda *limit: found.set_result(limit)):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(40):
                 return await found
     finally:
         os.killpg(process.pid, signal.SIGKILL)
@@ -54,7 +54,7 @@ async def test_memory_of_a_child_counts() -> None:
     limit, text = await reached(program, Limits(memory_bytes=100 * MIB))
     assert limit == "memory_bytes"
     used, allowed = (int(word) for word in text.split() if word.isdigit())
-    assert 100 < used <= 200
+    assert 100 <= used <= 200
     assert allowed == 100
     assert text.startswith("The agent and its children use ")
 
@@ -112,7 +112,7 @@ async def test_shared_memory_counts_once() -> None:
     """
     _, text = await reached(program, Limits(memory_bytes=100 * MIB))
     used = int(text.split()[6])
-    assert 110 <= used < 200, text  # three times 60 MiB more, if each process counted them
+    assert 100 <= used < 200, text  # three times 60 MiB more, if each process counted them
 
 
 @LINUX

@@ -122,6 +122,9 @@ def run(session, text):
             begun, go = rest.split()
             Path(begun).write_text("begun")
             Path(go).read_text()
+        case "until":
+            while not Path(rest).exists() and not cancelled.wait(0.05):
+                pass
         case "hang":
             say(session, "hanging")
             if rest:

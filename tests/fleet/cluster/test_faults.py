@@ -34,6 +34,7 @@ class Driver:
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
         self.count = 0
         self.workers: set[int] = set()
+        self.killed: set[int] = set()
 
     def read(self, number: int) -> None:
         """Read so many results."""
@@ -59,8 +60,12 @@ class Driver:
 
 
 def kill_worker(driver: Driver, rng: random.Random) -> None:
-    """Kill a process that has run attempts of this driver, and forget it."""
-    worker = rng.choice(sorted(driver.workers))
+    """Kill a process that has run attempts of this driver.
+
+    What the killed ones had finished may be read long after their end.
+    """
+    worker = rng.choice(sorted(driver.workers - driver.killed))
+    driver.killed.add(worker)
     driver.workers.clear()
     os.kill(worker, signal.SIGKILL)
 
@@ -88,7 +93,8 @@ def test_killed_workers_nodes_and_drivers_lose_nothing(ray_cluster: Any, tmp_pat
         f"t{index}": f"Prompt {index}" for index in range(TASKS)
     }
     # What a killed process had in hand was repeated, and nothing else: at most one attempt for
-    # each worker, and what the killed driver had received and not stored.
+    # each worker, and what the killed driver had received and not stored (up to 64 that are being
+    # written, 16 that wait for this, and those of its slots).
     starts = Counter((tmp_path / "starts").read_text().split())
     assert len(starts) == TASKS
-    assert sum(starts.values()) - TASKS < 40
+    assert sum(starts.values()) - TASKS < 100

@@ -1,0 +1,119 @@
+"""What waits on a cluster is in the progress of the driver: the limits of keys, held agents."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord_fleet import AgentSpec, RayEngine, Resources, Result, Task, Times
+from accord_fleet.control import Control
+from accord_fleet.engines.engine import Attempted, RunSettings
+from accord_fleet.gateway.providers import Provider
+from accord_fleet.types.task import WorkItem
+from fleet.running import RAW
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(180),
+    # Ray leaves files and sockets to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def attempts_that_ask(folder: Path) -> Any:
+    """Return what opens the attempts of a slot: each uses up a key, and another one is paused.
+
+    Then they wait for a file. Ray sends these functions by value: the nodes have no module of
+    tests.
+    """
+
+    @contextlib.asynccontextmanager
+    async def open_attempts(_: RunSettings, limiter: Any) -> AsyncIterator[Any]:
+        async def run(item: WorkItem, _: Control) -> Attempted:
+            await asyncio.gather(*(limiter.acquire("limited", "x", 0) for _ in range(3)))
+            await limiter.pause("paused", 3)
+            await limiter.acquire("paused", "x", 0)
+            while not (folder / "go").exists():
+                await asyncio.sleep(0.02)
+            times = Times(started=0)
+            result = Result(
+                task=item.task.id, agent=item.agent, status="finished", machine="m", times=times
+            )
+            return Attempted(result, None)
+
+        yield run
+
+    return open_attempts
+
+
+def provider(name: str, requests_per_minute: float | None) -> Provider:
+    return Provider(
+        name=name,
+        api="anthropic",
+        base_url="http://127.0.0.1:9",
+        key=f"KEY_{name}",
+        requests_per_minute=requests_per_minute,
+    )
+
+
+async def test_waits_for_a_key_reach_the_driver(ray_cluster: Any, tmp_path: Path) -> None:
+    settings = RunSettings(
+        agents=tuple(
+            AgentSpec(name=f"agent-{name}", command=("unused",), provider=name)
+            for name in ("limited", "paused")
+        ),
+        providers=(provider("limited", 20.0), provider("paused", None)),
+    )
+    said: dict[str, list[str | None]] = {}
+    control = Control()
+
+    def say(what: str, why: str | None) -> None:
+        said.setdefault(what, []).append(why)
+        ends = [whys[-1] for whys in said.values()]
+        if len(said) == 2 and not any(ends):
+            (tmp_path / "go").touch()
+
+    control.on_wait = say
+    engine = RayEngine(ray_cluster.address, jobs=1, open_attempts=attempts_that_ask(tmp_path))
+    work = [WorkItem(task=Task(id="t", prompts=("x",)), agent="agent-limited")]
+    async with contextlib.aclosing(engine.run(work, settings, control)) as outcomes:
+        assert [outcome.result.status async for outcome in outcomes] == ["finished"]
+    first = said["agent-limited"][0] or ""
+    assert re.fullmatch(
+        r"waiting \d s for the limit of the key in KEY_limited \(\d requests?\)", first
+    )
+    first = said["agent-paused"][0] or ""
+    why = r"the pause that the provider asked for, with the key in KEY_paused \(1 request\)"
+    assert re.fullmatch(rf"waiting \d s for {why}", first)
+
+
+async def test_starts_on_all_nodes_count_together(ray_cluster: Any) -> None:
+    """Four slots that each counted their own would start the agent twenty times."""
+    agent = AgentSpec(name="raw", command=(*RAW, "exit"), resources=Resources(cpus=0.5))
+    control, said = Control(), list[tuple[str, str | None]]()
+
+    def stop(what: str, why: str | None) -> None:
+        said.append((what, why))
+        control.cancel()
+
+    control.on_wait = stop
+    engine = RayEngine(ray_cluster.address, jobs=4)
+    work = [WorkItem(task=Task(id=f"t{n}", prompts=("say 1",)), agent="raw") for n in range(40)]
+    settings = RunSettings(agents=(agent,))
+    async with contextlib.aclosing(engine.run(work, settings, control)) as outcomes:
+        results = [outcome.result async for outcome in outcomes]
+    assert said[0][0] == "raw"
+    assert "5 starts in a row have failed; the last reason: Expected raw to answer" in str(said[0])
+    counts = Counter(result.status for result in results)
+    # Those that were starting when it was held back may fail, or be cancelled.
+    assert 5 <= counts["failed"] <= 5 + 3
+    assert counts.keys() <= {"failed", "cancelled"}
+    assert {result.failure for result in results if result.status == "cancelled"} <= {None}
