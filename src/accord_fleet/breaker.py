@@ -13,7 +13,7 @@ from accord_fleet.errors import AttemptFailed
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.result import Result
 
-__all__ = ("AgentBreaker", "BreakerSettings", "is_start_failure")
+__all__ = ("AgentBreaker", "BreakerSettings", "NoBreaker", "is_start_failure")
 
 # Failures before the agent has done anything for the task.
 _START_FAILURES = frozenset({"start", "session", "sandbox", "engine"})
@@ -38,7 +38,7 @@ def is_start_failure(result: Result) -> bool:
 
 
 class AgentBreaker:
-    """The breakers of all agents in this process; see `Breaker` in `accord_fleet.parts`."""
+    """The breakers of all agents of a run; see `Breaker` in `accord_fleet.parts`."""
 
     def __init__(
         self, settings: BreakerSettings | None = None, *, on_wait: OnWait | None = None
@@ -60,7 +60,7 @@ class AgentBreaker:
         circuit = self._circuit(agent)
         if is_start_failure(result):
             circuit.failed(result.failure.message if result.failure else "")
-        elif result.status == "cancelled":
+        elif result.status in ("cancelled", "lost"):  # that says nothing about the agent
             circuit.released()
         else:
             circuit.succeeded()
@@ -74,6 +74,16 @@ class AgentBreaker:
         if (circuit := self._agents.get(agent.name)) is None:
             circuit = self._agents[agent.name] = _Circuit(agent.name, self._settings, self._on_wait)
         return circuit
+
+
+class NoBreaker:
+    """Holds nothing back: the breaker is in another process."""
+
+    async def before(self, agent: AgentSpec) -> None:
+        """Return at once."""
+
+    def after(self, agent: AgentSpec, result: Result) -> None:
+        """Count nothing."""
 
 
 class _Circuit:

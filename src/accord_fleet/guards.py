@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -20,7 +20,14 @@ from accord_fleet.redaction import Redactor
 from accord_fleet.secret_names import secret_variables
 from accord_fleet.types.limits import Limits
 
-__all__ = ("Guards", "key_limits", "open_guards", "providers_for", "secrets_of")
+__all__ = (
+    "Guards",
+    "key_limits",
+    "open_guards",
+    "providers_for",
+    "say_key_wait",
+    "secrets_of",
+)
 
 
 class Guards(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,11 +84,16 @@ def _secret_names(settings: RunSettings) -> set[str]:
 
 @asynccontextmanager
 async def open_guards(
-    settings: RunSettings, *, limiter: Limiter | None = None, on_wait: OnWait | None = None
+    settings: RunSettings,
+    *,
+    limiter: Limiter | None = None,
+    breaker: Breaker | None = None,
+    on_wait: OnWait | None = None,
 ) -> AsyncGenerator[Guards]:
     """Make the guards of a run on this machine.
 
-    `limiter` is that of a whole cluster. `on_wait` is called when agents wait. Raise
+    `limiter` and `breaker` are given in a slot of a cluster: they are those of the whole cluster,
+    or stand for them. `on_wait` is called when agents wait. Raise
     `ProviderError` if the key of a provider is missing, and `SandboxError` if a sandbox is asked
     for that is not available.
     """
@@ -94,7 +106,7 @@ async def open_guards(
             from accord_fleet.gateway.gateway import open_gateway
 
             if limiter is None:
-                said = None if on_wait is None else partial(_say_wait, settings, providers, on_wait)
+                said = None if on_wait is None else partial(say_key_wait, settings, on_wait)
                 limiter = LocalLimiter(key_limits(settings), said)
             gateway = await stack.enter_async_context(
                 open_gateway(tuple(providers.values()), limiter)
@@ -117,20 +129,14 @@ async def open_guards(
         yield Guards(
             gateway=gateway,
             sandbox=sandbox,
-            breaker=AgentBreaker(on_wait=held),
+            breaker=breaker or AgentBreaker(on_wait=held),
             redactor=redactor,
             hidden=tuple(sorted(names)),
             processes=processes,
         )
 
 
-def _say_wait(
-    settings: RunSettings,
-    providers: Mapping[str, Provider],
-    on_wait: OnWait,
-    name: str,
-    wait: KeyWait | None,
-) -> None:
+def say_key_wait(settings: RunSettings, on_wait: OnWait, name: str, wait: KeyWait | None) -> None:
     """Say that the requests of a provider's agents wait; the key is named by its variable."""
     agents = ", ".join(agent.name for agent in settings.agents if agent.provider == name)
     if wait is None:
@@ -139,4 +145,5 @@ def _say_wait(
     requests = "1 request" if wait.requests == 1 else f"{wait.requests:,} requests"
     why = "the pause that the provider asked for, with" if wait.is_paused else "the limit of"
     seconds = max(1, round(wait.seconds))
-    on_wait(agents, f"waiting {seconds} s for {why} the key in {providers[name].key} ({requests})")
+    key = providers_for(settings)[name].key
+    on_wait(agents, f"waiting {seconds} s for {why} the key in {key} ({requests})")

@@ -17,7 +17,7 @@ from accord_fleet.engines.engine import RunSettings
 from accord_fleet.gateway.limiter import Limiter
 from accord_fleet.graders.grade import ProcessGraders
 from accord_fleet.guards import Guards, open_guards
-from accord_fleet.parts import Answer, Graders, Workspaces
+from accord_fleet.parts import Answer, Breaker, Graders, Workspaces
 from accord_fleet.pool import AgentPool
 from accord_fleet.scratch import scratch_folder
 from accord_fleet.types.grading import GradedAttempt
@@ -75,17 +75,20 @@ async def open_machine(
     *,
     jobs: int,
     limiter: Limiter | None = None,
+    breaker: Breaker | None = None,
     on_wait: OnWait | None = None,
 ) -> AsyncGenerator[Machine]:
     """Make the parts for attempts of a run on this machine; remove everything at the end.
 
-    `limiter` limits the requests to models on all machines together. `on_wait` is called when
-    agents or providers wait.
+    `limiter` limits the requests to models on all machines together, and `breaker` stands for the
+    one of all machines. `on_wait` is called when agents or providers wait.
     """
     stack = ExitStack()
     scratch = stack.enter_context(scratch_folder())
     try:
-        async with open_guards(settings, limiter=limiter, on_wait=on_wait) as guards:
+        async with open_guards(
+            settings, limiter=limiter, breaker=breaker, on_wait=on_wait
+        ) as guards:
             pool = AgentPool(
                 jobs, gateway=guards.gateway, in_process=settings.in_process, folder=scratch
             )

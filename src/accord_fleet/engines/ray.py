@@ -9,11 +9,13 @@ import secrets
 import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from accord_fleet.attempt import run_attempt
+from accord_fleet.breaker import AgentBreaker, NoBreaker
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import Attempted, RunSettings
 from accord_fleet.engines.ray_cluster import NAMESPACE, Cluster
@@ -26,7 +28,7 @@ from accord_fleet.engines.ray_slot import OpenAttempts, RunAttempt, Slot
 from accord_fleet.engines.ray_slots import RemoteSlot, end_slots
 from accord_fleet.errors import AttemptFailed, FleetError
 from accord_fleet.gateway.limiter import Limiter
-from accord_fleet.guards import key_limits
+from accord_fleet.guards import key_limits, say_key_wait
 from accord_fleet.machine import open_machine
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.result import FailedPart, Failure, Result, Status, Times
@@ -46,7 +48,9 @@ async def _open_attempts(
     settings: RunSettings, limiter: Limiter | None
 ) -> AsyncGenerator[RunAttempt]:
     """Open what the attempts in a slot share."""
-    async with open_machine(settings, jobs=1, limiter=limiter) as machine:
+    # The driver counts the starts on all nodes: a breaker here would know one node only, and end
+    # with it the attempts of all.
+    async with open_machine(settings, jobs=1, limiter=limiter, breaker=NoBreaker()) as machine:
 
         async def run(item: WorkItem, control: Control) -> Attempted:
             return await run_attempt(item, machine, control)
@@ -102,6 +106,10 @@ class RayEngine:
                     yield outcome
 
 
+class _Cancelled(Exception):
+    """Turns were cancelled before an attempt began."""
+
+
 class _Server:
     """What serves attempts: room for a slot, and the slot."""
 
@@ -139,6 +147,8 @@ class _Run:
         self._open_attempts = ray.put(open_attempts)
         limits = key_limits(settings)
         self._limiter = RayLimiter.start(ray, limits) if limits else None
+        self._say_key_wait = partial(say_key_wait, settings, control.wait)
+        self._breaker = AgentBreaker(on_wait=control.wait)
         self._class = ray.remote(Slot)
         self._files = DriverFiles(ray)
         self._agents = {agent.name: agent for agent in settings.agents}
@@ -162,7 +172,12 @@ class _Run:
     async def outcomes(self) -> AsyncGenerator[Attempted, None]:
         tasks = [
             asyncio.ensure_future(work)
-            for work in (self._open_slots(), self._follow_control(), self._finish())
+            for work in (
+                self._open_slots(),
+                self._follow_control(),
+                self._follow_limiter(),
+                self._finish(),
+            )
         ]
         try:
             while (out := await self._out.get()) is not None:
@@ -194,6 +209,11 @@ class _Run:
         await self._items.stop()
         await self._control.cancelling.wait()
         await asyncio.gather(*(slot.cancel() for slot in self._running), return_exceptions=True)
+
+    async def _follow_limiter(self) -> None:
+        if self._limiter is not None:
+            with contextlib.suppress(self._cluster.ray.exceptions.RayError, FleetError):
+                await self._limiter.follow(self._cluster, self._say_key_wait)
 
     async def _serve(self) -> None:
         """Be one of the slots, until it is lost or no attempts are left."""
@@ -279,11 +299,14 @@ class _Run:
     async def _attempt(self, slot: RemoteSlot, waiting: Waiting) -> bool:
         """Run an attempt and pass on its result; return False if the slot was lost."""
         item = waiting.item
+        agent = self._agents[item.agent]
         started = time.time()
         self._running[slot] = waiting
         out: tuple[Result, Any] | None = None
-        is_alive = True
+        is_alive, is_admitted = True, False
         try:
+            await self._admit(agent)
+            is_admitted, started = True, time.time()
             await self._control.begin(item)
             shipped = () if self._cluster.is_local else await self._files.needed(item.task)
             out = await slot.run(item, shipped)
@@ -294,6 +317,8 @@ class _Run:
             else:
                 message = f"{slot.machine} was lost: {_first_line(error)}"
                 out = _outcome(item, "lost", "engine", message, started, slot.machine), None
+        except _Cancelled:
+            out = _outcome(item, "cancelled", None, "", started, slot.machine), None
         except AttemptFailed as error:
             out = _outcome(item, "failed", error.where, str(error), started, ""), None
         except self._cluster.ray.exceptions.RayTaskError as error:
@@ -301,12 +326,25 @@ class _Run:
             out = _outcome(item, "failed", "engine", message, started, slot.machine), None
         finally:
             del self._running[slot]
+        if is_admitted:
+            lost = _outcome(item, "lost", "engine", "", started, slot.machine)
+            self._breaker.after(agent, lost if out is None else out[0])
         if out is None:
             await self._items.again(waiting)
         else:
             await self._out.put(out)
             await self._items.done()
         return is_alive
+
+    async def _admit(self, agent: AgentSpec) -> None:
+        """Wait while the agent is held back; raise `_Cancelled` if turns are cancelled then."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(None) as waiting:
+                with self._control.on_cancel(lambda: waiting.reschedule(loop.time())):
+                    await self._breaker.before(agent)
+        except TimeoutError:
+            raise _Cancelled from None
 
     def _may_repeat(self, waiting: Waiting) -> bool:
         is_inside = waiting.item.task.side_effects == "workspace"
@@ -346,14 +384,19 @@ def _kind(agent: AgentSpec) -> str:
 
 
 def _outcome(
-    item: WorkItem, status: Status, where: FailedPart, message: str, started: float, machine: str
+    item: WorkItem,
+    status: Status,
+    where: FailedPart | None,
+    message: str,
+    started: float,
+    machine: str,
 ) -> Result:
     return Result(
         task=item.task.id,
         agent=item.agent,
         attempt=item.attempt,
         status=status,
-        failure=Failure(where=where, message=message),
+        failure=None if where is None else Failure(where=where, message=message),
         times=Times(started=started, wall_s=time.time() - started),
         machine=machine,
         tags=item.task.tags,

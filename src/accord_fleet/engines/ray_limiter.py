@@ -3,12 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable
 from typing import Any
 
-from accord_fleet.engines.ray_cluster import ray_module
-from accord_fleet.gateway.limiter import KeyLimits, LocalLimiter
+from accord_fleet.engines.ray_cluster import Cluster, ray_module
+from accord_fleet.gateway.limiter import KeyLimits, KeyWait, LocalLimiter
 
-__all__ = ("RayLimiter",)
+__all__ = ("RayLimiter", "SharedLimiter")
+
+_ANSWER_S = 15.0
+
+_State = tuple[str, int]
+"""Which actor, and how often its waits have changed: a lost actor is replaced."""
+
+
+class SharedLimiter(LocalLimiter):
+    """The limiter in its actor: the driver asks it which keys wait."""
+
+    def __init__(self, limits: dict[str, KeyLimits]) -> None:
+        super().__init__(limits, self._say)
+        self._waits: dict[str, KeyWait] = {}
+        self._state: _State = secrets.token_hex(8), 0
+        self._changed = asyncio.Event()
+
+    async def waits(self, seen: _State | None) -> tuple[_State, dict[str, KeyWait]]:
+        """Return the keys that wait, as soon as they are not those of the state `seen`.
+
+        Returns the same ones after a while: a call that does not end would keep the actor.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ANSWER_S):
+                while self._state == seen:
+                    self._changed.clear()
+                    await self._changed.wait()
+        return self._state, self._waits
+
+    def _say(self, key: str, wait: KeyWait | None) -> None:
+        if wait is None:
+            self._waits.pop(key, None)
+        else:
+            self._waits[key] = wait
+        self._state = self._state[0], self._state[1] + 1
+        self._changed.set()
 
 
 class RayLimiter:
@@ -22,10 +60,29 @@ class RayLimiter:
         """Start the actor with the limits of each key, by name."""
         # It only waits: many requests are in it at the same time. If its node is lost, Ray starts
         # it elsewhere, with full allowances, and asks again.
-        actor = ray.remote(LocalLimiter).options(
+        actor = ray.remote(SharedLimiter).options(
             num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=10_000
         )
         return cls(actor.remote(limits))
+
+    async def follow(
+        self, cluster: Cluster, on_wait: Callable[[str, KeyWait | None], None]
+    ) -> None:
+        """Call the function when a key begins to wait, and with None when it no longer does.
+
+        Only the driver calls this, until it is cancelled or the cluster is lost.
+        """
+        state: _State | None = None
+        before: dict[str, KeyWait] = {}
+        while True:
+            ref = await cluster.submit(lambda seen=state: self._actor.waits.remote(seen))
+            state, waits = await cluster.wait_for(ref)
+            for key, wait in waits.items():
+                if before.get(key) != wait:
+                    on_wait(key, wait)
+            for key in before.keys() - waits.keys():
+                on_wait(key, None)
+            before = waits
 
     async def acquire(self, key: str, caller: str, tokens: int) -> None:
         """Wait until a request with about so many tokens may be sent; callers take turns."""
