@@ -209,10 +209,10 @@ async def test_an_error_of_a_turn() -> None:
 
 @pytest.mark.parametrize("words", [[], ["stubborn"]])
 async def test_an_agent_that_hangs_is_ended(words: list[str]) -> None:
-    done = await result(task("hang", limits=Limits(turn_s=1)), raw(*words))
+    done = await result(task("hang", limits=Limits(turn_s=2)), raw(*words))
     assert done.failure is not None
     assert (done.status, done.failure.limit) == ("limit", "turn_s")
-    assert "1 s" in done.failure.message
+    assert "2 s" in done.failure.message
     assert done.answer == "hanging"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ from accord_fleet.types.task import (
     Permissions,
     Task,
 )
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def lines(path: Path, *tasks: Any) -> Path:
@@ -414,6 +417,18 @@ def test_second_run_names_the_changed_tasks(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, args)
     assert done.exit_code == 1
     assert "run of other tasks (1 changed: a (prompts); 1 added: b)" in done.output
+
+
+def test_reference_has_every_field_and_the_limits_by_default() -> None:
+    text = (ROOT / "docs" / "reference" / "fleet-tasks.md").read_text("utf-8")
+    table = text.partition("## Fields")[2].partition("Workspaces:")[0]
+    cells = " ".join(re.findall(r"^\| (`.+?) \|", table, re.MULTILINE))
+    assert set(re.findall(r"`(\w+)`", cells)) == {"prompt", *Task.__struct_fields__}
+    [limits] = re.findall(r"^\| `limits` \| (.+) \|$", table, re.MULTILINE)
+    defaults = {"wall_s": f" ({Limits().wall_s:.0f})"}
+    defaults["output_bytes"] = f" ({(Limits().output_bytes or 0) // 2**20} MiB)"
+    names = Limits.__struct_fields__
+    assert limits == ", ".join(f"`{name}`{defaults.get(name, '')}" for name in names)
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ import os
 import shlex
 import signal
 import sys
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -141,11 +140,10 @@ async def test_a_lost_cluster_ends_the_run(own_cluster: Any, tmp_path: Path, whe
             await asyncio.to_thread(own_cluster.kill_server_of_head)
         else:
             await asyncio.to_thread(own_cluster.kill_head)
-        began = time.monotonic()
         async for event in events(process):
             arrived += event["event"] == "result"
+        # Before Ray itself ends the process, which says nothing, after a minute.
         assert await process.wait() == 1
-        assert time.monotonic() - began < 50  # Ray itself ends a process after 60
         assert process.stderr is not None
         said = (await process.stderr.read()).decode()
     assert f"Error: cluster {on} was lost: its head does not answer" in said

@@ -312,6 +312,23 @@ async def test_all_nodes_share_the_limiter_of_a_key(ray_cluster: Any) -> None:
         assert await cluster.wait_for(task.remote(limiter, 1, 1.0)) == 0
 
 
+async def test_slots_reserve_what_their_agent_needs(ray_cluster: Any) -> None:
+    """A custom resource is that of one node only, which Ray marks as the head."""
+
+    def reserved(_: WorkItem, __: Control) -> str:
+        import ray
+
+        return msgspec.json.encode(ray.get_runtime_context().get_assigned_resources()).decode()
+
+    needs = Resources(cpus=0.5, memory_bytes=2**20, custom={"node:__internal_head__": 0.01})
+    engine = RayEngine(ray_cluster.address, jobs=2, open_attempts=attempts_that(reserved))
+    work = items([Task(id=f"t{n}", prompts=("x",)) for n in range(4)])
+    arrived = await outcomes(engine, work, settings(resources=needs))
+    assert [msgspec.json.decode(one.result.answer) for one in arrived] == [
+        {"CPU": 0.5, "memory": 2.0**20, "node:__internal_head__": 0.01}
+    ] * 4
+
+
 async def test_versions_must_agree(ray_cluster: Any) -> None:
     async with Cluster(ray_cluster.address, 1) as cluster:
         with pytest.raises(FleetError, match=r"node-7 has Python 3\.9, Ray 2\.1, Accord missing; "):

@@ -29,20 +29,27 @@ pytestmark = [
 
 
 def attempts_that_ask(folder: Path) -> Any:
-    """Return what opens the attempts of a slot: each uses up a key, and another one is paused.
+    """Return what opens the attempts of a slot: each waits for a key that is used up, and for
+    one that is paused, until there is a file with the name of the key, and then for a file `go`.
 
-    Then they wait for a file. Ray sends these functions by value: the nodes have no module of
-    tests.
+    Ray sends these functions by value: the nodes have no module of tests.
     """
 
     @contextlib.asynccontextmanager
     async def open_attempts(_: RunSettings, limiter: Any) -> AsyncIterator[Any]:
-        async def run(item: WorkItem, _: Control) -> Attempted:
-            await asyncio.gather(*(limiter.acquire("limited", "x", 0) for _ in range(3)))
-            await limiter.pause("paused", 3)
-            await limiter.acquire("paused", "x", 0)
-            while not (folder / "go").exists():
+        async def wait_for_file(name: str) -> None:
+            while not (folder / name).exists():
                 await asyncio.sleep(0.02)
+
+        async def run(item: WorkItem, _: Control) -> Attempted:
+            await limiter.acquire("limited", "x", 0)
+            await limiter.pause("paused", 3600)
+            for key in ("limited", "paused"):
+                asking = asyncio.ensure_future(limiter.acquire(key, "x", 0))
+                await wait_for_file(key)
+                asking.cancel()
+                await asyncio.gather(asking, return_exceptions=True)
+            await wait_for_file("go")
             times = Times(started=0)
             result = Result(
                 task=item.task.id, agent=item.agent, status="finished", machine="m", times=times
@@ -70,15 +77,15 @@ async def test_waits_for_a_key_reach_the_driver(ray_cluster: Any, tmp_path: Path
             AgentSpec(name=f"agent-{name}", command=("unused",), provider=name)
             for name in ("limited", "paused")
         ),
-        providers=(provider("limited", 20.0), provider("paused", None)),
+        providers=(provider("limited", 0.01), provider("paused", None)),
     )
     said: dict[str, list[str | None]] = {}
     control = Control()
 
     def say(what: str, why: str | None) -> None:
         said.setdefault(what, []).append(why)
-        ends = [whys[-1] for whys in said.values()]
-        if len(said) == 2 and not any(ends):
+        (tmp_path / what.removeprefix("agent-")).touch()
+        if len(said) == 2 and not any(whys[-1] for whys in said.values()):
             (tmp_path / "go").touch()
 
     control.on_wait = say
@@ -86,13 +93,14 @@ async def test_waits_for_a_key_reach_the_driver(ray_cluster: Any, tmp_path: Path
     work = [WorkItem(task=Task(id="t", prompts=("x",)), agent="agent-limited")]
     async with contextlib.aclosing(engine.run(work, settings, control)) as outcomes:
         assert [outcome.result.status async for outcome in outcomes] == ["finished"]
-    first = said["agent-limited"][0] or ""
-    assert re.fullmatch(
-        r"waiting \d s for the limit of the key in KEY_limited \(\d requests?\)", first
-    )
-    first = said["agent-paused"][0] or ""
-    why = r"the pause that the provider asked for, with the key in KEY_paused \(1 request\)"
-    assert re.fullmatch(rf"waiting \d s for {why}", first)
+    for name, why in (
+        ("limited", "the limit of"),
+        ("paused", "the pause that the provider asked for, with"),
+    ):
+        first, *_, last = said[f"agent-{name}"]
+        text = rf"waiting \d+ s for {why} the key in KEY_{name} \(1 request\)"
+        assert re.fullmatch(text, first or "")
+        assert last is None
 
 
 async def test_starts_on_all_nodes_count_together(ray_cluster: Any) -> None:
