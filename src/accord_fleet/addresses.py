@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
-import os
 from typing import IO, Any, cast
 
-from accord.errors import AccordError
+from accord.text.excerpt import one_line
 
-__all__ = ("exists", "is_address", "open_address")
+__all__ = ("is_address", "open_address")
 
 
 def is_address(path: str) -> bool:
@@ -17,23 +17,19 @@ def is_address(path: str) -> bool:
 
 
 def open_address(address: str) -> IO[bytes]:
-    """Open a file for reading; raise `OSError`, or `AccordError` for an unknown protocol."""
-    return cast("IO[bytes]", _fsspec(address).open(address, "rb").open())
-
-
-def exists(address: str) -> bool:
-    """Return whether a file or an address exists."""
-    if not is_address(address):
-        return os.path.exists(address)  # noqa: PTH110  # an address, or a path
+    """Open a file for reading; raise `OSError` that says why it cannot be opened."""
     try:
-        system, path = _fsspec(address).core.url_to_fs(address)
-    except (ValueError, ImportError):
-        return False
-    return bool(system.exists(path))
+        return cast("IO[bytes]", _fsspec().open(address, "rb").open())
+    except FileNotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, "it does not exist", address) from error
+    except OSError:
+        raise
+    except Exception as error:  # the library of a store is missing, or raises what it likes
+        raise OSError(one_line(str(error), 500)) from error
 
 
-def _fsspec(address: str) -> Any:
+def _fsspec() -> Any:
     try:
         return importlib.import_module("fsspec")
     except ImportError:
-        raise AccordError(f"{address}: addresses need the extra `fleet` (fsspec)") from None
+        raise OSError("addresses need the extra `fleet` (fsspec)") from None

@@ -123,6 +123,8 @@ def test_run_without_a_sandbox_says_so() -> None:
 @NEEDS_SANDBOX
 def test_run_with_a_sandbox_says_what_holds() -> None:
     settings = SandboxSettings(mode="models", allow_hosts=("a.example",))
-    first, *others = isolation_lines(settings, is_local=True)
-    assert "network: the model gateway, a.example only." in first
-    assert any("cgroups" in line for line in others)
+    for is_local in (True, False):
+        first, limits, *_ = isolation_lines(settings, is_local=is_local)
+        assert "network: the model gateway, a.example only." in first
+        assert "cgroups" in limits
+        assert limits.endswith("Processors are not limited.")

@@ -132,7 +132,9 @@ def isolation_lines(sandbox: SandboxSettings | None, *, is_local: bool) -> list[
     }[sandbox.mode]
     lines = [
         "Isolation: bubblewrap. Only the workspace is writable; the home and /tmp are private;"
-        f" network: {network}."
+        f" network: {network}.",
+        "Not limited by cgroups: memory and processes are watched and then ended. Processors are"
+        " not limited.",
     ]
     if not is_local:
         return lines
@@ -141,5 +143,4 @@ def isolation_lines(sandbox: SandboxSettings | None, *, is_local: bool) -> list[
         lines.append("Not isolated: you are root, so the kernel does not limit processes.")
     if "--disable-userns" not in host.namespaces:
         lines.append("Not isolated: agents can make user namespaces (bubblewrap before 0.8).")
-    lines.append("Not limited by cgroups: memory and processes are watched and then ended.")
     return lines

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import get_args
 
-from accord_fleet.addresses import exists, is_address
+from accord_fleet.addresses import is_address, open_address
 from accord_fleet.errors import FleetError
 from accord_fleet.graders.references import split_reference
 from accord_fleet.mcp_servers import mcp_servers
@@ -122,16 +122,24 @@ def _why_missing(kind: str, path: str) -> str | None:
             what = "is not a folder" if Path(path).exists() else "does not exist"
             return f"expected a folder, {path} {what}"
         case "archive":
-            if not exists(path):
-                return f"expected an archive, {path} does not exist"
-            return None if is_address(path) else _why_not_an_archive(path)
+            return _why_not_opened(path) if is_address(path) else _why_not_an_archive(path)
         case _:
             if Path(path).is_absolute() and not Path(path).exists():
                 return f"expected a repository, {path} does not exist"
             return None
 
 
+def _why_not_opened(address: str) -> str | None:
+    try:
+        open_address(address).close()
+    except OSError as error:
+        return f"expected an archive, {address}: {error.strerror or error}"
+    return None
+
+
 def _why_not_an_archive(path: str) -> str | None:
+    if not Path(path).exists():
+        return f"expected an archive, {path} does not exist"
     try:
         if tarfile.is_tarfile(path) or zipfile.is_zipfile(path):
             return None
