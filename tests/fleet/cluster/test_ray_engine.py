@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
@@ -38,6 +39,7 @@ from accord_fleet.engines.ray_cluster import Cluster, Versions
 from accord_fleet.engines.ray_limiter import RayLimiter
 from accord_fleet.gateway.limiter import KeyLimits
 from accord_fleet.types.task import WorkItem
+from fleet.running import RAW
 
 pytestmark = [
     pytest.mark.slow,
@@ -199,6 +201,18 @@ async def test_files_of_the_driver_arrive_once_on_a_node(ray_cluster: Any, tmp_p
     # Both nodes are this machine: each folder or file was unpacked once.
     assert len({(path, inode) for path, inode, *_ in answers}) == 3
     assert not any(path.startswith(str(tmp_path)) for path, *_ in answers)
+
+
+async def test_nodes_read_archives_at_an_address(ray_cluster: Any, tmp_path: Path) -> None:
+    """They are not sent through Ray."""
+    (tmp_path / "a.txt").write_text("from the archive")
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "a.txt", "a.txt")
+    agent = AgentSpec(name="raw", command=RAW, warm=False)
+    task = Task(id="t", prompts=("try a.txt",), workspace=Archive(f"file://{tmp_path}/a.tar.gz"))
+    engine = RayEngine(ray_cluster.address, jobs=1)
+    [done] = await outcomes(engine, items([task], "raw"), RunSettings(agents=(agent,)))
+    assert (done.result.status, done.result.answer) == ("finished", "from the archive")
 
 
 async def test_a_second_stop_cancels_running_attempts(ray_cluster: Any) -> None:
