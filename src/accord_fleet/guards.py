@@ -92,8 +92,8 @@ async def open_guards(
 ) -> AsyncGenerator[Guards]:
     """Make the guards of a run on this machine.
 
-    `limiter` and `breaker` are given in a slot of a cluster: they are those of the whole cluster,
-    or stand for them. `on_wait` is called when agents wait. Raise
+    `limiter` and `breaker` are given in a slot of a cluster, where those of the whole cluster are
+    in other processes. `on_wait` is called when agents wait. Raise
     `ProviderError` if the key of a provider is missing, and `SandboxError` if a sandbox is asked
     for that is not available.
     """

@@ -80,8 +80,8 @@ async def open_machine(
 ) -> AsyncGenerator[Machine]:
     """Make the parts for attempts of a run on this machine; remove everything at the end.
 
-    `limiter` limits the requests to models on all machines together, and `breaker` stands for the
-    one of all machines. `on_wait` is called when agents or providers wait.
+    `limiter` limits the requests to models on all machines together; `breaker` is given where
+    another process counts the starts of agents. `on_wait` is called when agents or providers wait.
     """
     stack = ExitStack()
     scratch = stack.enter_context(scratch_folder())
