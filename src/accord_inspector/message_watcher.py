@@ -65,24 +65,35 @@ class MessageWatcher:
             self._judged = self._judged_of(name)
             wanted = self._wanted_of(params, name)
         except ApiError as error:
-            self._messages = self._view = None
+            self._messages = None
+            self._show(None)
             self._problem = error.text
             return
         self._problem = ""
         if rule_of(params):
             self._wanted = lambda: self._wanted_of(params, name)
-        self._view = self._messages.view(wanted)
+        view = self._messages.view(wanted)
+        self._show(view)
         self._with_rows = request.get("rows") is True
-        self._sent = len(self._view)
+        self._sent = len(view)
         self._counted = (perf_counter(), len(self._messages))
 
     async def work(self) -> bool:
         """Apply the filter to more messages; return whether there is more to do."""
         if self._messages is not None and self._wanted is not None:
-            self._view = self._messages.view(self._wanted())
+            self._show(self._messages.view(self._wanted()))
         if self._view is None:
             return False
         return not await self._view.complete(_FILTER_S) or self._rate > 0
+
+    def _show(self, view: View | None) -> None:
+        if view is self._view:
+            return
+        if view is not None:
+            view.watched()
+        if self._view is not None:
+            self._view.left()
+        self._view = view
 
     def tick(self) -> dict[str, Any] | None:
         """Return the counts, the rate, and the newest rows; None if nothing has changed."""

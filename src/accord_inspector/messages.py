@@ -123,6 +123,7 @@ class View:
         self._index = index
         self._selection = None if wanted == Filter() else index.selection(wanted)
         self._step_bytes = _PATH_BYTES if wanted.json_path else _TEXT_BYTES
+        self._watchers = 0
 
     def __len__(self) -> int:
         return len(self._index if self._selection is None else self._selection.rows)
@@ -135,6 +136,16 @@ class View:
     def advance(self) -> bool:
         """Look at more messages for a few milliseconds; return whether the view is complete."""
         return self._selection is None or self._selection.advance(self._step_bytes)
+
+    def watched(self) -> None:
+        """Note that a page shows this, until `left`."""
+        self._watchers += 1
+
+    def left(self) -> None:
+        """Note that a page does not show this any more; after the last one, it is not searched."""
+        self._watchers -= 1
+        if self._watchers == 0 and self._selection is not None:
+            self._selection.rest()
 
     async def complete(self, limit_s: float) -> bool:
         """Look at all messages, but not longer than this; return whether the view is complete."""

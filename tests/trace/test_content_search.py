@@ -151,6 +151,19 @@ def test_selection_that_is_dropped_ends_its_process(index: MessageIndex) -> None
     assert second._process is None or second._process.poll() is not None
 
 
+def test_selection_that_rests_ends_its_process_and_finds_the_same(index: MessageIndex) -> None:
+    expected = alone(index, WANTED[0])
+    selection = index.selection(WANTED[0])
+    selection.rest()
+    selection.advance(10_000)
+    second = selection._second
+    assert second is not None
+    selection.rest()
+    second._thread.join(30)
+    assert not second._thread.is_alive()
+    assert finish(selection) == expected
+
+
 @pytest.mark.parametrize("wanted", [Filter(text="word"), Filter(json_path="$.result")])
 def test_selection_waits_for_messages_before_the_first_and_after_the_last(
     path: Path, wanted: Filter

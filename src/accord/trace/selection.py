@@ -90,6 +90,11 @@ class Selection:
             self._second.stop()  # what it would search now is known
         return end >= len(self._index)
 
+    def rest(self) -> None:
+        """End the second process; `advance` works as before."""
+        if self._second is not None:
+            self._second.stop()
+
     def _end_of_step(self, first: int, end: int, limit_bytes: int) -> int:
         """Return the end of the messages whose contents are searched in one step."""
         second = self._second
