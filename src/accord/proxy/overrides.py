@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from msgspec import UNSET, Raw, Struct
 
 from accord.errors import DecodeError, InternalError, RequestError
+from accord.proxy.edited_text import edited_text
 from accord.proxy.ordered import PassingRequest, RequestHandler
 from accord.proxy.stage import Direction, Params, RawResponse
 from accord.roles.remote import result_decoder
@@ -38,11 +39,16 @@ def raw_of(value: Any) -> Raw:
 
 
 def edited_json(text: Params, before: Any, after: Any) -> Raw:
-    """Return a JSON text with the difference between two values of it; without one, the text."""
-    if after is before and text is not UNSET:
+    """Return a JSON text with the difference between two values of it.
+
+    What is equal in both keeps its text; without a difference, all of it does.
+    """
+    if text is UNSET:
+        return raw_of(overlay(None, before, after))
+    if after is before:
         return text
-    value = None if text is UNSET else lenient_json.loads(bytes(text))
-    return raw_of(overlay(value, before, after))
+    value = lenient_json.loads(bytes(text))
+    return edited_text(text, value, overlay(value, before, after))
 
 
 class Overrides:
