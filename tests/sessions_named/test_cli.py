@@ -255,16 +255,3 @@ def test_two_agents_with_one_name_need_a_choice(machine: Machine) -> None:
 
 def _queue(machine: Machine) -> list[dict[str, str]]:
     return json.loads(machine.ok("session", "show", "-s", "fix", "--json"))["queue"]
-
-
-def test_prompt_imports_only_what_it_needs(machine: Machine) -> None:
-    machine.ok("session", "new", "-s", "fix", "--agent", "script")
-    code = (
-        "import sys; from accord.cli.main import main;"
-        "status = main(['session', 'prompt', '-s', 'fix', 'echo on']);"
-        "slow = 'importlib.metadata rich markdown_it zipfile accord.v1 accord_sessions.owner';"
-        "assert not {*slow.split()} & {*sys.modules}, {*slow.split()} & {*sys.modules};"
-        "sys.exit(status)"
-    )
-    ended = machine.run_program([sys.executable, "-c", code])
-    assert (ended.returncode, ended.stdout) == (0, "on\n"), ended.stderr

@@ -36,7 +36,7 @@ COMMANDS = {
 # The modules of the click commands, each with a `command`. Other packages add the rest.
 _MODULES = {
     "agent": "accord.cli.agent_completion",
-    "ask": "accord.cli.ask",
+    "ask": "accord.cli.ask.command",
     "bridge": "accord.cli.bridge",
     "chain": "accord.cli.chain",
     "serve": "accord.cli.serve",
