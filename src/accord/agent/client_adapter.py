@@ -61,8 +61,10 @@ class ClientAdapter(ABC):
         return None
 
     @abstractmethod
-    async def send_update(self, session_id: str, update: Update) -> None:
-        """Send an update, in one or more notifications."""
+    async def send_update(
+        self, session_id: str, update: Update, meta: dict[str, Any] | None = None
+    ) -> None:
+        """Send an update, in one or more notifications, each with the `_meta`."""
 
     @abstractmethod
     async def request_permission(self, session_id: str, question: PermissionQuestion) -> str | None:

@@ -62,7 +62,9 @@ class SubagentToolCallAdapter(ClientAdapter):
         else:
             await self._call.add_content(content)
 
-    async def send_update(self, session_id: str, update: Update) -> None:
+    async def send_update(
+        self, session_id: str, update: Update, meta: dict[str, Any] | None = None
+    ) -> None:
         match update:
             case MessageUpdate(role, message_id, content):
                 for part in content:

@@ -15,7 +15,7 @@ from accord.connection.connection import Connection
 from accord.errors import AccordError, TransportError
 from accord_sessions.cursor import cursor_of
 from accord_sessions.entries import Ended, Entry, OptionsSet, Started, Updated
-from accord_sessions.owner.translate import Translator
+from accord_sessions.owner.session_translator import SessionTranslator
 from accord_sessions.records import Approvals
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ class Client:
         self._tells_clients = False
         self._moved = asyncio.Condition()
         self._feeding: asyncio.Task[None] | None = None
-        self._translator = None if adapter.version == owner.protocol else Translator(owner.protocol)
+        self._translator: SessionTranslator | None = None
+        if adapter.version != owner.protocol:
+            self._translator = SessionTranslator(owner.protocol)
 
     @property
     def name(self) -> str:
@@ -189,13 +191,11 @@ class Client:
                 params["_meta"] = entry.meta
             await self.connection.notify("session/update", params)
             return
-        if entry.session is not None:  # a subagent, which is shown as a tool call
-            return
-        for update in self._translator.updates(found):
+        for update, meta in self._translator.updates(entry.session, found):
             is_user = isinstance(update, MessageUpdate) and update.role == "user"
             if is_user and self.adapter.version == 1 and entry.prompt in self.own_prompts:
                 continue  # the client has its own prompt
-            await self.adapter.send_update(self.owner.record.id, update)
+            await self.adapter.send_update(self.owner.record.id, update, meta)
 
     async def _started(self, entry: Started) -> None:
         """Tell clients of an agent that does not echo prompts."""

@@ -97,12 +97,8 @@ class Translator:
             self._forgetting.updated((self.transcript,))
         return events
 
-    def updates(self, update: Raw) -> Iterator[Update]:
-        """Yield the neutral updates of an update."""
-        for event in self.events(update):
-            yield from self._neutral(event)
-
-    def _neutral(self, event: Event) -> Iterator[Update]:
+    def neutral(self, event: Event) -> Iterator[Update]:
+        """Yield the neutral updates of an event; those of subagents are `SessionTranslator`'s."""
         match event:
             case Text(text, message_id) | Thought(text, message_id) | UserText(text, message_id):
                 yield self._message(_ROLES[type(event)], message_id, (text,))

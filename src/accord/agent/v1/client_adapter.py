@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from accord import v1
 from accord.agent.client_adapter import PermissionQuestion, mode_of
@@ -106,11 +107,13 @@ class ClientAdapterV1(SharedClientAdapter):
         blocked = self._tool_content.unsent_sessions
         return TextStream(self._context.connection, session_id, role, params_for, blocked)
 
-    async def send_update(self, session_id: str, update: Update) -> None:
+    async def send_update(
+        self, session_id: str, update: Update, meta: dict[str, Any] | None = None
+    ) -> None:
         match update:
             case MessageUpdate(role, message_id, content):
                 for part in content:
-                    await self.send_message_chunk(session_id, role, message_id, part)
+                    await self.send_message_chunk(session_id, role, message_id, part, meta)
                 return
             case ToolContentUpdate(tool_id, content, continues):
                 if not self._tool_content.add(session_id, tool_id, content, continues=continues):
@@ -120,7 +123,10 @@ class ClientAdapterV1(SharedClientAdapter):
             case _:
                 pass
         await self.flush_tool_content(session_id)
-        await self._send(session_id, self._updates(session_id, update))
+        updates = self._updates(session_id, update)
+        if meta is not None:
+            updates = [replace(each, meta=meta) for each in updates]
+        await self._send(session_id, updates)
 
     async def send_mode(self, session_id: str, mode: str) -> None:
         """Send the mode; the options are in the response that follows."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+from msgspec.structs import replace
+
 from accord import v2
 from accord.agent.background import Background
 from accord.agent.client_adapter import PermissionQuestion
@@ -75,14 +77,18 @@ class ClientAdapterV2(SharedClientAdapter):
         connection = self._context.connection
         return TextStream(connection, session_id, role, params_for, ())
 
-    async def send_update(self, session_id: str, update: Update) -> None:
+    async def send_update(
+        self, session_id: str, update: Update, meta: dict[str, Any] | None = None
+    ) -> None:
         if isinstance(update, MessageUpdate) and update.role != "user":
+            role, message_id = update.role, update.message_id
             for part in update.content:
-                await self.send_message_chunk(session_id, update.role, update.message_id, part)
+                await self.send_message_chunk(session_id, role, message_id, part, meta)
             return
         if not self._unstable:
             update = in_stable_protocol(update)
-        await self._send(session_id, update_to_wire(update))
+        wire: Any = update_to_wire(update)
+        await self._send(session_id, wire if meta is None else replace(wire, meta=meta))
 
     async def request_permission(self, session_id: str, question: PermissionQuestion) -> str | None:
         tool = v2.ToolCallDetails(tool_call_id=question.tool.id, **tool_call_fields(question.tool))

@@ -1,0 +1,59 @@
+"""An agent that sends `_meta` with each update, in the version of its argument."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+VERSION = int(sys.argv[1])
+INFO = {"name": "meta", "version": "1"}
+UPDATES = [
+    {
+        "sessionUpdate": "agent_message_chunk",
+        "messageId": "m1",
+        "content": {"type": "text", "text": "Hello."},
+        "_meta": {"example.org/of": "a message"},
+    },
+    {
+        "sessionUpdate": "tool_call" if VERSION == 1 else "tool_call_update",
+        "toolCallId": "t1",
+        "title": "A call",
+        "status": "completed",
+        "_meta": {"example.org/of": "a tool call"},
+    },
+]
+
+
+def send(**message: Any) -> None:
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def update(session_id: str, value: dict[str, Any]) -> None:
+    send(method="session/update", params={"sessionId": session_id, "update": value})
+
+
+for line in sys.stdin:
+    call = json.loads(line)
+    match call.get("method"):
+        case "initialize" if VERSION == 1:
+            send(id=call["id"], result={"protocolVersion": 1, "agentInfo": INFO})
+        case "initialize":
+            capabilities: dict[str, Any] = {"session": {}}
+            result = {"protocolVersion": 2, "info": INFO, "capabilities": capabilities}
+            send(id=call["id"], result=result)
+        case "session/new":
+            send(id=call["id"], result={"sessionId": "one"})
+        case "session/prompt":
+            if VERSION == 2:
+                send(id=call["id"], result={"messageId": "p1"})
+            for value in UPDATES:
+                update("one", value)
+            if VERSION == 1:
+                send(id=call["id"], result={"stopReason": "end_turn"})
+            else:
+                state = {"sessionUpdate": "state_update", "state": "idle"}
+                update("one", {**state, "stopReason": "end_turn"})
+        case _:
+            if "id" in call and "method" in call:
+                send(id=call["id"], error={"code": -32601, "message": "unknown"})
