@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from accord.client.events import ToolCall
 from accord.client.markdown import markdown_of
@@ -44,6 +45,7 @@ class Archive(Struct, kw_only=True):
 def exported(record: Record, entries: Sequence[Entry], form: str) -> bytes:
     """Return a session in a form: `markdown`, `html` or `json`."""
     if form == "json":
+        record = replace(record, env={})  # it may have secrets
         raw = [Raw(msgspec.json.encode(entry)) for entry in entries]
         return msgspec.json.encode(Archive(record=record, entries=raw)) + b"\n"
     turns = [*turns_of(entries, record.protocol or 1)]
@@ -57,7 +59,7 @@ def _heading(record: Record) -> str:
 
 def _facts(record: Record) -> Iterator[str]:
     yield f"Agent: {one_line(record.agent_info or record.agent)}"
-    yield f"Directory: {record.cwd}"
+    yield f"Directory: {one_line(record.cwd)}"
     yield f"Created: {record.created_at}"
 
 

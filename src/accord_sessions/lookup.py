@@ -65,9 +65,7 @@ def existing_session(store: Store, name: str | None, cwd: Path, agent: str | Non
             more += f". {count} record{'s' * (count > 1)} cannot be read: see `accord session list`"
         raise NoSession(_none_text(name, cwd, agent) + more)
     if len(found) > 1:
-        raise LookupFailed(
-            f"Several agents have this session here: give --agent {_names(found)}, or an id"
-        )
+        raise LookupFailed(f"Several agents have this session here: give {_choices(found)}")
     return found[0]
 
 
@@ -150,5 +148,9 @@ def _closed_text(records: Iterable[Record], name: str | None, cwd: Path) -> str:
     return f". One was closed: `accord session history -s {last.id}` shows it"
 
 
-def _names(records: Iterable[Record]) -> str:
-    return " or ".join(sorted({record.agent for record in records}))
+def _choices(records: Sequence[Record]) -> str:
+    names = sorted({record.agent for record in records})
+    if len(names) == len(records):
+        return f"--agent {' or '.join(names)}, or an id"
+    ids = " or ".join(f"{record.id} ({record.agent})" for record in records)
+    return f"-s {ids}"  # the same name has meant several commands

@@ -197,7 +197,10 @@ async def _start(record: Record, store: Store) -> None:
 def _spawn(record_id: str, log: Path) -> subprocess.Popen[bytes]:
     """Start the program of an owner, which goes into the background by itself."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    stderr = os.open(log, flags, 0o600)
+    try:
+        stderr = os.open(log, flags, 0o600)
+    except OSError as exc:
+        raise OwnerError(f"Cannot write {log}: {exc.strerror}") from None
     try:
         return subprocess.Popen(
             [sys.executable, "-m", "accord_sessions.owner.program", record_id],
@@ -207,6 +210,8 @@ def _spawn(record_id: str, log: Path) -> subprocess.Popen[bytes]:
             cwd="/",
             start_new_session=True,  # it survives the terminal
         )
+    except OSError as exc:
+        raise OwnerError(f"Cannot start {sys.executable}: {exc.strerror}") from None
     finally:
         os.close(stderr)
 

@@ -12,6 +12,7 @@ import pytest
 from msgspec import Raw
 
 import accord
+from accord.agent.updates import Update
 from accord.client.transcript import Message
 from accord_sessions.entries import Queued
 from accord_sessions.journal import Journal
@@ -71,17 +72,21 @@ def _tool(status: str) -> Raw:
     return Raw(json.dumps(update | {"title": "Run the tests"}).encode())
 
 
+def _updates(translator: Translator, update: Raw) -> list[Update]:
+    return [found for event in translator.events(update) for found in translator.neutral(event)]
+
+
 def test_translation_keeps_the_end_of_the_conversation_and_open_tool_calls() -> None:
     translator = Translator(2)
-    [*_] = translator.updates(_tool("in_progress"))
+    _updates(translator, _tool("in_progress"))
     for number in range(5000):
-        [*_] = translator.updates(_chunk(f"m-{number}", "word"))
+        _updates(translator, _chunk(f"m-{number}", "word"))
     transcript = translator.transcript
     assert len(transcript.items) < 400
     last = transcript.items[-1]
     assert isinstance(last, Message)
     assert (last.id, last.text) == ("m-4999", "word")
-    [changed] = translator.updates(_tool("completed"))
+    [changed] = _updates(translator, _tool("completed"))
     assert getattr(changed, "is_new", None) is False
     assert getattr(changed, "status", None) == "completed"
 
@@ -90,7 +95,7 @@ def test_translation_of_one_endless_message_is_bounded() -> None:
     translator = Translator(2)
     text = "x" * 100_000
     for _ in range(600):  # 60 MB
-        [update] = translator.updates(_chunk("m-1", text))
+        [update] = _updates(translator, _chunk("m-1", text))
         assert getattr(update, "content", None) == (text,)
     assert sum(len(message.text) for message in translator.transcript.messages) < 30_000_000
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -52,6 +53,8 @@ def export_command(
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         with os.fdopen(os.open(output, flags, 0o600), "wb") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                os.fchmod(file.fileno(), 0o600)  # of a file that existed
             file.write(data)
     except OSError as exc:
         raise StoreError(f"Cannot write {output}: {exc.strerror}") from None

@@ -52,6 +52,7 @@ def fork_command(
         restored=None,
         owner=None,
         last_exit=None,
+        closed=False,
         forked_from=source.id,
         fork_of=source.agent_session,
     )
@@ -63,13 +64,8 @@ def fork_command(
 
 
 async def _fork(store: Store, source: Record, copy: Record) -> None:
-    journal = Journal(store.journal_path(copy.id))
     try:
-        for entry in JournalReader(store.journal_path(source.id)).new_entries():
-            journal.append(entry)
-    finally:
-        journal.close()
-    try:
+        _copy_journal(store.journal_path(source.id), store.journal_path(copy.id))
         _, is_new = store.find_or_create(copy)
         if not is_new:
             raise LookupFailed(f"There is a session {copy.label} already")
@@ -78,3 +74,12 @@ async def _fork(store: Store, source: Record, copy: Record) -> None:
     except SessionsError:
         store.delete(copy.id)
         raise
+
+
+def _copy_journal(source: Path, copy: Path) -> None:
+    journal = Journal(copy)
+    try:
+        for entry in JournalReader(source).new_entries():
+            journal.append(entry)
+    finally:
+        journal.close()

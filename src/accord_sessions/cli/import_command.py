@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from accord.cli.ask.safe_text import one_line
 from accord.text import lenient_json
 from accord_sessions.acpx import archive_session, record_files, stored_session
 from accord_sessions.cli.options import json_option
 from accord_sessions.entries import Entry
-from accord_sessions.errors import StoreError
+from accord_sessions.errors import FAILED, StoreError
 from accord_sessions.export import SCHEMA, Archive
 from accord_sessions.journal import Journal
+from accord_sessions.locks import locked
+from accord_sessions.lookup import LookupFailed, check_name, named_agent
 from accord_sessions.records import Record, Store
 
 __all__ = ("import_command",)
@@ -38,45 +42,75 @@ def import_command(path: Path | None, name: str | None, cwd: Path | None, as_jso
 
     PATH is the folder of acpx [default: ~/.acpx], one of its records or archives, or an export. A
     session that was imported before is skipped. If an open session has the same agent, directory
-    and name, the imported one is stored as closed.
+    and name, the imported one is stored as closed. Look at the printed agent: it is the command
+    that the next prompt starts.
     """
+    check_name(name)
     store = Store()
-    known = {record.imported_from for record in store}
     source = path or Path.home() / ".acpx"
     if not source.exists():
         raise StoreError(f"There is no folder {source}")
+    files = record_files(source)
     found = 0
     rows: list[dict[str, Any]] = []
-    for record, entries in _sessions(source):
-        found += 1
-        if record.imported_from in known:
+    errors: list[str] = []
+    with locked(store.folder / "import.lock"):  # of two imports, one skips what the other stores
+        known = {record.imported_from for record in store}
+        for file in files:
+            try:
+                session = _session(file, is_named=source.is_file())
+            except StoreError as exc:
+                errors.append(str(exc))
+                continue
+            if session is None:
+                continue
+            found += 1
+            record, entries = session
+            if record.imported_from in known:
+                if not as_json:
+                    click.echo(f"skipped {one_line(record.label)}: it was imported before")
+                continue
+            known.add(record.imported_from)
+            if name is not None:
+                record.name = name
+            if cwd is not None:
+                record.cwd = str(cwd.resolve())
+            _save(store, record, entries)
+            rows.append(_row(record))
             if not as_json:
-                click.echo(f"skipped {record.label}: it was imported before")
-            continue
-        if name is not None:
-            record.name = name
-        if cwd is not None:
-            record.cwd = str(cwd.resolve())
-        _save(store, record, entries)
-        state = "closed" if record.closed else "open"
-        rows.append({"id": record.id, "name": record.name, "state": state, "cwd": record.cwd})
-        if not as_json:
-            click.echo(f"imported {record.label} ({record.id}), {state}, in {record.cwd}")
-    if not found:
+                click.echo(_line(record))
+    if not found and not errors:
         raise StoreError(f"Expected records of acpx or an export of a session in {source}")
+    for error in errors:
+        click.echo(f"accord session import: {one_line(error)}", err=True)
     if as_json:
         click.echo(json.dumps({"imported": rows, "skipped": found - len(rows)}, ensure_ascii=False))
-    return 0
+    return FAILED if errors else 0
+
+
+def _row(record: Record) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "name": record.name,
+        "state": "closed" if record.closed else "open",
+        "cwd": record.cwd,
+        "agent": record.argv,
+    }
+
+
+def _line(record: Record) -> str:
+    state = "closed" if record.closed else "open"
+    where, agent = one_line(record.cwd), one_line(shlex.join(record.argv))
+    return f"imported {one_line(record.label)} ({record.id}), {state}, in {where}, agent {agent}"
 
 
 def _save(store: Store, record: Record, entries: list[Entry]) -> None:
-    journal = Journal(store.journal_path(record.id))
     try:
-        for entry in entries:
-            journal.append(entry)
-        journal.sync()
-    finally:
-        journal.close()
+        _write_journal(store, record, entries)
+    except StoreError:
+        with suppress(StoreError):
+            store.delete(record.id)
+        raise
     if not record.closed:
         _, is_new = store.find_or_create(record)
         if is_new:
@@ -85,12 +119,20 @@ def _save(store: Store, record: Record, entries: list[Entry]) -> None:
     store.write(record)
 
 
-def _sessions(source: Path) -> Iterator[tuple[Record, list[Entry]]]:
-    for file in record_files(source):
-        found = _exported(file) if source.is_file() else None
-        found = stored_session(file) if found is None else found
-        if found is not None:
-            yield found
+def _write_journal(store: Store, record: Record, entries: list[Entry]) -> None:
+    journal = Journal(store.journal_path(record.id))
+    try:
+        for entry in entries:
+            journal.append(entry)
+        journal.sync()
+    finally:
+        journal.close()
+
+
+def _session(file: Path, *, is_named: bool) -> tuple[Record, list[Entry]] | None:
+    """Return the session in a file; only a file that the user names can be an export."""
+    found = _exported(file) if is_named else None
+    return stored_session(file) if found is None else found
 
 
 def _exported(file: Path) -> tuple[Record, list[Entry]] | None:
@@ -111,4 +153,14 @@ def _exported(file: Path) -> tuple[Record, list[Entry]] | None:
     record = archive.record
     record.imported_from = f"accord:{record.id}"
     record.id, record.owner, record.restored = Store.new_id(), None, None
+    record.env = _environment(record)
     return record, entries
+
+
+def _environment(record: Record) -> dict[str, str | None]:
+    """Return what the settings have for the agent: an export has no environment."""
+    try:
+        agent = named_agent(record.agent)
+    except LookupFailed:
+        return {}
+    return dict(agent.entry.env) if agent.argv == record.argv else {}

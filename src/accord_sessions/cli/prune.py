@@ -8,6 +8,7 @@ import click
 
 from accord.cli.ask.safe_text import one_line
 from accord_sessions.cli.options import json_option, print_result
+from accord_sessions.errors import FAILED, StoreError
 from accord_sessions.owners import has_owner
 from accord_sessions.records import Record, Store
 
@@ -33,25 +34,41 @@ __all__ = ("prune_command",)
 def prune_command(days: float | None, before: datetime | None, dry_run: bool, as_json: bool) -> int:
     """Delete closed sessions and their journals. Open sessions stay."""
     store = Store()
-    limit = None if before is None else before.astimezone(UTC)
-    if days is not None:
-        limit = datetime.now(UTC) - timedelta(days=days)
+    limit = _limit(days, before)
     found: list[Record] = []
+    errors: list[str] = []
     for record in store:
         if not record.closed or has_owner(record.id) or not _is_before(record, limit):
             continue
-        found.append(record)
         if not dry_run:
-            store.delete(record.id)
+            try:
+                store.delete(record.id)
+            except StoreError as exc:
+                errors.append(str(exc))
+                continue
         elif not as_json:
             click.echo(f"{record.id}  {record.used_at}  {one_line(record.label)}")
-    for error in store.unreadable:
+        found.append(record)
+    for error in (*store.unreadable, *errors):
         click.echo(f"accord session prune: {one_line(error)}", err=True)
     result = [{"id": record.id, "name": record.name} for record in found]
     what = "would delete" if dry_run else "deleted"
     text = f"{what} {len(found)} session{'s' * (len(found) != 1)}"
     print_result({"dryRun": dry_run, "deleted": result}, text, as_json=as_json)
-    return 0
+    return FAILED if errors else 0
+
+
+def _limit(days: float | None, before: datetime | None) -> datetime | None:
+    """Return the time before which sessions must have been used last."""
+    limits: list[datetime] = []
+    try:
+        if days is not None:
+            limits.append(datetime.now(UTC) - timedelta(days=days))
+        if before is not None:
+            limits.append(before.astimezone(UTC))
+    except (OverflowError, ValueError):
+        raise click.UsageError("--older-than or --before is not a day of the calendar") from None
+    return min(limits, default=None)
 
 
 def _is_before(record: Record, limit: datetime | None) -> bool:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from accord.errors import InvalidParams, ResourceNotFound
+from accord.errors import InternalError, InvalidParams, ResourceNotFound
 from accord_sessions.cursor import cursor_of
+from accord_sessions.errors import SessionsError
 from accord_sessions.owner.client import ClientSettings
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ async def extension_request(owner: Owner, client: Client, method: str, params: A
             owner.cancel(prompt)
             return {}
         case "close":
-            owner.close_session()
+            try:
+                owner.close_session()
+            except SessionsError as exc:  # the record cannot be written
+                raise InternalError(str(exc)) from None
             return {}
         case "stop":
             owner.stop("it was asked to leave")

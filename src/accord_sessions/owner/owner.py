@@ -325,8 +325,8 @@ class Owner(OwnerState):
 
     def close_session(self) -> None:
         """Close the session for all, and leave."""
-        self._closes = True
         self.record = self._store.change(self.record.id, closed=True)
+        self._closes = True
         self.stop("the session was closed")
 
     def stop(self, reason: str) -> None:

@@ -208,7 +208,12 @@ async def _open_session(
     if record.agent_session is None and record.fork_of is not None:
         if not agent.supports("fork_session"):
             raise SessionsError("The agent cannot fork sessions")
-        forked = await agent.fork_session(record.fork_of, record.cwd, mcp_servers=servers)
+        try:
+            forked = await agent.fork_session(record.fork_of, record.cwd, mcp_servers=servers)
+        except AuthRequired:
+            raise
+        except RequestError as exc:
+            raise SessionsError(f"The agent did not fork its session: {exc}") from None
         return forked, "forked"
     if record.agent_session is not None:
         methods: tuple[tuple[str, Restored], ...] = (
