@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -10,7 +11,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from accord_sessions.compare.attempt import Attempt
+from accord_sessions.compare.table import show_attempts
 from sessions_named.machine import Machine, eventually
 
 pytestmark = pytest.mark.slow
@@ -71,6 +75,20 @@ def test_cost_is_shown_side_by_side(machine: Machine, repository: Path) -> None:
     (line,) = [line for line in shown.splitlines() if line.startswith("cost")]
     _, left_cost, right_cost = line.replace(" USD", "").split()
     assert float(left_cost) == float(right_cost) > 0
+
+
+@pytest.mark.parametrize("width", [80, 50])
+def test_answers_and_diffs_are_side_by_side_if_there_is_space(width: int) -> None:
+    attempts = [
+        Attempt(agent=name, stop_reason="end_turn", seconds=1.5, text=text, diff=f"+{text}\n")
+        for name, text in (("one", "First"), ("other", "Second"))
+    ]
+    shown = io.StringIO()
+    show_attempts(attempts, Console(file=shown, width=width))
+    lines = [line.split() for line in shown.getvalue().splitlines()]
+    assert ["time", "1.5", "s", "1.5", "s"] in lines
+    assert (["First", "Second"] in lines) == (["+First", "+Second"] in lines) == (width == 80)
+    assert (["First"] in lines) == (["+Second"] in lines) == (width == 50)
 
 
 def test_worktrees_are_kept_on_request(machine: Machine, repository: Path) -> None:
