@@ -46,7 +46,15 @@ class _SessionGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_known = not args or args[0] in (*_COMMANDS, *ctx.help_option_names)
+        if not is_known and not ctx.resilient_parsing:
+            args = _of_acpx(args)
+        return super().parse_args(ctx, args)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "exec":  # of acpx, which has no session either
+            return import_module("accord.cli.ask.command").command
         if cmd_name not in _COMMANDS:
             return None
         module = import_module(f"accord_sessions.cli.{_MODULES.get(cmd_name, cmd_name)}")
@@ -64,6 +72,15 @@ class _SessionGroup(click.Group):
             return exc.status
 
 
+def _of_acpx(args: list[str]) -> list[str]:
+    """Return the words of Accord for a command line of acpx, and other words as they are."""
+    agents = import_module("accord.cli.agent_names").complete_name(None, None, "")
+    acpx_words = import_module("accord_sessions.cli.acpx_words")
+    if acpx_words.is_of_acpx(args, agents):
+        return acpx_words.words_of_acpx(args)
+    return args
+
+
 @click.group("session", cls=_SessionGroup)
 def command() -> None:
     """Keep sessions open: their agents run in the background, and many clients use them.
@@ -71,6 +88,8 @@ def command() -> None:
     A session belongs to an agent, a directory and a name. It is found from its directory and from
     those below it, up to the root of the git repository. Without -s, the session without a name is
     meant.
+
+    After `accord session`, command lines of acpx work too.
 
     Exit status: 0 ok, 1 error, 2 usage error, 3 time limit, 4 no session, 5 permission denied,
     130 interrupted.

@@ -1,0 +1,175 @@
+"""Reads command lines of acpx: a script writes `accord session` instead of `acpx`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import click
+from msgspec import Struct
+
+__all__ = ("is_of_acpx", "words_of_acpx")
+
+_PAGE = "the page `Come from acpx`"
+_DEFAULT_AGENT = "codex"  # as acpx has it
+_ONLY_ACPX = frozenset({"exec", "sessions", "set-mode", "status"})
+_COMMANDS = _ONLY_ACPX | {"cancel", "prompt", "set"}
+_NOT_HERE = frozenset({"compare", "config", "flow"})
+_SESSIONS = {"read": "history"} | {
+    name: name
+    for name in (
+        *("close", "ensure", "export", "history", "import", "list", "new", "prune", "show"),
+        "watch",
+    )
+}
+
+# Options, by what follows them. Those of the second group mean nothing to Accord: it behaves so.
+_VALUES = {
+    "-f": "--file",
+    "-o": "--output",
+    "-s": "--session",
+    "--name": "--session",
+    "--limit": "--tail",
+    "--mcp-config": "--mcp",
+} | {
+    name: name
+    for name in (
+        *("--agent", "--auth-policy", "--before", "--cursor", "--cwd", "--file", "--format"),
+        *("--model", "--non-interactive-permissions", "--older-than", "--output", "--session"),
+        *("--tail", "--timeout", "--ttl"),
+    )
+}
+_FLAGS = frozenset(
+    {"--approve-all", "--approve-reads", "--deny-all", "--dry-run", "--no-wait", "--verbose"}
+    | {"--json-strict", "--local", "--no-fs", "--no-terminal"}
+)
+_APPROVALS = {
+    "--approve-all": ("--yes",),
+    "--approve-reads": ("--allow", "read", "--allow", "search"),
+    "--deny-all": ("--deny", "*"),
+}
+_FORMATS = {"text": (), "json": ("--json",), "quiet": ("--quiet",)}
+_BEHAVIOUR = {"--auth-policy": "fail", "--non-interactive-permissions": "deny"}
+
+# The options of acpx that a command of Accord has; others concern other commands of acpx.
+_WHERE = ("--cwd", "--session")
+_TURN = ("--model", "--timeout")
+_TAKEN: Mapping[str, Sequence[str]] = {
+    "prompt": (*_WHERE, *_TURN, "--file", "--no-wait"),
+    "exec": ("--cwd", *_TURN, "--mcp", "--verbose"),
+    "new": (*_WHERE, "--model", "--mcp", "--ttl"),
+    "ensure": (*_WHERE, "--model", "--mcp", "--ttl"),
+    "watch": (*_WHERE, "--cursor"),
+    "history": (*_WHERE, "--tail"),
+    "export": (*_WHERE, "--output"),
+    "import": _WHERE,
+    "list": (),
+    "prune": ("--older-than", "--before", "--dry-run"),
+}
+# Without these, a command of Accord would do something else than that of acpx.
+_NEEDED = frozenset(
+    {"--before", "--cursor", "--dry-run", "--file", "--mcp", "--no-wait", "--older-than"}
+    | {"--output", "--session"}
+)
+_NO_AGENT = frozenset({"import", "list", "prune"})
+_NO_JSON = frozenset({"export"})
+
+
+class _Line(Struct):
+    """What a command line of acpx says."""
+
+    positional: list[str]
+    given: dict[str, str | None]
+
+
+def is_of_acpx(words: Sequence[str], agents: Collection[str]) -> bool:
+    """Return whether words that begin with no command of `accord session` are of acpx."""
+    first, *others = words
+    if first.startswith("-"):
+        return first.partition("=")[0] in _VALUES.keys() | _FLAGS
+    return first in _ONLY_ACPX or first in agents or others[:1] in [[name] for name in _COMMANDS]
+
+
+def words_of_acpx(words: Sequence[str]) -> list[str]:
+    """Return the words for `accord session`; `exec` is that of `accord ask`.
+
+    Raises `click.UsageError` for what Accord does not have.
+    """
+    line = _read(words)
+    agent = line.given.pop("--agent", None)
+    positional = line.positional
+    if agent is None and positional and positional[0] not in _COMMANDS | _NOT_HERE:
+        agent = positional.pop(0)
+    name = positional.pop(0) if positional and positional[0] in _COMMANDS | _NOT_HERE else "prompt"
+    match name:
+        case "sessions":
+            name = _SESSIONS.get(found := positional.pop(0) if positional else "list", "")
+            if not name:
+                raise click.UsageError(f"acpx has no command `sessions {found}`; see {_PAGE}")
+            if name not in ("import", "list", "prune") and positional:
+                line.given.setdefault("--session", positional.pop(0))
+        case "status":
+            name = "show"
+        case "set-mode":
+            name, positional = "set", ["mode", *positional]
+        case _ if name in _NOT_HERE:
+            raise click.UsageError(f"`accord session` has no `{name}` of acpx; see {_PAGE}")
+        case _:
+            pass
+    chosen = _options(name, line.given)
+    if agent is None and name in ("ensure", "exec", "new"):
+        agent = _DEFAULT_AGENT
+    if agent is not None and name not in _NO_AGENT:
+        chosen = ["--agent", agent, *chosen]
+    return [name, *chosen, *(["--", *positional] if positional else [])]
+
+
+def _read(words: Sequence[str]) -> _Line:
+    line = _Line([], {})
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            line.positional += left
+            break
+        if not word.startswith("-") or word == "-":
+            line.positional.append(word)
+            continue
+        option, has_value, value = word.partition("=")
+        if option in _FLAGS and not has_value:
+            line.given[option] = None
+        elif option in _VALUES and (has_value or left):
+            line.given[_VALUES[option]] = value if has_value else left.pop(0)
+        elif option in _VALUES:
+            raise click.UsageError(f"Option {option} requires a value")
+        else:
+            raise click.UsageError(f"`accord session` has no option {option} of acpx; see {_PAGE}")
+    return line
+
+
+def _options(name: str, given: Mapping[str, str | None]) -> list[str]:
+    """Return the options of Accord for those of acpx."""
+    taken = _TAKEN.get(name, _WHERE)
+    found: list[str] = []
+    for option, value in given.items():
+        if option in _BEHAVIOUR and value != _BEHAVIOUR[option]:
+            raise click.UsageError(f"{option} {value} is not available; see {_PAGE}")
+        if option in taken:
+            short = "-s" if option == "--session" else option
+            found += [short] if value is None else [short, value]
+        elif option in _NEEDED:
+            raise click.UsageError(f"`{name}` has no option {option}; see {_PAGE}")
+    approvals = [rules for flag, rules in _APPROVALS.items() if flag in given]
+    if len(approvals) > 1:
+        raise click.UsageError(f"{', '.join(_APPROVALS)} exclude each other")
+    if name in ("prompt", "exec"):
+        found += approvals[0] if approvals else _APPROVALS["--approve-reads"]
+    form = given.get("--format") or "text"
+    if form not in _FORMATS:
+        raise click.UsageError(f"--format: expected {', '.join(_FORMATS)}, got {form}")
+    if name in ("prompt", "exec") or (form == "json" and name not in _NO_JSON):
+        found += _FORMATS[form]
+    if name == "export":
+        found += ["--format", "json"]
+    if name == "list":
+        found.append("--all")
+    return found

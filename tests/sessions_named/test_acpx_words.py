@@ -1,0 +1,165 @@
+"""Command lines of acpx after `accord session`, and the page that has them in a table."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from accord.cli.main import load_command
+from accord_sessions.cli.acpx_words import is_of_acpx, words_of_acpx
+from requirement import requirement
+from sessions_named.machine import Machine
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "come-from-acpx.md"
+READS = "--allow read --allow search"
+
+
+@requirement("R-NAMED-01")
+@pytest.mark.parametrize(
+    ("of_acpx", "of_accord"),
+    [
+        ("claude prompt -s fix 'Do it.'", f"prompt --agent claude -s fix {READS} -- 'Do it.'"),
+        ("claude 'Do it.'", f"prompt --agent claude {READS} -- 'Do it.'"),
+        ("claude -s fix --file p.md", f"prompt --agent claude -s fix --file p.md {READS}"),
+        ("--approve-all pi prompt -- -x", "prompt --agent pi --yes -- -x"),
+        ("--deny-all pi prompt --no-wait x", "prompt --agent pi --no-wait --deny '*' -- x"),
+        ("--agent './a --acp' x", f"prompt --agent './a --acp' {READS} -- x"),
+        ("--timeout=5 --format quiet pi x", f"prompt --agent pi --timeout 5 {READS} --quiet -- x"),
+        ("--cwd /w pi exec x --format json", f"exec --agent pi --cwd /w {READS} --json -- x"),
+        ("exec x", f"exec --agent codex {READS} -- x"),
+        ("sessions", "list --all"),
+        ("pi sessions list --local --format json", "list --json --all"),
+        ("pi sessions new --name fix --ttl 9", "new --agent pi -s fix --ttl 9"),
+        ("--approve-all pi sessions ensure", "ensure --agent pi"),
+        ("pi sessions show fix", "show --agent pi -s fix"),
+        ("pi status -s fix", "show --agent pi -s fix"),
+        ("pi sessions close fix", "close --agent pi -s fix"),
+        ("pi sessions history fix --limit 2", "history --agent pi --tail 2 -s fix"),
+        ("pi sessions read fix --tail 2", "history --agent pi --tail 2 -s fix"),
+        ("pi sessions watch -s fix --cursor C", "watch --agent pi -s fix --cursor C"),
+        (
+            "pi sessions export fix --output f.json",
+            "export --agent pi --output f.json -s fix --format json",
+        ),
+        ("pi sessions import f.json --name fix", "import -s fix -- f.json"),
+        ("sessions prune --older-than 3 --dry-run", "prune --older-than 3 --dry-run"),
+        ("pi cancel -s fix", "cancel --agent pi -s fix"),
+        ("pi set-mode plan -s fix", "set --agent pi -s fix -- mode plan"),
+        ("pi set effort high", "set --agent pi -- effort high"),
+        (
+            "--auth-policy fail --non-interactive-permissions deny --no-fs --verbose pi prompt x",
+            f"prompt --agent pi {READS} -- x",
+        ),
+    ],
+)
+def test_command_line_of_acpx_has_words_of_accord(of_acpx: str, of_accord: str) -> None:
+    words = shlex.split(of_acpx)
+    assert is_of_acpx(words, {"claude", "pi"})
+    found = words_of_acpx(words)
+    assert shlex.join(found) == of_accord
+    accepts(found)
+
+
+def accepts(words: list[str]) -> None:
+    """Parse words for `accord session` as the program does, without files and without effect."""
+    session = load_command("session")
+    assert isinstance(session, click.Group)
+    context = click.Context(session)
+    command = session.get_command(context, words[0])
+    assert command is not None
+    parser = command.make_parser(click.Context(command))
+    _, left, _ = parser.parse_args(words[1:])
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("pi prompt --max-turns 3 x", "has no option --max-turns of acpx"),
+        ("pi --format yaml x", "--format: expected text, json, quiet, got yaml"),
+        ("pi prompt x --file", "--file requires a value"),
+        ("--approve-all --deny-all pi x", "exclude each other"),
+        ("--auth-policy skip pi x", "--auth-policy skip is not available"),
+        ("pi prompt --mcp-config m.json x", "`prompt` has no option --mcp"),
+        ("pi exec --file p.md", "`exec` has no option --file"),
+        ("pi sessions rename fix", "no command `sessions rename`"),
+        ("pi flow run", "has no `flow` of acpx"),
+    ],
+)
+def test_what_accord_does_not_have_is_named(words: str, error: str) -> None:
+    with pytest.raises(click.UsageError, match=re.escape(error)):
+        words_of_acpx(shlex.split(words))
+
+
+@pytest.mark.parametrize("words", ["promt -s fix x", "fix", "claud 'Do it.'", "--protocol 2 new"])
+def test_misspelt_command_is_not_taken_for_an_agent(words: str) -> None:
+    assert not is_of_acpx(shlex.split(words), {"claude"})
+
+
+@pytest.mark.slow
+@requirement("R-NAMED-01")
+def test_script_for_acpx_runs_with_the_same_exit_statuses(machine: Machine) -> None:
+    assert machine.run("session", "script", "prompt", "-s", "fix", "echo x").returncode == 4
+    machine.ok("session", "script", "sessions", "new", "--name", "fix")
+    quiet = ("session", "--format", "quiet", "script")
+    assert machine.ok(*quiet, "-s", "fix", "echo Hello.") == "Hello.\n"
+    assert machine.run(*quiet, "prompt", "-s", "fix", "permission").returncode == 5
+    allowed = machine.ok("session", "--approve-all", "script", "-s", "fix", "permission")
+    assert "1 of 1 allowed." in allowed
+    assert machine.ok(*quiet, "exec", "echo once") == "once\n"
+    timed = machine.run("session", "--timeout", "1", "script", "-s", "fix", "wait forever")
+    assert timed.returncode == 3
+    assert "Hello." in machine.ok("session", "script", "sessions", "history", "fix")
+    machine.ok("session", "script", "sessions", "close", "fix")
+    assert machine.run("session", "script", "flow", "run").returncode == 2
+
+
+def rows(heading: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the first cell, and the code in the second one, of the table below a heading."""
+    section = PAGE.read_text("utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    for line in section.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("| ") and len(cells) == 2 and cells[0] != "acpx":
+            yield cells[0], re.findall(r"`([^`]+)`", cells[1])
+
+
+def test_commands_and_options_on_the_page_exist() -> None:
+    session = load_command("session")
+    assert isinstance(session, click.Group)
+    found = 0
+    for _, codes in rows("Commands"):
+        for code in codes:
+            words = shlex.split(code.replace("[", "").replace("]", ""))
+            if words[0] != "accord":
+                continue
+            command = load_command(words[1])
+            if words[1] == "session":
+                command = session.get_command(click.Context(session), words[2])
+            assert command is not None, code
+            options = {option for param in command.params for option in param.opts}
+            assert {word for word in words if word.startswith("-")} <= options, code
+            found += 1
+    assert found >= 15
+
+
+def test_options_on_the_page_exist() -> None:
+    options = {
+        option
+        for name in ("prompt", "new")
+        for param in getattr(command_of_session(name), "params", ())
+        for option in param.opts
+    }
+    for first, codes in rows("Options"):
+        named = [code.split()[0] for code in codes if code.startswith("--")]
+        assert set(named) <= options, first
+
+
+def command_of_session(name: str) -> click.Command | None:
+    session = load_command("session")
+    assert isinstance(session, click.Group)
+    return session.get_command(click.Context(session), name)
