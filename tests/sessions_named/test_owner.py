@@ -60,7 +60,7 @@ def test_killed_owner_loses_nothing_that_was_shown(machine: Machine) -> None:
         protocol = "1" if number % 2 else "2"
         name = f"kill-{number}"
         machine.ok("session", "new", "-s", name, "--agent", "script", "--protocol", protocol)
-        call = machine.start("session", "prompt", "-s", name, "--json", "stream 60000 word ")
+        call = machine.start("session", "prompt", "-s", name, "--json", "stream 600000 word ")
         assert call.stdout is not None
         shown = ""
         first = call.stdout.readline()  # the turn has begun

@@ -10,7 +10,7 @@ from msgspec import Struct
 __all__ = ("is_of_acpx", "words_of_acpx")
 
 _PAGE = "the page `Come from acpx`"
-_DEFAULT_AGENT = "codex"  # as acpx has it
+_DEFAULT_AGENT = "codex"  # that of acpx
 _ONLY_ACPX = frozenset({"exec", "sessions", "set-mode", "status"})
 _COMMANDS = _ONLY_ACPX | {"cancel", "prompt", "set"}
 _NOT_HERE = frozenset({"compare", "config", "flow"})
