@@ -22,7 +22,7 @@ _SESSIONS = {"read": "history"} | {
     )
 }
 
-# Options, by what follows them. Those of the second group mean nothing to Accord: it behaves so.
+# Options with a value, and without one.
 _VALUES = {
     "-f": "--file",
     "-o": "--output",
