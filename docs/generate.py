@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
+from textwrap import wrap
 from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin
 from unittest.mock import patch
@@ -441,7 +442,8 @@ def _quirk(row: Quirk, recordings: list[str]) -> Iterator[str]:
     yield f"* Deviation: {row.does}"
     yield f"* Accord: {row.response}"
     yield f"* Version of the protocol: {versions}"
-    yield f"* Programs: {'; '.join(row.programs)}"
+    programs = f"* Programs: {'; '.join(row.programs)}"
+    yield from wrap(programs, 120, subsequent_indent="  ", break_on_hyphens=False)
     yield f"* Evidence: {row.evidence}"
     if recordings:
         yield f"* Recordings: {', '.join(f'`{name}`' for name in recordings)}"

