@@ -107,7 +107,7 @@ def test_killed_end_of_a_chain_leaves_no_process_and_no_caller(
         ends.callback(editor.kill)
         assert editor.stdout is not None
         conductor = int(editor.stdout.readline())
-        pids = _descendants(editor.pid)
+        pids = descendants(editor.pid)
         assert conductor in pids
         assert len(pids) >= 4  # with the two proxies and the agent
         running = [process for pid in pids for process in _watched(ends, pid)]
@@ -128,10 +128,10 @@ def _watched(ends: ExitStack, pid: int) -> list[int]:
     return [descriptor]
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             for word in (task / "children").read_text().split():
-                found += [int(word), *_descendants(int(word))]
+                found += [int(word), *descendants(int(word))]
     return found

@@ -1,0 +1,33 @@
+"""An agent without Accord that answers prompts by many updates: `flooding_agent.py STALLED COUNT`.
+
+It creates the file STALLED when nobody has read for a second what it writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+from pathlib import Path
+from typing import Any
+
+STALLED, COUNT = Path(sys.argv[1]), int(sys.argv[2])
+CHUNK = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": 2000 * "x"}}
+
+
+def send(**message: Any) -> None:
+    rest = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+    while rest:
+        if not select.select([], [1], [], 1)[1]:
+            STALLED.touch()
+            select.select([], [1], [])
+        rest = rest[os.write(1, rest[: select.PIPE_BUF]) :]
+
+
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["method"] == "session/prompt":
+        for _ in range(COUNT):
+            send(method="session/update", params={"sessionId": "s", "update": CHUNK})
+    send(id=request["id"], result={"protocolVersion": 1, "stopReason": "end_turn"})

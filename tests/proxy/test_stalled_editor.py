@@ -1,0 +1,73 @@
+"""Back-pressure through real processes: an editor that does not read stops the agent."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from proxy.test_death import PASSES, PROGRAMS, descendants
+from requirement import requirement
+
+COUNT = 40_000  # updates of 2 KB: 80 MB
+MAX_GROWTH_KB = 40_000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@requirement("R-PROXY-19")
+def test_editor_that_does_not_read_stops_the_agent_and_memory_stays_flat(tmp_path: Path) -> None:
+    stalled = tmp_path / "stalled"
+    agent = [sys.executable, str(PROGRAMS / "flooding_agent.py"), str(stalled), str(COUNT)]
+    command = [sys.executable, "-m", "accord", "chain", PASSES, PASSES, shlex.join(agent)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as chain:
+        assert chain.stdin is not None
+        assert chain.stdout is not None
+        try:
+            _ask(chain, 1, "initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+            assert json.loads(chain.stdout.readline())["id"] == 1
+            before = _peaks(chain.pid)
+            assert len(before) >= 4  # the conductor, two proxies, the agent
+            _ask(chain, 2, "session/prompt", {"sessionId": "s", "prompt": []})
+            _until_exists(stalled)
+            updates = 0
+            while b'"session/update"' in (line := chain.stdout.readline()):
+                updates += 1
+            assert json.loads(line)["id"] == 2
+            assert updates == COUNT
+            after = _peaks(chain.pid)
+            growth = [after[pid] - peak for pid, peak in before.items() if pid in after]
+            assert max(growth) < MAX_GROWTH_KB
+        finally:
+            chain.kill()
+
+
+def _ask(chain: subprocess.Popen[bytes], number: int, method: str, params: object) -> None:
+    assert chain.stdin is not None
+    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    chain.stdin.write(json.dumps(message).encode() + b"\n")
+    chain.stdin.flush()
+
+
+def _until_exists(file: Path) -> None:
+    until = time.monotonic() + 60
+    while not file.exists():
+        assert time.monotonic() < until, "the agent was not stopped"
+        time.sleep(0.05)
+
+
+def _peaks(pid: int) -> dict[int, int]:
+    """Return the largest memory that each process of a chain has had, in KB."""
+    found: dict[int, int] = {}
+    for each in (pid, *descendants(pid)):
+        with suppress(OSError):  # it has ended
+            for line in Path(f"/proc/{each}/status").read_text().splitlines():
+                if line.startswith("VmHWM:"):
+                    found[each] = int(line.split()[1])
+    return found
