@@ -267,16 +267,16 @@ def test_files_cannot_grow_without_bound_and_no_core_is_written(workspace: Path)
     ]
 
 
-def test_no_capabilities_and_no_further_namespaces(workspace: Path) -> None:
+def test_another_user_without_capabilities_and_further_namespaces(workspace: Path) -> None:
     said = run_inside(
         workspace,
         """
         import ctypes
         status = open("/proc/self/status").read()
-        names = ("Cap", "NoNew")
+        names = ("Uid", "Gid", "Cap", "NoNew")
         print([line.split()[1] for line in status.splitlines() if line.startswith(names)])
         print(ctypes.CDLL(None, use_errno=True).unshare(0x10000000))
         """,
     )
     zero = "0" * 16
-    assert said.splitlines() == [str([zero] * 5 + ["1"]), "-1"]
+    assert said.splitlines() == [str(["1000", "1000", *[zero] * 5, "1"]), "-1"]
