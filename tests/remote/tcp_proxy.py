@@ -12,6 +12,7 @@ class TcpProxy:
     """Passes bytes between clients and one server.
 
     `accepted` counts the connections. While `refuses`, new connections are closed at once.
+    `piece_bytes` is the most that is passed in one piece.
     """
 
     def __init__(self, target: str) -> None:
@@ -19,6 +20,7 @@ class TcpProxy:
         self.target = (host, int(port))
         self.accepted = 0
         self.refuses = False
+        self.piece_bytes: int = 64 * 1024
         self._may_pass = asyncio.Event()
         self._may_pass.set()
         self._connections: set[asyncio.Task[None]] = set()
@@ -69,7 +71,7 @@ class TcpProxy:
             self._connections.discard(task)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(64 * 1024):
+        while data := await reader.read(self.piece_bytes):
             await self._may_pass.wait()
             writer.write(data)
             await writer.drain()

@@ -112,9 +112,9 @@ def ask(
     )
 
 
-def check(url: str, token: str) -> subprocess.CompletedProcess[str]:
+def check(url: str, token: str, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*ACCORD, "check", "agent", url, "--only", "handshake"],
+        [*ACCORD, "check", "agent", url, "--only", "handshake", *options],
         env={**os.environ, "ACCORD_TOKEN": token},
         capture_output=True,
         text=True,
@@ -169,14 +169,28 @@ def test_chain_of_a_file_is_served_in_both_versions_and_over_both_transports(fol
                 assert (result.stop_reason, result.text) == ("end_turn", "1 of 1 allowed.")
 
 
+def test_agent_is_served_at_another_path(folder: Path) -> None:
+    with serving(folder, "--path", "/agents/rose") as (url, token, _process):
+        assert url.endswith("/agents/rose")
+        for address in (url, url.replace("ws://", "http://")):
+            assert ask(address, token, "--quiet").stdout == "Planted: a rose (False).\n"
+            other = ask(address.replace("/agents/rose", ""), token, "--quiet")
+            assert other.returncode == 1
+            assert "/acp" in other.stderr
+            assert "status 404" in other.stderr
+
+
 @requirement("R-SEC-06")
 def test_token_is_read_from_a_file_and_never_printed(folder: Path) -> None:
     token = "a-token-from-a-file-of-this-test"
     (folder / "token").write_text(f"{token}\n")
     with serving(folder, "--token-file", "token", token=token) as (url, _token, process):
-        file = str(folder / "token")
-        asked = ask(url, None, "--quiet", "--allow", "edit", "--token-file", file)
+        file = ("--token-file", str(folder / "token"))
+        asked = ask(url, None, "--quiet", "--allow", "edit", *file)
         assert asked.returncode == 0, asked.stderr
+        assert check(url, "", *file).returncode == 0
+        bridged = accord.ask([*ACCORD, "bridge", url, *file], "a rose", env={"ACCORD_TOKEN": None})
+        assert bridged.text == "Planted: a rose (False)."
         process.terminate()
         assert process.stderr is not None
         assert token not in process.stderr.read()

@@ -13,11 +13,12 @@ from accord.errors import ConnectionClosed
 from accord.remote.access import Access
 from accord.remote.app import RemoteApp
 from accord.remote.http_limits import HttpLimits
-from accord.testing import Recorder, TransportContract
+from accord.testing import Recorder
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.http import HttpTransport, http
 from accord.transports.registry import RemoteOptions
 from remote.http_fake import INITIALIZE, INITIALIZED
+from remote.network_contract import NetworkContract
 from remote.servers import hypercorn
 
 
@@ -69,11 +70,12 @@ class Begun(Transport):
         await self.inner.aclose()
 
 
-class HttpContract(TransportContract):
+class HttpContract(NetworkContract):
     """The client and the server; the frames of the contract have no session."""
 
     options = RemoteOptions()
     burst = 500  # each frame is a request
+    is_kept_for_the_client = True
 
     @pytest_asyncio.fixture(autouse=True)
     async def server(self, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[None, None]:

@@ -17,6 +17,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.metadata import distribution
 from pathlib import Path
+from urllib.request import urlopen
 from zipfile import ZipFile
 
 import pytest
@@ -232,9 +233,10 @@ def test_program_of_systemd_activates_the_server(tmp_path: Path) -> None:
 # The web application.
 
 
-@pytest.mark.parametrize("server", ["uvicorn", "hypercorn"])
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("server", ["uvicorn", "hypercorn", "granian"])
 def test_command_serves_the_web_application(tmp_path: Path, server: str) -> None:
-    for package in ("fastapi", "uvicorn"):
+    for package in ("fastapi", server):
         pytest.importorskip(package, reason="run tests/docs/install.sh")
     page = "mount-in-fastapi.md"
     (tmp_path / "garden_server.py").write_text(file(page, "garden_server.py"))
@@ -248,6 +250,8 @@ def test_command_serves_the_web_application(tmp_path: Path, server: str) -> None
     command = (sys.executable, "-m", *words)
     with running(*command, cwd=tmp_path, env={"ACCORD_TOKEN": TOKEN}) as process:
         asyncio.run(poll_until(lambda: _is_listening(port)))
+        # Some listen before the process that loads the application: this waits for it.
+        urlopen(f"http://127.0.0.1:{port}/agents/ready", timeout=40).close()
         for scheme in ("ws", "http"):
             url = f"{scheme}://127.0.0.1:{port}/agents/acp"
             assert accord.ask(url, "a rose", token=TOKEN).text == "Planted: a rose."

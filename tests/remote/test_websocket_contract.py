@@ -12,17 +12,17 @@ import pytest_asyncio
 from accord.errors import ConnectionLost
 from accord.remote.asgi_socket import handshake_of
 from accord.remote.connection_limits import ConnectionLimits
-from accord.testing import TransportContract
 from accord.transports.base import Transport
 from accord.transports.websocket import WebSocketTransport, websocket
 from accord.transports.websocket_frames import FrameConnection
+from remote.network_contract import NetworkContract
 from remote.servers import hypercorn, listener
 from requirement import requirement
 
 
 @requirement("R-WS-08")
 @pytest.mark.usefixtures("closing_is_quick")
-class TestWebSocket(TransportContract):
+class TestWebSocket(NetworkContract):
     serve = staticmethod(hypercorn)
 
     @pytest_asyncio.fixture(autouse=True)
