@@ -42,16 +42,19 @@ if __name__ == "__main__":
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @requirement("R-SEC-06", "R-SEC-10")
 @pytest.mark.parametrize("way", ["file", "made"])
-def test_token_is_in_no_command_line_log_or_environment_of_agents(tmp_path: Path, way: str) -> None:
-    """T21: `ps`, the log, and what an agent and its commands can read."""
+def test_token_is_in_no_command_line_log_recording_or_environment_of_agents(
+    tmp_path: Path, way: str
+) -> None:
+    """T21: `ps`, the log, recordings, and what an agent and its commands can read."""
     (tmp_path / "showing.py").write_text(AGENT)
     (tmp_path / "token").write_text(TOKEN)
     options = ("--token-file", "token") if way == "file" else ()
     given = "" if way == "made" else TOKEN
     agent = ("--", sys.executable, "showing.py")
+    recording = tmp_path / "bridge.acp.jsonl"
     with serving(tmp_path, *options, agent=agent, token=given) as (url, token, process):
         session = subprocess.Popen(
-            [*ACCORD, "bridge", url],
+            [*ACCORD, "trace", "record", "-o", str(recording), "--", *ACCORD, "bridge", url],
             env={**os.environ, "ACCORD_TOKEN": token},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -69,6 +72,8 @@ def test_token_is_in_no_command_line_log_or_environment_of_agents(tmp_path: Path
                 assert token not in command_line(pid)
             asked = ask(url, token, "--quiet")
             session.stdin.close()
+        assert "initialize" in recording.read_text()
+        assert token not in recording.read_text()
         assert asked.returncode == 0, asked.stderr
         assert "PATH=" in asked.stdout
         assert token not in asked.stdout

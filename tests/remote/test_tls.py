@@ -22,7 +22,7 @@ from accord.errors import TransportError
 from accord.remote.accept_gate import SocketLimits
 from remote.attackers import TOKEN, Recording
 from remote.servers import served
-from remote.test_commands import ask, serving
+from remote.test_commands import ACCORD, ask, check, serving
 from requirement import requirement
 
 
@@ -154,6 +154,22 @@ def test_program_serves_and_asks_over_tls(
         assert (asked.returncode, asked.stdout) == (0, "Planted: a rose.\n"), asked.stderr
         asked = ask(url.replace("wss:", "https:"), token, "--quiet")
         assert (asked.returncode, asked.stdout) == (0, "Planted: a rose.\n"), asked.stderr
+
+
+@requirement("R-SEC-11")
+def test_programs_trust_the_certificates_of_a_file(files: Files, tmp_path: Path) -> None:
+    (tmp_path / "gardener.py").write_text(AGENT)
+    made = files.certificate("localhost")
+    options = ("--tls-cert", str(made["tls_cert"]), "--tls-key", str(made["tls_key"]))
+    trusted = ("--ca-file", str(files.ca))
+    with serving(tmp_path, *options) as (url, token, _process):
+        url = url.replace("127.0.0.1", "localhost")
+        for address in (url, url.replace("wss:", "https:")):
+            checked = check(address, token, *trusted)
+            assert checked.returncode == 0, checked.stdout + checked.stderr
+            bridge = [*ACCORD, "bridge", address, *trusted]
+            bridged = accord.ask(bridge, "a rose", env={"ACCORD_TOKEN": token})
+            assert bridged.text == "Planted: a rose."
 
 
 @pytest.mark.parametrize("wrong", ["key", "certificate"])
