@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual import events
 
 from accord.script_agent.agent import ScriptAgent
@@ -45,3 +46,16 @@ async def test_letters_do_not_overtake_other_keys_in_a_form(tmp_path: Path) -> N
         await user.until(lambda: panel.query(Field).first().value == "Ann")
         await user.press("ctrl+s")
         await user.sees('"name":"Ann"')
+
+
+@pytest.mark.parametrize("key", ["enter", "tab"])
+async def test_letters_go_to_the_next_field_of_a_form(tmp_path: Path, key: str) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("elicit form")
+        panel = await user.until(lambda: next(iter(user.app.screen.query(FormPanel)), None))
+        await user.until(lambda: panel.has_focus_within)
+        type_at_once(user, *"Ann", key, "backspace", "4")
+        fields = panel.query(Field)
+        await user.until(lambda: [fields[0].value, fields[1].value] == ["Ann", "4"])
+        await user.press("ctrl+s")
+        await user.sees('"count":4')

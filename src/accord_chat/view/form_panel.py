@@ -68,6 +68,9 @@ class FormPanel(_Panel):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "send", show=False, priority=True),
+        # Before what is typed next is given to the field that had the keyboard.
+        Binding("tab", "app.focus_next", show=False, priority=True),
+        Binding("enter", "next_field", show=False, priority=True),
     ]
 
     class Answered(Message):
@@ -123,9 +126,12 @@ class FormPanel(_Panel):
         else:
             self.post_message(self.Answered(self.question, None))
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave Enter to buttons and choices."""
+        return action != "next_field" or isinstance(self.screen.focused, Field)
+
+    def action_next_field(self) -> None:
         """Go on to the next field."""
-        event.stop()
         self.screen.focus_next()
 
     def action_send(self) -> None:
