@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import struct
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,9 +25,19 @@ from remote.attackers import LOGIN, TOKEN, Recording, http, raw, status_of
 from remote.servers import served
 from requirement import requirement
 
-# The full size is 10,000: ACCORD_HALF_OPEN=10000, with enough file descriptors.
 HAS_PROC = Path("/proc/self/status").exists()
-HALF_OPEN = int(os.environ.get("ACCORD_HALF_OPEN", "500"))
+
+
+def half_open() -> int:
+    """Return 10,000, or less on machines where a process has fewer file descriptors."""
+    if sys.platform == "win32":
+        return 500
+    import resource
+
+    return 10_000 if resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 15_000 else 500
+
+
+HALF_OPEN = half_open()
 
 
 @asynccontextmanager
