@@ -112,6 +112,7 @@ def test_script_for_acpx_runs_with_the_same_exit_statuses(machine: Machine) -> N
     allowed = machine.ok("session", "--approve-all", "script", "-s", "fix", "permission")
     assert "1 of 1 allowed." in allowed
     assert machine.ok(*quiet, "exec", "echo once") == "once\n"
+    assert machine.run(*quiet, "exec", "permission").returncode == 5
     timed = machine.run("session", "--timeout", "1", "script", "-s", "fix", "wait forever")
     assert timed.returncode == 3
     assert "Hello." in machine.ok("session", "script", "sessions", "history", "fix")

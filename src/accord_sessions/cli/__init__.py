@@ -53,7 +53,8 @@ class _SessionGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "exec":  # of acpx, which has no session either
+        if cmd_name == "exec":  # of acpx: `accord ask` with the exit statuses of sessions
+            ctx.obj = import_module("accord_sessions.cli.prompt").STATUSES
             return import_module("accord.cli.ask.command").command
         if cmd_name not in _COMMANDS:
             return None

@@ -23,9 +23,9 @@ from accord_sessions.named import joined_session
 from accord_sessions.owners import transport_to
 from accord_sessions.records import Store
 
-__all__ = ("prompt_command",)
+__all__ = ("STATUSES", "prompt_command")
 
-_STATUSES = Statuses(
+STATUSES = Statuses(
     timeout=TIME_LIMIT, rejected=PERMISSION_DENIED, stopped_early=FAILED, refused=FAILED
 )
 
@@ -60,7 +60,7 @@ def prompt_command(**given: Any) -> int:
     Exit status: 0 turn completed, 1 error, 3 time limit, 4 no session, 5 permission denied
     without asking you, 130 cancelled.
     """
-    # When it exits, Python would collect garbage again and again: a sixth of the whole command,
+    # When it exits, Python would collect garbage again and again: an eighth of the whole command,
     # in which no code of users runs that could wait for it.
     atexit.register(gc.freeze)
     if given["quiet"] and given["as_json"]:
@@ -80,7 +80,7 @@ def prompt_command(**given: Any) -> int:
         quiet=given["quiet"],
         thoughts=given["thoughts"],
         program="accord session prompt",
-        statuses=_STATUSES,
+        statuses=STATUSES,
     )
     if given["no_wait"]:
         return asyncio.run(_submit(options, given["name"], given["agent"]))

@@ -12,7 +12,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from accord.cli.ask.options import AskOptions
+from accord.cli.ask.options import AskOptions, Statuses
 from accord.cli.remote_token import read_token, token_file_option
 from accord.version import ProtocolVersion
 
@@ -284,6 +284,8 @@ def command(**given: Any) -> int:
     line.check()
     known, agent = _find_agent(line.agent)
     options = line.with_settings(known, agent)
+    if isinstance(statuses := click.get_current_context().obj, Statuses):
+        options = replace(options, statuses=statuses)
     from accord.cli.ask.run import AskProgram
 
     held = None if line.held_name is None else _held_session(line)
