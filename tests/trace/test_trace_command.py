@@ -331,6 +331,32 @@ def test_commands_write_over_neither_the_recording_nor_a_file_if_they_fail(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["replay", "r.acp.jsonl"],
+        ["record", "-o", "new.acp.jsonl", "--", sys.executable, "-m", "accord", "agent", "script"],
+        ["tap", "-o", "new.acp.jsonl"],
+    ],
+    ids=["replay", "record", "tap"],
+)
+def test_command_that_a_client_starts_says_at_a_terminal_that_it_waits(
+    recording: str, words: list[str]
+) -> None:
+    terminal, given = os.openpty()
+    argv = [sys.executable, "-m", "accord", "trace", *words]
+    folder = Path(recording).parent
+    with subprocess.Popen(argv, stdin=given, stderr=subprocess.PIPE, cwd=folder) as running:
+        os.close(given)
+        assert running.stderr is not None
+        text = f"accord trace {words[0]}: waiting for JSON lines from a client; end with Ctrl-D"
+        assert running.stderr.readline().decode().strip() == text
+        os.write(terminal, b"\x04")
+        assert running.wait(30) == 0
+    os.close(terminal)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 @pytest.mark.parametrize("columns", [40, 80])
 def test_differences_break_between_words(columns: int) -> None:
     recordings = Path(__file__).parents[1] / "recordings"

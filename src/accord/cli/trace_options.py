@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -22,6 +23,7 @@ __all__ = (
     "output_text",
     "path_option",
     "refuse_recording",
+    "say_that_it_waits",
     "show_problems",
 )
 
@@ -78,6 +80,13 @@ def refuse_recording(option: str, output: Path, trace: Trace) -> None:
     """Raise `click.UsageError` if the output is a file of the recording."""
     if output.exists() and any(output.samefile(file) for file in trace.files if file.exists()):
         raise click.UsageError(f"{option} is the recording itself: {output}")
+
+
+def say_that_it_waits(name: str) -> None:
+    """Say on a terminal that the command is for a client, which did not start it."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        text = f"accord trace {name}: waiting for JSON lines from a client; end with Ctrl-D"
+        click.echo(text, err=True)
 
 
 def output_parts(output: Path, parts: Iterable[bytes]) -> None:
