@@ -150,8 +150,14 @@ class Hop:
         self._hops.log.log(logging.WARNING, "! %s: %s: %s", self.name, what, why, kind=kind)
 
     def fail_calls(self, error: Callable[[], RequestError]) -> None:
-        """Fail all requests that this hop has sent, now and in the future."""
-        for sent in self._peer.receive_eof():
+        """Fail all requests that this hop has sent, now and in the future.
+
+        The peer may not have ended: its responses to them are expected, and are dropped.
+        """
+        calls = self._peer.calls()
+        for request_id, _ in calls:
+            self._peer.forget(request_id)
+        for _, sent in calls:
             sent.request.fail(error())
         self.refuse_calls(error)
 
