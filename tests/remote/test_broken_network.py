@@ -30,8 +30,7 @@ from versions import only
 
 pytestmark = pytest.mark.usefixtures("closing_is_quick")
 
-# The minute of a connection that is cut each second has 60; other numbers scale with it.
-CUTS = int(os.environ.get("ACCORD_CUTS", "32"))
+CUTS = 60  # as many as a minute has seconds
 SEED = int(os.environ.get("ACCORD_SEED", "7"))
 TOKEN = "a token of a test, long enough"
 AGENT = """
@@ -200,9 +199,9 @@ class Counter(Agent):
 
 @requirement("R-WS-17")
 @pytest.mark.slow
+@pytest.mark.timeout(150)
 @pytest.mark.parametrize(
-    ("scheme", "version", "cuts"),
-    [("ws", 1, CUTS), ("ws", 2, CUTS // 4), ("http", 1, CUTS // 4), ("http", 2, CUTS // 4)],
+    ("scheme", "version", "cuts"), [("ws", 1, CUTS), ("ws", 2, 8), ("http", 1, 8), ("http", 2, 8)]
 )
 async def test_connection_that_is_cut_many_times_has_no_gap_and_no_duplicate(
     scheme: str, version: int, cuts: int
@@ -214,7 +213,7 @@ async def test_connection_that_is_cut_many_times_has_no_gap_and_no_duplicate(
     texts: list[str] = []
     ended: list[str] = []
     async with (
-        asyncio.timeout(max(55, CUTS)),
+        asyncio.timeout(120),
         hypercorn(accord.asgi(agent, insecure=True)) as address,
         tcp_proxy(address) as (proxy, through),
         accord.connect(
