@@ -59,3 +59,18 @@ async def test_letters_go_to_the_next_field_of_a_form(tmp_path: Path, key: str) 
         await user.until(lambda: [fields[0].value, fields[1].value] == ["Ann", "4"])
         await user.press("ctrl+s")
         await user.sees('"count":4')
+
+
+async def test_shift_tab_goes_back_in_a_form_and_keeps_the_mode(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("elicit form")
+        panel = await user.until(lambda: next(iter(user.app.screen.query(FormPanel)), None))
+        await user.until(lambda: panel.has_focus_within)
+        type_at_once(user, "tab", "backspace", "4", "shift+tab", *"Ann")
+        fields = panel.query(Field)
+        await user.until(lambda: [fields[0].value, fields[1].value] == ["Ann", "4"])
+        await user.press("ctrl+s")
+        await user.sees('"name":"Ann"', "Ask · Small")
+        await user.until(lambda: user.composer.has_focus)
+        await user.press("shift+tab")
+        await user.sees("Auto · Small")

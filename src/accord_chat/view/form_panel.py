@@ -70,6 +70,7 @@ class FormPanel(_Panel):
         Binding("ctrl+s", "send", show=False, priority=True),
         # Before what is typed next is given to the field that had the keyboard.
         Binding("tab", "app.focus_next", show=False, priority=True),
+        Binding("shift+tab", "app.focus_previous", show=False, priority=True),
         Binding("enter", "next_field", show=False, priority=True),
     ]
 

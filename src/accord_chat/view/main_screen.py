@@ -13,9 +13,11 @@ from accord_chat.model.followed import location_of
 from accord_chat.model.pictures import pictures_of
 from accord_chat.model.timeline import Entry
 from accord_chat.view.chat_screen import ChatScreen
+from accord_chat.view.commands.options import NEXT_MODE
 from accord_chat.view.composer import Composer
 from accord_chat.view.entry_lines import entry_title, viewer_rows
 from accord_chat.view.file_pane import FileView
+from accord_chat.view.form_panel import FormPanel
 from accord_chat.view.keys import COMMANDS
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_chat.view.pictures.picture_screen import PictureScreen
@@ -46,6 +48,12 @@ class MainScreen(ChatScreen):
         ),
         *(Binding(f"alt+{n}", f"tab({n})", show=False, priority=True) for n in range(1, 10)),
     ]
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave Shift+Tab to forms."""
+        return parameters != (NEXT_MODE.name,) or not any(
+            form.has_focus_within for form in self.query(FormPanel)
+        )
 
     def action_run(self, name: str) -> None:
         """Run a command."""
