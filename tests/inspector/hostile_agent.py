@@ -56,6 +56,11 @@ def turn(prompt_id: Any) -> None:
     command = {"name": f"cmd{STYLE}", "description": EVIL, "input": {"hint": EVIL}}
     update(sessionUpdate="available_commands_update", availableCommands=[command])
     update(sessionUpdate=f"unknown{STYLE}", evil=EVIL)
+    cost = {"amount": 1.5, "currency": EVIL}
+    update(sessionUpdate="usage_update", used=5, size=10, cost=cost)
+    send(method=f"_evil/{EVIL}", params={EVIL: EVIL})
+    sys.stderr.write(f"stderr {EVIL}\n")
+    sys.stderr.flush()
     options = [
         {"optionId": "ok", "name": f"Name {EVIL}", "kind": "allow_once"},
         {"optionId": "no", "name": STYLE, "kind": "reject_once"},
@@ -78,7 +83,7 @@ def main() -> None:
                         "protocolVersion": 1,
                         "agentInfo": {"name": f"a{EVIL}", "version": EVIL, "title": EVIL},
                         "authMethods": [method],
-                        "agentCapabilities": {},
+                        "agentCapabilities": {f"un{EVIL}": {EVIL: EVIL}, "_meta": {EVIL: EVIL}},
                     },
                 )
             case "session/new":

@@ -445,6 +445,14 @@ async def test_hostile_agent_runs_nothing_and_imitates_nothing(page: Page, tmp_p
             assert address.startswith(("https://evil.example/", "/")), address
         # The question is outside the entries, and its text is text.
         assert await page.locator(".entries .question").count() == 0
+        for path in ("timeline", "capabilities", "process", "statistics"):
+            await go(page, f"/{path}")
+            view = page.locator(f"view-{path}")
+            await expect(view.get_by_text("evil").first).to_be_attached()
+            shown = await page.locator("body").inner_text()
+            assert not set("\x1b\x07\u202e\u2066") & set(shown), path
+            assert await view.locator("script, style, iframe, img, [onerror]").count() == 0
+            assert "owned" not in await page.title()
         assert {url for url in requests if not url.startswith((inspector.origin, "data:"))} == set()
 
 

@@ -194,8 +194,9 @@ def test_command_says_what_was_redacted(tmp_path: Path) -> None:
         (["--timeout", "5"], "--timeout is for `--as client`"),
         (["--as", "client", "--report", "x", "--", "a"], "--report is for `--as agent`"),
         (["--report", "r.acp.jsonl"], "--report is the recording itself"),
+        (["--report", "no/report.json"], "Cannot write"),
     ],
-    ids=["no-agent", "agent", "json", "timeout", "report", "overwrite"],
+    ids=["no-agent", "agent", "json", "timeout", "report", "overwrite", "no-folder"],
 )
 def test_wrong_use_of_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], text: str

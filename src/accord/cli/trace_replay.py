@@ -124,6 +124,8 @@ def command(
         trace = open_trace(recording, first=directions[first])
         if report is not None:
             refuse_recording("--report", own_path(report), trace)
+            if not report.parent.is_dir():  # before the client comes, not at the end
+                raise CannotCompare(f"Cannot write {report}: No such file or directory")
         next(iter(trace), None)
     except TraceError as error:  # as the other commands say it
         raise CannotCompare(str(error)) from None

@@ -81,7 +81,8 @@ export class FilterBar {
    * @param {{methods: string[], sessions: string[]}} names
    */
   setNames({ methods, sessions }) {
-    fill(this.methodNames, methods.map((name) => h("option", { value: name })));
+    // The browser shows a value as it is, so a name that hides characters is not offered.
+    fill(this.methodNames, methods.filter((name) => safe(name) === name).map((name) => h("option", { value: name })));
     offer(this.session, [["", "All sessions"], ...sessions.map((id) => [id, shortSession(id)])]);
   }
 
