@@ -148,6 +148,35 @@ def test_agent_that_does_not_answer(
 
 
 @requirement("R-TRACE-04")
+@pytest.mark.parametrize(
+    ("answer", "status", "text"),
+    [
+        ('"result": {"protocolVersion": 1}', 0, "same: 2 messages"),
+        ('"error": {"code": -32000, "message": "no disk"}', 1, '"message":"no disk"'),
+    ],
+    ids=["result", "error"],
+)
+def test_message_right_after_the_first_response(
+    tmp_path: Path, answer: str, status: int, text: str
+) -> None:
+    """The agent sends both in one write."""
+    first = '{"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}'
+    response = '{"jsonrpc": "2.0", "id": 0, %s}'
+    notification = '{"jsonrpc": "2.0", "method": "_x/ready", "params": {}}'
+    with Recording(tmp_path / "r.acp.jsonl") as recording:
+        hop = recording.hop()
+        hop.frames("to_agent", [first.encode()])
+        result = '"result": {"protocolVersion": 1}'
+        hop.frames("to_client", [(response % result).encode(), notification.encode()])
+    both = f"{response % answer}\n{notification}\n"
+    program = f"import sys; sys.stdin.readline(); sys.stdout.write({both!r}); sys.stdout.flush(); "
+    agent = [sys.executable, "-c", f"{program}sys.stdin.read()"]
+    done = run(tmp_path / "r.acp.jsonl", "--as", "client", "--", *agent)
+    assert text in done.stdout, done.stdout + done.stderr
+    assert done.returncode == status
+
+
+@requirement("R-TRACE-04")
 def test_command_replays_on_stdio_and_reports_departures(tmp_path: Path) -> None:
     path = one_turn().save(tmp_path / "r.acp.jsonl")
     lines = [

@@ -173,21 +173,23 @@ class ClientReplay:
                 lambda: request.number in self._answered, one, f"a response to {request.method}"
             )
             if request.method == "initialize":
-                self._check_version(one)
+                self._check_version(one, request)
         elif is_idle(one) and one.cause is not None and one.cause.number in self._sent:
             ends = self._ends[one.session] = self._ends.get(one.session, 0) + 1
             live = self._live_session(one.session)
             await self._until(lambda: self._idle.get(live, 0) >= ends, one, "the end of the turn")
 
-    def _check_version(self, recorded: Step) -> None:
+    def _check_version(self, recorded: Step, request: Step) -> None:
         """Stop if another version was agreed: its messages have other forms."""
-        old, new = recorded.value(), self._came[-1][3]
+        # Other messages may have come since, in the same read.
+        came = next(item for item in self._came if item[0] == "response" and item[5] is request)
+        old, (new, is_error) = recorded.value(), came[3:5]
         if not (is_object(old) and is_object(new)):
             return
         expected, got = old.get("protocolVersion"), new.get("protocolVersion")
         if expected != got:
-            texts = (f"protocol version {json_text(expected)}", one_line(json_text(got), 40))
-            raise _StoppedError(_stopped(recorded, *texts))
+            texts = json_text(expected), one_line(json_text(new if is_error else got), 120)
+            raise _StoppedError(_stopped(recorded, f"protocol version {texts[0]}", texts[1]))
 
     async def _finish(self) -> None:
         """Wait for the last responses, and a short time for what came after them."""
