@@ -130,6 +130,18 @@ async def test_secrets_are_found_in_all_fields_of_an_update(version: int) -> Non
         assert (await talk.client_gets())["params"]["update"]["x"] == mask
 
 
+@both_versions
+async def test_updates_that_cannot_be_read_have_no_secret(version: int) -> None:
+    async with conversation(Redact().stage(), version=version) as talk:
+        chunk = {"sessionUpdate": "agent_message_chunk", "messageId": 1, "content": ["SECRET"]}
+        talk.update(chunk)
+        talk.update(chunk, session=5)  # type: ignore[arg-type]  # of no session: dropped
+        talk.ask_client("other", {})
+        got = await talk.client_gets()
+        assert got["params"]["update"] == {**chunk, "content": ["[redacted]"]}
+        assert (await talk.client_gets())["method"] == "other"
+
+
 class RedactTwice(Proxy):
     def update(self, event: Event) -> Event:
         return event.redacted("abcX").redacted("bc!")

@@ -14,6 +14,7 @@ from accord.client.permissions import allow, deny
 from accord.client.permissions import chain as policies
 from accord.proxy.requests import FileRead, FileWrite, TerminalStart
 from proxy.conversation import SESSION, conversation
+from quirk import quirk
 from requirement import requirement
 
 both_versions = pytest.mark.parametrize("version", [1, 2])
@@ -192,6 +193,23 @@ async def test_files_and_terminals_are_changed_and_answered() -> None:
         assert asked["params"] == {"sessionId": SESSION, "command": "make", "k": 1, "env": env}
         talk.client_answers(asked, {"terminalId": "t", "z": 1})
         assert (await talk.agent_gets())["result"] == {"terminalId": "t", "z": 1}
+
+
+@quirk("early-methods")
+async def test_agent_cannot_evade_a_proxy() -> None:
+    """By params that cannot be read, or by the early names of methods."""
+    async with conversation(Files().stage()) as talk:
+        talk.ask_client("fs/write_text_file", {"sessionId": SESSION, "path": ["/ignored"]})
+        error = (await talk.agent_gets())["error"]
+        assert error["code"] == -32602
+        assert error["data"]["path"] == "$.path"
+        talk.ask_client("fs/readTextFile", {"sessionId": SESSION, "path": "/virtual"})
+        assert (await talk.agent_gets())["result"] == {"content": "from the proxy"}
+        talk.ask_client("fs/readTextFile", {"sessionId": SESSION, "path": "/x", "line": 1})
+        asked = await talk.client_gets()
+        assert (asked["method"], asked["params"]["path"]) == ("fs/readTextFile", "/real")
+        talk.client_answers(asked, {"content": "a"})
+        assert (await talk.agent_gets())["result"] == {"content": "a"}
 
 
 @both_versions

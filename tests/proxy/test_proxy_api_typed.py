@@ -122,13 +122,25 @@ async def test_methods_answer_and_fail(version: int, caplog: pytest.LogCaptureFi
         assert (await talk.agent_gets())["method"] == "_keep"
 
 
-async def test_invalid_params_pass_unchanged() -> None:
+async def test_invalid_params_pass_unchanged_to_the_agent() -> None:
     async with conversation(typed_stage(_proxy(1))) as talk:
         talk.ask_agent("session/prompt", {"sessionId": 1})
         asked = await talk.agent_gets()
         assert asked["params"] == {"sessionId": 1}
         talk.agent_fails(asked, {"code": -32602, "message": "No"})
         assert (await talk.client_gets())["error"] == {"code": -32602, "message": "No"}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_invalid_params_do_not_pass_to_the_client(version: int) -> None:
+    async with conversation(typed_stage(_proxy(version)), version=version) as talk:
+        talk.update({"sessionUpdate": "agent_message_chunk", "content": 5}, session=1)  # type: ignore[arg-type]  # invalid
+        talk.ask_client("session/request_permission", {"sessionId": 1})
+        error = (await talk.agent_gets())["error"]
+        assert error["code"] == -32602
+        assert error["data"]["path"] == "$.sessionId"
+        talk.ask_client("session/other", {})
+        assert (await talk.client_gets())["method"] == "session/other"
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Raw, Struct
 
-from accord.errors import DecodeError, InternalError, RequestError
+from accord.errors import DecodeError, InternalError, InvalidParams, RequestError
 from accord.proxy.edited_text import edited_text
 from accord.proxy.ordered import PassingRequest, RequestHandler
 from accord.proxy.stage import Direction, Params, RawResponse
 from accord.roles.remote import result_decoder
+from accord.rules.quirks import QUIRKS
 from accord.text import lenient_json
 from accord.wire.codec import decoder, encode
 from accord.wire.method import Method
@@ -31,6 +32,7 @@ Edit: TypeAlias = Callable[[str, Params], Params | None | Awaitable[Params | Non
 Label: TypeAlias = str | Callable[[Any], str]
 
 _decode_any = decoder(Any)
+_EARLY = QUIRKS["early-methods"].methods
 
 
 def raw_of(value: Any) -> Raw:
@@ -52,7 +54,11 @@ def edited_json(text: Params, before: Any, after: Any) -> Raw:
 
 
 class Overrides:
-    """The handlers of one direction; those of extension methods also get the method."""
+    """The handlers of one direction; those of extension methods also get the method.
+
+    Params that a handler cannot read pass unchanged to the agent, which may know old spellings. To
+    the client they do not pass: an agent could evade a proxy that hides secrets or refuses files.
+    """
 
     def __init__(self, to: Direction) -> None:
         self.to: Direction = to
@@ -66,29 +72,34 @@ class Overrides:
         """Return what handles the requests of a method."""
         handle = self.extension_request
         if handle is None or not method.startswith("_"):
-            return self.requests.get(method)
-        return _typed(_decode_any, _decode_any, None, partial(handle, method), self.label)
+            # Clients may still serve the early names.
+            return self.requests.get(method) or self.requests.get(_EARLY.get(method, method))
+        return _typed(_decode_any, _decode_any, None, partial(handle, method), self.label, self.to)
 
     def notification(self, method: str) -> Edit | None:
         """Return what edits the notifications of a method."""
         handle = self.extension_notification
         if handle is None or not method.startswith("_"):
             return self.notifications.get(method)
-        return _edits(_decode_any, partial(handle, method))
+        return _edits(_decode_any, partial(handle, method), self.to)
 
     def add(self, method: Method, handler: Callable[..., Any], label: Label) -> None:
         """Add a handler of typed params: for a request it gets `forward`, too."""
         if method.is_request:
-            self.requests[method.name] = request_override(method, handler, label)
+            self.requests[method.name] = request_override(method, handler, label, self.to)
         else:
-            self.notifications[method.name] = _edits(decoder(method.params), handler)
+            edit = _edits(decoder(method.params), handler, self.to)
+            self.notifications[method.name] = edit
 
 
-def _edits(decode: Callable[[Raw], Any], handler: Callable[[Any], Any]) -> Edit:
+def _edits(decode: Callable[[Raw], Any], handler: Callable[[Any], Any], to: Direction) -> Edit:
     def edit(method: str, params: Params) -> Params | None | Awaitable[Params | None]:
         try:
             before = decode(_json(params))
         except DecodeError as exc:
+            if to is Direction.TO_CLIENT:
+                log.warning("! %s dropped, because it is invalid: %s", method, exc)
+                return None
             log.warning("! %s passed on, because it is invalid: %s", method, exc)
             return params
         after = handler(before)
@@ -108,11 +119,11 @@ def _edits(decode: Callable[[Raw], Any], handler: Callable[[Any], Any]) -> Edit:
 
 
 def request_override(
-    method: Method, handler: Callable[[Any, Any], Any], label: Label
+    method: Method, handler: Callable[[Any, Any], Any], label: Label, to: Direction
 ) -> RequestHandler:
     """Return what handles a request by its typed params; `label` names the handler in errors."""
     decode_params, decode_result = decoder(method.params), result_decoder(method.result)
-    return _typed(decode_params, decode_result, method.result, handler, label)
+    return _typed(decode_params, decode_result, method.result, handler, label, to)
 
 
 def _typed(
@@ -121,11 +132,17 @@ def _typed(
     result_type: Any,
     handler: Callable[[Any, Any], Any],
     label: Label,
+    to: Direction,
 ) -> RequestHandler:
     async def handle(request: PassingRequest) -> RawResponse:
         try:
             params = decode_params(_json(request.params))
         except DecodeError as exc:
+            if to is Direction.TO_CLIENT:
+                log.warning("! %s refused, because it is invalid: %s", request.method, exc)
+                data = {"path": exc.where, "reason": exc.message}
+                error = InvalidParams(f"Invalid params: {exc}", data=data)
+                return RawResponse.of_error(error)
             log.warning("! %s passed on, because it is invalid: %s", request.method, exc)
             return await request.forward()
         exchange = _Exchange(request, params, decode_result)

@@ -52,7 +52,8 @@ class StagedTypedProxy:
         method = self._initialize_method
         if method is None:
             return None
-        return request_override(method, self._initialize, f"{self.name}.initialize")
+        label = f"{self.name}.initialize"
+        return request_override(method, self._initialize, label, Direction.TO_AGENT)
 
     def _initialize(self, params: Any, forward: Any) -> Any:
         async def checked(changed: Any = None) -> Any:

@@ -238,13 +238,16 @@ class UpdateHook(ChainPart):
     # Updates that the types of the version cannot read.
 
     def _unknown(self, params: Raw) -> Any:
+        if not self._calls_hook:
+            return params
         session_id = session_id_of(params)
         try:
             value = lenient_json.loads(bytes(params))
         except lenient_json.NotJson:
             value = None
-        if session_id is None or not lenient_json.is_object(value) or not self._calls_hook:
-            return params
+        if session_id is None or not lenient_json.is_object(value):
+            log.warning("! an update of no session is dropped: %s could not be called", self._label)
+            return None
         session = self._sessions[session_id]
         event = UnknownUpdate(value.get("update"))
         return self._call(session, params, None, (event,))
