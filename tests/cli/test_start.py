@@ -51,6 +51,7 @@ ALWAYS = {
     "accord.cli.installed_agents",
     "accord.cli.main",
     "accord.cli.settings",
+    "accord.cli.standard_streams",
 }
 FOR_PEOPLE = {
     "accord.cli.ask.screen",

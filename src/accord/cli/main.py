@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from accord.cli.output import write_output
+from accord.cli.standard_streams import open_standard_streams
 from accord.version import __version__
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ _EXTRA_OF_COMMAND = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; return its exit status."""
+    open_standard_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     completes = _COMPLETION in os.environ
     if not completes:
