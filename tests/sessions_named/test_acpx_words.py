@@ -32,6 +32,11 @@ READS = "--allow read --allow search"
         ("--timeout=5 --format quiet pi x", f"prompt --agent pi --timeout 5 {READS} --quiet -- x"),
         ("--cwd /w pi exec x --format json", f"exec --agent pi --cwd /w {READS} --json -- x"),
         ("exec x", f"exec --agent codex {READS} -- x"),
+        ("exec fix the tests", f"exec --agent codex {READS} -- 'fix the tests'"),
+        ("pi exec summarize README.md", f"exec --agent pi {READS} -- 'summarize README.md'"),
+        ("pi exec -- -x y", f"exec --agent pi {READS} -- '-x y'"),
+        ("pi exec", f"exec --agent pi {READS}"),
+        ("pi prompt fix the tests", f"prompt --agent pi {READS} -- fix the tests"),
         ("sessions", "list --all"),
         ("pi sessions list --local --format json", "list --json --all"),
         ("pi sessions new --name fix --ttl 9", "new --agent pi -s fix --ttl 9"),
@@ -111,7 +116,7 @@ def test_script_for_acpx_runs_with_the_same_exit_statuses(machine: Machine) -> N
     assert machine.run(*quiet, "prompt", "-s", "fix", "permission").returncode == 5
     allowed = machine.ok("session", "--approve-all", "script", "-s", "fix", "permission")
     assert "1 of 1 allowed." in allowed
-    assert machine.ok(*quiet, "exec", "echo once") == "once\n"
+    assert machine.ok(*quiet, "exec", "echo", "once", "more") == "once more\n"
     assert machine.run(*quiet, "exec", "permission").returncode == 5
     timed = machine.run("session", "--timeout", "1", "script", "-s", "fix", "wait forever")
     assert timed.returncode == 3

@@ -109,6 +109,8 @@ def words_of_acpx(words: Sequence[str]) -> list[str]:
                 line.given.setdefault("--session", positional.pop(0))
         case "status":
             name = "show"
+        case "exec" if positional:  # `accord ask` takes the words after the first one as files
+            positional = [" ".join(positional)]
         case "set-mode":
             name, positional = "set", ["mode", *positional]
         case _ if name in _NOT_HERE:
