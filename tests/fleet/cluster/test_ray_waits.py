@@ -83,6 +83,8 @@ async def test_waits_for_a_key_reach_the_driver(ray_cluster: Any, tmp_path: Path
     control = Control()
 
     def say(what: str, why: str | None) -> None:
+        if what == "cluster":
+            return  # it lacks room for a while after a test has killed a node
         said.setdefault(what, []).append(why)
         (tmp_path / what.removeprefix("agent-")).touch()
         if len(said) == 2 and not any(whys[-1] for whys in said.values()):
@@ -109,6 +111,8 @@ async def test_starts_on_all_nodes_count_together(ray_cluster: Any) -> None:
     control, said = Control(), list[tuple[str, str | None]]()
 
     def stop(what: str, why: str | None) -> None:
+        if what == "cluster":
+            return  # it lacks room for a while after a test has killed a node
         said.append((what, why))
         control.cancel()
 
