@@ -38,6 +38,10 @@ class Watcher(Protocol):
         """Return what has changed since the last call; None if nothing has."""
         ...
 
+    def close(self) -> None:
+        """Show nothing any more: the page has gone."""
+        ...
+
 
 class Hub:
     """Passes states and events to all pages, at most ten times a second each.
@@ -74,7 +78,8 @@ class Hub:
 
     async def serve(self, transport: NetworkTransport) -> None:
         """Serve one page until it disconnects."""
-        tab = _Tab(transport, self._states, self._watcher())
+        watcher = self._watcher()
+        tab = _Tab(transport, self._states, watcher)
         self._tabs.add(tab)
         try:
             if not self._is_closing:
@@ -84,6 +89,7 @@ class Hub:
             pass  # the page has gone
         finally:
             self._tabs.discard(tab)
+            watcher.close()
             transport.close_code = GOING_AWAY
             await transport.aclose()
             tab.closed.set()

@@ -86,6 +86,11 @@ class MessageWatcher:
             return False
         return not await self._view.complete(_FILTER_S) or self._rate > 0
 
+    def close(self) -> None:
+        """Show nothing any more: what only this page has searched for is not searched on."""
+        self._messages = self._wanted = None
+        self._show(None)
+
     def _show(self, view: View | None) -> None:
         if view is self._view:
             return

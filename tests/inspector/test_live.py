@@ -1,0 +1,75 @@
+"""What is left of a page that has gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+
+from accord.remote.network_transport import NetworkTransport
+from accord.trace.selection import Selection
+from accord.transports.base import Frame, NullReceiver
+from accord.transports.memory import pair
+from accord_inspector.judged import Judged
+from accord_inspector.live import Hub
+from accord_inspector.message_watcher import MessageWatcher
+from accord_inspector.messages import Messages
+from accord_inspector.queries import filter_of
+from inspector.recordings import opening, save
+
+
+class _Shown(NullReceiver):
+    """Waits until a page is told about what it asked for."""
+
+    def __init__(self) -> None:
+        self.is_told = asyncio.Event()
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        if any("messages" in msgspec.json.decode(frame) for frame in frames):
+            self.is_told.set()
+
+
+@asynccontextmanager
+async def tab(hub: Hub, text: str) -> AsyncIterator[None]:
+    """Open a tab that searches for a text; close it, and wait until the hub knows."""
+    page, end = pair()
+    shown = _Shown()
+    serving = asyncio.create_task(hub.serve(cast("NetworkTransport", end)))
+    try:
+        async with asyncio.timeout(30):
+            await page.start(shown)
+            page.write([msgspec.json.encode({"watch": {"text": text}, "number": 1})])
+            await shown.is_told.wait()
+            yield
+    finally:
+        await page.aclose()
+        async with asyncio.timeout(30):
+            await serving
+
+
+async def test_search_rests_when_the_last_tab_with_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rested: list[str] = []
+    monkeypatch.setattr(Selection, "rest", lambda self: rested.append(self.wanted.text))
+    messages = Messages(save(tmp_path / "r.acp.jsonl", opening()))
+    hub = Hub(
+        lambda: MessageWatcher(
+            lambda _: messages, lambda given, _: filter_of(given), lambda _: Judged()
+        )
+    )
+    async with tab(hub, "a"):
+        async with tab(hub, "a"), tab(hub, "b"):
+            assert rested == []
+        assert rested == ["b"]
+    assert rested == ["b", "a"]
+    async with tab(hub, "a"):  # a later page
+        pass
+    assert rested == ["b", "a", "a"]
+    await hub.aclose()
+    messages.close()
