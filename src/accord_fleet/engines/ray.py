@@ -212,7 +212,7 @@ class _Run:
 
     async def _follow_limiter(self) -> None:
         if self._limiter is not None:
-            with contextlib.suppress(self._cluster.ray.exceptions.RayError, FleetError):
+            with contextlib.suppress(ClusterLost):  # others say so
                 await self._limiter.follow(self._cluster, self._say_key_wait)
 
     async def _serve(self) -> None:

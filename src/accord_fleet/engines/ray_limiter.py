@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,9 @@ from accord_fleet.gateway.limiter import KeyLimits, KeyWait, LocalLimiter
 __all__ = ("RayLimiter", "SharedLimiter")
 
 _ANSWER_S = 15.0
+_AGAIN_S = 2.0
+
+_log = logging.getLogger("accord.fleet")
 
 _State = tuple[str, int]
 """Which actor, and how often its waits have changed: a lost actor is replaced."""
@@ -70,19 +74,35 @@ class RayLimiter:
     ) -> None:
         """Call the function when a key begins to wait, and with None when it no longer does.
 
-        Only the driver calls this, until it is cancelled or the cluster is lost.
+        While the actor cannot be asked, no key is known to wait. Only the driver calls this, until
+        it is cancelled or the cluster is lost, which raises `ClusterLost`.
         """
-        state: _State | None = None
-        before: dict[str, KeyWait] = {}
+        errors = (cluster.ray.exceptions.RayError, ConnectionError, TimeoutError)
         while True:
-            ref = await cluster.submit(lambda seen=state: self._actor.waits.remote(seen))
-            state, waits = await cluster.wait_for(ref)
-            for key, wait in waits.items():
-                if before.get(key) != wait:
-                    on_wait(key, wait)
-            for key in before.keys() - waits.keys():
+            try:
+                await self._follow(cluster, on_wait)
+            except errors as error:
+                _log.debug("the waits of keys are not known: %s", error)
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _follow(
+        self, cluster: Cluster, on_wait: Callable[[str, KeyWait | None], None]
+    ) -> None:
+        state: _State | None = None
+        waits: dict[str, KeyWait] = {}
+        try:
+            while True:
+                ref = await cluster.submit(lambda seen=state: self._actor.waits.remote(seen))
+                before = waits
+                state, waits = await cluster.wait_for(ref)
+                for key, wait in waits.items():
+                    if before.get(key) != wait:
+                        on_wait(key, wait)
+                for key in before.keys() - waits.keys():
+                    on_wait(key, None)
+        finally:
+            for key in waits:
                 on_wait(key, None)
-            before = waits
 
     async def acquire(self, key: str, caller: str, tokens: int) -> None:
         """Wait until a request with about so many tokens may be sent; callers take turns."""
