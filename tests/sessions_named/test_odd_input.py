@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -78,6 +79,25 @@ def test_import_reports_a_damaged_record_and_stores_the_others(machine: Machine)
     assert ended.stdout.endswith("agent accord agent script\n")
     assert ended.stderr.startswith("accord session import: Cannot read ")
     assert machine.texts("small")
+
+
+def test_import_reports_a_record_that_cannot_be_written_and_stores_the_others(
+    machine: Machine,
+) -> None:
+    folder = machine.base / "sessions"
+    shutil.copytree(ACPX, folder)
+    (stored,) = folder.glob("*.json")
+    closed = {**json.loads(stored.read_text()), "acpx_record_id": "other", "closed": True}
+    (folder / "other.json").write_text(json.dumps(closed))
+    (machine.store.folder / "records.lock").mkdir()  # which is needed only for an open session
+    ended = machine.run("session", "import", str(folder), "--json")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("accord session import: Cannot open the lock ")
+    said = json.loads(ended.stdout)
+    assert [row["state"] for row in said["imported"]] == ["closed"]
+    assert said["skipped"] == 0
+    journals = [path.stem for path in machine.store.folder.glob("*.jsonl")]
+    assert journals == [row["id"] for row in said["imported"]]
 
 
 def test_two_imports_at_once_store_a_session_once(machine: Machine) -> None:

@@ -51,7 +51,7 @@ def import_command(path: Path | None, name: str | None, cwd: Path | None, as_jso
     if not source.exists():
         raise StoreError(f"There is no folder {source}")
     files = record_files(source)
-    found = 0
+    skipped = 0
     rows: list[dict[str, Any]] = []
     errors: list[str] = []
     with locked(store.folder / "import.lock"):  # of two imports, one skips what the other stores
@@ -59,32 +59,32 @@ def import_command(path: Path | None, name: str | None, cwd: Path | None, as_jso
         for file in files:
             try:
                 session = _session(file, is_named=source.is_file())
+                if session is None:
+                    continue
+                record, entries = session
+                if record.imported_from in known:
+                    skipped += 1
+                    if not as_json:
+                        click.echo(f"skipped {one_line(record.label)}: it was imported before")
+                    continue
+                if name is not None:
+                    record.name = name
+                if cwd is not None:
+                    record.cwd = str(cwd.resolve())
+                _save(store, record, entries)
             except StoreError as exc:
                 errors.append(str(exc))
                 continue
-            if session is None:
-                continue
-            found += 1
-            record, entries = session
-            if record.imported_from in known:
-                if not as_json:
-                    click.echo(f"skipped {one_line(record.label)}: it was imported before")
-                continue
             known.add(record.imported_from)
-            if name is not None:
-                record.name = name
-            if cwd is not None:
-                record.cwd = str(cwd.resolve())
-            _save(store, record, entries)
             rows.append(_row(record))
             if not as_json:
                 click.echo(_line(record))
-    if not found and not errors:
+    if not (rows or skipped or errors):
         raise StoreError(f"Expected records of acpx or an export of a session in {source}")
     for error in errors:
         click.echo(f"accord session import: {one_line(error)}", err=True)
     if as_json:
-        click.echo(json.dumps({"imported": rows, "skipped": found - len(rows)}, ensure_ascii=False))
+        click.echo(json.dumps({"imported": rows, "skipped": skipped}, ensure_ascii=False))
     return FAILED if errors else 0
 
 
@@ -107,16 +107,16 @@ def _line(record: Record) -> str:
 def _save(store: Store, record: Record, entries: list[Entry]) -> None:
     try:
         _write_journal(store, record, entries)
+        if not record.closed:
+            _, is_new = store.find_or_create(record)
+            if is_new:
+                return
+            record.closed = True
+        store.write(record)
     except StoreError:
         with suppress(StoreError):
             store.delete(record.id)
         raise
-    if not record.closed:
-        _, is_new = store.find_or_create(record)
-        if is_new:
-            return
-        record.closed = True
-    store.write(record)
 
 
 def _write_journal(store: Store, record: Record, entries: list[Entry]) -> None:
