@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from accord_sessions.export import Archive
 from accord_sessions.records import Record, Store, now
-from sessions_named.machine import Machine, eventually
+from sessions_named.machine import PROGRAM, Machine, eventually
 
 pytestmark = pytest.mark.slow
 
@@ -105,6 +106,29 @@ def test_two_imports_at_once_store_a_session_once(machine: Machine) -> None:
     said = sorted(process.communicate(timeout=50)[0].split()[0] for process in both)
     assert said == ["imported", "skipped"]
     assert len([*machine.store]) == 1
+
+
+def test_import_whose_output_is_not_read_does_not_stop_another(machine: Machine) -> None:
+    reader, writer = full_pipe()
+    words = [*PROGRAM, "session", "import", str(ACPX)]
+    machine.started.append(subprocess.Popen(words, stdout=writer, text=True, cwd=machine.work))
+    os.close(writer)
+    with os.fdopen(reader, "rb") as output:
+        eventually(lambda: [*machine.store])
+        assert machine.ok("session", "import", str(ACPX)).startswith("skipped small")
+        assert output.read().lstrip(b".").startswith(b"imported small")
+
+
+def full_pipe() -> tuple[int, int]:
+    """Return a full pipe: a write to it waits for a reader."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    for size in (4096, 1):
+        with suppress(BlockingIOError):
+            while True:
+                os.write(writer, b"." * size)
+    os.set_blocking(writer, True)
+    return reader, writer
 
 
 @pytest.mark.parametrize("name", ["-x", "two\nlines", "\x1b[31mred", "", "x" * 65])

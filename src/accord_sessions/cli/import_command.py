@@ -53,6 +53,7 @@ def import_command(path: Path | None, name: str | None, cwd: Path | None, as_jso
     files = record_files(source)
     skipped = 0
     rows: list[dict[str, Any]] = []
+    lines: list[str] = []  # shown when the lock is free: the reader of stdout may be slow
     errors: list[str] = []
     with locked(store.folder / "import.lock"):  # of two imports, one skips what the other stores
         known = {record.imported_from for record in store}
@@ -64,8 +65,7 @@ def import_command(path: Path | None, name: str | None, cwd: Path | None, as_jso
                 record, entries = session
                 if record.imported_from in known:
                     skipped += 1
-                    if not as_json:
-                        click.echo(f"skipped {one_line(record.label)}: it was imported before")
+                    lines.append(f"skipped {one_line(record.label)}: it was imported before")
                     continue
                 if name is not None:
                     record.name = name
@@ -77,10 +77,11 @@ def import_command(path: Path | None, name: str | None, cwd: Path | None, as_jso
                 continue
             known.add(record.imported_from)
             rows.append(_row(record))
-            if not as_json:
-                click.echo(_line(record))
+            lines.append(_line(record))
     if not (rows or skipped or errors):
         raise StoreError(f"Expected records of acpx or an export of a session in {source}")
+    for line in () if as_json else lines:
+        click.echo(line)
     for error in errors:
         click.echo(f"accord session import: {one_line(error)}", err=True)
     if as_json:
