@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from accord.cli.main import main
 from accord_sessions.export import Archive
 from accord_sessions.records import Record, Store, now
 from sessions_named.machine import PROGRAM, Machine, eventually
@@ -166,6 +168,24 @@ def test_exported_file_is_only_for_the_user_also_if_it_existed(machine: Machine)
     path.touch(0o644)
     machine.ok("session", "export", "-s", "fix", "-o", str(path))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_export_into_a_file_of_another_user_warns_and_writes_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_fd: int, _mode: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    machine.store.write(record(machine))
+    path = machine.work / "fix.md"
+    path.write_text("earlier " * 1000)
+    monkeypatch.setattr(os, "fchmod", refuse)
+    assert main(["session", "export", "-s", "fix", "-o", str(path)]) == 0
+    said = f"accord session export: {path} belongs to another user: others may be able to read it\n"
+    assert capsys.readouterr() == ("", said)
+    text = path.read_text()
+    assert text.startswith("# fix\n")
+    assert "earlier" not in text
 
 
 def test_fork_of_a_closed_session_is_open(machine: Machine) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from accord.cli.ask.safe_text import one_line
 from accord_sessions.cli.options import agent_option, cwd_option, name_option
 from accord_sessions.errors import StoreError
 from accord_sessions.export import exported
@@ -51,11 +52,23 @@ def export_command(
         sys.stdout.buffer.write(data)
         return 0
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        with os.fdopen(os.open(output, flags, 0o600), "wb") as file:
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                os.fchmod(file.fileno(), 0o600)  # of a file that existed
-            file.write(data)
+        _write_private(output, data)
     except OSError as exc:
         raise StoreError(f"Cannot write {output}: {exc.strerror}") from None
     return 0
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    """Write a file that only this user can read, also one that existed; warn if another owns it."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            try:
+                os.fchmod(file.fileno(), 0o600)
+            except PermissionError:
+                click.echo(
+                    f"accord session export: {one_line(str(path))} belongs to another user: "
+                    "others may be able to read it",
+                    err=True,
+                )
+            file.truncate(0)
+        file.write(data)
