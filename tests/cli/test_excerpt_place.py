@@ -61,6 +61,21 @@ def test_first_status_decides_between_the_old_and_the_new_text(tmp_path: Path) -
     assert place(tmp_path, text, "old\n", "new\n", "completed") == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "old", "new", "status"),
+    [
+        pytest.param("foo\nx\nfoo\nbar\n", "foo\n", "bar\n", "pending", id="old text twice"),
+        pytest.param("bar\nx\nfoo\nbar\n", "foo\n", "bar\n", "completed", id="new text twice"),
+        pytest.param("x\nbar\n", "", "bar\n", "pending", id="insertion of a line that exists"),
+        pytest.param("x\nfoo\n", "foo\n", "", "completed", id="deletion of one of two lines"),
+    ],
+)
+def test_other_text_is_not_searched_if_the_first_is_at_several_places(
+    tmp_path: Path, text: str, old: str, new: str, status: str
+) -> None:
+    assert place(tmp_path, text, old, new, status) is None
+
+
 def test_emptied_file_is_whole(tmp_path: Path) -> None:
     assert place(tmp_path, "", OLD, "", "completed") == 0
     (tmp_path / "a.txt").unlink()

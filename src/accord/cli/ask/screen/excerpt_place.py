@@ -40,20 +40,20 @@ def lines_before_diff(diff: Diff, call: ToolCall, folder: str | None) -> int | N
     except (AccordError, OSError, ValueError):
         return unknown
     for text in reversed(texts) if call.status == "completed" else texts:
-        if (found := _only_place(file, text)) is not None:
-            return found - first
+        # The other text must not be searched if this one is at several places: it may be elsewhere.
+        if places := _places(file, text):
+            return places[0] - first if len(places) == 1 else unknown
     return unknown
 
 
-def _only_place(file: str, text: str) -> int | None:
-    """Return how many lines precede the only place of whole lines, None without such a place."""
+def _places(file: str, text: str) -> list[int]:
+    """Return how many lines precede a text of whole lines, for its first two places."""
     if not text:
-        return None if file else 0
+        return [0, 1] if file else [0]  # no text is everywhere
     # Searched as one string: comparing lists of lines can take quadratic time.
     block = "\n" + "\n".join(text.removeprefix("\ufeff").splitlines()) + "\n"
     whole = file.removeprefix("\ufeff").replace("\r\n", "\n")
     whole = "\n" + whole.removesuffix("\n") + "\n"
     at = whole.find(block)
-    if at < 0 or whole.find(block, at + 1) >= 0:
-        return None
-    return whole.count("\n", 0, at)
+    second = whole.find(block, at + 1) if at >= 0 else -1
+    return [whole.count("\n", 0, found) for found in (at, second) if found >= 0]
