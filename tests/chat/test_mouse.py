@@ -10,6 +10,7 @@ from textual import events
 from textual.widgets import OptionList
 
 from accord import Agent, Turn
+from accord_chat.view.field import Field
 from accord_chat.view.transcript_view import TranscriptView
 from chat.chats import LocalAgent, Typist, open_chat
 
@@ -78,6 +79,23 @@ async def test_output_is_copied_without_its_gutter(tmp_path: Path) -> None:
         await user.until(lambda: not user.session.is_busy)
         await drag(user, place(user, "line 18"), place(user, "line 20", at=6))
         assert user.app.screen.get_selected_text() == "line 18\nline 19\nline 20"
+
+
+async def test_text_of_a_screen_is_copied_while_its_field_has_the_focus(tmp_path: Path) -> None:
+    async with open_chat(LocalAgent(Worker()), folder=tmp_path) as user:
+        await user.press("alt+t")
+        await user.sees("← session/new", "stderr: 0 lines")
+        await user.press("slash")
+        field = user.app.screen.query_one(Field)
+        await user.until(lambda: field.has_focus and field.region.height)
+        await drag(user, place(user, "stderr: 0 lines"), place(user, "stderr: 0 lines", at=5))
+        assert field.has_focus
+        assert user.app.screen.get_selected_text() == "stderr"
+        await user.press("ctrl+c")
+        await user.until(lambda: user.app.clipboard == "stderr")
+        await user.type("new")
+        await user.press("shift+home", "ctrl+c")
+        await user.until(lambda: user.app.clipboard == "new")
 
 
 async def test_two_clicks_select_a_word_and_fold_nothing(tmp_path: Path) -> None:

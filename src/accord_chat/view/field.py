@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from textual import events
+from textual.app import App
 from textual.widgets import Input
 
 __all__ = ("Field",)
@@ -16,8 +19,12 @@ class Field(Input):
     """
 
     async def on_key(self, event: events.Key) -> None:
-        """Run the binding of a key at once; letters are inserted by the widget itself."""
-        if bindings := self._bindings.key_to_bindings.get(event.key):
+        """Run the binding of a key at once; letters are inserted by the widget itself.
+
+        A key that does nothing here, as Ctrl+C without a selection, is left to the screen.
+        """
+        app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
+        bindings = self._bindings.key_to_bindings.get(event.key)
+        if bindings and await app.run_action(bindings[0].action, self):
             event.stop()
             event.prevent_default()
-            await self.run_action(bindings[0].action)
