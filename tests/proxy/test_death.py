@@ -101,8 +101,8 @@ def test_killed_end_of_a_chain_leaves_no_process_and_no_caller(
     chain_of = [sys.executable, "-m", "accord", "chain", PASSES, PASSES, shlex.join(AGENT)]
     command = [sys.executable, str(PROGRAMS / "waiting_editor.py"), *chain_of]
     with (
-        ExitStack() as ends,
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as editor,
+        ExitStack() as ends,  # ends first: the other waits for the editor
     ):
         ends.callback(editor.kill)
         assert editor.stdout is not None

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,8 +24,8 @@ MAX_GROWTH_KB = 40_000
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @requirement("R-PROXY-19")
 def test_editor_that_does_not_read_stops_the_agent_and_memory_stays_flat(tmp_path: Path) -> None:
-    stalled = tmp_path / "stalled"
-    agent = [sys.executable, str(PROGRAMS / "flooding_agent.py"), str(stalled), str(COUNT)]
+    sent = tmp_path / "sent"
+    agent = [sys.executable, str(PROGRAMS / "flooding_agent.py"), str(sent), str(COUNT)]
     command = [sys.executable, "-m", "accord", "chain", PASSES, PASSES, shlex.join(agent)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as chain:
         assert chain.stdin is not None
@@ -35,7 +36,9 @@ def test_editor_that_does_not_read_stops_the_agent_and_memory_stays_flat(tmp_pat
             before = _peaks(chain.pid)
             assert len(before) >= 4  # the conductor, two proxies, the agent
             _ask(chain, 2, "session/prompt", {"sessionId": "s", "prompt": []})
-            _until_exists(stalled)
+            _until(sent.exists)
+            _until(lambda: _all_sleep(before))  # a busy machine, too, is slow to read
+            assert int(sent.read_text()) < COUNT, "the agent was not stopped"
             updates = 0
             while b'"session/update"' in (line := chain.stdout.readline()):
                 updates += 1
@@ -55,11 +58,22 @@ def _ask(chain: subprocess.Popen[bytes], number: int, method: str, params: objec
     chain.stdin.flush()
 
 
-def _until_exists(file: Path) -> None:
+def _until(condition: Callable[[], bool]) -> None:
     until = time.monotonic() + 60
-    while not file.exists():
+    while not condition():
         assert time.monotonic() < until, "the agent was not stopped"
         time.sleep(0.05)
+
+
+def _all_sleep(pids: Iterable[int]) -> bool:
+    """Return whether no process of a chain has anything to do, for some time."""
+    for _ in range(10):
+        for pid in pids:
+            # "pid (name) state …"
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+                return False
+        time.sleep(0.05)
+    return True
 
 
 def _peaks(pid: int) -> dict[int, int]:
