@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ ACCORD = [sys.executable, "-m", "accord"]
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the shell of POSIX")
 
 
-def run(folder: Path, closed: str, *words: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, closed: str, *words: str, program: Sequence[str] = ACCORD
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *ACCORD, *words],
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *program, *words],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -41,3 +44,23 @@ def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path, closed: str)
 def test_command_without_streams_has_no_traceback(tmp_path: Path, words: tuple[str, ...]) -> None:
     ran = run(tmp_path, "<&-", *words)
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"], ids=["stdin", "all"])
+def test_stream_whose_number_a_hook_of_the_interpreter_has_taken_is_open(
+    tmp_path: Path, closed: str
+) -> None:
+    hooked = (
+        "import os, sys\n"
+        "assert os.open('hook', os.O_RDWR | os.O_CREAT) == 0\n"
+        "from accord.cli.standard_streams import open_standard_streams\n"
+        "open_standard_streams()\n"
+        "print('said', file=sys.stderr)\n"
+        "fds = [stream.fileno() for stream in (sys.stdin, sys.stdout, sys.stderr)]\n"
+        "with open('result', 'w') as result:\n"
+        "    print(repr(sys.stdin.read()), fds[0] > 2, fds[1:], file=result)\n"
+    )
+    ran = run(tmp_path, closed, program=[sys.executable, "-c", hooked])
+    assert (ran.returncode, ran.stdout) == (0, "")
+    assert (tmp_path / "result").read_text() == "'' True [1, 2]\n"
+    assert (tmp_path / "hook").read_text() == ""

@@ -14,11 +14,15 @@ def open_standard_streams() -> None:
     Otherwise the next file or socket that is opened gets the number 0, 1 or 2, and what is meant
     for the stream is read from it or written to it.
     """
-    for fd, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+    numbers: dict[int, int] = {}
+    for number in range(3):
         try:
-            os.fstat(fd)
+            os.fstat(number)
         except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            opened = numbers[number] = os.open(os.devnull, os.O_RDWR)  # the lowest that is free
             os.set_inheritable(opened, True)
-            if getattr(sys, name) is None:
-                setattr(sys, name, open(opened, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            # A file that was opened before, as by a hook of `site`, may have the number already.
+            opened = numbers.get(number, os.devnull)
+            setattr(sys, name, open(opened, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
