@@ -31,6 +31,7 @@ HopObserver: TypeAlias = Callable[[str, Literal["received", "sent"], Frame], Non
 
 ANSWER_S = 0.5  # for requests in progress after the peer has disconnected
 MAX_QUEUED_BYTES = 8 * 1024 * 1024  # for one hop; above it, its neighbours are not read
+_MAX_UNSENDABLE = 1000  # requests that wait for the reason why the peer has ended
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 
@@ -157,6 +158,8 @@ class Hop:
         calls = self._peer.calls()
         for request_id, _ in calls:
             self._peer.forget(request_id)
+        self.has_ended = True  # first: the sender may send again when one fails
+        self._why_ended = error
         for _, sent in calls:
             sent.request.fail(error())
         self.refuse_calls(error)
@@ -263,10 +266,12 @@ class Hop:
     def send_request(self, request: RawRequest, method: str, params: Params, to: Direction) -> None:
         """Send a request; its response answers `request`, whose method and params are not used."""
         if self.has_ended:
-            if self._why_ended is None:
-                self._unsendable.append(request)
-            else:
+            if self._why_ended is not None:
                 request.fail(self._why_ended())
+            elif len(self._unsendable) >= _MAX_UNSENDABLE:
+                request.fail(self._ended_error())
+            else:
+                self._unsendable.append(request)
             return
         try:
             request_id = self._peer.request(method, params, _Sent(request, to))
