@@ -49,6 +49,10 @@ class Conversation:
         """Send a notification of the client."""
         self._write(self.ends.client, {"method": method, "params": params})
 
+    def tell_client(self, method: str, params: Any) -> None:
+        """Send a notification of the agent."""
+        self._write(self.ends.agent, {"method": method, "params": params})
+
     def update(self, update: Any, session: str = SESSION, **more: Any) -> None:
         """Send an update of the agent."""
         params = {"sessionId": session, "update": update, **more}

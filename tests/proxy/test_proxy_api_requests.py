@@ -73,6 +73,21 @@ async def test_permission_is_decided_with_all_that_is_known_of_the_call(version:
 
 
 @both_versions
+async def test_escaped_update_of_a_call_is_known_to_the_policy(version: int) -> None:
+    async with conversation(Policy().stage(), version=version) as talk:
+        new = "tool_call" if version == 1 else "tool_call_update"
+        frame = (
+            '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":'
+            f'{{"sessionUpdate":"\\u0074{new[1:]}","toolCallId":"t","title":"Remove",'
+            '"kind":"execute","rawInput":{"command":"rm -rf x"}}}}'
+        )
+        talk.ends.agent.write([frame.encode()])
+        await talk.client_gets()
+        talk.ask_client("session/request_permission", _permission({"toolCallId": "t"}))
+        assert (await talk.agent_gets())["result"]["outcome"]["optionId"] == "n"
+
+
+@both_versions
 async def test_permission_is_rejected_if_the_proxy_fails(
     version: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -132,15 +132,18 @@ async def test_invalid_params_pass_unchanged_to_the_agent() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_invalid_params_do_not_pass_to_the_client(version: int) -> None:
+async def test_agent_cannot_evade_the_handler_of_a_request(version: int) -> None:
     async with conversation(typed_stage(_proxy(version)), version=version) as talk:
-        talk.update({"sessionUpdate": "agent_message_chunk", "content": 5}, session=1)  # type: ignore[arg-type]  # invalid
         talk.ask_client("session/request_permission", {"sessionId": 1})
         error = (await talk.agent_gets())["error"]
         assert error["code"] == -32602
         assert error["data"]["path"] == "$.sessionId"
-        talk.ask_client("session/other", {})
-        assert (await talk.client_gets())["method"] == "session/other"
+        talk.ask_client("session/update", {"sessionId": SESSION, "update": {}})
+        assert (await talk.agent_gets())["error"]["code"] == -32601
+        talk.tell_client("session/request_permission", {"sessionId": SESSION})  # without an id
+        update = {"sessionUpdate": "of_tomorrow"}
+        talk.update(update)
+        assert (await talk.client_gets())["params"]["update"] == update
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, Raw, Struct
 
-from accord.errors import DecodeError, InternalError, InvalidParams, RequestError
+from accord.errors import DecodeError, InternalError, InvalidParams, MethodNotFound, RequestError
 from accord.proxy.edited_text import edited_text
 from accord.proxy.ordered import PassingRequest, RequestHandler
 from accord.proxy.stage import Direction, Params, RawResponse
@@ -56,8 +56,8 @@ def edited_json(text: Params, before: Any, after: Any) -> Raw:
 class Overrides:
     """The handlers of one direction; those of extension methods also get the method.
 
-    Params that a handler cannot read pass unchanged to the agent, which may know old spellings. To
-    the client they do not pass: an agent could evade a proxy that hides secrets or refuses files.
+    Params that a handler cannot read pass unchanged, because they may be of an older or a newer
+    program. A request to the client does not pass: an agent could evade a proxy that refuses files.
     """
 
     def __init__(self, to: Direction) -> None:
@@ -72,6 +72,8 @@ class Overrides:
         """Return what handles the requests of a method."""
         handle = self.extension_request
         if handle is None or not method.startswith("_"):
+            if self._evades(method, self.notifications):
+                return _refuse_request
             # Clients may still serve the early names.
             return self.requests.get(method) or self.requests.get(_EARLY.get(method, method))
         return _typed(_decode_any, _decode_any, None, partial(handle, method), self.label, self.to)
@@ -80,26 +82,36 @@ class Overrides:
         """Return what edits the notifications of a method."""
         handle = self.extension_notification
         if handle is None or not method.startswith("_"):
+            if self._evades(method, self.requests):
+                return _drop_notification
             return self.notifications.get(method)
-        return _edits(_decode_any, partial(handle, method), self.to)
+        return _edits(_decode_any, partial(handle, method))
 
     def add(self, method: Method, handler: Callable[..., Any], label: Label) -> None:
         """Add a handler of typed params: for a request it gets `forward`, too."""
         if method.is_request:
             self.requests[method.name] = request_override(method, handler, label, self.to)
         else:
-            edit = _edits(decoder(method.params), handler, self.to)
-            self.notifications[method.name] = edit
+            self.notifications[method.name] = _edits(decoder(method.params), handler)
+
+    def _evades(self, method: str, others: Mapping[str, object]) -> bool:
+        """Return whether a message to the client only lacks, or has, the id of what is handled."""
+        return self.to is Direction.TO_CLIENT and _EARLY.get(method, method) in others
 
 
-def _edits(decode: Callable[[Raw], Any], handler: Callable[[Any], Any], to: Direction) -> Edit:
+async def _refuse_request(request: PassingRequest) -> RawResponse:
+    return RawResponse.of_error(MethodNotFound(f"{request.method} is a notification"))
+
+
+def _drop_notification(method: str, _params: Params) -> None:
+    log.warning("! %s dropped, because it has no id", method)
+
+
+def _edits(decode: Callable[[Raw], Any], handler: Callable[[Any], Any]) -> Edit:
     def edit(method: str, params: Params) -> Params | None | Awaitable[Params | None]:
         try:
             before = decode(_json(params))
         except DecodeError as exc:
-            if to is Direction.TO_CLIENT:
-                log.warning("! %s dropped, because it is invalid: %s", method, exc)
-                return None
             log.warning("! %s passed on, because it is invalid: %s", method, exc)
             return params
         after = handler(before)

@@ -22,6 +22,7 @@ from accord.client.events import (
     UserText,
 )
 from accord.client.redaction import redacted_streams
+from accord.connection.flood_log import FloodLog
 from accord.errors import DecodeError
 from accord.proxy.chain_part import ChainPart, ProxyInChain
 from accord.proxy.ordered import session_id_of
@@ -41,6 +42,7 @@ log: logging.Logger = logging.getLogger("accord.proxy")
 
 _TOOL_CALLS = (b'"tool_call',)
 _COMMANDS = (b'"available_commands_update"',)
+_ESCAPED = rb"\\u00[2-7]"  # ASCII that needs no escape may hide one of them
 _STATES = (b'"state_update"', b'"user_message')
 
 
@@ -54,6 +56,7 @@ class UpdateHook(ChainPart):
         self._decode = decoder(self._version.methods["session_update"].params)
         self._commands = self._version.editor.commands_to_wire(tuple(self._proxy.commands))
         self._has_warned = False
+        self._log = FloodLog(log)
         self._calls_hook = False
         self._keeps_tool_calls = False
         self._follows_turns = self._version.number == 2
@@ -71,7 +74,7 @@ class UpdateHook(ChainPart):
         )
         if not self._calls_hook and not needed:
             return
-        self._needed = re.compile(b"|".join(needed))
+        self._needed = re.compile(b"|".join((*needed, _ESCAPED)))
         to_client.notifications["session/update"] = self.edit
 
     def edit(self, method: str, params: Params) -> Params | None | Awaitable[Params | None]:
@@ -246,7 +249,11 @@ class UpdateHook(ChainPart):
         except lenient_json.NotJson:
             value = None
         if session_id is None or not lenient_json.is_object(value):
-            log.warning("! an update of no session is dropped: %s could not be called", self._label)
+            self._log.log(
+                logging.WARNING,
+                "! %s cannot be called: dropped an update of no session",
+                self._label,
+            )
             return None
         session = self._sessions[session_id]
         event = UnknownUpdate(value.get("update"))
