@@ -125,6 +125,21 @@ def test_script_for_acpx_runs_with_the_same_exit_statuses(machine: Machine) -> N
     assert machine.run("session", "script", "flow", "run").returncode == 2
 
 
+def test_first_words_on_the_page_are_those_of_acpx_and_of_accord() -> None:
+    session = load_command("session")
+    assert isinstance(session, click.Group)
+    page = " ".join(PAGE.read_text("utf-8").split())
+    of_acpx, of_accord = (
+        re.findall(r"`([^`]+)`", page.partition(f" {start} ")[2].partition(end)[0])
+        for start, end in (("A line of acpx begins with", "."), ("A line that begins with", " is "))
+    )
+    assert set(of_acpx) == {"exec", "sessions", "set-mode", "status"}
+    assert all(is_of_acpx([word], ()) for word in of_acpx)
+    assert not set(of_acpx) & set(session.list_commands(click.Context(session)))
+    assert set(of_accord) == {"cancel", "prompt", "set"}
+    assert set(of_accord) < set(session.list_commands(click.Context(session)))
+
+
 def rows(heading: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the first cell, and the code in the second one, of the table below a heading."""
     section = PAGE.read_text("utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]

@@ -90,7 +90,8 @@ def command() -> None:
     those below it, up to the root of the git repository. Without -s, the session without a name is
     meant.
 
-    After `accord session`, command lines of acpx work too.
+    After `accord session`, command lines of acpx work too, except those that begin with prompt,
+    cancel or set, which are commands of Accord with its own options.
 
     Exit status: 0 ok, 1 error, 2 usage error, 3 time limit, 4 no session, 5 permission denied,
     130 interrupted.
