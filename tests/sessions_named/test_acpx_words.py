@@ -93,6 +93,8 @@ def accepts(words: list[str]) -> None:
         ("pi prompt --mcp-config m.json x", "`prompt` has no option --mcp"),
         ("pi exec --file p.md", "`exec` has no option --file"),
         ("pi sessions rename fix", "no command `sessions rename`"),
+        ("pi sessions show fix --tail 2", "`show` has no option --tail"),
+        ("pi sessions prune", "deletes closed sessions of all agents, got pi"),
         ("pi flow run", "has no `flow` of acpx"),
     ],
 )
@@ -178,6 +180,64 @@ def test_options_on_the_page_exist() -> None:
     for first, codes in rows("Options"):
         named = [code.split()[0] for code in codes if code.startswith("--")]
         assert set(named) <= options, first
+
+
+COMMANDS = {
+    "cancel": "cancel",
+    "exec": "exec x",
+    "prompt": "prompt x",
+    "sessions close": "sessions close fix",
+    "sessions ensure": "sessions ensure",
+    "sessions export": "sessions export",
+    "sessions history": "sessions history fix",
+    "sessions import": "sessions import f.json",
+    "sessions list": "sessions list",
+    "sessions new": "sessions new",
+    "sessions prune": "sessions prune",
+    "sessions show": "sessions show fix",
+    "sessions watch": "sessions watch",
+    "set": "set effort high",
+    "set-mode": "set-mode plan",
+    "status": "status",
+}
+
+
+def users_of(option: str) -> dict[str, set[str]]:
+    """Return what an option does: it is "used", "ignored" or an "error" of commands."""
+    found: dict[str, set[str]] = {"used": set(), "ignored": set(), "error": set()}
+    for name, line in COMMANDS.items():
+        words = shlex.split(line)
+        try:
+            is_used = words_of_acpx([*shlex.split(option), *words]) != words_of_acpx(words)
+        except click.UsageError:
+            found["error"].add(name)
+        else:
+            found["used" if is_used else "ignored"].add(name)
+    return found
+
+
+def test_what_commands_ignore_is_on_the_page() -> None:
+    table = PAGE.read_text("utf-8").partition("\n| Option | Used by |\n")[2].partition("\n\n")[0]
+    options: list[str] = []
+    for line in table.splitlines()[1:]:
+        first, second = (re.findall(r"`([^`]+)`", cell) for cell in line.strip("| ").split(" | "))
+        named = set(COMMANDS) - set(second) if "all commands but" in line else set(second)
+        for option in first:
+            expected = {"used": named, "ignored": set(COMMANDS) - named, "error": set[str]()}
+            assert users_of(option) == expected, option
+        options += first
+    assert len(options) >= 9
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--before 2026-11-30", "--cursor C", "--dry-run", "--file f", "--mcp-config m.json"),
+        *("--no-wait", "--older-than 3", "--output f", "-s other", "--tail 2"),
+    ],
+)
+def test_other_options_are_used_or_an_error(option: str) -> None:
+    assert users_of(option)["ignored"] == set()
 
 
 def command_of_session(name: str) -> click.Command | None:

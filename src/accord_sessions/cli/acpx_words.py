@@ -68,9 +68,9 @@ _TAKEN: Mapping[str, Sequence[str]] = {
 # Without these, a command of Accord would do something else than that of acpx.
 _NEEDED = frozenset(
     {"--before", "--cursor", "--dry-run", "--file", "--mcp", "--no-wait", "--older-than"}
-    | {"--output", "--session"}
+    | {"--output", "--session", "--tail"}
 )
-_NO_AGENT = frozenset({"import", "list", "prune"})
+_NO_AGENT = frozenset({"import", "list"})
 _NO_JSON = frozenset({"export"})
 
 
@@ -120,6 +120,10 @@ def words_of_acpx(words: Sequence[str]) -> list[str]:
     chosen = _options(name, line.given)
     if agent is None and name in ("ensure", "exec", "new"):
         agent = _DEFAULT_AGENT
+    if agent is not None and name == "prune":
+        raise click.UsageError(
+            f"`sessions prune` deletes closed sessions of all agents, got {agent}; see {_PAGE}"
+        )
     if agent is not None and name not in _NO_AGENT:
         chosen = ["--agent", agent, *chosen]
     return [name, *chosen, *(["--", *positional] if positional else [])]
