@@ -14,7 +14,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from accord.trace.recording import HopRecorder, Recording
-from inspector.inspector_process import go, inspecting
+from inspector.inspector_process import MODULE, go, inspecting
+from inspector.recordings import opening, save
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
@@ -175,3 +176,58 @@ async def test_conversation_names_and_marks_the_messages_that_break_rules(
         await link.click()
         await expect(page).to_have_url(f"{inspector.origin}/timeline/{number.removeprefix('#')}")
         await expect(page.get_by_role("region", name="Broken rules")).to_contain_text("R-PERM-16")
+
+
+async def test_messages_that_break_rules_are_not_loaded_with_each_new_count(
+    page: Page, tmp_path: Path
+) -> None:
+    """The server looks through the recording each time, and counts come ten times a second."""
+    await page.route_web_socket("**/api/live", lambda _socket: None)  # the counts come from here
+    async with inspecting(str(save(tmp_path / "r.acp.jsonl", opening()))) as inspector:
+        await page.goto(inspector.address)
+        await page.goto(f"{inspector.origin}/faults")
+        asked: list[int] = await page.evaluate(
+            f"""async () => {{
+              const {{ live }} = await ({MODULE})("api");
+              const {{ BrokenLine }} = await ({MODULE})("conversation_broken");
+              const {{ fetch, setTimeout }} = window;
+              let asked = 0;
+              window.fetch = async (url, options) => {{
+                if (!url.includes("only-here")) return fetch(url, options);
+                return Response.json({{ matched: ++asked, rows: [] }});
+              }};
+              const timers = [];
+              window.setTimeout = (call) => timers.push(call);
+              window.clearTimeout = (timer) => {{ timers[timer - 1] = () => {{}}; }};
+              const counts = {{ total: 9, matched: 9, complete: true, rate: 0, broken: 0 }};
+              const pushTwice = () => {{
+                for (const _ of "12") {{
+                  counts.broken += 1;
+                  live.received({{ messages: {{ watch: live.watches, ...counts }} }});
+                }}
+                return asked;
+              }};
+              const shown = async () => {{
+                for (let n = 0; n < 2000; n += 1) {{
+                  if (line.element.textContent.startsWith(`⚠ ${{asked}} message`)) return;
+                  await new Promise((done) => setTimeout(done, 10));
+                }}
+              }};
+              const wake = () => {{
+                timers.forEach((call, at) => {{ timers[at] = () => {{}}; call(); }});
+                return asked;
+              }};
+              const line = new BrokenLine("only-here", "", document.body);
+              const seen = [pushTwice()];
+              await shown();
+              seen.push(pushTwice(), wake());
+              await shown();
+              seen.push(wake(), pushTwice());
+              await shown();
+              pushTwice();
+              line.end();
+              seen.push(wake(), pushTwice());
+              return seen;
+            }}"""
+        )
+        assert asked == [1, 1, 2, 2, 3, 3, 3]

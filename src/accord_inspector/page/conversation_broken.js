@@ -1,11 +1,13 @@
 // The line that names the messages of a session that break rules, and the marks of its entries.
 
-import { get, live } from "./api.js";
+import { ApiError, get, live } from "./api.js";
 import { count, fill, h } from "./dom.js";
 import { address, messageAddress, shownNumber } from "./router.js";
 
 const NAMED = 5; // messages that the line names; it links to all
 const MARKED = 500;
+const AGAIN_MS = 1000;
+const FAILED = -1;
 
 export class BrokenLine {
   /** @param {string} session @param {string} recording @param {HTMLElement} items its entries */
@@ -16,28 +18,48 @@ export class BrokenLine {
     this.element = h("p", { class: "broken-line bad", hidden: true });
     /** @type {Map<number, string>} the rules that a message breaks */
     this.rules = new Map();
-    this.known = 0; // broken rules of the recording, when the messages were loaded
+    this.asked = 0; // broken rules of the recording, when the messages were asked for
     this.newest = 0;
-    this.isLoading = false;
-    this.end = live.on("messages", (now) => this.look(now.broken ?? 0));
+    this.isBusy = false; // loading, or waiting before it loads again
+    this.isOver = false;
+    this.timer = 0;
+    this.ends = live.on("messages", (now) => this.look(now.broken ?? 0));
     this.look(live.messages?.broken ?? 0);
   }
 
-  /** Load the messages if there are more than before. @param {number} broken */
-  async look(broken) {
+  end() {
+    this.isOver = true;
+    this.ends();
+    clearTimeout(this.timer);
+  }
+
+  /** Load the messages if there are more than before, but not each time. @param {number} broken */
+  look(broken) {
     this.newest = broken;
-    if (this.isLoading) return;
-    this.isLoading = true;
+    if (!this.isBusy && this.newest !== this.asked) this.load();
+  }
+
+  async load() {
+    this.isBusy = true;
+    this.asked = this.newest;
+    const found = await this.found();
+    if (this.isOver) return;
+    this.timer = setTimeout(() => this.waited(), AGAIN_MS);
+    if (found) this.show(found);
+  }
+
+  waited() {
+    this.isBusy = false;
+    if (this.asked !== FAILED) this.look(this.newest);
+  }
+
+  async found() {
     try {
-      while (this.newest !== this.known) {
-        const { newest } = this;
-        this.show(await get("/api/messages", { ...this.query, recording: this.recording, count: MARKED }));
-        this.known = newest;
-      }
-    } catch {
-      // The next counts come soon, and the page says if the inspector does not respond.
-    } finally {
-      this.isLoading = false;
+      return await get("/api/messages", { ...this.query, recording: this.recording, count: MARKED });
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.asked = FAILED; // the next counts come soon, and the page says if the inspector does not respond
+      return null;
     }
   }
 
