@@ -5,11 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
+from textual.strip import Strip
 
 from accord import Agent, Turn
+from accord.cli.ask.screen.excerpt_place import lines_before_diff
 from accord.client.events import ToolCall
 from accord.types.tool_calls import Diff
 from accord_chat.lines.words import whole_call
+from accord_chat.model.timeline import Entry
+from accord_chat.view import entry_lines
+from accord_chat.view.entry_lines import EntryLines
+from accord_chat.view.pictures.previews import Previews
 from chat.chats import LocalAgent, open_chat
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
@@ -68,6 +75,40 @@ async def test_excerpt_of_a_file_that_has_changed_has_no_numbers(
         await user.question()
         # In version 2 it comes as a patch, which has the numbers that the agent says.
         await user.sees("      + LINE 18" if version == 1 else "    2 + LINE 18")
+
+
+def test_place_is_searched_again_only_if_the_file_or_the_call_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[str] = []
+
+    def search(diff: Diff, call: ToolCall, folder: str | None) -> int | None:
+        searches.append(call.status)
+        return lines_before_diff(diff, call, folder)
+
+    monkeypatch.setattr(entry_lines, "lines_before_diff", search)
+    file = tmp_path / "shop.txt"
+    call = ToolCall(id="c", title="Change", content=(Diff(str(file), OLD, NEW),))
+    entry = Entry(content=call)
+    lines = EntryLines(entry, 60, Previews(), lambda: None)
+
+    def show(status: str) -> str:
+        """Show two further versions of the call; return the lines of the last."""
+        strips: list[Strip] = []
+        for title in ("Change", "Change it"):
+            entry.content = structs.replace(call, title=title, status=status)
+            entry.version += 1
+            strips = lines.lines(str(tmp_path), joins=True)
+        return "\n".join(strip.text for strip in strips)
+
+    assert "      + LINE 18" in show("pending")
+    file.write_text("another text\n")
+    assert "      + LINE 18" in show("pending")
+    assert searches == ["pending"] * 2
+    assert "      + LINE 18" in show("completed")
+    file.write_text(f"more text\n{NEW}")
+    assert "    3 + LINE 18" in show("completed")
+    assert searches == ["pending"] * 2 + ["completed"] * 2
 
 
 def test_lines_name_the_numbers_of_the_file(tmp_path: Path) -> None:

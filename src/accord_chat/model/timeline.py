@@ -54,6 +54,7 @@ class Entry(Struct, kw_only=True, eq=False):
     terminals: tuple[TerminalTranscript, ...] = ()  # that a tool call shows
     is_open: bool = False  # a message that may still grow
     places: dict[Diff, int] = {}  # lines of the file before the text
+    without_place: dict[Diff, object] = {}  # and of which state of the file
 
 
 class Timeline:

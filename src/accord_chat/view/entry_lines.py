@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
+from os.path import normpath
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from textual.strip import Strip
@@ -189,13 +191,32 @@ class EntryLines:
 
 
 def _lines_before(entry: Entry, diff: Diff, call: ToolCall, cwd: str) -> int | None:
-    """Return the place of a diff; one that was found stays, also if the file changes later."""
-    if diff not in entry.places:
-        found = lines_before_diff(diff, call, cwd)
-        if found is None:
-            return None
+    """Return the place of a diff; one that was found stays, also if the file changes later.
+
+    One that was not found is searched again only if the file or the call has changed.
+    """
+    if diff in entry.places:
+        return entry.places[diff]
+    state = call.status == "completed", _state_of_file(cwd, diff.path)
+    if entry.without_place.get(diff) == state:
+        return None
+    found = lines_before_diff(diff, call, cwd)
+    if found is None:
+        if len(entry.without_place) > len(call.content):
+            entry.without_place.clear()  # most are of earlier versions
+        entry.without_place[diff] = state
+    else:
         entry.places[diff] = found
-    return entry.places[diff]
+    return found
+
+
+def _state_of_file(cwd: str, path: str) -> tuple[int, int, int] | None:
+    """Return what changes with the content of a file, None without the file."""
+    try:
+        status = Path(normpath(Path(cwd, path))).stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _content_rows(part: ContentBlock, cwd: str) -> Iterator[Row]:
