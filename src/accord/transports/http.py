@@ -333,7 +333,8 @@ class HttpTransport(Transport):
     ) -> None:
         status = response.status
         if 300 <= status < 400:
-            raise TransportError(redirect_error(self._url, response.header("Location")))
+            target = response.header("Location")
+            raise ConnectionRefused(redirect_error(self._url, target), status=status)
         if not response.is_success:
             body = await response.read(_ERROR_BYTES)
             text = f"{self._where} refused the connection with status {status}"

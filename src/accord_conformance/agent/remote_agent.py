@@ -7,13 +7,15 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
-from accord.errors import ConnectionLost, TransportError
+from accord.errors import ConnectionLost, ConnectionRefused, TransportError
 from accord.transports.base import Transport, opened
 from accord.transports.registry import RemoteOptions, transport_for_url
 
-__all__ = ("CONNECTION_ID", "RemoteAgent", "is_refusal")
+__all__ = ("RemoteAgent", "is_refusal", "missing_in_answer")
 
-CONNECTION_ID = "Acp-Connection-Id"
+_CONNECTION_ID = "Acp-Connection-Id"
+# The token or the address is wrong, a proxy cannot reach the server, or it accepts no more.
+_NOT_THE_SERVER = frozenset({401, 403, 404, 405, 407, 421, 426, 429, 501, 502, 503, 504})
 
 
 class RemoteAgent(Struct, frozen=True):
@@ -36,7 +38,19 @@ class RemoteAgent(Struct, frozen=True):
 def is_refusal(error: Exception | None) -> TypeGuard[TransportError]:
     """Whether an HTTP server cannot be reached, or is not that of an agent for this client.
 
-    `initialize` is the first request over HTTP. An answer without an id has a rule of its own.
+    `initialize` is the first request over HTTP. Other answers are the fault of the server.
     """
+    if isinstance(error, ConnectionRefused):
+        return 300 <= error.status < 400 or error.status in _NOT_THE_SERVER
     is_lost = isinstance(error, ConnectionLost)
-    return isinstance(error, TransportError) and not is_lost and CONNECTION_ID not in str(error)
+    # Only an error in connecting has a cause.
+    return isinstance(error, TransportError) and not is_lost and error.__cause__ is not None
+
+
+def missing_in_answer(error: Exception | None) -> str | None:
+    """Return what the HTTP response to `initialize` lacks, if the transport ended for it."""
+    if _CONNECTION_ID in str(error):
+        return f"the header {_CONNECTION_ID} in the response to `initialize`"
+    if "did not answer initialize" in str(error):
+        return "the JSON-RPC response to `initialize`"
+    return None

@@ -19,7 +19,7 @@ from accord.text.excerpt import excerpt
 from accord.text.lenient_json import is_array, is_object
 from accord.transports.base import Transport
 from accord_conformance.agent.context import AgentContext, Connect
-from accord_conformance.agent.remote_agent import CONNECTION_ID, RemoteAgent, is_refusal
+from accord_conformance.agent.remote_agent import RemoteAgent, is_refusal, missing_in_answer
 from accord_conformance.agent.scenario_client import ScenarioClient
 from accord_conformance.agent.settings import Settings
 from accord_conformance.agent.turn_timeout import TurnTimeout
@@ -225,10 +225,11 @@ class VersionRun:
             )
         elif silence is not None:
             refusal = connection.close_error if self._run.medium == "http" else None
-            if is_refusal(refusal) and not self._run.result.reports:
-                raise refusal  # nothing was tested
+            tested = self._run.result.reports or self._run.result.unsupported
+            if is_refusal(refusal) and not tested:
+                raise refusal
             why = f"initialize failed: {refusal or silence}"
-            self._judge_connection_id(connection)
+            self._judge_answer(connection)
         elif call is not None and not call.ok:
             why = f"error {_excerpt(mask(_error(call)))}"
         elif negotiated:
@@ -241,17 +242,17 @@ class VersionRun:
         self._run.result.unsupported[self._version] = why
         return False
 
-    def _judge_connection_id(self, connection: RawConnection) -> None:
-        """Judge a server that answered `initialize` without an id: the transport ends then."""
-        ended = str(connection.close_error or "")
-        if self._run.medium == "http" and CONNECTION_ID in ended:
+    def _judge_answer(self, connection: RawConnection) -> None:
+        """Judge a response to `initialize` that lacks something: the transport ends then."""
+        missing = missing_in_answer(connection.close_error)
+        if self._run.medium == "http" and missing is not None:
             finding = make_finding(
                 "R-HTTP-05",
                 False,
                 "agent",
                 *connection.observer.state.frames,
-                expected=f"the header {CONNECTION_ID} in the response to `initialize`",
-                got="a response without it",
+                expected=missing,
+                got="an HTTP response without it",
                 where="handshake",
             )
             self._report.add(finding)
