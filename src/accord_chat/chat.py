@@ -255,7 +255,7 @@ class _Owner:
         return decision
 
     def _tell_unreadable(self, session: LiveSession) -> None:
-        """Say once that remembered permissions do not decide."""
+        """Report once that remembered permissions do not decide."""
         problem = self._chat.memory.problem
         if problem is not None and problem != self._told_problem:
             session.remark(f"Remembered permissions do not decide: {problem}")

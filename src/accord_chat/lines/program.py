@@ -172,7 +172,7 @@ class LinesProgram:
                 self._is_leaving = True
 
     def _tell_problem(self) -> None:
-        """Say, once for each reason, that what is written is lost when the program ends."""
+        """Report, once for each reason, that what is written is lost when the program ends."""
         problem = self._open_chat.unsaved_because
         if problem is not None and problem != self._told_problem:
             self._printer.say(f"Warning: sessions and drafts here are not kept. {problem}.")
