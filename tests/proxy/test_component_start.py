@@ -13,7 +13,7 @@ import pytest
 from msgspec import Raw
 
 from accord import chain, component, connect
-from accord.errors import StartError
+from accord.errors import RequestError, StartError
 from accord.proxy import conductor, explain
 from accord.proxy.conductor import conduct
 from accord.proxy.stage import Port, RawRequest
@@ -57,6 +57,22 @@ async def test_value_of_path_is_for_this_machine_only(monkeypatch: pytest.Monkey
     error, ended = await _refused(chain("does-not-exist-12", AGENT))
     assert error["message"].endswith("not found in PATH")
     assert str(ended).endswith("not found in PATH (/a/private/folder)")
+
+
+async def test_value_of_path_is_in_the_errors_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/a/private/folder")
+    parts = chain("does-not-exist-12", AGENT)
+    why = r"component 'does-not-exist-12' .* not found in PATH \(/a/private/folder\)"
+    with pytest.raises(StartError, match=why):
+        await explain.explain(parts.components)
+    with pytest.raises(RequestError) as refused:
+        async with connect(parts):
+            pass
+    assert "/a/private" not in str(refused.value)
+    assert isinstance(refused.value.__cause__, StartError)
+    assert str(refused.value.__cause__).endswith("(/a/private/folder)")
 
 
 class _Warnings(logging.Handler):

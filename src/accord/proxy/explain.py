@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import UNSET, Raw
 
-from accord.errors import ConnectionLost, RequestError, TransportError
+from accord.errors import ConnectionLost, RequestError, StartError, TransportError
 from accord.proxy.conductor import conduct
 from accord.proxy.described import DESCRIBE, NO_PROXIES, description_lines
 from accord.proxy.parts import Component
@@ -46,8 +46,8 @@ _PARAMS_V1: dict[str, Any] = {
 async def explain(components: Sequence[Component]) -> str:
     """Start a chain, and return a picture of what `initialize` passes and gets on its way.
 
-    Raise `RequestError` if it fails, `TransportError` if a component ends, and `TimeoutError` that
-    names the component that did not respond.
+    Raise `RequestError` if it fails, `StartError` if a component cannot be started,
+    `TransportError` if one ends, and `TimeoutError` that names the one that did not respond.
     """
     taps = [_Tap() for _ in components]
     parts: list[Component] = []
@@ -64,6 +64,12 @@ async def explain(components: Sequence[Component]) -> str:
         name = _silent(taps, components)
         text = f"component {name!r}: no response to initialize for {_TIMEOUT_S:g} s"
         raise TimeoutError(text) from None
+    except (RequestError, TransportError) as exc:
+        await transport.aclose()
+        failure = await transport.exit_error()
+        if isinstance(failure, StartError):
+            raise failure from exc  # with what is not in answers, such as the PATH
+        raise
     finally:
         await transport.aclose()
     return "\n".join(_picture(taps, components, described)) + "\n"

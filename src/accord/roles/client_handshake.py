@@ -16,6 +16,7 @@ from accord.errors import (
     InvalidParams,
     RemoteProtocolError,
     RequestError,
+    StartError,
     TransportError,
     UnsupportedVersion,
 )
@@ -67,7 +68,7 @@ class ClientHandshake:
                 or newest == 1
                 or 1 not in self._clients.versions
             ):
-                raise _refusal(exc, newest) from exc
+                raise _refusal(exc, newest) from await _start_error(connection, exc) or exc
             connection, answer = await self._fall_back(connection, exc)
             newest = answer.version
         if answer.version != newest and self._clients.get(answer.version).advertises_capabilities():
@@ -148,12 +149,29 @@ class ClientHandshake:
 
 def _refusal(error: RequestError, version: ProtocolVersion) -> RequestError:
     """Return the error with a hint; an agent may accept another version."""
-    if lenient_json.is_object(error.data) and "component" in error.data:
-        return error  # of a chain: a component is missing or has ended
+    if _is_of_chain(error):
+        return error
     hint = f"refused `initialize` of version {version}; to choose another: {_OTHER_VERSION}"
     hinted = RequestError.of(error.code, f"{error.message} ({hint})", error.data)
     hinted.origin = error.origin
     return hinted
+
+
+def _is_of_chain(error: RequestError) -> bool:
+    """Return whether a component of a chain is missing or has ended."""
+    return lenient_json.is_object(error.data) and "component" in error.data
+
+
+async def _start_error(connection: Connection, error: RequestError) -> StartError | None:
+    """Close the connection to a chain that has failed; return why it could not be started.
+
+    It has what is not in the answer, which can be for another machine: the value of PATH.
+    """
+    if not _is_of_chain(error):
+        return None
+    await connection.aclose()
+    ended = await connection.transport.exit_error()
+    return ended if isinstance(ended, StartError) else None
 
 
 class _CompletedInitialize:
