@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from accord.agent.updates import MessageUpdate, OptionsUpdate, TurnEnded, TurnError
+from accord.agent.v1.client_adapter import ClientAdapterV1
 from accord.connection.connection import Connection
 from accord.errors import AccordError, TransportError
 from accord_sessions.cursor import cursor_of
@@ -91,9 +92,9 @@ class Client:
     def open(self, position: int) -> None:
         """Forward the entries after a position, from now on."""
         self.is_open = True
-        self.position = position
+        read, self.position = self.position, position
         if self._feeding is None:
-            self._feeding = asyncio.create_task(self._feed(), name="accord feed")
+            self._feeding = asyncio.create_task(self._feed(read), name="accord feed")
 
     async def aclose(self) -> None:
         """Stop forwarding."""
@@ -125,8 +126,9 @@ class Client:
                 await self._forward(entry)
                 self.position = entry.seq
 
-    async def _feed(self) -> None:
+    async def _feed(self, read: int) -> None:
         try:
+            await self._skip(read)
             while True:
                 self._new.clear()
                 entries = self.owner.journal.after(self.position, _AT_ONCE)
@@ -150,12 +152,25 @@ class Client:
             async with self._moved:
                 self._moved.notify_all()
 
+    async def _skip(self, read: int) -> None:
+        """Read the entries up to the position that were not: later updates continue theirs."""
+        while self._translator is not None and read < self.position:
+            most = min(_AT_ONCE, self.position - read)
+            for entry in self.owner.journal.after(read, most):
+                if isinstance(entry, Updated) and self._follows(entry):
+                    self._translator.skip(entry.session, self.owner.contexts.update_of(entry))
+                read = entry.seq
+            await asyncio.sleep(0)
+
+    def _follows(self, entry: Entry) -> bool:
+        return (
+            self.settings.follows != "own"
+            or entry.prompt is None
+            or entry.prompt in self.own_prompts
+        )
+
     async def _forward(self, entry: Entry) -> None:
-        if (
-            self.settings.follows == "own"
-            and entry.prompt is not None
-            and entry.prompt not in self.own_prompts
-        ):
+        if not self._follows(entry):
             return
         if self.settings.entries and not isinstance(entry, Updated):
             value = {
@@ -175,6 +190,8 @@ class Client:
                 background = self.owner.no_background
                 ended = TurnEnded(entry.stop_reason, failure)
                 await self.adapter.send_turn_end(self.owner.record.id, ended, background)
+            case Ended() if isinstance(self.adapter, ClientAdapterV1):  # its turn ends with it
+                await self.adapter.flush_tool_content(self.owner.record.id)
             case OptionsSet() if entry.seq not in self.own_changes:
                 options = self.owner.session.transcript.options
                 update = OptionsUpdate(options, mode_changed=True)
