@@ -11,6 +11,8 @@ from accord_conformance.rules.manifest import requirements
 from conformance.doubles.conversation import Talker
 from quirk import quirk
 
+TEXT = {"type": "text", "text": "Hello"}
+
 
 def opened(version: int) -> Talker:
     talker = Talker(version)
@@ -76,6 +78,26 @@ def test_messages_after_a_false_version_2_are_judged_as_version_1() -> None:
     talker.new()
     talker.stop(talker.prompt())
     assert {found.rule for found in talker.report().failures()} == {"R-INIT-06"}
+
+
+def test_prompt_that_an_unknown_session_echoes_before_its_response_is_echoed() -> None:
+    talker = opened(2)
+    there = {"sessionId": "of-nobody"}
+    asked = talker.ask("session/prompt", {**there, "prompt": [TEXT]})
+    for update in (
+        {"sessionUpdate": "state_update", "state": "running"},
+        {"sessionUpdate": "user_message", "messageId": "m", "content": [TEXT]},
+    ):
+        talker.note("session/update", {**there, "update": update}, "agent")
+    talker.answer(asked, {"messageId": "m"})
+    # The next session may be that of the update: an agent may report its state before its id.
+    talker.ask("session/new", {"cwd": "/", "mcpServers": []})
+    idle = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn"}
+    for update in ({"sessionUpdate": "state_update", "state": "running"}, idle):
+        talker.note("session/update", {**there, "update": update}, "agent")
+    rules = {found.rule for found in talker.report().failures()}
+    assert "R-SESS-02" in rules
+    assert "R-PROMPT-10" not in rules
 
 
 def test_rule_without_an_occasion_is_not_exercised() -> None:

@@ -90,19 +90,18 @@ class SessionStates(Judge):
                 asked = self.state.unanswered("agent", "session/request_permission", session.id)
                 self._cancels.setdefault(session.id, (note, asked))
             return
-        if note.method != "session/update" or session is None:
+        if note.method != "session/update":
             return
         update = update_of(note)
-        match update.get("sessionUpdate"):
-            case "user_message" | "user_message_chunk":
-                self._echoed.setdefault(session.id, set()).add(str(update.get("messageId")))
-            case "state_update":
-                self._background(session, update, note)
-                self._last_states[session.id] = update
-                if update.get("state") == "idle":
-                    self._idles(session, update, note)
-            case _:
-                pass
+        kind = update.get("sessionUpdate")
+        if kind in ("user_message", "user_message_chunk"):
+            # Also of an unknown session: an update during a later `session/new` makes it known.
+            self._echoed.setdefault(str(note.session_id), set()).add(str(update.get("messageId")))
+        if session is not None and kind == "state_update":
+            self._background(session, update, note)
+            self._last_states[session.id] = update
+            if update.get("state") == "idle":
+                self._idles(session, update, note)
 
     def _idles(self, session: Session, update: dict[str, Any], note: Notification) -> None:
         self._idle[session.id] = note.frame.number
