@@ -6,6 +6,8 @@ import asyncio
 import json
 import logging
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,16 @@ from accord import chain, component, connect
 from accord.errors import RequestError, StartError
 from accord.proxy import conductor, explain
 from accord.proxy.conductor import conduct
-from accord.proxy.stage import Port, RawRequest
+from accord.proxy.multiplexed import serve_stages
+from accord.proxy.parts import Component
+from accord.proxy.served import ServedTransport
+from accord.proxy.stage import Port, RawRequest, Stage
 from accord.testing import Recorder
 from accord.transports.memory import pair
 from requirement import requirement
 
 AGENT = [sys.executable, "-m", "accord", "agent", "script"]
+_HANDSHAKE = conductor._Handshake
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -85,6 +91,50 @@ class _Warnings(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if not self.first.done():
             self.first.set_result(record.getMessage())
+
+
+class _Hangs(Stage):
+    name = "hangs"
+
+    def __init__(self, asked: asyncio.Event) -> None:
+        self._asked = asked
+
+    def request_from_client(self, request: RawRequest) -> None:
+        self._asked.set()
+
+
+@pytest.mark.parametrize("is_before", [False, True], ids=["after-a-program", "before-a-program"])
+async def test_proxy_of_this_process_that_does_not_respond_to_initialize_is_named(
+    monkeypatch: pytest.MonkeyPatch, is_before: bool
+) -> None:
+    slow: list[Callable[[], None]] = []
+    monkeypatch.setattr(conductor, "_Handshake", partial(_handshake, slow))
+    warnings = _Warnings()
+    logging.getLogger("accord.proxy").addHandler(warnings)
+    asked = asyncio.Event()
+    here, client = pair()
+    await here.start(Recorder())
+    passes = component(lambda: ServedTransport(lambda there: serve_stages([Stage()], there)))
+    hangs = Component("hangs", make_stage=lambda: _Hangs(asked))
+    parts = [hangs, passes] if is_before else [passes, hangs]
+    conducting = asyncio.ensure_future(conduct(chain(*parts, AGENT).components, client))
+    try:
+        async with asyncio.timeout(30):
+            here.write([json.dumps(INITIALIZE).encode()])
+            await asked.wait()
+            slow[0]()
+            assert (await warnings.first).startswith("! component 'hangs': no response to init")
+    finally:
+        logging.getLogger("accord.proxy").removeHandler(warnings)
+        await here.aclose()
+        await asyncio.wait_for(conducting, 30)
+
+
+def _handshake(
+    kept: list[Callable[[], None]], settled: Callable[[int], None], slow: Callable[[], None]
+) -> Stage:
+    kept.append(slow)
+    return _HANDSHAKE(settled, slow)
 
 
 async def test_component_that_does_not_respond_to_initialize_is_named(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 from msgspec import UNSET
@@ -245,11 +246,26 @@ class _Conductor:
             for hop in (self._front, *self._hops):
                 hop.refuse_null_ids()
 
-    def _report_slow(self) -> None:
-        """Log which component has not responded to `initialize`: the last one that got it."""
-        slow = next((hop for hop in reversed(self._hops) if hop.awaits("initialize")), None)
-        if slow is not None and not slow.has_ended:
-            log.warning("! component %r: no response to initialize for %g s", slow.name, SLOW_S)
+    def _report_slow(self, last: Hop) -> None:
+        """Log which component has not responded to `initialize`: the last one that got it.
+
+        It can be any of the stages of this process between two connections.
+        """
+        if last is self._front and last.awaits("initialize"):
+            return  # the components of a larger chain
+        silent: list[Stage | Hop] = []
+        for one in reversed([*self._stages, last]):
+            if not isinstance(one, Hop):
+                silent.insert(0, one)
+            elif not one.awaits("initialize"):
+                silent = []
+            else:
+                if not one.has_asked("initialize"):
+                    silent = [one]
+                break
+        if silent and not any(isinstance(one, Hop) and one.has_ended for one in silent):
+            names = " or ".join(repr(one.name) for one in silent)
+            log.warning("! component %s: no response to initialize for %g s", names, SLOW_S)
 
     def _wake(self, is_proxy: bool) -> None:
         self._starting = asyncio.create_task(self._start(is_proxy), name="accord chain start")
@@ -260,7 +276,9 @@ class _Conductor:
         failure: StartError | None = None
         try:
             agent = await self._open_all(is_proxy)
-            stages = [_Handshake(self._settle, self._report_slow), *self._stages]
+            last = agent if isinstance(agent, AgentEnd) else self._front
+            slow = partial(self._report_slow, last)
+            stages = [_Handshake(self._settle, slow), *self._stages]
             wire(self._front.client, stages, agent, hops)
             ring = [self._front, *self._hops, *([self._front] if is_proxy else [])]
             for left, right in pairwise(ring):

@@ -199,6 +199,10 @@ class Hop:
         """Return whether the peer owes the response to a request of this method."""
         return any(sent.request.method == method for _, sent in self._peer.calls())
 
+    def has_asked(self, method: str) -> bool:
+        """Return whether a request of the peer of this method has no response yet."""
+        return any(request.method == method for request in self._received.values())
+
     # Sending.
 
     def send_notification(self, method: str, params: Params, to: Direction) -> None:
