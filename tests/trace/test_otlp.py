@@ -265,6 +265,12 @@ def test_collector_that_refuses_is_an_error(
     assert collector.paths == ["/custom"]
 
 
+def test_scheme_of_the_collector_can_be_in_capitals(tmp_path: Path, collector: Collector) -> None:
+    path = one_turn().save(tmp_path / "r.acp.jsonl")
+    assert export("--endpoint", f"HTTP{collector.url.removeprefix('http')}", str(path)) == 0
+    assert collector.paths == ["/v1/traces"]
+
+
 def test_collector_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
     path = one_turn().save(tmp_path / "r.acp.jsonl")
     with socket.socket() as bound:  # nobody listens

@@ -64,7 +64,7 @@ def command(
         raise click.UsageError("--endpoint and --content are for --format otlp")
     if endpoint is not None and output is not None:
         raise click.UsageError("Expected --endpoint or --output, got both")
-    if endpoint is not None and not endpoint.startswith(("http://", "https://")):
+    if endpoint is not None and not endpoint.lower().startswith(("http://", "https://")):
         raise click.UsageError(f"--endpoint: expected http:// or https://, got {endpoint}")
     try:
         trace = open_trace(recording, first=directions[first])
