@@ -89,11 +89,14 @@ class Access(Struct, kw_only=True):
         if self.token is not None and len(self.token) < 16:
             raise ValueError("The token must have at least 16 characters")
         for host in self.hosts:  # others would match no request
-            if not host.strip() or set("/@*?# ") & set(host.strip()):
+            if not host.strip() or set("/@*?#, ") & set(host.strip()):
                 raise ValueError(f"Expected the name of a host, such as a.example, got {host!r}")
         for origin in self.origins:
             if not _is_origin(origin):
-                raise ValueError(f"Expected an origin, such as https://a.example, got {origin!r}")
+                raise ValueError(
+                    "Expected an origin as browsers send it, such as https://a.example or "
+                    f"https://a.example:8443, got {origin!r}"
+                )
 
     @property
     def is_for_others(self) -> bool:
@@ -202,9 +205,17 @@ def _digest(token: str) -> bytes:
 
 
 def _is_origin(value: str) -> bool:
-    """Whether a browser can send this: `https://a.example:8443`, or `null` (a page of a file)."""
-    scheme, separator, host = value.removesuffix("/").partition("://")
-    return value == "null" or (bool(scheme and separator) and not set("/@*?# ") & set(host))
+    """Return whether a browser can send it: `https://a.example:8443`, or `null` (of a file).
+
+    Browsers leave out the port that is usual for the scheme.
+    """
+    scheme, _, host = value.lower().removesuffix("/").partition("://")
+    port = _split_host(host)[1]
+    return value == "null" or (
+        bool(scheme and host)
+        and not set("/@*?#, ") & set(host)
+        and (scheme, port) not in (("http", "80"), ("https", "443"))
+    )
 
 
 def _split_host(value: str) -> tuple[str, str]:
