@@ -15,8 +15,10 @@ import pytest
 
 from accord.cli.click_group import main
 from accord.cli.main import COMMANDS, load_command
-from accord.trace import MessageIndex, TraceError, open_trace
+from accord.trace import Filter, MessageIndex, TraceError, open_trace
 from accord.trace.packing import packer_of
+from accord.trace.records import is_damaged
+from accord.trace.replay.script import read_scripts
 from requirement import requirement
 from sample_recordings import one_turn
 
@@ -239,12 +241,17 @@ def test_file_on_a_full_disk_is_kept_as_it_was(
     assert list(full_disk.iterdir()) == [output]
 
 
-def damaged_in_the_middle(path: Path) -> Path:
-    """Write a recording with a line whose head, which is known, and whose end are intact."""
+def damaged_at(path: Path, text: bytes) -> Path:
+    """Write a recording that is damaged in the line that has a text."""
     data = one_turn().save(path).read_bytes()
-    at = data.index(b"world ")
+    at = data.index(text)
     path.write_bytes(data[:at] + b"\x00\xff\xfe" + data[at + 3 :])
     return path
+
+
+def damaged_in_the_middle(path: Path) -> Path:
+    """Write a recording with a line whose head, which is known, and whose end are intact."""
+    return damaged_at(path, b"world ")
 
 
 @requirement("R-TRACE-06")
@@ -267,3 +274,46 @@ def test_damaged_line_is_a_message_of_neither_side(tmp_path: Path) -> None:
         record = index.record(6)
     assert (record.type, record.sender, record.receiver) == ("invalid", "", "")
     assert b"\x00\xff\xfe" in record.frame
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_each_damaged_line_counts_alike_in_an_index_and_in_a_trace(
+    tmp_path: Path, ending: str, share: float
+) -> None:
+    lines = one_turn().save(tmp_path / "whole").read_bytes().splitlines(keepends=True)
+    path = tmp_path / f"r.acp.jsonl{ending}"
+    for at, line in enumerate(lines[1:], 1):
+        place = 10 + int(share * (len(line) - 10))
+        data = b"".join([*lines[:at], line[:place] + b"\x00\xff" + line[place:], *lines[at + 1 :]])
+        path.write_bytes(gzip.compress(data) if ending else data)
+        with MessageIndex([path]) as index:
+            while not index.advance():
+                pass
+            indexed = [index.record(number) for number in range(len(index))]
+            assert list(index.select(Filter(json_path="$.nothing"))) == []
+            assert index.select(Filter(text="stopReason")) is not None
+        traced = list(open_trace(path).with_damaged())
+        assert [one.frame for one in traced] == [one.frame for one in indexed]
+        assert [is_damaged(one) for one in traced] == [number == at for number in range(1, 16)]
+        assert [is_damaged(one) for one in indexed] == [number == at for number in range(1, 16)]
+        assert len(list(open_trace(path))) == 14
+
+
+@pytest.mark.parametrize("text", [b"world ", b'"payload":{"protocolVersion"'])
+def test_diff_and_replay_name_messages_as_show_prints_them(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], text: bytes
+) -> None:
+    whole = one_turn().save(tmp_path / "whole.acp.jsonl")
+    path = damaged_at(tmp_path / "r.acp.jsonl", text)
+    assert main(["trace", "show", str(path)], COMMANDS, load_command) == 0
+    shown = capfdbinary.readouterr().out.decode().splitlines()
+    [end] = [int(line.split()[0]) for line in shown if "end_turn" in line]
+    other = whole.read_bytes().replace(b'"end_turn"', b'"refusal"')
+    whole.write_bytes(other)
+    assert main(["trace", "diff", "--strict", str(path), str(whole)], COMMANDS, load_command) == 1
+    assert f"(message {end}): " in capfdbinary.readouterr().out.decode()
+    [script] = read_scripts(open_trace(path).with_damaged())
+    [prompt] = [one for one in script.requests if one.method == "session/prompt"]
+    assert prompt.response is not None
+    assert prompt.response.number == end

@@ -37,7 +37,8 @@ def command(recording: Path, other: Path, strict: bool, as_json: bool, first: st
     traces = [open_trace(path, first=directions[first]) for path in (recording, other)]
     found: list[Difference] = []
     try:
-        for difference in differences(*traces, strict=strict):
+        first_records, other_records = (trace.with_damaged() for trace in traces)
+        for difference in differences(first_records, other_records, strict=strict):
             found.append(difference)
             if not as_json:
                 _show(difference)

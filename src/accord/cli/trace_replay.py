@@ -130,7 +130,7 @@ def command(
     except TraceError as error:  # as the other commands say it
         raise CannotCompare(str(error)) from None
     try:
-        script, *others = read_scripts(trace)
+        script, *others = read_scripts(trace.with_damaged())
     except TraceError as error:
         raise CannotCompare(f"{recording}: {error}") from None
     show_problems(trace.problems)

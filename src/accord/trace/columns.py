@@ -9,7 +9,14 @@ from typing import Final, TypeVar
 from msgspec import UNSET, Struct
 
 from accord.text.excerpt import one_line
-from accord.trace.records import Direction, Kind, Record, decode_header, decode_record
+from accord.trace.records import (
+    Direction,
+    Kind,
+    Record,
+    damaged_record,
+    decode_header,
+    decode_record,
+)
 
 __all__ = ("KINDS", "NONE", "Columns", "Route", "flag_table", "kind_and_flags")
 
@@ -202,7 +209,7 @@ class Columns:
             if len(self.problems) < _MAX_PROBLEMS:
                 text = one_line(line[:500].decode("utf-8", "backslashreplace"), 60)
                 self.problems.append(f"byte {position} is not a record: {exc}: {text}")
-            return
+            record = damaged_record(line, ts=self.times[-1] if self.times else 0.0)
         if record is not None:
             number = b"" if record.id is UNSET else bytes(record.id)
             self._add(position, record.ts, record.bytes, self._head_of(record), number)

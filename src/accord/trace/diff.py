@@ -12,7 +12,7 @@ from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
 from accord.trace.comparing import shape_differences
 from accord.trace.pairing import Pairing
-from accord.trace.records import Record
+from accord.trace.records import Record, is_damaged
 
 __all__ = ("Difference", "differences")
 
@@ -66,6 +66,8 @@ def _messages(records: Iterable[Record]) -> Iterator[_Message]:
     pairing = Pairing()
     previous = ""
     for number, record in enumerate(records, 1):
+        if is_damaged(record):
+            continue
         answered = pairing.add(record)
         if record.type == "end":
             continue

@@ -18,6 +18,7 @@ from accord.trace.records import (
     Header,
     Record,
     component_place,
+    damaged_record,
     decode_header,
     decode_record,
 )
@@ -47,16 +48,21 @@ _RECEIVED = re.compile(r"(?i)(<-|←|<<|<=|\b(?:received|recv|receive|incoming|a
 
 
 def import_records(
-    lines: Iterable[bytes], problems: list[str] | None = None, *, first: Direction = "to_agent"
+    lines: Iterable[bytes],
+    problems: list[str] | None = None,
+    *,
+    first: Direction = "to_agent",
+    with_damaged: bool = False,
 ) -> Iterator[Header | Record]:
     """Yield the headers and records of a recording in any known format; it need not be named.
 
     Known are Accord's and Rust's formats, recordings of `accord check`, journals of acpx,
     Thinkwell's JSONL, frames of which each is a line, and logs whose lines end with a frame. Where
     the direction is not recorded, it is guessed by method and id; `first` is that of the first
-    message whose method says nothing. Lines that have no message are described in `problems`.
+    message whose method says nothing. Lines that have no message are described in `problems`; with
+    `with_damaged`, those that begin as a record are yielded as messages of neither side.
     """
-    importer = Importer(problems, first)
+    importer = Importer(problems, first, with_damaged=with_damaged)
     for line in lines:
         yield from importer.items(line)
 
@@ -64,8 +70,11 @@ def import_records(
 class Importer:
     """Imports line by line; see `import_records`."""
 
-    def __init__(self, problems: list[str] | None, first: Direction) -> None:
+    def __init__(
+        self, problems: list[str] | None, first: Direction, *, with_damaged: bool = False
+    ) -> None:
         self._problems = problems
+        self._with_damaged = with_damaged
         self._guess = DirectionGuess(first)
         self._builders: dict[Hop, LineBuilder] = {}
         self._sessions: dict[tuple[str, bytes], str] = {}  # of requests in Rust's format
@@ -84,6 +93,8 @@ class Importer:
             if self._problems is not None:
                 shown = one_line(text[:_SHOWN_BYTES].decode("utf-8", "backslashreplace"), 60)
                 self._problems.append(f"line {self._lines}: {exc}: {shown}")
+            if self._with_damaged and (record := damaged_record(text)) is not None:
+                yield record
 
     def _line(self, line: bytes) -> Iterator[Header | Record]:
         if line.startswith(b'{"type":'):

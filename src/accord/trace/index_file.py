@@ -16,7 +16,7 @@ from accord.trace.source import Source
 
 __all__ = ("index_path", "load_index", "save_index")
 
-_VERSION = 2
+_VERSION = 3
 _PROBE = 4096  # bytes at the beginning and at the end of each part that are compared
 
 

@@ -22,6 +22,7 @@ from accord.trace.records import (
     Kind,
     Record,
     component_place,
+    damaged_record,
     decode_header,
     decode_record,
 )
@@ -34,7 +35,6 @@ _BLOCK = 1024 * 1024
 _SAVED_BYTES = 8 * 1024 * 1024  # from this size on, an index is saved
 _HEADER_BYTES = 1024 * 1024
 _HEAD_BYTES = 512
-_RECORD = b'{"type":"'  # how lines begin
 # As Accord writes it: other lines are decoded.
 _ID = re.compile(
     rb'\{"type":"re[^"]*","ts":[^"]*(?:"(?:protocol|from|to)":"[^"\\]*",){2,3}"id":(-?\d+|"[^"\\]*"),'
@@ -193,7 +193,8 @@ class MessageIndex:
         try:
             record = decode_record(line)
         except ValueError:
-            record = self._damaged(number, line) if line.startswith(_RECORD) else None
+            _, direction, _ = kind_and_flags(self.columns.flags[number])
+            record = damaged_record(line, ts=self.columns.times[number], direction=direction)
         if record is None:
             place = self._source.parts[self._source.part_of(self.columns.offsets[number])].path
             raise TraceError(f"{place} was changed: message {number} is not at its place")
@@ -265,17 +266,6 @@ class MessageIndex:
         head = self._source.at(self.columns.offsets[number], _HEAD_BYTES)
         found = _ID.match(head)
         return found[1].decode("utf-8", "replace") if found else self.record(number).id_text
-
-    def _damaged(self, number: int, line: bytes) -> Record:
-        _, direction, _ = kind_and_flags(self.columns.flags[number])
-        return Record(
-            type="invalid",
-            ts=self.columns.times[number],
-            dir=direction,
-            bytes=len(line),
-            raw=line.decode("utf-8", "surrogateescape"),
-            reason="this line of the recording is damaged",
-        )
 
     def _load(self, source: Source) -> None:
         self._end = self._saved_end = load_index(source, self.columns)

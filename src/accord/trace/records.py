@@ -17,8 +17,10 @@ __all__ = (
     "Kind",
     "Record",
     "component_place",
+    "damaged_record",
     "decode_header",
     "decode_record",
+    "is_damaged",
 )
 
 VERSION = 1  # of the format; readers skip unknown types and fields
@@ -28,6 +30,8 @@ Direction: TypeAlias = Literal["to_agent", "to_client"]
 
 _PROXY = re.compile(r"Proxy\((\d+)\)")
 _KINDS = frozenset(("request", "response", "notification", "invalid", "end"))
+_BEGINNING = b'{"type":"'  # of the lines of records
+_DAMAGED = "this line of the recording is damaged"
 
 
 class Header(Struct, frozen=True, omit_defaults=True):
@@ -142,6 +146,22 @@ def decode_header(line: bytes) -> Header | None:
         return _decode_header(line) if line.startswith(b'{"type":"header"') else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Header()
+
+
+def damaged_record(line: bytes, *, ts: float = 0.0, direction: str = "") -> Record | None:
+    """Return a message of neither side for a line that `decode_record` has refused.
+
+    Return None for a line that does not begin as a record.
+    """
+    if not line.startswith(_BEGINNING):
+        return None
+    text = line.decode("utf-8", "surrogateescape")
+    return Record(type="invalid", ts=ts, dir=direction, bytes=len(line), raw=text, reason=_DAMAGED)
+
+
+def is_damaged(record: Record) -> bool:
+    """Return whether a record is from `damaged_record`."""
+    return record.type == "invalid" and record.reason == _DAMAGED and not record.sender
 
 
 def component_place(name: str) -> float:

@@ -122,7 +122,7 @@ class Copy:
         self.position: int = 0
         self._problems: list[str] = []
         self._source = Source(files)
-        self._importer = Importer(self._problems, first)
+        self._importer = Importer(self._problems, first, with_damaged=True)
         self._unpacker: Unpacker | None = None
         self._rest = b""
         self._folder = tempfile.TemporaryDirectory(prefix="accord-")

@@ -10,7 +10,7 @@ from accord.trace.folder import NO_RECORDINGS, all_names
 from accord.trace.importing import import_records
 from accord.trace.piped import PipedFile, is_pipe
 from accord.trace.reading import TraceError, lines_of, trace_files
-from accord.trace.records import Direction, Header, Record
+from accord.trace.records import Direction, Header, Record, is_damaged
 
 __all__ = ("Trace", "open_trace", "open_traces")
 
@@ -38,12 +38,19 @@ class Trace:
         self._copy = copy  # removed with this object
 
     def __iter__(self) -> Iterator[Record]:
+        return (record for record in self.with_damaged() if not is_damaged(record))
+
+    def with_damaged(self) -> Iterator[Record]:
+        """Yield the records, and a message of neither side for each line that is damaged.
+
+        So messages have the numbers that they have in a `MessageIndex`.
+        """
         self.problems = []
         found = False
         for number, file in enumerate(self.files):
             lines = lines_of(file, self.problems)
-            for item in import_records(lines, self.problems, first=self._first):
-                found = True
+            for item in import_records(lines, self.problems, first=self._first, with_damaged=True):
+                found = found or isinstance(item, Header) or not is_damaged(item)
                 if isinstance(item, Record):
                     yield item
                 elif number == 0:

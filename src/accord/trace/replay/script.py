@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 from accord.text import lenient_json
 from accord.text.lenient_json import is_object
 from accord.trace.reading import TraceError
-from accord.trace.records import Record
+from accord.trace.records import Record, is_damaged
 from accord.trace.replay.frames import Frames, StoredFrame
 
 __all__ = ("Script", "Step", "StepKind", "is_idle", "read_scripts")
@@ -213,6 +213,8 @@ def read_scripts(records: Iterable[Record]) -> list[Script]:
     for number, record in enumerate(records, 1):
         if record.protocol == "mcp" and record.raw is UNSET:
             continue  # Rust's format has only what was inside a message of ACP
+        if is_damaged(record):
+            continue
         ends = (record.sender, record.receiver)
         client, agent = ends if record.dir == "to_agent" else ends[::-1]
         hop = (client, agent, record.conn)

@@ -101,7 +101,7 @@ class ReplayedAgent:
         folder: Path | None = None,
     ) -> None:
         self.recording: Path = Path(recording)
-        self._scripts = read_scripts(open_trace(self.recording))
+        self._scripts = read_scripts(open_trace(self.recording).with_damaged())
         self._speed = speed
         self.strict: bool = strict
         self._folder = folder
