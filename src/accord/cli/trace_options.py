@@ -23,7 +23,7 @@ __all__ = (
     "output_text",
     "path_option",
     "refuse_recording",
-    "say_that_it_waits",
+    "report_waiting",
     "show_problems",
 )
 
@@ -82,8 +82,8 @@ def refuse_recording(option: str, output: Path, trace: Trace) -> None:
         raise click.UsageError(f"{option} is the recording itself: {output}")
 
 
-def say_that_it_waits(name: str) -> None:
-    """Say on a terminal that the command is for a client, which did not start it."""
+def report_waiting(name: str) -> None:
+    """Report on a terminal that the command waits for a client, which did not start it."""
     if sys.stdin is not None and sys.stdin.isatty():
         text = f"accord trace {name}: waiting for JSON lines from a client; end with Ctrl-D"
         click.echo(text, err=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from accord.cli.recording_options import bytes_of, max_size_option, no_redact_option, own_path
-from accord.cli.trace_options import path_option, say_that_it_waits
+from accord.cli.trace_options import path_option, report_waiting
 from accord.errors import StartError
 from accord.trace.recorder_process import RecorderProcess, Settings
 from accord.trace.tee import run_tee
@@ -32,7 +32,7 @@ def command(path: Path, no_redact: bool, max_size: float | None, agent: tuple[st
         recorder = RecorderProcess(settings)
     except OSError as error:
         raise click.ClickException(f"Cannot write {path}: {error.strerror}") from None
-    say_that_it_waits("record")
+    report_waiting("record")
     try:
         return run_tee(agent, recorder)
     except StartError as error:

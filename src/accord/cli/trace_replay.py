@@ -20,7 +20,7 @@ from accord.cli.trace_options import (
     first_option,
     output_text,
     refuse_recording,
-    say_that_it_waits,
+    report_waiting,
     show_problems,
 )
 from accord.errors import TransportError
@@ -165,7 +165,7 @@ def _run_agent(script: Script, speed: float, strict: bool, report: Path | None) 
         _say(f"departure {len(replay.departures)}: {departure}")
 
     replay = AgentReplay(script, speed=speed, strict=strict, on_departure=show)
-    say_that_it_waits("replay")
+    report_waiting("replay")
     try:
         run_program(ReplayServer(replay, stdio(restore=False), noise=True).run())
     except TransportError as error:

@@ -13,7 +13,7 @@ from accord.trace.stats import Stats
 __all__ = ("stats_table",)
 
 _MAX_ROWS = 30
-_NARROW = 80  # below it, the columns that tell least are left out
+_NARROW = 80  # below it, the least important columns are left out
 
 
 def stats_table(stats: Stats, width: int) -> Iterator[str]:

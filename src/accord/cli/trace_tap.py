@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from accord.cli.recording_options import max_size_option, no_redact_option
-from accord.cli.trace_options import open_recording, path_option, say_that_it_waits
+from accord.cli.trace_options import open_recording, path_option, report_waiting
 from accord.errors import TransportError
 from accord.local.run import run_program
 from accord.proxy.chain_recorder import proxy_recorder
@@ -31,7 +31,7 @@ def command(path: Path, no_redact: bool, max_size: float | None) -> int:
     Use it as a component of `accord chain`, or of another conductor, at the place to be recorded.
     """
     with open_recording(path, (), redact=not no_redact, max_size=max_size) as recording:
-        say_that_it_waits("tap")
+        report_waiting("tap")
         recorder = proxy_recorder(recording)
 
         def observe(_hop: str, direction: Literal["received", "sent"], frame: Frame) -> None:

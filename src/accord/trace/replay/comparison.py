@@ -231,7 +231,7 @@ def _extra(one: AgentMessage) -> Difference:
 
 
 def _says_nothing(key: str) -> bool:
-    """Return whether a field is of no use to people who look for a message."""
+    """Return whether a field tells nothing to a person who searches for a message."""
     return key in ("sessionUpdate", "_meta") or id_kind(key) is not None
 
 
