@@ -15,6 +15,7 @@ from accord_chat.view.app import ChatApp
 from accord_chat.view.completions import CompletionList
 from accord_chat.view.form_panel import FormPanel, PagePanel
 from accord_chat.view.login_panel import LoginPanel
+from accord_chat.view.main_screen import MainScreen
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_chat.view.pick_screen import PickScreen
 from chat.chats import LocalAgent, open_chat
@@ -348,6 +349,15 @@ async def test_lost_agent_is_started_again(tmp_path: Path) -> None:
         await user.until(lambda: user.session.state == "idle")
         await user.send("echo after")
         await user.sees("  before", "  after")
+
+
+async def test_frame_that_is_due_when_the_program_ends_is_not_drawn(tmp_path: Path) -> None:
+    async with open_chat(LocalAgent(ScriptAgent()), folder=tmp_path) as user:
+        screen = user.app.screen
+        assert isinstance(screen, MainScreen)
+        user.app._running = False  # as at the beginning of the end
+        await screen.conversation.remove()
+        screen._draw_frame()
 
 
 async def test_agent_that_cannot_start_is_reported(tmp_path: Path) -> None:

@@ -214,6 +214,8 @@ class ChatScreen(Screen[None]):
             self.set_timer(wait_s, self._draw_frame)
 
     def _draw_frame(self) -> None:
+        if not self.program.is_running:
+            return  # the program ends, and parts of the screen may be gone
         started_s = time.monotonic()
         self._frame_planned = self._is_dirty = False
         self._draw()
