@@ -361,7 +361,8 @@ class TurnInterrupted(ConnectionLost):
 class StartError(TransportError):
     """The peer could not be started; the message names the command and the reason.
 
-    `searched` is the PATH without the command. `shared` is the message without it, for peers.
+    `searched` is the value of PATH if no folder in it has the command. The message ends with it;
+    `shared` is the message for peers, which does not have it.
     """
 
     def __init__(self, message: str, *, searched: str | None = None) -> None:
