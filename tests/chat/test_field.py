@@ -37,11 +37,17 @@ async def test_letters_do_not_overtake_other_keys_in_a_list(tmp_path: Path) -> N
         await user.sees("Ask · Large")
 
 
+async def form_of(user: Typist) -> FormPanel:
+    """Ask the agent for a form, and return it when it has the keyboard."""
+    await user.send("elicit form")
+    panel: FormPanel = await user.until(lambda: next(iter(user.app.screen.query(FormPanel)), None))
+    await user.until(lambda: panel.has_focus_within)
+    return panel
+
+
 async def test_letters_do_not_overtake_other_keys_in_a_form(tmp_path: Path) -> None:
     async with open_chat(script(), folder=tmp_path) as user:
-        await user.send("elicit form")
-        panel = await user.until(lambda: next(iter(user.app.screen.query(FormPanel)), None))
-        await user.until(lambda: panel.has_focus_within)
+        panel = await form_of(user)
         type_at_once(user, *"Anx", "backspace", "n")
         await user.until(lambda: panel.query(Field).first().value == "Ann")
         await user.press("ctrl+s")
@@ -51,9 +57,7 @@ async def test_letters_do_not_overtake_other_keys_in_a_form(tmp_path: Path) -> N
 @pytest.mark.parametrize("key", ["enter", "tab"])
 async def test_letters_go_to_the_next_field_of_a_form(tmp_path: Path, key: str) -> None:
     async with open_chat(script(), folder=tmp_path) as user:
-        await user.send("elicit form")
-        panel = await user.until(lambda: next(iter(user.app.screen.query(FormPanel)), None))
-        await user.until(lambda: panel.has_focus_within)
+        panel = await form_of(user)
         type_at_once(user, *"Ann", key, "backspace", "4")
         fields = panel.query(Field)
         await user.until(lambda: [fields[0].value, fields[1].value] == ["Ann", "4"])
@@ -63,9 +67,7 @@ async def test_letters_go_to_the_next_field_of_a_form(tmp_path: Path, key: str) 
 
 async def test_shift_tab_goes_back_in_a_form_and_keeps_the_mode(tmp_path: Path) -> None:
     async with open_chat(script(), folder=tmp_path) as user:
-        await user.send("elicit form")
-        panel = await user.until(lambda: next(iter(user.app.screen.query(FormPanel)), None))
-        await user.until(lambda: panel.has_focus_within)
+        panel = await form_of(user)
         type_at_once(user, "tab", "backspace", "4", "shift+tab", *"Ann")
         fields = panel.query(Field)
         await user.until(lambda: [fields[0].value, fields[1].value] == ["Ann", "4"])
