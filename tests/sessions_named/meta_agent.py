@@ -6,6 +6,8 @@ import json
 import sys
 from typing import Any
 
+from json_lines import refuse, send, update
+
 VERSION = int(sys.argv[1])
 INFO = {"name": "meta", "version": "1"}
 UPDATES = [
@@ -23,14 +25,6 @@ UPDATES = [
         "_meta": {"example.org/of": "a tool call"},
     },
 ]
-
-
-def send(**message: Any) -> None:
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
-
-
-def update(session_id: str, value: dict[str, Any]) -> None:
-    send(method="session/update", params={"sessionId": session_id, "update": value})
 
 
 for line in sys.stdin:
@@ -55,5 +49,4 @@ for line in sys.stdin:
                 state = {"sessionUpdate": "state_update", "state": "idle"}
                 update("one", {**state, "stopReason": "end_turn"})
         case _:
-            if "id" in call and "method" in call:
-                send(id=call["id"], error={"code": -32601, "message": "unknown"})
+            refuse(call)

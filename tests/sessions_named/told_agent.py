@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
 
-
-def send(**message: Any) -> None:
-    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
-
-
-def update(session_id: str, value: dict[str, Any]) -> None:
-    send(method="session/update", params={"sessionId": session_id, "update": value})
-
+from json_lines import refuse, send, update
 
 for line in sys.stdin:
     call = json.loads(line)
@@ -30,5 +22,4 @@ for line in sys.stdin:
             idle = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn"}
             update("one", idle)
         case _:
-            if "id" in call and "method" in call:
-                send(id=call["id"], error={"code": -32601, "message": "unknown"})
+            refuse(call)
