@@ -173,6 +173,7 @@ async def test_conversation_names_and_marks_the_messages_that_break_rules(
         marked = page.locator(".entry.permission .message-link")
         await expect(marked).to_have_text(f"⚠ {number}")
         await expect(page.locator(".message-link.bad")).to_have_count(1)
+        await expect(page.locator("agent-trouble")).to_be_hidden()  # a recording has no agent
         await link.click()
         await expect(page).to_have_url(f"{inspector.origin}/timeline/{number.removeprefix('#')}")
         await expect(page.get_by_role("region", name="Broken rules")).to_contain_text("R-PERM-16")

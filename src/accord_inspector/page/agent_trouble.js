@@ -6,6 +6,7 @@ import { address } from "./router.js";
 
 class AgentTrouble extends HTMLElement {
   connectedCallback() {
+    this.hidden = true; // a recording has no process
     this.end = live.on("state:process", () => this.show());
     this.show();
   }
