@@ -174,6 +174,9 @@ async def test_conversation_names_and_marks_the_messages_that_break_rules(
         await expect(marked).to_have_text(f"⚠ {number}")
         await expect(page.locator(".message-link.bad")).to_have_count(1)
         await expect(page.locator("agent-trouble")).to_be_hidden()  # a recording has no agent
+        box = await line.bounding_box()
+        assert box is not None
+        assert box["height"] < 60  # the rest of the room is for the conversation
         await link.click()
         await expect(page).to_have_url(f"{inspector.origin}/timeline/{number.removeprefix('#')}")
         await expect(page.get_by_role("region", name="Broken rules")).to_contain_text("R-PERM-16")

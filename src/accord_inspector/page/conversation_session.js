@@ -34,7 +34,7 @@ export class SessionView {
     this.broken = new BrokenLine(id, recording, this.items);
     this.items.addEventListener("click", (event) => this.clicked(event));
     this.element = h("section", { class: "session", "aria-label": "Session" },
-      this.head.element, this.broken.element, h("div", { class: "scroll-box" }, this.log, this.toEnd), this.waiting.element, this.problem, this.prompt.element);
+      h("div", null, this.head.element, this.broken.element), h("div", { class: "scroll-box" }, this.log, this.toEnd), this.waiting.element, this.problem, this.prompt.element);
     /** @type {Map<number, HTMLElement>} */
     this.elements = new Map();
     this.isFollowing = true;
