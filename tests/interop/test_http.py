@@ -55,4 +55,6 @@ def test_session_is_loaded_on_another_connection(client: str, scheme: str, tmp_p
         found = turn(command, tmp_path)
     first = [f"first: {number}" for number in range(COUNT)] + ["first: the end"]
     assert found["replayed"] == ["first", *first]
+    if client == "typescript" and scheme == "ws":
+        assert found["atResponse"] == len(found["replayed"])
     assert found["said"] == [text.replace("first", "second") for text in first]

@@ -311,6 +311,28 @@ async def test_response_to_load_follows_the_replay(http2: bool) -> None:
             await own.aclose()
 
 
+@requirement("R-HTTP-12")
+@pytest.mark.parametrize("replay", [0, 3])
+async def test_response_to_load_gives_the_client_time_to_read_the_replay(
+    replay: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accord.remote.http_stream.SETTLE_S", 3600)
+    async with raw_server() as server:
+        peer, agent = await server.connect()
+        async with peer.stream() as common:
+            async with peer.stream("s") as own:
+                request = await peer.request("session/load", {"sessionId": "s"}, "s")
+                await received(agent)
+                for number in range(replay):
+                    agent.update("s", f"{number}")
+                await own.until(lambda: len(own.events) == replay)
+                agent.answer(request, {})
+                agent.tell("_later")
+                await common.find(method="_later")
+                assert [event.get("id") for event in common.events] == [None]  # it is held
+            await common.response_to(request)  # the reader has left
+
+
 async def test_response_to_load_is_sent_by_an_agent_that_ends() -> None:
     async with raw_server() as server:
         peer, agent = await server.connect()

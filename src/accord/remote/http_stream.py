@@ -13,6 +13,7 @@ __all__ = ("EventStream", "Reader", "StreamOwner")
 
 SEND_BYTES = 64 * 1024  # of frames sent together
 SLOW_S = 1.0  # a reader without progress for so long no longer delays the agent
+SETTLE_S = 0.02  # for a client to read this stream before what follows it on another one
 
 
 class Reader(Protocol):
@@ -69,6 +70,7 @@ class EventStream:
         self._put = 0  # frames so far
         self._sent = 0
         self._marks: deque[tuple[int, Callable[[], None]]] = deque()
+        self._settling: asyncio.TimerHandle | None = None
         self._slow_check: asyncio.TimerHandle | None = None
         self._stalled = False
 
@@ -87,11 +89,17 @@ class EventStream:
                 self._check_later()
 
     def when_sent(self, callback: Callable[[], None]) -> None:
-        """Call back once everything that was put so far has been sent, or the stream ends."""
-        if self.size and not self.ended:
-            self._marks.append((self._put, callback))
-        else:
+        """Call back `SETTLE_S` after everything that was put so far has been sent.
+
+        It is called at once if the stream ends, or has no reader and nothing to send. A client may
+        read two streams in any order: without the pause, the official TypeScript client often has
+        the later message first.
+        """
+        if self.ended or (self.reader is None and not self.size):
             callback()
+            return
+        self._marks.append((self._put, callback))
+        self._settle()
 
     def end(self, *, drop: bool = False) -> None:
         """End after what was put, or at once if `drop`."""
@@ -112,6 +120,9 @@ class EventStream:
 
     def release_marks(self) -> None:
         """Make all callbacks of `when_sent` now."""
+        if self._settling is not None:
+            self._settling.cancel()
+            self._settling = None
         while self._marks:
             self._marks.popleft()[1]()
 
@@ -132,6 +143,8 @@ class EventStream:
             self.reader = None
             self._stalled = False
             self._set_delays(False)
+            if not self.size:
+                self.release_marks()
             self._owner.reader_changed(self)
 
     def take(self) -> list[Frame]:
@@ -157,9 +170,17 @@ class EventStream:
         if self.delays and self.size <= LOW_BYTES:
             self._set_delays(False)
         self._owner.was_read(size)
-        marks = self._marks
-        while marks and marks[0][0] <= self._sent:
-            marks.popleft()[1]()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Make the callbacks for what has been sent, after a pause."""
+        if self._settling is None and self._marks and self._marks[0][0] <= self._sent:
+            self._settling = asyncio.get_running_loop().call_later(SETTLE_S, self._release_sent)
+
+    def _release_sent(self) -> None:
+        self._settling = None
+        while self._marks and self._marks[0][0] <= self._sent:
+            self._marks.popleft()[1]()
 
     def _put_back(self) -> None:
         self._frames.extendleft(reversed(self._taken))
