@@ -18,6 +18,7 @@ from accord.transports.base import Frame
 __all__ = ("Hub", "Watcher")
 
 INTERVAL_S = 0.1  # between two messages to a page
+_WORK_S = 0.05  # for what takes long, before the page is told how far it is
 _EVENTS = 500  # that wait for one message; more are counted only
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
@@ -30,8 +31,12 @@ class Watcher(Protocol):
         """Show the messages that a request of the page describes."""
         ...
 
-    async def work(self) -> bool:
-        """Do a part of what takes long; return whether there is more to do."""
+    async def work(self, limit_s: float) -> bool:
+        """Do what takes long, but not longer than this; return whether there is more to do."""
+        ...
+
+    def is_moving(self) -> bool:
+        """Return whether `tick` may have something new without a change."""
         ...
 
     def tick(self) -> dict[str, Any] | None:
@@ -45,6 +50,8 @@ class Watcher(Protocol):
 
 class Hub:
     """Passes states and events to all pages, at most ten times a second each.
+
+    A page whose watcher works is told up to twice as often, so that it learns the end at once.
 
     A state has a name and a current value: pages get it when they connect, and after `changed`.
     An event is passed once, in order. If a page cannot keep up, events are dropped and counted.
@@ -148,14 +155,19 @@ class _Tab:
             if self._ended.is_set():
                 return
             self.wake.clear()
-            if await self._watcher.work():
-                self.wake.set()
+            is_working = await self._watcher.work(_WORK_S)
             message = self._message()
             if message:
                 self._room.clear()
                 self._transport.write([_encode(message)])
                 if self._transport.congested:
                     await self._room.wait()
+            if is_working:
+                self.wake.set()
+                await self._watcher.work(INTERVAL_S)
+                continue
+            if self._watcher.is_moving():
+                self.wake.set()
             with suppress(TimeoutError):
                 async with asyncio.timeout(INTERVAL_S):
                     await self._ended.wait()

@@ -18,7 +18,6 @@ __all__ = ("MessageWatcher",)
 
 _ROWS = 50  # the newest of those that came, in one message to the page
 _RATE_S = 1.0
-_FILTER_S = 0.05  # for a filter, before the page is told how far it is
 
 
 class MessageWatcher:
@@ -78,13 +77,17 @@ class MessageWatcher:
         self._sent = len(view)
         self._counted = (perf_counter(), len(self._messages))
 
-    async def work(self) -> bool:
+    async def work(self, limit_s: float) -> bool:
         """Apply the filter to more messages; return whether there is more to do."""
         if self._messages is not None and self._wanted is not None:
             self._show(self._messages.view(self._wanted()))
         if self._view is None:
             return False
-        return not await self._view.complete(_FILTER_S) or self._rate > 0
+        return not await self._view.complete(limit_s)
+
+    def is_moving(self) -> bool:
+        """Return whether the rate will change without new messages."""
+        return self._view is not None and self._rate > 0
 
     def close(self) -> None:
         """Show nothing any more: what only this page has searched for is not searched on."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -28,14 +28,33 @@ class _Shown(NullReceiver):
 
     def __init__(self) -> None:
         self.is_told = asyncio.Event()
+        self.is_complete = asyncio.Event()
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
-        if any("messages" in msgspec.json.decode(frame) for frame in frames):
-            self.is_told.set()
+        for frame in frames:
+            counts = msgspec.json.decode(frame).get("messages")
+            if counts is not None:
+                self.is_told.set()
+                if counts["complete"]:
+                    self.is_complete.set()
 
 
 @asynccontextmanager
-async def tab(hub: Hub, text: str) -> AsyncIterator[None]:
+async def _hub(messages: Messages) -> AsyncIterator[Hub]:
+    hub = Hub(
+        lambda: MessageWatcher(
+            lambda _: messages, lambda given, _: filter_of(given), lambda _: Judged()
+        )
+    )
+    try:
+        yield hub
+    finally:
+        await hub.aclose()
+        messages.close()
+
+
+@asynccontextmanager
+async def tab(hub: Hub, text: str) -> AsyncIterator[_Shown]:
     """Open a tab that searches for a text; close it, and wait until the hub knows."""
     page, end = pair()
     shown = _Shown()
@@ -45,11 +64,30 @@ async def tab(hub: Hub, text: str) -> AsyncIterator[None]:
             await page.start(shown)
             page.write([msgspec.json.encode({"watch": {"text": text}, "number": 1})])
             await shown.is_told.wait()
-            yield
+            yield shown
     finally:
         await page.aclose()
         async with asyncio.timeout(30):
             await serving
+
+
+async def test_search_goes_on_between_what_a_page_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accord_inspector.live._WORK_S", 0)  # one step
+    monkeypatch.setattr("accord_inspector.messages._TEXT_BYTES", 1)
+    watch = MessageWatcher.watch
+
+    def watched(self: MessageWatcher, request: dict[str, Any]) -> None:
+        monkeypatch.setattr("accord_inspector.live.INTERVAL_S", 3600)
+        watch(self, request)
+
+    monkeypatch.setattr(MessageWatcher, "watch", watched)
+    messages = Messages(save(tmp_path / "r.acp.jsonl", opening()))
+    messages.read_written()
+    assert len(messages) > 1
+    async with _hub(messages) as hub, tab(hub, "a") as shown, asyncio.timeout(30):
+        await shown.is_complete.wait()
 
 
 async def test_search_rests_when_the_last_tab_with_it_is_closed(
@@ -58,18 +96,12 @@ async def test_search_rests_when_the_last_tab_with_it_is_closed(
     rested: list[str] = []
     monkeypatch.setattr(Selection, "rest", lambda self: rested.append(self.wanted.text))
     messages = Messages(save(tmp_path / "r.acp.jsonl", opening()))
-    hub = Hub(
-        lambda: MessageWatcher(
-            lambda _: messages, lambda given, _: filter_of(given), lambda _: Judged()
-        )
-    )
-    async with tab(hub, "a"):
-        async with tab(hub, "a"), tab(hub, "b"):
-            assert rested == []
-        assert rested == ["b"]
-    assert rested == ["b", "a"]
-    async with tab(hub, "a"):  # a later page
-        pass
-    assert rested == ["b", "a", "a"]
-    await hub.aclose()
-    messages.close()
+    async with _hub(messages) as hub:
+        async with tab(hub, "a"):
+            async with tab(hub, "a"), tab(hub, "b"):
+                assert rested == []
+            assert rested == ["b"]
+        assert rested == ["b", "a"]
+        async with tab(hub, "a"):  # a later page
+            pass
+        assert rested == ["b", "a", "a"]
