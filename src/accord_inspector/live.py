@@ -18,7 +18,7 @@ from accord.transports.base import Frame
 __all__ = ("Hub", "Watcher")
 
 INTERVAL_S = 0.1  # between two messages to a page
-_WORK_S = 0.05  # for what takes long, before the page is told how far it is
+_WORK_S = 0.05  # of work, before the page is told how far it is
 _EVENTS = 500  # that wait for one message; more are counted only
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
@@ -36,7 +36,7 @@ class Watcher(Protocol):
         ...
 
     def is_moving(self) -> bool:
-        """Return whether `tick` may have something new without a change."""
+        """Return whether later ticks differ even if no message comes."""
         ...
 
     def tick(self) -> dict[str, Any] | None:
@@ -51,7 +51,7 @@ class Watcher(Protocol):
 class Hub:
     """Passes states and events to all pages, at most ten times a second each.
 
-    A page whose watcher works is told up to twice as often, so that it learns the end at once.
+    While the watcher of a page works, that page gets up to twenty: it learns of the end at once.
 
     A state has a name and a current value: pages get it when they connect, and after `changed`.
     An event is passed once, in order. If a page cannot keep up, events are dropped and counted.

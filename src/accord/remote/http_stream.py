@@ -13,7 +13,7 @@ __all__ = ("EventStream", "Reader", "StreamOwner")
 
 SEND_BYTES = 64 * 1024  # of frames sent together
 SLOW_S = 1.0  # a reader without progress for so long no longer delays the agent
-SETTLE_S = 0.02  # for a client to read this stream before what follows it on another one
+SETTLE_S = 0.02  # for a client to read this stream, before a message that follows on another
 
 
 class Reader(Protocol):
@@ -91,11 +91,11 @@ class EventStream:
     def when_sent(self, callback: Callable[[], None]) -> None:
         """Call back `SETTLE_S` after everything that was put so far has been sent.
 
-        It is called at once if the stream ends, or has no reader and nothing to send. A client may
-        read two streams in any order: without the pause, the official TypeScript client often has
-        the later message first.
+        It is called at once if the stream ends, or if the reader leaves and nothing waits for it.
+        A client may read two streams in any order: without the pause, the official TypeScript
+        client often has the later message first.
         """
-        if self.ended or (self.reader is None and not self.size):
+        if self.ended:
             callback()
             return
         self._marks.append((self._put, callback))
