@@ -58,6 +58,7 @@ class Record(Struct, kw_only=True, omit_defaults=True):
     mode: str | None = None
     options: tuple[str, ...] = ()
     mcp_files: tuple[str, ...] = ()
+    meta: dict[str, Any] | None = None  # sent as `_meta` when the agent opens its session
     terminals: bool = False
     approvals: Approvals = Approvals()
     ttl_s: float = 300.0  # 0: without limit

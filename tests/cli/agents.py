@@ -10,7 +10,16 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, defstruct
 
-from accord import Agent, AuthRequired, PermissionOption, SqliteStore, Turn, roles
+from accord import (
+    Agent,
+    AuthRequired,
+    InternalError,
+    InvalidParams,
+    PermissionOption,
+    SqliteStore,
+    Turn,
+    roles,
+)
 from accord.agent.agent_connection import AgentConnection
 from accord.agent.client_adapter import PermissionQuestion
 from accord.agent.updates import ToolCallUpdate
@@ -149,6 +158,25 @@ class Streams(Agent):
             await asyncio.Event().wait()
 
 
+class Fails(Agent):
+    """Fails as many prompts as the first word says, with the error that the others describe."""
+
+    def __init__(self) -> None:
+        self.prompts = 0
+
+    async def prompt(self, turn: Turn) -> None:
+        self.prompts += 1
+        most, *words = turn.text.split()
+        if self.prompts > int(most):
+            await turn.say(f"Prompt {self.prompts}.")
+            return
+        if "aloud" in words:
+            await turn.say("I begin.")
+        if "invalid" in words:
+            raise InvalidParams("not like this")
+        raise InternalError("the model is overloaded")
+
+
 AGENTS: dict[str, Any] = {
     "pushes": Pushes,
     "pushes_anyway": PushesAnyway,
@@ -161,6 +189,7 @@ AGENTS: dict[str, Any] = {
     "talks_and_works": TalksAndWorks,
     "asks_twice": AsksTwice,
     "nasty": Nasty,
+    "fails": Fails,
 }
 
 

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from accord.cli.ask import conversation
 from accord.cli.main import main
 
+AGENTS = Path(__file__).parent / "agents.py"
+META_AGENT = Path(__file__).parents[1] / "sessions_named" / "meta_agent.py"
 SCRIPT = ["--agent", "script"]
 # `accord ask` has one path for both versions, whose events tests/client compares:
 # most tests here need only one of them.
@@ -89,6 +92,11 @@ def test_model_mode_and_options_are_set_before_the_prompt(
         (("--deny", "dance"), "Expected a kind of tool call, got 'dance'"),
         (("--protocol", "3"), "'3' is not one of '1', '2'"),
         (("--quiet", "--json"), "--quiet and --json exclude each other"),
+        (("--meta", "[1]"), "Expected a JSON object, got '[1]'"),
+        (("--meta", "x"), "Expected a JSON object, got 'x'"),
+        (("--meta", "{}", "-s", "fix"), "-s: give --mcp, --meta and --terminals to"),
+        (("--retries", "-1"), "-1 is not in the range x>=0"),
+        (("--file", "missing.md"), "--file: missing.md: No such file or directory"),
         (("--agent", "it's"), "Expected a name or a command line"),
     ],
 )
@@ -132,6 +140,52 @@ def test_turn_that_takes_too_long_is_cancelled(
 
 def test_timeout_does_not_affect_a_turn_that_ends_in_time() -> None:
     assert ask("--timeout", "50", "--quiet", "echo hi") == 0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "retries", "status", "answer", "warnings"),
+    [
+        ("2", "2", 0, "Prompt 3.\n", 2),
+        ("2", "1", 1, "", 1),
+        ("1", "0", 1, "", 0),
+        ("1 aloud", "2", 1, "I begin.\n", 0),  # it would begin twice
+        ("1 invalid", "2", 1, "", 0),  # it would fail again
+    ],
+)
+@BOTH
+def test_prompt_is_repeated_if_the_agent_failed_before_it_did_anything(
+    version: str,
+    prompt: str,
+    retries: str,
+    status: int,
+    answer: str,
+    warnings: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(conversation, "LONGEST_PAUSE_S", 0)
+    agent = f"{sys.executable} {AGENTS} fails {version}"
+    assert main(["ask", "--agent", agent, "--quiet", "--retries", retries, prompt]) == status
+    said = capsys.readouterr()
+    assert said.out == answer or (status == 1 and not said.out)
+    assert said.err.count("; repeating the prompt in") == warnings
+
+
+@pytest.mark.parametrize("words", [("--file", "p.md"), ("-f", "p.md", "echo 1")])
+def test_prompt_is_read_from_a_file(
+    words: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "p.md").write_text("echo grüß dich\n", "utf-8")
+    assert ask("--quiet", *words) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("grüß dich")
+
+
+@BOTH
+def test_meta_is_sent_with_the_session(version: str, capsys: pytest.CaptureFixture[str]) -> None:
+    agent = f"{sys.executable} {META_AGENT} {version}"
+    meta = '{"systemPrompt": "Be brief."}'
+    assert main(["ask", "--agent", agent, "--quiet", "--meta", meta, "x"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"systemPrompt": "Be brief."}
 
 
 def test_quiet_prints_only_the_answer(capsys: pytest.CaptureFixture[str]) -> None:

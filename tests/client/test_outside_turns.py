@@ -28,6 +28,7 @@ from requirement import requirement
 V1_OFFERS: dict[str, Any] = {
     "sessionCapabilities": {
         "list": {},
+        "resume": {},
         "archive": {},
         "title": {},
         "status": {},
@@ -160,6 +161,21 @@ async def test_system_prompt_is_sent_with_the_session(version: int) -> None:
         opening = agent.new_session("/", system_prompt=SystemPrompt(("Be brief.",), "override"))
         sent, _ = await answering(raw, opening, {"sessionId": "s2"})
         assert sent[1]["systemPrompt"]["mode"] == "override"
+
+
+@requirement("R-EXT-01")
+@BOTH
+async def test_meta_is_sent_with_each_request_that_opens_a_session(version: int) -> None:
+    meta = {"example.org/role": "reviewer"}
+    async with by_hand(version) as (agent, raw):
+        new = agent.new_session("/", meta=meta)
+        sent, _ = await answering(raw, new, {"sessionId": "s1"})
+        assert (sent[0], sent[1]["_meta"]) == ("session/new", meta)
+        again = agent.load_session("s2", "/", meta=meta, replay=False)
+        sent, _ = await answering(raw, again, {})
+        assert (sent[0], sent[1]["_meta"]) == ("session/resume", meta)
+        sent, _ = await answering(raw, agent.new_session("/"), {"sessionId": "s3"})
+        assert "_meta" not in sent[1]
 
 
 @requirement("R-ASTAT-03", "R-ASTAT-06")

@@ -1,4 +1,7 @@
-"""An agent that sends `_meta` with each update, in the version of its argument."""
+"""An agent that sends `_meta` with each update, in the version of its argument.
+
+Its text is the `_meta` of the request that has opened the session, if that had one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from json_lines import refuse, send, update
 
 VERSION = int(sys.argv[1])
 INFO = {"name": "meta", "version": "1"}
-UPDATES = [
+UPDATES: list[dict[str, Any]] = [
     {
         "sessionUpdate": "agent_message_chunk",
         "messageId": "m1",
@@ -37,6 +40,8 @@ for line in sys.stdin:
             result = {"protocolVersion": 2, "info": INFO, "capabilities": capabilities}
             send(id=call["id"], result=result)
         case "session/new":
+            if "_meta" in call["params"]:
+                UPDATES[0]["content"]["text"] = json.dumps(call["params"]["_meta"])
             send(id=call["id"], result={"sessionId": "one"})
         case "session/prompt":
             if VERSION == 2:

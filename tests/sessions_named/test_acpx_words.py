@@ -36,6 +36,28 @@ READS = "--allow read --allow search"
         ("pi exec summarize README.md", f"exec --agent pi {READS} -- 'summarize README.md'"),
         ("pi exec -- -x y", f"exec --agent pi {READS} -- '-x y'"),
         ("pi exec", f"exec --agent pi {READS}"),
+        ("pi exec --file p.md", f"exec --agent pi --file p.md {READS}"),
+        ("pi exec -f - more words", f"exec --agent pi --file - {READS} -- 'more words'"),
+        ("--prompt-retries 2 pi exec x", f"exec --agent pi --retries 2 {READS} -- x"),
+        ("--prompt-retries 2 pi x", f"prompt --agent pi --retries 2 {READS} -- x"),
+        (
+            "--max-turns 3 --allowed-tools 'Read, Bash(ls:*)' claude sessions new",
+            "new --agent claude --meta "
+            """'{"claudeCode":{"options":{"allowedTools":["Read","Bash(ls:*)"],"maxTurns":3}}}'""",
+        ),
+        (
+            "--allowed-tools '' claude exec x",
+            """exec --agent claude --meta '{"claudeCode":{"options":{"allowedTools":[]}}}' """
+            f"{READS} -- x",
+        ),
+        (
+            "--system-prompt 'Be brief.' claude sessions ensure",
+            """ensure --agent claude --meta '{"systemPrompt":"Be brief."}'""",
+        ),
+        (
+            "--append-system-prompt 'Be brief.' claude sessions new",
+            """new --agent claude --meta '{"systemPrompt":{"append":"Be brief."}}'""",
+        ),
         ("pi prompt fix the tests", f"prompt --agent pi {READS} -- fix the tests"),
         ("sessions", "list --all"),
         ("pi sessions list --local --format json", "list --json --all"),
@@ -85,17 +107,25 @@ def accepts(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ("pi prompt --max-turns 3 x", "has no option --max-turns of acpx"),
+        ("pi prompt --suppress-reads x", "has no option --suppress-reads of acpx"),
+        ("--max-turns 0 pi exec x", "--max-turns: expected a number above 0, got '0'"),
+        ("--allowed-tools a,,b pi exec x", "--allowed-tools: expected names separated by commas"),
+        ("--system-prompt ' ' pi exec x", "--system-prompt: expected a text, got an empty one"),
+        (
+            "--system-prompt a --append-system-prompt b pi exec x",
+            "--system-prompt and --append-system-prompt exclude each other",
+        ),
         ("pi --format yaml x", "--format: expected text, json, quiet, got yaml"),
         ("pi prompt x --file", "--file requires a value"),
         ("--approve-all --deny-all pi x", "exclude each other"),
         ("--auth-policy skip pi x", "--auth-policy skip is not available"),
         ("pi prompt --mcp-config m.json x", "`prompt` has no option --mcp"),
-        ("pi exec --file p.md", "`exec` has no option --file"),
         ("pi sessions rename fix", "no command `sessions rename`"),
         ("pi sessions show fix --tail 2", "`show` has no option --tail"),
         ("pi sessions prune", "deletes closed sessions of all agents, got pi"),
-        ("pi flow run", "has no `flow` of acpx"),
+        ("pi flow run", "`flow` of acpx does not exist: write a script of `accord session"),
+        ("config show", "`config` of acpx does not exist: the settings are in the file that"),
+        ("compare a b x", "`compare` of acpx is `accord compare PROMPT --agent A --agent B`"),
     ],
 )
 def test_what_accord_does_not_have_is_named(words: str, error: str) -> None:

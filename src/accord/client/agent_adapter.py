@@ -51,6 +51,7 @@ class SessionSetup(Struct, frozen=True, kw_only=True):
     additional_directories: tuple[str, ...] = ()  # in addition to `cwd`
     mcp_servers: tuple[McpServer, ...] = ()
     system_prompt: SystemPrompt | None = None
+    meta: dict[str, Any] | None = None  # `_meta` of the request that opens the session
     # The resolved paths, from before the agent knew the directories; None if not resolved yet.
     real_directories: tuple[str, ...] | None = None
 
@@ -338,6 +339,7 @@ class AgentAdapter:
             "mcp_servers": [self.server_to_wire(server) for server in setup.mcp_servers],
             "additional_directories": list(setup.additional_directories),
             "system_prompt": self._system_prompt(setup),
+            "meta": setup.meta,
         }
 
     def server_to_wire(self, server: Any) -> Any:

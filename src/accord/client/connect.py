@@ -309,14 +309,16 @@ class ConnectedAgent:
         mcp_servers: Iterable[McpServer] = (),
         tools: Iterable[object] = (),
         system_prompt: str | SystemPrompt | None = None,
+        meta: dict[str, Any] | None = None,
     ) -> ClientSession:
         """Open a new session in `cwd`.
 
         `additional_directories` need an agent that supports them. `tools` are functions of this
         program that the agent can call: typed functions, objects with methods marked by
         `accord.tool`, and servers of the library `mcp`. They need the extra `mcp`.
+        `meta` is sent as `_meta`, for extensions of single agents.
         """
-        setup = session_setup(cwd, additional_directories, mcp_servers, system_prompt)
+        setup = session_setup(cwd, additional_directories, mcp_servers, system_prompt, meta)
         async with self._handlers.tools.serve(setup, tools, self._adapter) as opening:
             opening.session = await self._adapter.new_session(opening.setup)
             return self._session(opening.session, opening.setup)
@@ -330,6 +332,7 @@ class ConnectedAgent:
         mcp_servers: Iterable[McpServer] = (),
         tools: Iterable[object] = (),
         system_prompt: str | SystemPrompt | None = None,
+        meta: dict[str, Any] | None = None,
         replay: bool = True,
     ) -> ClientSession:
         """Open a stored session; unless `replay` is false, its transcript contains the history.
@@ -337,7 +340,7 @@ class ConnectedAgent:
         Without `replay`, a history that the agent sends anyway is dropped. An agent that supports
         only `session/load` always sends it.
         """
-        setup = session_setup(cwd, additional_directories, mcp_servers, system_prompt)
+        setup = session_setup(cwd, additional_directories, mcp_servers, system_prompt, meta)
         async with self._handlers.tools.serve(setup, tools, self._adapter) as opening:
             # The replay precedes the response, and starts from an empty transcript.
             stream = self._handlers.open(
@@ -363,9 +366,10 @@ class ConnectedAgent:
         mcp_servers: Iterable[McpServer] = (),
         tools: Iterable[object] = (),
         system_prompt: str | SystemPrompt | None = None,
+        meta: dict[str, Any] | None = None,
     ) -> ClientSession:
         """Open a new session that starts as a copy of another one."""
-        setup = session_setup(cwd, additional_directories, mcp_servers, system_prompt)
+        setup = session_setup(cwd, additional_directories, mcp_servers, system_prompt, meta)
         async with self._handlers.tools.serve(setup, tools, self._adapter) as opening:
             opening.session = await self._adapter.fork_session(session_id, opening.setup)
             return self._session(opening.session, opening.setup)

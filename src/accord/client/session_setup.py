@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from accord.client.agent_adapter import SessionSetup
 from accord.local.files import real_path
@@ -22,6 +22,7 @@ def session_setup(
     directories: Iterable[StrPath],
     mcp_servers: Iterable[McpServer],
     system_prompt: str | SystemPrompt | None,
+    meta: dict[str, Any] | None = None,
 ) -> SessionSetup:
     """Return the setup of a session; relative paths are those of the current directory."""
     if isinstance(system_prompt, str):
@@ -36,6 +37,7 @@ def session_setup(
         additional_directories=others,
         mcp_servers=tuple(mcp_servers),
         system_prompt=system_prompt,
+        meta=meta,
         real_directories=(real_path(cwd), *map(real_path, others)),
     )
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import click
+import msgspec
 from msgspec import Struct
 
 __all__ = ("is_of_acpx", "words_of_acpx")
@@ -14,6 +16,14 @@ _DEFAULT_AGENT = "codex"  # that of acpx
 _ONLY_ACPX = frozenset({"exec", "sessions", "set-mode", "status"})
 _COMMANDS = _ONLY_ACPX | {"cancel", "prompt", "set"}
 _NOT_HERE = frozenset({"compare", "config", "flow"})
+_NO_CONFIG = (
+    "`config` of acpx does not exist: the settings are in the file that `accord agents` names; "
+    f"see {_PAGE}"
+)
+_NO_FLOW = (
+    "`flow` of acpx does not exist: write a script of `accord session prompt` commands, "
+    f"or a program with `accord.connect`; see {_PAGE}"
+)
 _SESSIONS = {"read": "history"} | {
     name: name
     for name in (
@@ -30,12 +40,14 @@ _VALUES = {
     "--name": "--session",
     "--limit": "--tail",
     "--mcp-config": "--mcp",
+    "--prompt-retries": "--retries",
 } | {
     name: name
     for name in (
         *("--agent", "--auth-policy", "--before", "--cursor", "--cwd", "--file", "--format"),
         *("--model", "--non-interactive-permissions", "--older-than", "--output", "--session"),
         *("--tail", "--timeout", "--ttl"),
+        *("--allowed-tools", "--append-system-prompt", "--max-turns", "--system-prompt"),
     )
 }
 _FLAGS = frozenset(
@@ -52,12 +64,13 @@ _BEHAVIOUR = {"--auth-policy": "fail", "--non-interactive-permissions": "deny"}
 
 # The options of acpx that a command of Accord has; others concern other commands of acpx.
 _WHERE = ("--cwd", "--session")
-_TURN = ("--model", "--timeout")
+_TURN = ("--model", "--timeout", "--retries")
+_OPENING = ("--model", "--mcp", "--meta")
 _TAKEN: Mapping[str, Sequence[str]] = {
     "prompt": (*_WHERE, *_TURN, "--file", "--no-wait"),
-    "exec": ("--cwd", *_TURN, "--mcp", "--verbose"),
-    "new": (*_WHERE, "--model", "--mcp", "--ttl"),
-    "ensure": (*_WHERE, "--model", "--mcp", "--ttl"),
+    "exec": ("--cwd", *_TURN, "--file", "--mcp", "--meta", "--verbose"),
+    "new": (*_WHERE, *_OPENING, "--ttl"),
+    "ensure": (*_WHERE, *_OPENING, "--ttl"),
     "watch": (*_WHERE, "--cursor"),
     "history": (*_WHERE, "--tail"),
     "export": (*_WHERE, "--output"),
@@ -111,12 +124,20 @@ def words_of_acpx(words: Sequence[str]) -> list[str]:
             name = "show"
         case "exec" if positional:  # `accord ask` takes the words after the first one as files
             positional = [" ".join(positional)]
+        case "compare":
+            raise click.UsageError(
+                "`compare` of acpx is `accord compare PROMPT --agent A --agent B`"
+            )
+        case "config":
+            raise click.UsageError(_NO_CONFIG)
+        case "flow":
+            raise click.UsageError(_NO_FLOW)
         case "set-mode":
             name, positional = "set", ["mode", *positional]
-        case _ if name in _NOT_HERE:
-            raise click.UsageError(f"`accord session` has no `{name}` of acpx; see {_PAGE}")
         case _:
             pass
+    if (meta := _meta(line.given)) is not None:
+        line.given["--meta"] = msgspec.json.encode(meta).decode()
     chosen = _options(name, line.given)
     if agent is None and name in ("ensure", "exec", "new"):
         agent = _DEFAULT_AGENT
@@ -150,6 +171,41 @@ def _read(words: Sequence[str]) -> _Line:
         else:
             raise click.UsageError(f"`accord session` has no option {option} of acpx; see {_PAGE}")
     return line
+
+
+def _meta(given: dict[str, str | None]) -> dict[str, Any] | None:
+    """Take the options that acpx sends as `_meta` of the session; only Claude's adapter reads it.
+
+    Raises `click.UsageError` for an invalid value.
+    """
+    claude: dict[str, Any] = {}
+    meta: dict[str, Any] = {}
+    if (tools := given.pop("--allowed-tools", None)) is not None:
+        claude["allowedTools"] = (
+            [tool.strip() for tool in tools.split(",")] if tools.strip() else []
+        )
+        if "" in claude["allowedTools"]:
+            raise click.UsageError(
+                f"--allowed-tools: expected names separated by commas, got {tools!r}"
+            )
+    if (turns := given.pop("--max-turns", None)) is not None:
+        if not (turns.isascii() and turns.isdigit() and int(turns) > 0):
+            raise click.UsageError(f"--max-turns: expected a number above 0, got {turns!r}")
+        claude["maxTurns"] = int(turns)
+    if claude:
+        meta["claudeCode"] = {"options": claude}
+    prompts = {
+        option: value
+        for option in ("--system-prompt", "--append-system-prompt")
+        if (value := given.pop(option, None)) is not None
+    }
+    if len(prompts) > 1:
+        raise click.UsageError(f"{' and '.join(prompts)} exclude each other")
+    for option, text in prompts.items():
+        if not text.strip():
+            raise click.UsageError(f"{option}: expected a text, got an empty one")
+        meta["systemPrompt"] = text if option == "--system-prompt" else {"append": text}
+    return meta or None
 
 
 def _options(name: str, given: Mapping[str, str | None]) -> list[str]:

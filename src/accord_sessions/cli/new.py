@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from accord.cli.ask.options import meta_option
 from accord_sessions.cli.closing import close_owner
 from accord_sessions.cli.options import (
     agent_option,
@@ -49,6 +50,7 @@ def _options(function: Any) -> Any:
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             help="Give the agent the MCP servers in this JSON file; repeatable.",
         ),
+        meta_option,
         click.option(
             "--option", "options", metavar="ID=VALUE", multiple=True, help="Set an option."
         ),
@@ -101,6 +103,7 @@ def _record(given: dict[str, Any]) -> Record:
         mode=given["mode"],
         options=given["options"],
         mcp_files=given["mcp_files"],
+        meta=given["meta"],
         terminals=given["terminals"],
         approvals=approvals,
         ttl_s=given["ttl_s"],

@@ -6,13 +6,11 @@ import asyncio
 import atexit
 import gc
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
-from accord.cli.ask.options import AskOptions, Statuses
+from accord.cli.ask.options import AskOptions, Statuses, read_prompt, retries_option
 from accord.cli.ask.run import AskProgram
 from accord_sessions.cli.held import Held
 from accord_sessions.cli.options import agent_option, approval_options, cwd_option, name_option
@@ -48,6 +46,7 @@ STATUSES = Statuses(
     type=click.FloatRange(min=0, min_open=True),
     help="Cancel the turn after this time, with exit status 3.",
 )
+@retries_option
 @click.option("--thoughts", is_flag=True, help="Show the agent's thoughts.")
 @click.option("--quiet", is_flag=True, help="Print only the answer; ask no questions.")
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
@@ -65,7 +64,9 @@ def prompt_command(**given: Any) -> int:
     atexit.register(gc.freeze)
     if given["quiet"] and given["as_json"]:
         raise click.UsageError("--quiet and --json exclude each other")
-    text = _text(given["words"], given["source"])
+    if given["no_wait"] and given["retries"]:
+        raise click.UsageError("--no-wait and --retries exclude each other")
+    text = read_prompt(given["words"], given["source"])
     options = AskOptions(
         prompt=text,
         argv=("agent",),
@@ -76,6 +77,7 @@ def prompt_command(**given: Any) -> int:
         model=given["model"],
         mode=given["mode"],
         timeout_s=given["timeout_s"],
+        retries=given["retries"],
         as_json=given["as_json"],
         quiet=given["quiet"],
         thoughts=given["thoughts"],
@@ -102,23 +104,3 @@ async def _submit(options: AskOptions, name: str | None, agent: str | None) -> i
     else:
         click.echo(f"queued {prompt_id}")
     return 0
-
-
-def _text(words: tuple[str, ...], source: str | None) -> str:
-    if source is not None and source != "-":
-        try:
-            text = Path(source).read_text("utf-8")
-        except OSError as exc:
-            raise click.UsageError(f"--file: {source}: {exc.strerror}") from None
-        except UnicodeDecodeError:
-            raise click.UsageError(f"--file: {source} is not UTF-8") from None
-        text = "\n\n".join(filter(None, (" ".join(words), text)))
-    elif source == "-" or words in ((), ("-",)):
-        if sys.stdin is None or (sys.stdin.isatty() and words != ("-",) and source is None):
-            raise click.UsageError("Expected a PROMPT; give `-` to read it from standard input")
-        text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    else:
-        text = " ".join(words)
-    if not text.strip():
-        raise click.UsageError("Expected a PROMPT, got an empty one")
-    return text

@@ -209,7 +209,9 @@ async def _open_session(
         if not agent.supports("fork_session"):
             raise SessionsError("The agent cannot fork sessions")
         try:
-            forked = await agent.fork_session(record.fork_of, record.cwd, mcp_servers=servers)
+            forked = await agent.fork_session(
+                record.fork_of, record.cwd, mcp_servers=servers, meta=record.meta
+            )
         except AuthRequired:
             raise
         except RequestError as exc:
@@ -225,7 +227,11 @@ async def _open_session(
                 continue
             try:
                 session = await agent.load_session(
-                    record.agent_session, record.cwd, mcp_servers=servers, replay=False
+                    record.agent_session,
+                    record.cwd,
+                    mcp_servers=servers,
+                    meta=record.meta,
+                    replay=False,
                 )
             except AuthRequired:
                 raise
@@ -233,7 +239,7 @@ async def _open_session(
                 log.warning("! the agent cannot restore its session: %s", exc)
                 break
             return session, restored
-    session = await agent.new_session(record.cwd, mcp_servers=servers)
+    session = await agent.new_session(record.cwd, mcp_servers=servers, meta=record.meta)
     try:
         await apply_session_options(
             session, model=record.model, mode=record.mode, options=record.options

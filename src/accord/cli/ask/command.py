@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,13 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from accord.cli.ask.options import AskOptions, Statuses
+from accord.cli.ask.options import (
+    AskOptions,
+    Statuses,
+    meta_option,
+    read_prompt,
+    retries_option,
+)
 from accord.cli.remote_token import read_token, token_file_option
 from accord.version import ProtocolVersion
 
@@ -34,6 +39,7 @@ class _CommandLine(Struct, kw_only=True):
 
     prompt: str | None
     files: tuple[Path, ...]
+    source: str | None
     agent: str | None
     token_file: Path | None
     protocol: str | None
@@ -42,11 +48,13 @@ class _CommandLine(Struct, kw_only=True):
     mode: str | None
     options: tuple[str, ...]
     mcp_files: tuple[Path, ...]
+    meta: dict[str, Any] | None
     allow_rules: tuple[str, ...]
     deny_rules: tuple[str, ...]
     yes: bool
     terminals: bool
     timeout_s: float | None
+    retries: int
     thoughts: bool
     verbose: bool
     quiet: bool
@@ -61,7 +69,11 @@ class _CommandLine(Struct, kw_only=True):
         if self.held_name is not None:  # which has the model and the options it was created with
             defaults = replace(defaults, model=None, mode=None, options={}, mcp=None)
         return AskOptions(
-            prompt=self._read_prompt(),
+            prompt=read_prompt(
+                () if self.prompt is None else (self.prompt,),
+                self.source,
+                may_be_empty=bool(self.files),
+            ),
             argv=agent.argv,
             token=self._token(agent),
             env=defaults.env,
@@ -75,6 +87,8 @@ class _CommandLine(Struct, kw_only=True):
             mode=self.mode or defaults.mode,
             options=(*_as_assignments(defaults.options), *self.options),
             mcp_servers=self._mcp_servers(defaults.mcp),
+            meta=self.meta,
+            retries=self.retries,
             timeout_s=self.timeout_s or known.ask.timeout,
             terminals=self.terminals,
             as_json=self.as_json,
@@ -91,20 +105,15 @@ class _CommandLine(Struct, kw_only=True):
             raise click.UsageError("--continue and --session exclude each other")
         if self.held_name is not None and (self.continue_latest or self.session_id is not None):
             raise click.UsageError("-s excludes --continue and --session")
-        if self.held_name is not None and (self.mcp_files or self.terminals):
+        if self.held_name is not None and (
+            self.mcp_files or self.terminals or self.meta is not None
+        ):
             raise click.UsageError(
-                "-s: give --mcp and --terminals to `accord session new`, which starts the agent"
+                "-s: give --mcp, --meta and --terminals to `accord session new`, "
+                "which starts the agent"
             )
         if self.quiet and self.as_json:
             raise click.UsageError("--quiet and --json exclude each other")
-
-    def _read_prompt(self) -> str:
-        prompt = self.prompt
-        if prompt is None or prompt == "-":
-            prompt = _read_stdin(is_named=prompt == "-")
-        if not prompt.strip() and not self.files:
-            raise click.UsageError("Expected a PROMPT, got an empty one")
-        return prompt
 
     def _token(self, agent: NamedAgent) -> str | None:
         from accord.transports.registry import is_url
@@ -182,6 +191,7 @@ def _complete_agent(
 @click.command()
 @click.argument("prompt", required=False)
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--file", "-f", "source", metavar="FILE", help="Read the prompt from a file, or `-`.")
 @click.option(
     "--agent",
     "agent",
@@ -219,6 +229,7 @@ def _complete_agent(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Give the agent the MCP servers in this JSON file (`mcpServers`); repeatable.",
 )
+@meta_option
 @click.option(
     "--allow",
     "allow_rules",
@@ -249,6 +260,7 @@ def _complete_agent(
     callback=_check_seconds,
     help="Cancel the turn after this time, with exit status 3.",
 )
+@retries_option
 @click.option("--thoughts", is_flag=True, help="Show the agent's thoughts.")
 @click.option("--verbose", is_flag=True, help="Show the agent's name, version and stderr.")
 @click.option("--quiet", is_flag=True, help="Print only the answer; ask no questions.")
@@ -324,16 +336,6 @@ def _find_agent(name: str | None) -> tuple[Settings, NamedAgent]:
         if (error := _rule_error(rules)) is not None:
             raise click.UsageError(f"The settings file {settings.path()}: ask.{key}: {error}")
     return known, agent
-
-
-def _read_stdin(*, is_named: bool) -> str:
-    if sys.stdin is None or (sys.stdin.isatty() and not is_named):
-        raise click.UsageError("Expected a PROMPT; give `-` to read it from standard input")
-    data = sys.stdin.buffer.read()
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"Expected a prompt in UTF-8 on standard input: {error}") from None
 
 
 def _as_assignments(options: Mapping[str, str | bool]) -> Iterator[str]:

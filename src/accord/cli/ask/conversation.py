@@ -13,20 +13,35 @@ from accord.cli.ask.options import AskOptions, exit_status
 from accord.cli.ask.session_setup import apply_session_options, open_session
 from accord.cli.ask.views.lazy_view import LazyView, write_stderr
 from accord.client.connect import ConnectedAgent, connect
+from accord.client.events import (
+    CommandsChanged,
+    ContentChunk,
+    MessageReplaced,
+    ModeChanged,
+    OptionsChanged,
+    StateChanged,
+    TitleChanged,
+    UpdatedAtChanged,
+    UsageChanged,
+    UserText,
+)
 from accord.client.permissions import allow, deny
-from accord.errors import AuthRequired
+from accord.errors import AuthRequired, InternalError, ParseError
+from accord.text.excerpt import one_line
 
 if TYPE_CHECKING:
     from accord.cli.ask.cancellation import Interrupts
-    from accord.client.events import PermissionRequest
+    from accord.client.events import Event, PermissionRequest
     from accord.client.handlers import Extension
     from accord.client.permissions import Policy
+    from accord.client.turn import ClientTurn
     from accord.transports.base import TransportFactory
     from accord.transports.reconnect_settings import Reconnect
     from accord.types.content import ContentBlock
 
 __all__ = ("Conversation",)
 
+LONGEST_PAUSE_S = 10  # before a prompt is repeated
 QUIT_S = 0.2  # for the agent to end the turn after the user has quit
 
 
@@ -98,6 +113,7 @@ class Conversation:
             session_id=options.session_id,
             latest=options.continue_latest,
             mcp_servers=options.mcp_servers,
+            meta=options.meta,
         )
         await apply_session_options(
             session, model=options.model, mode=options.mode, options=options.options
@@ -107,13 +123,14 @@ class Conversation:
             *([options.prompt] if options.prompt else []),
             *(() if self._attach is None else self._attach(agent, options.files)),
         ]
-        turn = session.prompt(*contents, cancel_timeout_s=QUIT_S)
-        show_event = self._view.get().show_event
-        self._interrupts.turn = turn
-        with Deadline(turn, options.timeout_s) as deadline:
-            async with turn:
-                async for event in turn:
-                    show_event(event)
+        attempt = 0
+        while True:
+            turn = session.prompt(*contents, cancel_timeout_s=QUIT_S)
+            deadline = Deadline(turn, options.timeout_s)
+            if await self._shown(turn, deadline, may_fail=attempt < options.retries):
+                break
+            await self._pause(turn, attempt, options.retries)
+            attempt += 1
         self._view.get().turn_ended(turn)
         self._view.show_rejected(self._rejected)
         if deadline.has_expired and turn.stop_reason == "cancelled":
@@ -123,6 +140,36 @@ class Conversation:
         status = exit_status(turn.stop_reason, options.statuses)
         return options.statuses.rejected if self._rejected and status == 0 else status
 
+    async def _shown(self, turn: ClientTurn, deadline: Deadline, *, may_fail: bool) -> bool:
+        """Run a turn and show its events; return False if it has to be repeated.
+
+        Only a turn that fails with an error of the agent, before the agent has sent anything of
+        its own, can be repeated without doing something twice.
+        """
+        show_event = self._view.get().show_event
+        self._interrupts.turn = turn
+        is_untouched = True
+        try:
+            with deadline:
+                async with turn:
+                    async for event in turn:
+                        is_untouched = is_untouched and _is_harmless(event)
+                        show_event(event)
+        except (InternalError, ParseError):
+            if not (may_fail and is_untouched):
+                raise
+            return False
+        return True
+
+    async def _pause(self, turn: ClientTurn, attempt: int, retries: int) -> None:
+        """Wait before the next attempt; Ctrl-C quits."""
+        self._interrupts.turn = None
+        pause_s = min(2**attempt, LONGEST_PAUSE_S)
+        which = f"in {pause_s} s ({attempt + 1} of {retries})"
+        error = one_line(str(turn.error), 200)
+        self._view.get().show_warning(f"{error}; repeating the prompt {which}")
+        await asyncio.sleep(pause_s)
+
     def _policies(self) -> list[Policy]:
         """Return the policies: the rules of the command line, then the user, if interactive.
 
@@ -131,3 +178,16 @@ class Conversation:
         rules = ("*",) if self._options.yes else self._options.allow_rules
         ask_user = self._view.ask_permission if self._interactive else self._rejected.append
         return [deny(*self._options.deny_rules), allow(*rules), ask_user]
+
+
+def _is_harmless(event: Event) -> bool:
+    """Return whether an event is neither output nor work of the agent."""
+    match event:
+        case UserText() | StateChanged() | ContentChunk(role="user") | MessageReplaced(role="user"):
+            return True
+        case CommandsChanged() | ModeChanged() | OptionsChanged():
+            return True
+        case TitleChanged() | UpdatedAtChanged() | UsageChanged():
+            return True
+        case _:
+            return False

@@ -1,11 +1,14 @@
-"""The options of one run of `accord ask`, and its exit statuses."""
+"""The options of one run of `accord ask`, how some are read, and its exit statuses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import click
+import msgspec
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
@@ -21,6 +24,9 @@ __all__ = (
     "AskOptions",
     "Statuses",
     "exit_status",
+    "meta_option",
+    "read_prompt",
+    "retries_option",
 )
 
 # Status 2 is a usage error.
@@ -64,6 +70,8 @@ class AskOptions(Struct, frozen=True, kw_only=True):
     mode: str | None = None
     options: tuple[str, ...] = ()  # as ID=VALUE
     mcp_servers: tuple[McpServer, ...] = ()
+    meta: dict[str, Any] | None = None  # sent as `_meta` when the session is opened
+    retries: int = 0  # of a prompt that fails before the agent has done anything
     timeout_s: float | None = None  # of the turn
     terminals: bool = False
     as_json: bool = False
@@ -82,3 +90,69 @@ def exit_status(stop_reason: StopReason | None, statuses: Statuses = _DEFAULT) -
     if status == STOPPED_EARLY:
         return statuses.stopped_early
     return statuses.refused if status == REFUSED else status
+
+
+def read_prompt(words: Sequence[str], source: str | None, *, may_be_empty: bool = False) -> str:
+    """Return a prompt: the words and the file `source`, or standard input if either is `-`.
+
+    Raises `click.UsageError` if the file cannot be read, or if the prompt is empty.
+    """
+    if source is not None and source != "-":
+        try:
+            text = Path(source).read_text("utf-8")
+        except OSError as exc:
+            raise click.UsageError(f"--file: {source}: {exc.strerror}") from None
+        except UnicodeDecodeError:
+            raise click.UsageError(f"--file: {source} is not UTF-8") from None
+        text = "\n\n".join(filter(None, (" ".join(words), text)))
+    elif source == "-" or tuple(words) in ((), ("-",)):
+        is_named = source == "-" or tuple(words) == ("-",)
+        if sys.stdin is None or (sys.stdin.isatty() and not is_named):
+            raise click.UsageError("Expected a PROMPT; give `-` to read it from standard input")
+        data = sys.stdin.buffer.read()
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise click.UsageError(
+                f"Expected a prompt in UTF-8 on standard input: {error}"
+            ) from None
+        if source == "-":
+            text = "\n\n".join(filter(None, (" ".join(words), text)))
+    else:
+        text = " ".join(words)
+    if not text.strip() and not may_be_empty:
+        raise click.UsageError("Expected a PROMPT, got an empty one")
+    return text
+
+
+def _read_meta(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    try:
+        return msgspec.json.decode(value, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise click.BadParameter(f"Expected a JSON object, got {value!r}: {error}") from None
+
+
+def meta_option(function: Any) -> Any:
+    """Add --meta."""
+    return click.option(
+        "--meta",
+        metavar="JSON",
+        callback=_read_meta,
+        help="Object to send as `_meta` when the session is opened, for the agent's extensions.",
+    )(function)
+
+
+def retries_option(function: Any) -> Any:
+    """Add --retries."""
+    return click.option(
+        "--retries",
+        metavar="N",
+        type=click.IntRange(min=0),
+        default=0,
+        help="Repeat a prompt up to N times if it fails with an internal error before the agent "
+        "has done anything [default: 0].",
+    )(function)

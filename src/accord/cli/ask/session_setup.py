@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -39,14 +39,15 @@ async def open_session(
     session_id: str | None,
     latest: bool,
     mcp_servers: Sequence[McpServer] = (),
+    meta: dict[str, Any] | None = None,
 ) -> ClientSession:
     """Open the session with this id, the latest one of the directory, or a new one."""
     if latest:
         session_id = await _latest_session_id(agent, cwd)
     if session_id is None:
-        session = await agent.new_session(cwd, mcp_servers=mcp_servers)
+        session = await agent.new_session(cwd, mcp_servers=mcp_servers, meta=meta)
     else:
-        session = await _load_session(agent, cwd, session_id, mcp_servers)
+        session = await _load_session(agent, cwd, session_id, mcp_servers, meta)
     remember_session(agent, cwd, session.id)
     return session
 
@@ -69,10 +70,16 @@ async def _latest_session_id(agent: ConnectedAgent, cwd: Path) -> str:
 
 
 async def _load_session(
-    agent: ConnectedAgent, cwd: Path, session_id: str, mcp_servers: Sequence[McpServer]
+    agent: ConnectedAgent,
+    cwd: Path,
+    session_id: str,
+    mcp_servers: Sequence[McpServer],
+    meta: dict[str, Any] | None,
 ) -> ClientSession:
     try:
-        return await agent.load_session(session_id, cwd, mcp_servers=mcp_servers, replay=False)
+        return await agent.load_session(
+            session_id, cwd, mcp_servers=mcp_servers, meta=meta, replay=False
+        )
     except NotOffered:
         raise click.UsageError("The agent does not support stored sessions") from None
     except ResourceNotFound as exc:
