@@ -134,7 +134,9 @@ def remove(name: str) -> None:
     try:
         with _records() as records:
             if records.pop(name, None) is None:
-                raise InstallError(f"{name} is not installed: `accord agents` lists what is")
+                raise InstallError(
+                    f"{name} is not installed: `accord agents` lists the installed agents"
+                )
         _delete(_agents_dir() / name)
     except OSError as error:
         raise InstallError(f"{name} was not removed: {error.strerror or error}") from None

@@ -138,7 +138,7 @@ def _none_text(name: str | None, cwd: Path, agent: str | None) -> str:
     whose = "" if agent is None else f" of the agent {agent}"
     create = "accord session new" + ("" if name is None else f" -s {name}")
     where = cwd.absolute()
-    return f"There is {what}{whose} in {where} or above it: create it with `{create}`"
+    return f"Found {what}{whose} in {where} or above it: create it with `{create}`"
 
 
 def _closed_text(records: Iterable[Record], name: str | None, cwd: Path) -> str:

@@ -130,7 +130,7 @@ class Store:
             if schema == _SCHEMA:
                 return msgspec.json.decode(data, type=Record)
         except FileNotFoundError:
-            raise StoreError(f"There is no session {record_id}") from None
+            raise StoreError(f"Unknown session {record_id}") from None
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
             raise StoreError(f"Cannot read the record {path}: {exc}") from None
         raise StoreError(

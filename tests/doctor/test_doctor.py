@@ -54,7 +54,8 @@ def test_known_quirks_are_shown_with_what_accord_does(capsys: Out) -> None:
     assert [row["id"] for row in found["quirks"]] == ["set-model", "unannounced-tool-call"]
     main(["doctor", f"{sys.executable} {AGENT} works"])
     out = capsys.readouterr().out
-    assert "unannounced-tool-call (known): announces a tool call only in" in out
+    known = "unannounced-tool-call (known of this agent): announces a tool call only in"
+    assert known in " ".join(out.split())
     assert "Accord creates the tool call from that message" in out
 
 
@@ -79,10 +80,10 @@ def test_login_that_is_required_is_no_failure(capsys: Out) -> None:
 @pytest.mark.parametrize(
     ("way", "error", "options"),
     [
-        ("hangs", "it did not answer `initialize` within 1 s", ("--timeout", "1")),
-        ("garbage", "it did not answer `initialize` within 1 s", ("--timeout", "1")),
-        ("silent", "it did not answer `session/new` within 3 s", ("--timeout", "3")),
-        ("refuses", "it refused `session/new`: no model", ()),
+        ("hangs", "it did not respond to `initialize` within 1 s", ("--timeout", "1")),
+        ("garbage", "it did not respond to `initialize` within 1 s", ("--timeout", "1")),
+        ("silent", "it did not respond to `session/new` within 3 s", ("--timeout", "3")),
+        ("refuses", "it rejected `session/new`: no model", ()),
         ("dies", "exited with status 1: no key", ()),
         ("crashes", "exited with status 1: Node.js v22.1.0; Error: Cannot find module 'x'", ()),
         ("leaves", "exited with status 3", ()),
@@ -102,7 +103,7 @@ def test_program_that_is_missing_is_named(capsys: Out) -> None:
     assert main(["doctor", "gemini"]) == 1
     out = capsys.readouterr().out
     assert "Cannot start gemini: not found in PATH" in " ".join(out.split())
-    assert "Install it, or write its absolute path" in out
+    assert "Install it, or set its absolute path" in out
 
 
 def test_overview_has_all_agents_and_fits_80_columns(folder: Path, capsys: Out) -> None:
@@ -152,10 +153,10 @@ def test_all_extras_for_users_are_shown(capsys: Out) -> None:
 def test_missing_settings_file_is_told(folder: Path, capsys: Out) -> None:
     for command in ("doctor", "agents"):
         main([command])
-        assert "(not there: no settings)" in " ".join(capsys.readouterr().out.split())
+        assert "(does not exist: defaults apply)" in " ".join(capsys.readouterr().out.split())
     name(folder, "good")
     main(["agents"])
-    assert "not there" not in capsys.readouterr().out
+    assert "does not exist" not in capsys.readouterr().out
 
 
 def test_settings_that_cannot_be_read_do_not_stop_it(folder: Path, capsys: Out) -> None:

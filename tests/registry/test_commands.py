@@ -100,7 +100,7 @@ def test_run_is_the_agent_with_more_arguments(offered: Registry) -> None:
 
 def test_run_of_an_unknown_agent_is_an_error(capsys: Out) -> None:
     assert main(["agents", "run", "nobody"]) == 1
-    assert "No agent is named 'nobody'" in capsys.readouterr().err
+    assert "Unknown agent 'nobody'" in capsys.readouterr().err
 
 
 def test_agent_of_the_settings_comes_before_an_installed_one(
@@ -109,14 +109,14 @@ def test_agent_of_the_settings_comes_before_an_installed_one(
     settings.path().parent.mkdir(parents=True)
     settings.path().write_text('[agents.tiny]\ncommand = "mine --acp"')
     assert main(["agents", "install", "tiny"]) == 0
-    assert "your settings have an agent tiny too" in capsys.readouterr().err
+    assert "your settings file also defines an agent tiny" in capsys.readouterr().err
     assert find_agent("tiny", settings.load()).argv == ("mine", "--acp")
 
 
 def test_update_installs_what_is_newer(offered: Registry, capsys: Out) -> None:
     main(["agents", "install", "tiny"])
     assert main(["agents", "update"]) == 0
-    assert "tiny 1.0.0 is the newest" in capsys.readouterr().out
+    assert "tiny 1.0.0 is up to date" in capsys.readouterr().out
     offer(offered, "1.1.0")
     assert main(["agents", "update", "tiny"]) == 0
     assert "tiny 1.0.0 → 1.1.0" in capsys.readouterr().out

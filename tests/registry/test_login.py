@@ -38,7 +38,7 @@ def test_without_a_terminal_the_only_other_method_is_taken(
 ) -> None:
     assert main(["agents", "login", "guarded"]) == 0
     assert main(["agents", "login", "guarded", "--method", "terminal"]) == 1
-    assert "no login 'terminal': expected one of browser" in capsys.readouterr().err
+    assert "no auth method 'terminal': expected one of browser" in capsys.readouterr().err
 
 
 def test_one_of_several_is_chosen_by_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +53,7 @@ def test_agent_without_a_login_is_an_error(capsys: pytest.CaptureFixture[str]) -
         f"[agents.tiny]\ncommand = ['{sys.executable}', '{AGENTS}', 'stored', '1']\n"
     )
     assert main(["agents", "login", "tiny"]) == 1
-    assert "tiny offers no login" in capsys.readouterr().err
+    assert "tiny has no auth methods" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_end_of_the_input_leaves_the_list_of_logins(tmp_path: Path) -> None:
         person.sees("Log in with")
         person.types(b"\x04")
         assert person.leaves() == 1
-        assert "No login was chosen" in person.seen
+        assert "No auth method was chosen" in person.seen
 
 
 @pytest.mark.slow

@@ -277,7 +277,7 @@ async def test_second_signal_ends_the_server_at_once(tmp_path: Path, agent: list
             said = await _line(process, "Waiting up to ")
             assert said == (
                 "Waiting up to 600 s for running turns (1)."
-                " A second signal (Ctrl-C) ends them now.\n"
+                " Press Ctrl-C again, or send a second signal, to end them now.\n"
             )
             await _until_status(url, 503)
             process.send_signal(signal.SIGINT)

@@ -51,7 +51,7 @@ def serving(folder: Path, *words: str, token: str = "") -> Generator[tuple[str, 
 def test_token_is_made_and_written_to_a_file_for_this_user(tmp_path: Path) -> None:
     file = tmp_path / "token"
     with serving(tmp_path, "--token-file", "token") as (url, line, _pid):
-        assert line == "A token was made and written to token\n"
+        assert line == "Wrote a new token to token\n"
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         token = file.read_text().strip()
         assert len(token) >= 43  # 256 bits

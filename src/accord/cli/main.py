@@ -25,7 +25,7 @@ COMMANDS = {
     "chain": "Run proxies and an agent as one agent.",
     "chat": "Talk to agents on the whole screen, in sessions that stay open.",
     "check": "Test agents and clients against the protocol.",
-    "doctor": "Say which agents start here, and what is known of them.",
+    "doctor": "Check which agents start here, and show what is known about them.",
     "compare": "Give a prompt to several agents, and show the results side by side.",
     "fleet": "Give the same tasks to many agents, here or on a cluster.",
     "inspect": "Show messages on a web page, live or recorded.",

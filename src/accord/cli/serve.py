@@ -53,9 +53,11 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=click.IntRange(0, 65535),
     default=PORT,
     show_default=True,
-    help="Port to listen on; 0 is a free one.",
+    help="Port to listen on; 0 selects a free port.",
 )
-@click.option("--path", default=DEFAULT_PATH, show_default=True, help="Path of the agent.")
+@click.option(
+    "--path", default=DEFAULT_PATH, show_default=True, help="Path of the agent in the URL."
+)
 @click.option(
     "--unix",
     type=click.Path(path_type=Path),
@@ -66,7 +68,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="File with the token that clients need; it is made if it does not exist. "
+    help="File with the token that clients need; created if it does not exist. "
     f"Default: the value of {TOKEN_VARIABLE}.",
 )
 @click.option("--tls-cert", type=_FILE, metavar="FILE", help="Certificate chain, in PEM.")
@@ -141,7 +143,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     help="Format of the log on stderr: connections and requests, without their contents.",
 )
-@click.option("--insecure", is_flag=True, help="Serve everybody who can connect, without a token.")
+@click.option(
+    "--insecure", is_flag=True, help="Accept every client that can connect, without a token."
+)
 def command(
     agent: tuple[str, ...],
     chain: Path | None,
@@ -169,11 +173,11 @@ def command(
     `--`; or MODULE:CLASS, an `accord.Agent`. A command is started for each connection. Without
     AGENT the bundled agent is served.
 
-    Clients need a token: that of --token-file, that of ACCORD_TOKEN, or one that is made and
-    printed at the start. On a Unix socket (--unix, unix:PATH for clients) they need none.
+    Clients need a token: that of --token-file, that of ACCORD_TOKEN, or a new one, which is
+    printed at the start. On a Unix socket (--unix, unix:PATH for clients) they need no token.
     Sockets that systemd passes replace --host, --port and --unix.
 
-    On SIGTERM and Ctrl-C the server starts no more turns, disconnects each client that has no
+    On SIGTERM and Ctrl-C the server starts no more turns, disconnects each client without a
     running turn, and exits with status 0. A second signal ends it at once.
     """
     if chain is not None:
@@ -246,13 +250,17 @@ def command(
             place = f"{shown}:{bound_port}{path}"
             lines.append(f"Serving on ws{secure}://{place} and http{secure}://{place}")
             if tls_cert is None and not is_loopback(address):
-                lines.append("Warning: connections are not encrypted; use --tls-cert, or a proxy")
+                lines.append(
+                    "Warning: connections are not encrypted: use --tls-cert, or a proxy with TLS"
+                )
         if is_new_file:
-            lines.append(f"A token was made and written to {token_file}")
+            lines.append(f"Wrote a new token to {token_file}")
         if made is not None:
-            lines.append(f"Token, for {TOKEN_VARIABLE} or --token-file: {made}")
+            lines.append(f"Token (clients set {TOKEN_VARIABLE} or --token-file): {made}")
         if insecure:
-            lines.append("Warning: everybody who can connect is served (--insecure)")
+            lines.append(
+                "Warning: every client that can connect is accepted, without a token (--insecure)"
+            )
         print("\n".join(lines), file=sys.stderr, flush=True)
 
     try:
@@ -278,7 +286,7 @@ async def _serve(
         if not stop.requested.is_set() and turns:
             print(
                 f"Waiting up to {options.drain_s:g} s for running turns ({turns})."
-                " A second signal (Ctrl-C) ends them now.",
+                " Press Ctrl-C again, or send a second signal, to end them now.",
                 file=sys.stderr,
                 flush=True,
             )

@@ -15,7 +15,7 @@ from accord.errors import AccordError
 from accord.transports.command_line import argv_of
 
 __all__ = (
-    "NOT_THERE",
+    "MISSING",
     "AgentEntry",
     "AskDefaults",
     "ChatDefaults",
@@ -27,7 +27,7 @@ __all__ = (
 )
 
 FILE = "settings.toml"
-NOT_THERE = " (not there: no settings)"
+MISSING = " (does not exist: defaults apply)"
 
 
 class SettingsError(AccordError):
@@ -79,7 +79,7 @@ def path() -> Path:
 
 def shown_path() -> str:
     """Return the path for people, who may look for a file that does not exist."""
-    return f"{path()}{'' if path().exists() else NOT_THERE}"
+    return f"{path()}{'' if path().exists() else MISSING}"
 
 
 def load() -> Settings:

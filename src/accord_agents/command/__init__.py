@@ -10,7 +10,7 @@ __all__ = ("command",)
 
 _COMMANDS = {
     "install": "Install an agent of the registry.",
-    "list": "List the agents that have a name here.",
+    "list": "List the named agents.",
     "login": "Log in to an agent.",
     "remove": "Remove an installed agent.",
     "run": "Start an agent on stdin and stdout, for an editor.",

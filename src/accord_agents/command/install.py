@@ -28,17 +28,17 @@ _LINE_S = 10.0  # between lines that are not at a terminal
 @click.option(
     "--kind",
     type=click.Choice(["binary", "uvx", "npx"]),
-    help="How it is installed. Default: the first of these that the agent has and this machine "
+    help="How to install it. Default: the first of these that the agent offers and this machine "
     "can use.",
 )
-@click.option("--force", is_flag=True, help="Also an agent in quarantine.")
+@click.option("--force", is_flag=True, help="Install it even if it is in quarantine.")
 @registry_option
 @reports_errors
 def command(name: str, kind: str | None, force: bool, registry: str) -> int:
     """Install an agent of the registry; then `--agent NAME` starts it everywhere.
 
     Packages are installed with uv or npm into a folder of their own. Archives are checked and
-    extracted. If something fails, the version that was installed before stays.
+    extracted. If the installation fails, the earlier version stays.
     """
     catalogue = catalogue_of(registry)
     entry = catalogue.find(name)
@@ -54,7 +54,7 @@ def command(name: str, kind: str | None, force: bool, registry: str) -> int:
     install_one(catalogue, entry, chosen, force=force)
     click.echo(f'Try it: accord ask "hello" --agent {name}')
     if name in settings.load().agents:
-        warn(f"your settings have an agent {name} too, which --agent {name} starts")
+        warn(f"your settings file also defines an agent {name}: --agent {name} starts that one")
     return 0
 
 

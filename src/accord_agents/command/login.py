@@ -25,12 +25,12 @@ _INITIALIZE_S = 120.0
 
 @click.command()
 @click.argument("name", shell_complete=complete_name)
-@click.option("--method", metavar="ID", help="The login method. Default: you are asked.")
+@click.option("--method", metavar="ID", help="The auth method. Default: the program asks.")
 @reports_errors
 def command(name: str, method: str | None) -> int:
-    """Log in to an agent, in the browser or at this terminal, as the agent offers it.
+    """Log in to an agent, in the browser or at this terminal, by one of its auth methods.
 
-    The agent keeps the login itself; `accord ask`, editors and fleets then use it.
+    The agent stores the login; `accord ask`, editors and fleets then use it.
     """
     try:
         agent = find_agent(name, settings.load())
@@ -65,17 +65,17 @@ async def _login(agent: NamedAgent, wanted: str | None) -> int:
 
 async def _choose(name: str, methods: tuple[AuthMethod, ...], wanted: str | None) -> AuthMethod:
     if not methods:
-        raise AccordError(f"{name} offers no login")
+        raise AccordError(f"{name} has no auth methods")
     by_id = {method.id: method for method in methods}
     ids = ", ".join(one_line(each, 40) for each in by_id)
     if wanted is not None:
         if wanted not in by_id:
-            raise AccordError(f"{name} has no login {wanted!r}: expected one of {ids}")
+            raise AccordError(f"{name} has no auth method {wanted!r}: expected one of {ids}")
         return by_id[wanted]
     if len(methods) == 1:
         return methods[0]
     if not sys.stdin.isatty():
-        raise AccordError(f"{name} has several logins: choose one with --method, of {ids}")
+        raise AccordError(f"{name} has several auth methods: choose one with --method, of {ids}")
     for number, method in enumerate(methods, 1):
         text = f": {one_line(method.description, 100)}" if method.description else ""
         click.echo(f"  {number}  {one_line(method.name, 60)}{text}")
@@ -88,7 +88,7 @@ async def _number(count: int) -> int:
         click.echo("Log in with [1]: ", nl=False)
         line = await read_line()
         if not line:  # the end of the input
-            raise AccordError("No login was chosen")
+            raise AccordError("No auth method was chosen")
         text = line.strip() or "1"
         if text in map(str, range(1, count + 1)):
             return int(text)

@@ -33,7 +33,7 @@ def command(name: str, arguments: tuple[str, ...]) -> int:
         blocked = load_installed().get(name)
         if blocked is not None:
             raise AccordError(f"{name} is in quarantine: {blocked.quarantine}")
-        raise AccordError(f"No agent is named {name!r}: `accord agents` lists them")
+        raise AccordError(f"Unknown agent {name!r}: `accord agents` lists the known ones")
     argv = agent.argv
     if is_url(argv[0]):
         argv = (sys.executable, "-m", "accord", "bridge", argv[0])

@@ -26,7 +26,9 @@ def command(names: tuple[str, ...]) -> int:
     installed = load_installed()
     for name in names:
         if name not in installed:
-            raise InstallError(f"{name} is not installed: `accord agents` lists what is")
+            raise InstallError(
+                f"{name} is not installed: `accord agents` lists the installed agents"
+            )
     catalogues: dict[str, Catalogue] = {}
     failed = False
     for name in names or sorted(installed):
@@ -37,7 +39,7 @@ def command(names: tuple[str, ...]) -> int:
             catalogue = catalogues[old.registry]
             entry = catalogue.find(name)
             if entry.version == old.version:
-                click.echo(f"{name} {old.version} is the newest")
+                click.echo(f"{name} {old.version} is up to date")
                 continue
             click.echo(f"{name} {old.version} → {entry.version}")
             install_one(catalogue, entry, choose_kind(entry, old.kind), force=False)

@@ -32,15 +32,16 @@ _AT_ONCE = 4
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="For each agent.",
+    help="Time limit for each agent.",
 )
 def command(agent: str | None, as_json: bool, timeout: float) -> int:
-    """Say what is installed, which agents start, and what is known of them.
+    """Check which agents start here, and show what is known about them.
 
-    Each agent is started in an empty folder, asked to initialize and to open a session, and
-    stopped. It gets no prompt. With AGENT, a name or a command, everything is said of this one.
+    Each installed agent is started in an empty folder, initialized, asked to open a session, and
+    stopped. It receives no prompt. With AGENT, a name or a command, only this agent is checked,
+    and all details are shown.
 
-    Exit status: 0 all agents that are installed work, 1 one does not, 2 usage error.
+    Exit status: 0 all checked agents work, 1 at least one does not, 2 usage error.
     """
     try:
         if agent is not None:

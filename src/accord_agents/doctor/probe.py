@@ -92,11 +92,11 @@ async def probe(agent: NamedAgent, limit_s: float) -> Probe:
             await _ask(agent, found, limit_s, noise, stderr)
     except TimeoutError:
         if not limit.expired():
-            found.error = "it did not answer in time"
+            found.error = "it did not respond in time"
         elif found.initialize_s is None:
-            found.error = f"it did not answer `initialize` within {limit_s:g} s"
+            found.error = f"it did not respond to `initialize` within {limit_s:g} s"
         else:
-            found.error = f"it did not answer `session/new` within {limit_s:g} s"
+            found.error = f"it did not respond to `session/new` within {limit_s:g} s"
     except (AccordError, OSError, ValueError) as error:
         found.error = one_line(str(error), 500)
     found.noise = [one_line(line, 200) for line in noise]
@@ -141,7 +141,7 @@ async def _ask(
                 found.login = "required"
             except RequestError as error:
                 found.login = "unknown"
-                found.error = f"it refused `session/new`: {one_line(str(error), 300)}"
+                found.error = f"it rejected `session/new`: {one_line(str(error), 300)}"
             else:
                 found.login = "not required"
                 found.session_s = round(time.monotonic() - begun, 3)

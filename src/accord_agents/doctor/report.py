@@ -7,7 +7,7 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from accord.cli.settings import NOT_THERE
+from accord.cli.settings import MISSING
 from accord_agents.doctor.machine import Machine
 from accord_agents.doctor.probe import Probe
 
@@ -16,9 +16,9 @@ __all__ = ("agent_lines", "machine_lines", "overview_lines")
 _HEAD = 10  # columns of a heading
 _SEARCHED = re.compile(r"(?<=not found in PATH) \(.*\)")
 _HINTS = {  # what helps, by a part of the error
-    "not found in PATH": "Install it, or write its absolute path into the settings.",
-    "did not answer": "Run its command in a terminal: it may wait for a login or a download.",
-    "closed the connection": "Run its command in a terminal: it ended before it answered.",
+    "not found in PATH": "Install it, or set its absolute path in the settings file.",
+    "did not respond": "Run its command in a terminal: it may wait for a login or a download.",
+    "closed the connection": "Run its command in a terminal: it exited before it responded.",
 }
 
 
@@ -34,7 +34,7 @@ def machine_lines(machine: Machine, columns: int) -> Iterator[str]:
     ]
     yield from _row("Programs", ", ".join(programs), columns)
     yield from _row("Extras", ", ".join(extras), columns)
-    there = "" if machine.has_settings else NOT_THERE
+    there = "" if machine.has_settings else MISSING
     yield from _row("Settings", machine.settings + there, columns)
     if machine.settings_error is not None:
         yield from _row("", f"✗ {machine.settings_error}", columns)
@@ -47,8 +47,8 @@ def overview_lines(probes: Sequence[Probe], missing: Sequence[str], columns: int
         if found.works:
             facts = [
                 f"{found.title} {found.version}".strip(),
-                f"version {found.protocol}",
-                f"{found.initialize_s:.1f} s",
+                f"ACP v{found.protocol}",
+                f"started in {found.initialize_s:.1f} s",
                 "login required" if found.login == "required" else "ready",
             ]
             yield from _hanging(f"✓ {found.name:<{width}}  ", ", ".join(facts), columns)
@@ -79,7 +79,7 @@ def agent_lines(found: Probe, columns: int) -> Iterator[str]:
         shown = name if found.info_name in ("", found.title) else f"{name} ({found.info_name})"
         yield from _row("Agent", shown, columns)
         yield from _row("Protocol", f"version {found.protocol}", columns)
-        times = f"{found.initialize_s:.2f} s to the answer of `initialize`"
+        times = f"{found.initialize_s:.2f} s until the response to `initialize`"
         if found.session_s is not None:
             times += f", {found.session_s:.2f} s more for `session/new`"
         yield from _row("Time", times, columns)
@@ -87,23 +87,23 @@ def agent_lines(found: Probe, columns: int) -> Iterator[str]:
             f"{login.id}{' (at the terminal)' if login.terminal else ''}" for login in found.logins
         )
         yield from _row(
-            "Login", f"{found.login}{f'; offered: {logins}' if logins else ''}", columns
+            "Login", f"{found.login}{f'; auth methods: {logins}' if logins else ''}", columns
         )
         if found.login == "required" and found.logins:
             yield from _row("", f"accord agents login {found.name}", columns)
-        yield from _row("Offers", ", ".join(found.offers) or "nothing optional", columns)
+        yield from _row("Supports", ", ".join(found.offers) or "no optional methods", columns)
     for heading, lines in (("Stdout", found.noise), ("Stderr", found.stderr)):
         for number, line in enumerate(lines):
             yield from _row(heading if number == 0 else "", line, columns)
     for number, row in enumerate(found.quirks):
-        when = "seen now" if row.seen else "known"
+        when = "seen now" if row.seen else "known of this agent"
         yield from _row("Quirks" if number == 0 else "", f"{row.id} ({when}): {row.does}", columns)
         yield from _row("", f"Accord {row.response}", columns)
 
 
 def _hint(found: Probe) -> str | None:
     if found.noise and found.initialize_s is None:
-        return f"It writes {found.noise[-1]!r} to stdout: is this its command for ACP?"
+        return f"It writes {found.noise[-1]!r} to stdout: check that this is its command for ACP."
     for part, hint in _HINTS.items():
         if part in (found.error or ""):
             return hint

@@ -185,7 +185,7 @@ def command(
             shown = f"[{host}]" if ":" in host else host
             lines = [f"Waiting for a client on {kind}://{shown}:{bound}/acp" for kind in _KINDS]
             if made is not None:
-                lines.append(f"Token, for {TOKEN_VARIABLE} or --token-file: {made}")
+                lines.append(f"Token (clients set {TOKEN_VARIABLE} or --token-file): {made}")
             click.echo("\n".join(lines), err=True)
 
         served = ServedRun(make_run, host=host, port=port, token=token or made)

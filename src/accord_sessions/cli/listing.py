@@ -37,7 +37,7 @@ _QUEUED = b'{"kind":"queued"'
 
 
 @click.command("list")
-@click.option("--all", "every", is_flag=True, help="Closed sessions, too.")
+@click.option("--all", "every", is_flag=True, help="Include closed sessions.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def list_command(every: bool, as_json: bool) -> int:
     """List the sessions of all directories."""
@@ -50,7 +50,9 @@ def list_command(every: bool, as_json: bool) -> int:
         click.echo(json.dumps(rows, ensure_ascii=False, indent=2))
         return 0
     if not rows:
-        click.echo("There is no session: create one with `accord session new`", err=True)
+        closed = 0 if every else sum(record.closed for record in store)
+        more = f" ({closed} closed: `accord session list --all`)" if closed else ""
+        click.echo(f"No open sessions{more}: create one with `accord session new`", err=True)
         return 0
     width = terminal_width()
     columns = [*_COLUMNS]
@@ -82,19 +84,19 @@ def show_command(name: str | None, agent: str | None, cwd: Path, as_json: bool) 
     if as_json:
         click.echo(json.dumps(row, ensure_ascii=False, indent=2))
         return 0
-    owner = "none" if row["owner"] is None else f"process {row['owner']}"
+    owner = "not running" if row["owner"] is None else f"process {row['owner']}"
     if row["owner"] is None and record.last_exit:
-        owner += f" (the last one left: {record.last_exit})"
+        owner += f" (the last one ended: {record.last_exit})"
     lines = {
         "session": f"{record.label} ({record.id})",
         "state": row["state"],
         "directory": record.cwd,
         "agent": record.agent if not record.agent_info else record.agent_info,
-        "protocol": record.protocol or "not known yet",
+        "protocol": record.protocol or "unknown until the agent starts",
         "owner": owner,
         "context": _context(record),
         "created": record.created_at,
-        "used": record.used_at,
+        "last used": record.used_at,
         "prompts": row["prompts"],
         "clients": ", ".join(row["clients"]) or "none",
     }
