@@ -177,6 +177,7 @@ SEAMS = {
     "accord_chat.command": "what runs the chat: `--help` does not need it",
     "accord_chat.view.commands.agents": "the registry, which most chats do not search",
     "accord_coder.agent": "what sessions need, which `initialize` does not",
+    "accord_coder.commands.builtin": "Markdown as a page, for exports as HTML",
     "accord_coder.loop.turn": "`mcp`, for sessions with MCP servers",
     "accord_coder.models.api_keys": "`keyring`, for keys that are saved in it",
     "accord_coder.models.remote": "the library of a provider",

@@ -1,4 +1,4 @@
-"""Exports a session as Markdown."""
+"""Exports a session as Markdown, in parts that can be rendered individually."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from msgspec import UNSET
 from accord import AudioContent, ContentBlock, Diff, EmbeddedResource, ImageContent, ResourceLink
 from accord.agent import MessageUpdate, PlanUpdate, ToolCallUpdate, Update
 
-__all__ = ("to_markdown",)
+__all__ = ("markdown_parts",)
 
 _MAX_LINES = 40  # of the output of a tool
 _MARKS = {"completed": "x", "in_progress": "~", "cancelled": "-"}
 
 
-def to_markdown(updates: Iterable[Update], title: str | None = None) -> str:
+def markdown_parts(updates: Iterable[Update], title: str) -> list[str]:
     """Return the messages, tool calls and plans of a session as Markdown."""
-    parts = [f"# {title or 'A session with Accord'}"]
+    parts = [f"# {title}"]
     for update in updates:
         match update:
             case MessageUpdate("user", _, content):
@@ -33,7 +33,7 @@ def to_markdown(updates: Iterable[Update], title: str | None = None) -> str:
                 parts.append("\n".join(lines))
             case _:
                 pass
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return [part for part in parts if part]
 
 
 def _tool(update: ToolCallUpdate) -> str:

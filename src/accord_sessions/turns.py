@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from accord.client.transcript import Transcript
+from accord.client.transcript import TerminalTranscript, Transcript
 from accord.types.session import Cost
 from accord_sessions.entries import Answered, Asked, Ended, Entry, Queued, Started, Updated
 from accord_sessions.owner.translate import Translator
@@ -28,6 +28,7 @@ class Turn(Struct, kw_only=True):
     error: str | None = None
     items: list[Any] = []
     plans: list[Any] = []
+    terminals: dict[str, TerminalTranscript] = {}  # those of the session so far, by id
     decisions: list[tuple[str, str, str]] = []  # what was asked, the answer, by whom
     cost: Cost | None = None  # of the session after the turn
 
@@ -69,6 +70,7 @@ def turns_of(entries: Iterable[Entry], version: int) -> Iterator[Turn]:
 
 def _ended(turn: Turn, ended: Ended | None, transcript: Transcript) -> Turn:
     turn.items = [*transcript.items]
+    turn.terminals = {**transcript.terminals}
     turn.plans = [*transcript.plans.values()]
     if transcript.usage is not None:
         turn.cost = transcript.usage.cost

@@ -158,6 +158,18 @@ async def test_conversation_is_exported(version: int, tmp_path: Path, store: Ses
 
 
 @BOTH
+async def test_conversation_is_exported_as_a_page(
+    version: int, tmp_path: Path, store: SessionStore
+) -> None:
+    async with coder_session(version, cwd=tmp_path, model=ScriptedModel(), store=store) as harness:
+        await harness.prompt("Say <b>hello</b>.")
+        assert "`harness.html`" in await harness.prompt("/export harness.html")
+    text = (tmp_path / "harness.html").read_text()
+    assert text.startswith("<!doctype html>")
+    assert "<h2>User</h2>\n<p>Say &lt;b&gt;hello&lt;/b&gt;.</p>" in text
+
+
+@BOTH
 async def test_export_does_not_report_a_rejected_write_as_made(
     version: int, tmp_path: Path, store: SessionStore
 ) -> None:

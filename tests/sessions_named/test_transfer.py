@@ -71,11 +71,11 @@ def test_export_in_three_formats(machine: Machine) -> None:
     machine.ok("session", "prompt", "-s", "fix", "--yes", "permission")
     markdown = machine.ok("session", "export", "-s", "fix")
     assert markdown.startswith("# fix\n")
-    assert "\n## echo <b>Hello</b>\n" in markdown
+    assert "\n## echo \\<b\\>Hello\\</b\\>\n" in markdown
     assert "- permission: Do thing 1: allow, by a rule of the session\n" in markdown
     page = machine.work / "fix.html"
     machine.ok("session", "export", "-s", "fix", "-o", str(page))
-    assert "<pre>&lt;b&gt;Hello&lt;/b&gt;</pre>" in page.read_text()
+    assert "<p>&lt;b&gt;Hello&lt;/b&gt;</p>" in page.read_text()
     assert "<b>" not in page.read_text()
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
 

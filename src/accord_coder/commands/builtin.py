@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accord import ContentBlock, SelectOption
-from accord_coder.export_markdown import to_markdown
+from accord_coder.export_markdown import markdown_parts
 from accord_coder.loop.turn import compact as shorten
 from accord_coder.permissions.gate import PermissionDenied, require_permission
 from accord_coder.tools.result import Access
@@ -83,7 +83,14 @@ async def export(
         return None
     name = asked.arguments.strip("`\"'") or f"{session.id[:16]}.md"
     path = str(Path(session.cwd, name))
-    text = to_markdown(await turn.history(), session.title)
+    title = session.title or "A session with Accord"
+    parts = markdown_parts(await turn.history(), title)
+    if name.lower().endswith((".html", ".htm")):
+        from accord.text.markdown_html import page_of
+
+        text = page_of(title, parts)
+    else:
+        text = "\n\n".join(parts) + "\n"
     async with turn.tool(f"Export to {name}", kind="edit", locations=[path]) as call:
         try:
             await require_permission(Access("edit", (path,)), call, state)

@@ -6,7 +6,7 @@ from typing import Any
 
 from accord.client.message import Message
 from accord.text.excerpt import visible
-from accord_inspector.talk.markdown import MarkdownParts
+from accord.text.markdown_html import MarkdownParts
 from accord_inspector.talk.shown import contents_json
 
 __all__ = ("MessageParts",)

@@ -13,6 +13,7 @@ from accord.client.transcript import TerminalTranscript
 from accord.errors import RequestError
 from accord.text import lenient_json
 from accord.text.excerpt import one_line, visible
+from accord.text.markdown_html import html_of
 from accord.types.content import (
     AudioContent,
     ContentBlock,
@@ -24,7 +25,6 @@ from accord.types.content import (
 from accord.types.diff_lines import diff_lines
 from accord.types.session import BooleanOption, SessionOption, TokenUsage
 from accord.types.tool_calls import Diff, TerminalView, ToolContent
-from accord_inspector.talk.markdown import html_of
 
 __all__ = (
     "bounded",

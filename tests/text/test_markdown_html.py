@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import random
+import re
 
 import pytest
 
-from accord_inspector.talk.markdown import MarkdownParts, html_of
+from accord.text.markdown_html import SCHEMES, MarkdownParts, closed_markdown, html_of, page_of
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -61,6 +64,45 @@ def test_hidden_characters_are_visible_also_those_written_as_entities() -> None:
     assert "\u200b" not in html
     assert "\x1b" not in html
     assert "a\\u202eb \\x1b[31m \\u202ec" in html
+
+
+@pytest.mark.parametrize(
+    ("text", "closed"),
+    [
+        ("a", "a"),
+        ("", ""),
+        ("```py\nx", "```py\nx\n```"),
+        ("```py\nx\n\n", "```py\nx\n```"),
+        ("```py\nx\n```", "```py\nx\n```"),
+        ("```py\nx\n  ````  ", "```py\nx\n  ````  "),
+        ("~~~~\nx\n~~~", "~~~~\nx\n~~~\n~~~~"),
+        ("- ```\n  x", "- ```\n  x"),  # the block ends with the list
+        ("```", "```\n```"),
+    ],
+)
+def test_open_code_block_is_closed(text: str, closed: str) -> None:
+    assert closed_markdown(text) == closed
+    assert "<p>after</p>" in html_of(f"{closed}\n\nafter")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_page_runs_and_loads_nothing(text: str) -> None:
+    page = page_of(
+        text, [text, f"```diff\n+{text}\n-{text}\n```", f"| {text} |\n|---|\n| {text} |"]
+    )
+    body = page.partition("<body>")[2]
+    assert re.findall(r"(?i)<(script|img|iframe|style|meta|link|svg|object|b)\b", body) == []
+    assert "</style>" not in page.partition("<style>")[2].partition("</style>")[2]
+    assert all(link.startswith(SCHEMES) for link in re.findall(r'href="([^"]*)"', body))
+    assert "default-src 'none'" in page
+
+
+def test_policy_of_the_page_allows_only_its_own_style() -> None:
+    page = page_of("x", [])
+    style = page.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in page
+    assert "unsafe" not in page
 
 
 def test_streamed_text_has_the_same_html_as_the_whole_text() -> None:
