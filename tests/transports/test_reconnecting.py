@@ -123,6 +123,75 @@ async def test_session_is_opened_again_and_its_replay_is_dropped(
         assert agents.states == ["reconnecting", "connected"]
 
 
+@pytest.fixture(
+    params=[("authenticate", "logout"), ("auth/login", "auth/logout")], ids=["v1", "v2"]
+)
+def login(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """The methods to log in and out."""
+    return request.param
+
+
+async def pass_on(client: Client, agent: RawPeer, method: str, params: Any) -> None:
+    """Send a request of the client, which the agent accepts."""
+    client.ask(method, method, params)
+    agent.answer((await agent.get())["id"], {})
+    await client.get()
+
+
+def refuse(agent: RawPeer, message: Any, code: int = -32000) -> None:
+    agent.send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": code, "message": "no"}})
+
+
+@requirement("R-AUTH-12")
+async def test_login_is_repeated_for_sessions_that_require_it(login: tuple[str, str]) -> None:
+    async with connected(sessions=("s1", "s2")) as (client, agents, agent):
+        await pass_on(client, agent, login[0], {"methodId": "key"})
+        await agent.hang_up()
+        again = await agents.next()
+        await initialize(again)
+        refuse(again, await again.get())
+        message = await again.get()
+        assert (message["method"], message["params"]) == (login[0], {"methodId": "key"})
+        again.answer(message["id"], {})
+        for session in ("s1", "s2"):
+            opening = await again.get()
+            assert opening["params"]["sessionId"] == session
+            again.answer(opening["id"], {})
+        await agents.connected.wait()
+
+
+@requirement("R-AUTH-12")
+async def test_login_is_sent_once_although_it_is_refused(login: tuple[str, str]) -> None:
+    async with connected(sessions=("s1", "s2")) as (client, agents, agent):
+        await pass_on(client, agent, login[0], {"methodId": "key"})
+        await agent.hang_up()
+        again = await agents.next()
+        await initialize(again)
+        seen: list[str] = []
+        for _ in range(3):
+            message = await again.get()
+            seen.append(message["method"])
+            refuse(again, message)
+        assert seen == ["session/resume", login[0], "session/resume"]
+        await agents.connected.wait()
+
+
+@pytest.mark.parametrize("logged_out", [False, True])
+async def test_no_login_is_sent_without_need(login: tuple[str, str], logged_out: bool) -> None:
+    async with connected(sessions=("s1", "s2")) as (client, agents, agent):
+        await pass_on(client, agent, login[0], {"methodId": "key"})
+        if logged_out:
+            await pass_on(client, agent, login[1], {})
+        await agent.hang_up()
+        again = await agents.next()
+        await initialize(again)
+        for _ in range(2):
+            message = await again.get()
+            assert message["method"] == "session/resume"
+            refuse(again, message, -32000 if logged_out else -32002)
+        await agents.connected.wait()
+
+
 @requirement("R-WS-17")
 async def test_requests_in_progress_fail_and_new_ones_wait() -> None:
     async with connected() as (client, agents, agent):

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from accord.connection.flood_log import FloodLog
 from accord.remote.asgi_types import UNIX_PEER, Scope, headers_of
 from accord.remote.subprotocol_token import SUBPROTOCOL, token_in, with_token
 from accord.text.excerpt import one_line
@@ -21,7 +22,7 @@ from accord.transports.remote_address import is_loopback
 
 __all__ = ("Access", "Authenticate", "Principal", "Refusal", "RemoteRequest")
 
-log: logging.Logger = logging.getLogger("accord.remote")
+flood_log = FloodLog(logging.getLogger("accord.remote"))
 
 AUTHENTICATE_S = 10.0  # for the hook
 
@@ -118,10 +119,11 @@ class Access(Struct, kw_only=True):
             async with asyncio.timeout(AUTHENTICATE_S):
                 principal = await self._log_in(scope, headers)
         except TimeoutError:
-            log.error("! authenticate took more than %g s", AUTHENTICATE_S)
+            text = "! authenticate took more than %g s"
+            flood_log.log(logging.ERROR, text, AUTHENTICATE_S, kind=id(self))
             return Refusal(503, "Logging in takes too long", (("Retry-After", "5"),), "login")
         except Exception as exc:  # noqa: BLE001  # of the hook
-            _log_failure(exc)
+            _log_failure(exc, id(self))
             return Refusal(500, "Internal error", kind="login")
         if principal is None:
             challenge = (("WWW-Authenticate", "Bearer"),)
@@ -194,10 +196,11 @@ class Access(Struct, kw_only=True):
         )
 
 
-def _log_failure(error: Exception) -> None:
+def _log_failure(error: Exception, server: int) -> None:
     """Log where a hook failed, without the text of its error, which may have a token in it."""
     where = "".join(traceback.format_tb(error.__traceback__)).rstrip()
-    log.error("! authenticate failed: %s\n%s", type(error).__name__, where)
+    name = type(error).__name__
+    flood_log.log(logging.ERROR, "! authenticate failed: %s\n%s", name, where, kind=(name, server))
 
 
 def _digest(token: str) -> bytes:

@@ -1,6 +1,8 @@
 """The access log: one line for each connection, at its start and end, and for each request.
 
-Lines have no messages, tokens, cookies, headers or queries (R-SEC-10).
+Lines have no messages, tokens, cookies, headers or queries (R-SEC-10). Requests that are refused
+have at most `REFUSED_LINES` lines a minute for each address and status; the next line of these has
+the number of those without a line as `suppressed`.
 """
 
 from __future__ import annotations
@@ -15,11 +17,21 @@ from accord.remote.monitored import MonitoredTransport
 from accord.remote.running_turns import Turn
 from accord.text.excerpt import excerpt, one_line, visible
 
-__all__ = ("AccessLog", "LogFormatter", "RequestLog", "log_refused_handshake", "short_id")
+__all__ = (
+    "AccessLog",
+    "LogFormatter",
+    "RefusedRequests",
+    "RequestLog",
+    "log_refused_handshake",
+    "short_id",
+)
 
 log: logging.Logger = logging.getLogger("accord.access")
 
 _PROBES = ("/health", "/ready")
+REFUSED_LINES = 20
+_INTERVAL_S = 60.0
+_MAX_SOURCES = 1024  # addresses and statuses that are counted separately
 _ID_CHARS = 8  # of a connection id: enough to find its lines, and not to use it
 
 
@@ -53,13 +65,49 @@ class AccessLog:
         pass
 
 
+class RefusedRequests:
+    """Counts the lines about the refused requests of a server, by address and status."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, int], list[float]] = {}  # since when, lines, suppressed
+
+    def suppressed(self, client: str, status: int) -> int | None:
+        """Return how many lines were suppressed before this one, None if it is suppressed too."""
+        now = time.monotonic()
+        key = (client, status)
+        if key not in self._counts and len(self._counts) >= _MAX_SOURCES:
+            self._forget(now)
+            if len(self._counts) >= _MAX_SOURCES:
+                key = ("", 0)  # all further ones are one source
+        count = self._counts.setdefault(key, [now, 0, 0])
+        before = 0
+        if now - count[0] >= _INTERVAL_S:
+            before = int(count[2])
+            count[:] = [now, 0, 0]
+        if count[1] >= REFUSED_LINES:
+            count[2] += 1
+            return None
+        count[1] += 1
+        return before
+
+    def _forget(self, now: float) -> None:
+        """Drop the sources that have been silent for long and have nothing to report."""
+        old = [key for key, (since, _, lost) in self._counts.items()
+               if not lost and now - since >= _INTERVAL_S]  # fmt: skip
+        for key in old:
+            del self._counts[key]
+
+
 class RequestLog:
     """Logs one HTTP request.
 
     Use `receive` and `send` instead of those of the server, and call `done` at the end.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, refused: RefusedRequests
+    ) -> None:
+        self._refused = refused
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -82,20 +130,20 @@ class RequestLog:
     def done(self) -> None:
         """Log the request; those of load balancers only if something is wrong."""
         is_usual = path_of(self._scope) in _PROBES and self._status == 200
-        _log(
-            "request",
+        _log_request(
+            self._scope,
+            self._status,
+            self._refused,
             level=logging.DEBUG if is_usual else logging.INFO,
-            status=self._status,
-            **_request(self._scope),
             duration_s=time.monotonic() - self._started,
             received_bytes=self._received,
             sent_bytes=self._sent,
         )
 
 
-def log_refused_handshake(scope: Scope, status: int) -> None:
+def log_refused_handshake(scope: Scope, status: int, refused: RefusedRequests) -> None:
     """Log a WebSocket connection that was not accepted."""
-    _log("request", status=status, **_request(scope))
+    _log_request(scope, status, refused)
 
 
 class LogFormatter(logging.Formatter):
@@ -149,14 +197,38 @@ def _names(connection: MonitoredTransport) -> dict[str, Any]:
     }
 
 
-def _request(scope: Scope) -> dict[str, Any]:
+def _log_request(
+    scope: Scope,
+    status: int,
+    refused: RefusedRequests,
+    *,
+    level: int = logging.INFO,
+    **fields: Any,
+) -> None:
     client = scope.get("client")
+    address = client[0] if client else "unix"
+    before: int | None = 0
+    if status >= 400 and log.isEnabledFor(level):
+        before = refused.suppressed(address, status)
+        if before is None:
+            return
+    _log(
+        "request",
+        level=level,
+        status=status,
+        **_request(scope, address),
+        **fields,
+        suppressed=before or None,
+    )
+
+
+def _request(scope: Scope, address: str) -> dict[str, Any]:
     return {
         "method": scope.get("method", "GET"),
         "path": excerpt(scope["path"], 100),
         "transport": scope["type"],
         "http": scope.get("http_version"),
-        "client": client[0] if client else "unix",
+        "client": address,
         "connection": _connection_of(scope),
     }
 

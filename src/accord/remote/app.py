@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import secrets
 
+from accord.connection.flood_log import FloodLog
 from accord.errors import TransportError
 from accord.remote.access import Access, Principal, Refusal
-from accord.remote.access_log import RequestLog, log_refused_handshake, short_id
+from accord.remote.access_log import RefusedRequests, RequestLog, log_refused_handshake, short_id
 from accord.remote.asgi_socket import handshake_of
 from accord.remote.asgi_types import Receive, Scope, Send, headers_of, path_of
 from accord.remote.connection_limits import ConnectionLimits, OpenConnections
@@ -49,6 +50,8 @@ class RemoteApp:
         limits = limits or ConnectionLimits()
         self._limits = limits
         self._connections = OpenConnections(limits)
+        self._refused = RefusedRequests()
+        self._flood_log = FloodLog(log)
         self._monitor = Monitor(serve, idle_s=limits.idle_s, observers=default_observers())
         self._http_server = HttpServer(
             self._run_http,
@@ -62,7 +65,7 @@ class RemoteApp:
             case "websocket":
                 await self._websocket(scope, receive, send)
             case "http":
-                request = RequestLog(scope, receive, send)
+                request = RequestLog(scope, receive, send, self._refused)
                 try:
                     await self._http(scope, request.receive, request.send)
                 finally:
@@ -79,7 +82,7 @@ class RemoteApp:
         admitted = await self._admit(scope)
         if isinstance(admitted, Refusal):
             await handshake.refuse(admitted)
-            log_refused_handshake(scope, admitted.status)
+            log_refused_handshake(scope, admitted.status, self._refused)
             return
         principal = admitted
         connection_id = secrets.token_hex(16)  # T7
@@ -103,8 +106,8 @@ class RemoteApp:
             await self._monitor.serve(transport, principal, id=connection_id, kind=kind)
         except TransportError as exc:
             log.debug("= %s: %s", connection_id, exc)
-        except Exception:
-            log.exception("! %s: the agent failed", short_id(connection_id))
+        except Exception as exc:  # noqa: BLE001  # of the agent
+            self._flood_log.exception("! %s: the agent failed", short_id(connection_id), exc=exc)
         finally:
             await transport.aclose()
             log.debug("x %s: closed", connection_id)

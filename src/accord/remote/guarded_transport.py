@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from msgspec import Struct
 
+from accord.connection.flood_log import FloodLog
 from accord.errors import InternalError, InvalidRequest, ParseError, RequestError
 from accord.text.lenient_json import dumps, is_object
 from accord.transports.base import Frame, NullReceiver, Receiver, Transport
@@ -60,6 +61,7 @@ class GuardedTransport(Transport):
     """
 
     def __init__(self, inner: Transport, guards: Sequence[FrameGuard]) -> None:
+        self._log = FloodLog(log)
         self.frame_bytes: int = inner.frame_bytes
         self._inner = inner
         self._guards = guards
@@ -165,12 +167,13 @@ class GuardedTransport(Transport):
                 if guard.concerns(frame) and (error := await guard.refusal(message)) is not None:
                     raise error
         except RequestError as error:
-            log.info("! a message of the client was refused with %d", error.code)
+            text = "! a message of the client was refused with %d"
+            self._log.log(logging.INFO, text, error.code, kind=error.code)
             if request_id is not None or isinstance(error, ParseError | InvalidRequest):
                 self._answer(request_id, error)
             return False
-        except Exception:
-            log.exception("! a message of the client could not be checked")
+        except Exception as exc:  # noqa: BLE001  # a defect: nothing unchecked may pass
+            self._log.exception("! a message of the client could not be checked", exc=exc)
             self._answer(request_id, InternalError())
             return False
         return True

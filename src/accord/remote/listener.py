@@ -6,18 +6,21 @@ import asyncio
 import logging
 import re
 import socket
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
-from h2.exceptions import H2Error
 from hypercorn.asyncio.tcp_server import TCPServer as _TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext as _WorkerContext
 from hypercorn.config import Config
+from hypercorn.events import Closed, RawData
 from hypercorn.utils import wrap_app as _wrap_app  # pyright: ignore[reportUnknownVariableType]
 
+from accord.connection.flood_log import FloodLog
 from accord.remote.asgi_socket import DIRECT_SOCKET
 from accord.remote.asgi_types import AsgiApp, Event, Scope
-from accord.remote.http2_streams import adapt_hypercorn
+from accord.remote.http2_streams import adapt_hypercorn, goaway
 from accord.remote.listener_socket import SocketHandshake
 
 __all__ = ("listen",)
@@ -69,6 +72,7 @@ class _Listener:
         self._wrapped: Any = cast("Any", _wrap_app)(app, config.wsgi_max_body_size, "asgi")
         self._tls = config.create_ssl_context()
         self._tasks: set[asyncio.Future[Any]] = set()
+        self._flood_log = FloodLog(log)
         self.opening: set[_FirstRequest] = set()
 
     async def listen_on(self, opened: socket.socket) -> asyncio.Server:
@@ -106,6 +110,7 @@ class _Listener:
         protocol.data_received(data)
         config, context = self._config, self._context
         server = _HttpServer(self._wrapped, loop, config, context, {}, reader, writer)
+        server.flood_log = self._flood_log
         self._run(server.run())
 
     def _run(self, serving: Awaitable[object]) -> None:
@@ -116,9 +121,9 @@ class _Listener:
     def _ended(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            # The library raises its own errors for what no client sends by mistake.
-            level = logging.DEBUG if _is_of_library(error) else logging.ERROR
-            log.log(level, "! a connection failed", exc_info=error)
+            log.debug("! a connection failed", exc_info=error)
+            place = _place_of(error)
+            self._flood_log.log(logging.ERROR, "! a connection failed: %s", place, kind=place)
 
     async def aclose(self) -> None:
         """End all connections, within `graceful_timeout` seconds if they do not end before."""
@@ -134,19 +139,42 @@ class _Listener:
 
 
 class _HttpServer(_TCPServer):
-    """Serves one connection; it ends when the client has left, also while it is idle."""
+    """Serves one connection; it ends when the client has left, also while it is idle.
+
+    It also ends if hypercorn or its libraries fail on what the client has sent, such as too many
+    streams: the client gets the error of HTTP/2, and the log at most a line a minute for each
+    address, without what was sent (T13, R-SEC-10).
+    """
+
+    flood_log: FloodLog
 
     async def _read_data(self) -> None:
-        await super()._read_data()
+        try:
+            await super()._read_data()
+        except Exception as exc:  # noqa: BLE001  # anything, caused by the bytes of the client
+            self._log(exc)
+            if last := goaway(self.protocol, exc):
+                await self.protocol_send(RawData(last))
+            await self.protocol.handle(Closed())
         await self.idle_task.stop()
 
+    def _log(self, error: Exception) -> None:
+        log.debug("! a connection is closed", exc_info=error)
+        peer: Any = self.writer.get_extra_info("peername")
+        address = cast("str", peer[0]) if isinstance(peer, tuple) else "unix"
+        place = _place_of(error)
+        text = "! a connection of %s is closed: its messages are invalid (%s)"
+        self.flood_log.log(logging.WARNING, text, address, place, kind=address)
 
-def _is_of_library(error: BaseException) -> bool:
-    """Return whether an error says only that a client violates HTTP/2."""
-    if isinstance(error, BaseExceptionGroup):
-        group = cast("BaseExceptionGroup[BaseException]", error)
-        return all(map(_is_of_library, group.exceptions))
-    return isinstance(error, H2Error)
+
+def _place_of(error: BaseException) -> str:
+    """Return the type of an error and the line that raised it; its text may be of the client."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    name = type(error).__name__
+    if not (frames := traceback.extract_tb(error.__traceback__)):
+        return name
+    return f"{name} at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
 
 
 async def _unusable(_event: Event | None = None) -> Any:

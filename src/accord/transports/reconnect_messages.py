@@ -17,6 +17,7 @@ __all__ = (
     "read_update",
     "reopening_params",
     "request_frame",
+    "requires_login",
     "with_id",
 )
 
@@ -51,6 +52,14 @@ class _Capabilities(Struct, rename="camel", gc=False):
     session_capabilities: _Session | None = None
 
 
+class _Error(Struct, gc=False):
+    code: Any = None
+
+
+class _Failed(Struct, gc=False):
+    error: _Error | None = None
+
+
 class _Initialized(Struct, rename="camel", gc=False):
     protocol_version: Any = None
     agent_capabilities: _Capabilities | None = None
@@ -58,7 +67,9 @@ class _Initialized(Struct, rename="camel", gc=False):
 
 _read = msgspec.json.Decoder(_Message).decode
 _read_params = msgspec.json.Decoder(_Params).decode
+_read_failed = msgspec.json.Decoder(_Failed).decode
 _read_initialized = msgspec.json.Decoder(_Initialized).decode
+AUTH_REQUIRED = -32000
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -77,6 +88,15 @@ def opening_method(result: Raw) -> str | None:
     if offered.session_capabilities is not None and offered.session_capabilities.resume is not None:
         return "session/resume"
     return "session/load" if offered.load_session is True else None
+
+
+def requires_login(response: Frame) -> bool:
+    """Return whether a response is the error `auth_required` (R-AUTH-12)."""
+    try:
+        error = _read_failed(response).error
+    except _MALFORMED:
+        return False
+    return error is not None and error.code == AUTH_REQUIRED
 
 
 def reopening_params(opening: Frame, session: str) -> bytes:

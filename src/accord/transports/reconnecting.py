@@ -1,8 +1,9 @@
 """A transport to an agent that survives the loss of its connection, for clients that do not.
 
-It knows only what connects again: `initialize`, the sessions that were opened, and the requests
-without an answer. It cannot tell what of a replay is new: sessions are resumed without one, and a
-replay that the agent sends anyway is dropped. `accord.connect(reconnect=…)` continues transcripts.
+It knows only what connects again: `initialize`, the last login, the sessions that were opened, and
+the requests without an answer. It cannot tell what of a replay is new: sessions are resumed without
+one, and a replay that the agent sends anyway is dropped. `accord.connect(reconnect=…)` continues
+transcripts.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from accord.transports.reconnect_messages import (
     read_update,
     reopening_params,
     request_frame,
+    requires_login,
     with_id,
 )
 from accord.transports.reconnect_settings import ConnectionChange, Reconnect, Waits
@@ -50,7 +52,9 @@ log: logging.Logger = logging.getLogger("accord.transports.reconnecting")
 
 ANSWER_S = 60.0  # for `initialize`, and for opening each session
 _ENDS_SESSION = frozenset(("session/close", "session/delete", "session/archive"))
-_KEPT = OPENS_SESSION | REATTACHES | {"initialize"}
+_LOGINS = frozenset(("authenticate", "auth/login"))
+_LOGOUTS = frozenset(("logout", "auth/logout"))
+_KEPT = OPENS_SESSION | REATTACHES | _LOGINS | {"initialize"}
 _STATE = b'"state_update"'
 _ENDED = "The server has ended the connection"
 # The updates of a session that are not its history.
@@ -79,7 +83,8 @@ class ReconnectingTransport(Transport):
 
     When a connection is lost, requests in progress are answered with an error, the agent's own are
     cancelled, and new frames wait. On the next connection `initialize` is sent again, and the
-    sessions are resumed or loaded (R-WS-17). A loss before `initialize` has succeeded ends it.
+    sessions are resumed or loaded (R-WS-17); if the agent requires a login for that, the client's
+    last one is sent again, once (R-AUTH-12). A loss before `initialize` has succeeded ends it.
     """
 
     def __init__(self, connect: TransportFactory, settings: Reconnect) -> None:
@@ -93,6 +98,7 @@ class ReconnectingTransport(Transport):
         self._task: asyncio.Task[None] | None = None
         self._initialize: tuple[Frame, Raw] | None = None  # the last one, and its result
         self._requests: dict[bytes, _Request] = {}  # of the client, by id
+        self._login: _Request | None = None  # the last one that succeeded
         self._sessions: dict[str, Frame] = {}  # with the request that opened each
         self._busy: set[str] = set()  # sessions of version 2 that are not idle
         # The agent's requests without an answer: the id that the client sees, and the agent's.
@@ -208,6 +214,10 @@ class ReconnectingTransport(Transport):
         if method == "initialize" and request.frame is not None:
             if version_of(result) is not None:
                 self._initialize = (request.frame, Raw(bytes(result)))
+        elif method in _LOGINS:
+            self._login = request
+        elif method in _LOGOUTS:
+            self._login = None
         elif method in OPENS_SESSION and request.frame is not None:
             if (new := session_of_result(result)) is not None:
                 self._sessions[new] = request.frame
@@ -316,8 +326,13 @@ class ReconnectingTransport(Transport):
         method = opening_method(result)
         for session, opening in list(self._sessions.items()) if method is not None else ():
             assert method is not None
+            params = reopening_params(opening, session)
             connection.replayed = session
-            if await connection.request(method, reopening_params(opening, session)) is None:
+            result = await connection.request(method, params)
+            if result is None and await self._logs_in(connection):
+                connection.replayed = session
+                result = await connection.request(method, params)
+            if result is None:
                 log.warning("! a session could not be opened again")
         self._current = connection
         self._count += 1
@@ -330,6 +345,18 @@ class ReconnectingTransport(Transport):
         self.write(waiting)
         if not self.congested:
             self._receiver.writable()
+
+    async def _logs_in(self, connection: _Connection) -> bool:
+        """Repeat the client's login if the agent has just required one, at most once."""
+        login = self._login
+        if login is None or login.frame is None or not connection.requires_login:
+            return False
+        if connection.has_login is None:
+            result = await connection.request(login.method, params_of(login.frame))
+            connection.has_login = result is not None
+            if result is None:
+                log.warning("! the agent does not accept the login again")
+        return connection.has_login
 
     def _ended_turns(self, held: Sequence[Frame], loss: TransportError) -> list[Frame]:
         """Return the end of each version 2 turn whose state the agent has not reported again."""
@@ -355,6 +382,8 @@ class _Connection:
     def __init__(self, owner: ReconnectingTransport, transport: Transport) -> None:
         self.transport = transport
         self.replayed: str | None = None  # the session whose history is dropped
+        self.requires_login = False  # by the error of the last request
+        self.has_login: bool | None = None  # whether the login was accepted again
         self.held: list[Frame] = []  # for the client, until the sessions are open
         self._owner = owner
         self._requests: dict[bytes, asyncio.Future[Raw | None]] = {}
@@ -380,6 +409,7 @@ class _Connection:
             if incoming is not None and incoming.id is not None and incoming.method is None:
                 answer = self._requests.get(incoming.id)
                 if answer is not None and not answer.done():
+                    self.requires_login = incoming.body is None and requires_login(frame)
                     answer.set_result(incoming.body)
                     self.replayed = None  # what follows is new
             elif not self._is_replay(frame):
