@@ -1,9 +1,11 @@
-"""A circuit breaker for each agent: an agent that cannot start does not burn all tasks."""
+"""Circuit breakers: an agent or a node on which nothing starts does not burn all tasks."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
+from collections.abc import Callable, Collection
 from typing import Literal
 
 import msgspec
@@ -13,7 +15,7 @@ from accord_fleet.errors import AttemptFailed
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.result import Result
 
-__all__ = ("AgentBreaker", "BreakerSettings", "NoBreaker", "is_start_failure")
+__all__ = ("AgentBreaker", "BreakerSettings", "NoBreaker", "NodeBreaker", "is_start_failure")
 
 # Failures before the agent has done anything for the task.
 _START_FAILURES = frozenset({"start", "session", "sandbox", "engine"})
@@ -84,6 +86,85 @@ class NoBreaker:
 
     def after(self, agent: AgentSpec, result: Result) -> None:
         """Count nothing."""
+
+
+class NodeBreaker:
+    """Holds back the nodes of a cluster on which one start after another fails.
+
+    New slots are opened elsewhere meanwhile. After a pause a node is used again; if the next start
+    fails as well, the following pause is three times as long. If all nodes would be held back, none
+    is: then the agent is the cause, and `AgentBreaker` holds it back.
+    """
+
+    def __init__(
+        self,
+        settings: BreakerSettings | None = None,
+        *,
+        on_wait: OnWait | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`on_wait` is called with the machine of a node that is held back, and the reason."""
+        self._settings = settings or BreakerSettings(failures=3, first_pause_s=60.0)
+        self._on_wait = on_wait
+        self._clock = clock
+        self._nodes: dict[str, _Node] = {}
+        self._alive: frozenset[str] = frozenset()
+
+    def update(self, alive: Collection[str]) -> None:
+        """Use these nodes from now on."""
+        self._alive = frozenset(alive)
+
+    def held(self) -> frozenset[str]:
+        """Return the nodes on which no slot must be opened now."""
+        now = self._clock()
+        held: set[str] = set()
+        for name, node in self._nodes.items():
+            if node.held_until > now and name in self._alive:
+                held.add(name)
+            elif node.is_held:
+                node.is_held = False
+                self._say(node.machine, None)
+        return frozenset(held) if held < self._alive else frozenset()
+
+    def others(self, node: str, failed_on: Collection[str]) -> bool:
+        """Return whether an attempt can start on a node that is neither this nor one of those."""
+        return bool(self._alive - {node} - set(failed_on))
+
+    def succeeded(self, name: str) -> None:
+        """Count an agent that has started on a node."""
+        node = self._nodes.pop(name, None)
+        if node is not None and node.is_held:
+            self._say(node.machine, None)
+
+    def failed(self, name: str, machine: str, reason: str) -> None:
+        """Count an agent that has not started on a node."""
+        node = self._nodes.setdefault(name, _Node(machine))
+        node.in_a_row += 1
+        now = self._clock()
+        if node.in_a_row < self._settings.failures or node.held_until > now:
+            return
+        pause_s = min(self._settings.first_pause_s * 3**node.pauses, self._settings.longest_pause_s)
+        node.pauses += 1
+        node.held_until = now + pause_s
+        node.is_held = True
+        self._say(
+            machine,
+            f"not used for {pause_s:g} s: {node.in_a_row} starts in a row have failed there;"
+            f" the last reason: {reason}",
+        )
+
+    def _say(self, machine: str, why: str | None) -> None:
+        if self._on_wait is not None:
+            self._on_wait(f"node {machine}", why)
+
+
+class _Node:
+    def __init__(self, machine: str) -> None:
+        self.machine = machine
+        self.in_a_row = 0
+        self.pauses = 0
+        self.held_until = float("-inf")
+        self.is_held = False
 
 
 class _Circuit:

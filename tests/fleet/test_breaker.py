@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from accord_fleet.breaker import AgentBreaker, BreakerSettings
+from accord_fleet.breaker import AgentBreaker, BreakerSettings, NodeBreaker
 from accord_fleet.errors import AttemptFailed
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.result import FailedPart, Failure, Result, Status, Times
@@ -117,3 +117,69 @@ def test_agents_have_breakers_of_their_own_and_other_failures_do_not_count() -> 
         await asyncio.sleep(60)  # for the timer of the breaker
 
     run_simulated(whole())
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_node_on_which_starts_fail_is_held_back_for_longer_each_time() -> None:
+    clock, said = Clock(), list[tuple[str, str | None]]()
+    nodes = NodeBreaker(clock=clock, on_wait=lambda what, why: said.append((what, why)))
+    nodes.update(["n1", "n2"])
+    for _ in range(2):
+        nodes.failed("n1", "host-1", "No such program.")
+    assert nodes.held() == frozenset()
+    nodes.failed("n1", "host-1", "No such program.")
+    assert nodes.held() == {"n1"}
+    assert said == [
+        (
+            "node host-1",
+            "not used for 60 s: 3 starts in a row have failed there;"
+            " the last reason: No such program.",
+        )
+    ]
+    clock.now = 60.0
+    assert nodes.held() == frozenset()
+    assert said[1:] == [("node host-1", None)]
+    nodes.failed("n1", "host-1", "No such program.")
+    clock.now = 60.0 + 179.0
+    assert nodes.held() == {"n1"}
+    clock.now = 60.0 + 180.0
+    assert nodes.held() == frozenset()
+    nodes.succeeded("n1")
+    nodes.failed("n1", "host-1", "No such program.")
+    assert nodes.held() == frozenset()
+
+
+def test_failures_with_successes_between_them_hold_no_node_back() -> None:
+    nodes = NodeBreaker()
+    nodes.update(["n1", "n2"])
+    for _ in range(10):
+        nodes.failed("n1", "host-1", "x")
+        nodes.failed("n1", "host-1", "x")
+        nodes.succeeded("n1")
+    assert nodes.held() == frozenset()
+
+
+def test_no_node_is_held_back_if_all_would_be() -> None:
+    nodes = NodeBreaker()
+    nodes.update(["n1", "n2"])
+    for node in ("n1", "n2"):
+        for _ in range(3):
+            nodes.failed(node, node, "x")
+    assert nodes.held() == frozenset()
+    nodes.update(["n1", "n2", "n3"])
+    assert nodes.held() == {"n1", "n2"}
+
+
+def test_attempt_is_repeated_only_on_a_node_on_which_it_has_not_failed() -> None:
+    nodes = NodeBreaker()
+    nodes.update(["n1"])
+    assert not nodes.others("n1", ())
+    nodes.update(["n1", "n2"])
+    assert nodes.others("n1", ())
+    assert not nodes.others("n1", ("n2",))

@@ -285,6 +285,7 @@ results = st.builds(
     trace=st.none() | texts(),
     machine=texts(),
     tags=st.lists(texts(), max_size=2).map(tuple),
+    repeated=st.lists(texts(), max_size=2).map(tuple),
 )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from accord_fleet.engines.ray_items import Items
 from accord_fleet.types.task import Task, WorkItem
 
@@ -52,7 +54,7 @@ async def test_a_lost_attempt_comes_first_and_is_counted() -> None:
     await items.want("a")
     first = items.take("a")
     assert first
-    await items.again(first)
+    await items.again(msgspec.structs.replace(first, losses=1))
     again = items.take("a")
     assert again
     assert (again.item, again.losses) == (first.item, 1)
@@ -74,3 +76,21 @@ async def test_nothing_is_handed_out_after_a_stop() -> None:
     assert items.take("a") is None
     assert await items.want("a") is None
     await items.over()
+
+
+async def test_attempt_is_not_taken_on_a_node_on_which_it_has_failed() -> None:
+    items = Items(Source(2), agent_of, ahead=2)
+    await items.want("a")
+    first = items.take("a", "n1")
+    assert first
+    await items.again(msgspec.structs.replace(first, failed_on=("n1",)))
+    assert not items.needs_other_node("a", "n1")
+    second = items.take("a", "n1")
+    assert second
+    assert second.item.task.id == "t1"
+    assert items.needs_other_node("a", "n1")
+    assert items.take("a", "n1") is None
+    assert not items.needs_other_node("a", "n2")
+    again = items.take("a", "n2")
+    assert again
+    assert again.item is first.item

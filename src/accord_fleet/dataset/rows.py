@@ -88,6 +88,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("trace", _TEXT, "trace", "recording, relative to the folder of the run"),
     Column("machine", _TEXT, "machine", "machine that ran the attempt"),
     Column("tags", _TEXTS, "tags", "tags of the task"),
+    Column("repeated", _TEXTS, "repeated", "failed starts before, each with its machine"),
 )
 SCHEMA: Any = _arrow.schema(
     [_arrow.field(column.name, column.type) for column in COLUMNS],
@@ -181,6 +182,7 @@ def _result(row: dict[str, Any]) -> Result:
         trace=row.get("trace"),
         machine=row.get("machine") or "",
         tags=texts("tags"),
+        repeated=texts("repeated"),
     )
 
 

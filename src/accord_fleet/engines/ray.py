@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from accord_fleet.attempt import run_attempt
-from accord_fleet.breaker import AgentBreaker, NoBreaker
+from accord_fleet.breaker import AgentBreaker, NoBreaker, NodeBreaker, is_start_failure
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import Attempted, RunSettings
 from accord_fleet.engines.ray_cluster import NAMESPACE, Cluster
@@ -26,6 +26,7 @@ from accord_fleet.engines.ray_lost import ClusterLost
 from accord_fleet.engines.ray_room import Room
 from accord_fleet.engines.ray_slot import OpenAttempts, RunAttempt, Slot
 from accord_fleet.engines.ray_slots import RemoteSlot, end_slots
+from accord_fleet.engines.ray_watch import Nodes
 from accord_fleet.errors import AttemptFailed, FleetError
 from accord_fleet.gateway.limiter import Limiter
 from accord_fleet.guards import key_limits, say_key_wait
@@ -41,6 +42,7 @@ _log = logging.getLogger("accord.fleet")
 _OPEN_FAILURES = 8
 _RETRY_S = 1.0
 _RESULTS_AHEAD = 16
+_START_NODES = 3  # on which an agent is started for an attempt until it is clear that it fails
 
 
 @contextlib.asynccontextmanager
@@ -63,7 +65,9 @@ class RayEngine:
 
     A slot is an actor that reserves the resources of its agent, runs one attempt at a time and
     keeps agents warm. Lost slots are replaced. An attempt that was lost with its slot is repeated
-    only if its effects were limited to its workspace; otherwise its result is `lost`.
+    only if its effects were limited to its workspace; otherwise its result is `lost`. An attempt
+    whose agent does not start is repeated on another node, and a node on which one start after
+    another fails is not used for a while.
     """
 
     def __init__(
@@ -115,6 +119,8 @@ class _Server:
 
     def __init__(self, room: Room) -> None:
         self.slot: RemoteSlot | None = None
+        self.avoids = ""
+        """The node on which its last slot was of no use."""
         self._room = room
         self._was_open = False
 
@@ -149,6 +155,7 @@ class _Run:
         self._limiter = RayLimiter.start(ray, limits) if limits else None
         self._say_key_wait = partial(say_key_wait, settings, control.wait)
         self._breaker = AgentBreaker(on_wait=control.wait)
+        self._nodes = NodeBreaker(on_wait=control.wait)
         self._class = ray.remote(Slot)
         self._files = DriverFiles(ray)
         self._agents = {agent.name: agent for agent in settings.agents}
@@ -156,8 +163,8 @@ class _Run:
         self._by_kind = {_kind(agent): agent for agent in settings.agents}
         needs = [agent.resources for agent in settings.agents]
         self._room = Room(engine.jobs, needs, lambda text: control.wait("cluster", text))
-        self._room.update(cluster.nodes)
-        cluster.on_nodes = self._room.update
+        self._see_nodes(cluster.nodes)
+        cluster.on_nodes = self._see_nodes
         ahead = self._room.limit if len(self._by_kind) > 1 else 0
         self._items = Items(items, lambda item: self._kinds[item.agent], ahead)
         # The run's own token: names of slots are never reused, also not by a resumed run.
@@ -168,6 +175,11 @@ class _Run:
         self._out: asyncio.Queue[tuple[Result, Any] | BaseException | None] = asyncio.Queue(
             _RESULTS_AHEAD
         )
+
+    def _see_nodes(self, nodes: Nodes) -> None:
+        self._nodes.update(nodes)
+        held = self._nodes.held()
+        self._room.update([has for node, has in nodes.items() if node not in held])
 
     async def outcomes(self) -> AsyncGenerator[Attempted, None]:
         tasks = [
@@ -233,12 +245,19 @@ class _Run:
     async def _serve_kinds(self, server: _Server) -> None:
         while True:
             slot = server.slot
+            if slot is not None and (
+                slot.node in self._nodes.held()
+                or self._items.needs_other_node(slot.kind, slot.node)
+            ):
+                server.avoids = slot.node
+                await slot.close()
+                server.slot = slot = None
             kind = await self._items.want(slot.kind if slot else None)
             if kind is None:
                 return
             if slot is None or slot.kind != kind:
                 slot = await self._open(server, kind)
-            waiting = self._items.take(kind)
+            waiting = self._items.take(kind, slot.node)
             if waiting is not None and not await self._attempt(slot, waiting):
                 await slot.kill()
                 server.slot = None
@@ -253,7 +272,8 @@ class _Run:
                     await server.slot.close()
                     server.slot = None
                 try:
-                    server.slot = await self._cluster.call(lambda: self._new_slot(kind))
+                    avoided = self._nodes.held() | {server.avoids}
+                    server.slot = await self._cluster.call(lambda: self._new_slot(kind, avoided))
                     await server.slot.open()
                 except self._lost() as error:
                     failures += 1
@@ -269,7 +289,7 @@ class _Run:
         finally:
             self._items.opened(kind)
 
-    def _new_slot(self, kind: str) -> RemoteSlot:
+    def _new_slot(self, kind: str, avoided: frozenset[str]) -> RemoteSlot:
         agent = self._by_kind[kind]
         options: dict[str, Any] = {
             "name": f"{self._prefix}/{self._started}",
@@ -282,6 +302,8 @@ class _Run:
         }
         if agent.resources.memory_bytes is not None:
             options["memory"] = agent.resources.memory_bytes
+        if avoided - {""}:
+            options["scheduling_strategy"] = self._cluster.elsewhere(avoided)
         if runtime_env := self._runtime_env(agent):
             options["runtime_env"] = runtime_env
         self._started += 1
@@ -326,15 +348,44 @@ class _Run:
             out = _outcome(item, "failed", "engine", message, started, slot.machine), None
         finally:
             del self._running[slot]
+        again = msgspec.structs.replace(waiting, losses=waiting.losses + 1)
+        if (
+            out is not None
+            and is_admitted
+            and (elsewhere := self._elsewhere(slot, waiting, out[0]))
+        ):
+            out, again = None, elsewhere
         if is_admitted:
             lost = _outcome(item, "lost", "engine", "", started, slot.machine)
             self._breaker.after(agent, lost if out is None else out[0])
         if out is None:
-            await self._items.again(waiting)
+            await self._items.again(again)
         else:
-            await self._out.put(out)
+            result, trace = out
+            if waiting.failures:
+                result = msgspec.structs.replace(result, repeated=waiting.failures)
+            await self._out.put((result, trace))
             await self._items.done()
         return is_alive
+
+    def _elsewhere(self, slot: RemoteSlot, waiting: Waiting, result: Result) -> Waiting | None:
+        """Count the start of an agent; return the attempt if it is repeated on another node."""
+        if not is_start_failure(result) or result.failure is None:
+            if result.status not in ("cancelled", "lost"):
+                self._nodes.succeeded(slot.node)
+            return None
+        if result.failure.where == "engine":  # it did not come to a start
+            return None
+        reason = result.failure.message
+        self._nodes.failed(slot.node, slot.machine, reason)
+        can_be = self._nodes.others(slot.node, waiting.failed_on)
+        if not can_be or len(waiting.failed_on) + 1 >= _START_NODES or self._control.is_stopping:
+            return None
+        return msgspec.structs.replace(
+            waiting,
+            failed_on=(*waiting.failed_on, slot.node),
+            failures=(*waiting.failures, f"{slot.machine}: {reason}"),
+        )
 
     async def _admit(self, agent: AgentSpec) -> None:
         """Wait while the agent is held back; raise `_Cancelled` if turns are cancelled then."""

@@ -9,7 +9,7 @@ import importlib
 import logging
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import msgspec
@@ -83,7 +83,7 @@ class Cluster:
         self._lost: ClusterLost | None = None
         self._waiters: set[asyncio.Future[Any]] = set()
         self._watching: asyncio.Task[None] | None = None
-        self.nodes: Nodes = ()
+        self.nodes: Nodes = {}
         """The resources of each living node, read every few seconds."""
         self.on_nodes: Callable[[Nodes], None] = lambda _: None
         """Is called with them each time."""
@@ -214,6 +214,15 @@ class Cluster:
             await self._connect(self.runtime_env)
         else:
             self.check("a node", Versions(found.python, found.ray, found.accord))
+
+    def elsewhere(self, nodes: Collection[str]) -> Any:
+        """Return the strategy that places an actor on none of these nodes, given by their ids."""
+        strategies = importlib.import_module("ray.util.scheduling_strategies")
+        other = strategies.NotIn(*nodes)
+        # The label has the second name since Ray 2.50; a node without a label is never excluded.
+        return strategies.NodeLabelSchedulingStrategy(
+            hard={"ray.io/node_id": other, "ray.io/node-id": other}
+        )
 
     def check(self, machine: str, there: Versions) -> None:
         """Raise `FleetError` if the versions of a node differ from those of this process."""

@@ -14,10 +14,14 @@ __all__ = ("Items", "Waiting")
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """An attempt that waits, and how often its slot was lost."""
+    """An attempt that waits, how often its slot was lost, and where its agent did not start."""
 
     item: WorkItem
     losses: int = 0
+    failed_on: tuple[str, ...] = ()
+    """The ids of the nodes."""
+    failures: tuple[str, ...] = ()
+    """What failed on each, with the name of its machine."""
 
 
 class Items:
@@ -77,13 +81,25 @@ class Items:
         """End the reservation of a kind that `want` returned to a slot that did not serve it."""
         self._opening[kind] -= 1
 
-    def take(self, kind: str) -> Waiting | None:
-        """Take an item of a kind; `done` or `again` follows. None: others were faster."""
-        queue = self._waiting.get(kind)
-        if not queue or self._is_stopped:
+    def take(self, kind: str, node: str = "") -> Waiting | None:
+        """Take an item of a kind that has not failed on this node; `done` or `again` follows.
+
+        None: others were faster, or all that wait have failed there (`needs_other_node`).
+        """
+        if self._is_stopped:
             return None
-        self._running += 1
-        return queue.popleft()
+        queue = self._waiting.get(kind, deque())
+        for number, waiting in enumerate(queue):
+            if node not in waiting.failed_on:
+                del queue[number]
+                self._running += 1
+                return waiting
+        return None
+
+    def needs_other_node(self, kind: str, node: str) -> bool:
+        """Return whether items of a kind wait, and all of them have failed on this node."""
+        queue = self._waiting.get(kind)
+        return bool(queue) and all(node in waiting.failed_on for waiting in queue)
 
     async def done(self) -> None:
         """Count an attempt that has its result."""
@@ -92,10 +108,9 @@ class Items:
             await self._wake()
 
     async def again(self, waiting: Waiting) -> None:
-        """Put an attempt first that was lost with its slot."""
+        """Put an attempt first that did not come to its result: its slot was lost, or failed."""
         self._running -= 1
-        lost = Waiting(waiting.item, waiting.losses + 1)
-        self._waiting.setdefault(self._kind_of(waiting.item), deque()).appendleft(lost)
+        self._waiting.setdefault(self._kind_of(waiting.item), deque()).appendleft(waiting)
         await self._wake()
 
     async def stop(self) -> None:

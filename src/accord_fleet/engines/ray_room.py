@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from accord_fleet.engines.ray_watch import Nodes
 from accord_fleet.types.agent import Resources
 
 __all__ = ("Room",)
@@ -42,8 +41,8 @@ class Room:
         """The greatest number of slots, with those that wait for more nodes."""
         return min(self._jobs, self._fitting + _WAITING)
 
-    def update(self, nodes: Nodes) -> None:
-        """Take the resources of the nodes that are alive now."""
+    def update(self, nodes: Collection[Mapping[str, float]]) -> None:
+        """Use the resources of these nodes from now on."""
         self._nodes = len(nodes)
         self._fitting = max((_fitting(nodes, need, self._jobs) for need in self._needs), default=0)
         text = None
@@ -79,7 +78,7 @@ class Room:
         return self._entered < self.limit and self._opening < opening
 
 
-def _fitting(nodes: Nodes, need: Resources, most: int) -> int:
+def _fitting(nodes: Collection[Mapping[str, float]], need: Resources, most: int) -> int:
     """Return how many slots fit on the nodes, each with the same needs; at most `most`."""
     needed = {"CPU": need.cpus, "memory": need.memory_bytes or 0, **need.custom}
     amounts = {name: amount for name, amount in needed.items() if amount > 0}

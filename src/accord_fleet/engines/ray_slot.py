@@ -13,7 +13,7 @@ from pathlib import Path
 
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import Attempted, RunSettings
-from accord_fleet.engines.ray_cluster import Versions, this_process
+from accord_fleet.engines.ray_cluster import Versions, ray_module, this_process
 from accord_fleet.engines.ray_files import NodeFiles, ShippedFiles
 from accord_fleet.engines.ray_packages import with_python
 from accord_fleet.gateway.limiter import Limiter
@@ -47,8 +47,8 @@ class Slot:
         self._run: RunAttempt | None = None
         self._files: NodeFiles | None = None
 
-    async def open(self) -> tuple[str, Versions]:
-        """Prepare for attempts. Return the name of the machine, and its versions."""
+    async def open(self) -> tuple[str, str, Versions]:
+        """Prepare for attempts. Return node id, name of the machine and versions."""
         # Ray starts its processes with SIGINT blocked, and agents would inherit this.
         if hasattr(signal, "pthread_sigmask"):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -59,7 +59,8 @@ class Slot:
         self._run = await self._stack.enter_async_context(
             self._open_attempts(self._settings, self._limiter)
         )
-        return self._files.machine, this_process()
+        node: str = ray_module().get_runtime_context().get_node_id()
+        return node, self._files.machine, this_process()
 
     async def run(self, item: WorkItem, shipped: tuple[ShippedFiles, ...]) -> tuple[Result, bytes]:
         """Run one attempt; return its result and its recording."""

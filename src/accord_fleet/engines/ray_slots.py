@@ -26,6 +26,7 @@ class RemoteSlot:
 
     def __init__(self, cluster: Cluster, kind: str, actor: Any) -> None:
         self.kind = kind
+        self.node = ""
         self.machine = ""
         self._cluster = cluster
         self._actor = actor
@@ -33,10 +34,10 @@ class RemoteSlot:
 
     async def open(self) -> None:
         """Wait until a node has room for it, and check that node's versions."""
-        machine, versions = await self._get(self._actor.open.remote)
+        node, machine, versions = await self._get(self._actor.open.remote)
         self._is_open = True
         self._cluster.check(machine, Versions(*msgspec.structs.astuple(versions)))
-        self.machine = machine
+        self.node, self.machine = node, machine
 
     async def run(self, item: WorkItem, shipped: object) -> tuple[Result, Any]:
         """Return the result, and a reference to the recording."""

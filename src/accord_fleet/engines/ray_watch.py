@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from accord_fleet.engines.ray_lost import ClusterLost
@@ -11,8 +11,8 @@ from accord_fleet.engines.ray_thread import CallThread
 
 __all__ = ("Nodes", "living_nodes", "watch_head")
 
-Nodes = Sequence[Mapping[str, float]]
-"""The resources of each node that is alive."""
+Nodes = Mapping[str, Mapping[str, float]]
+"""The resources of each node that is alive, by the id of the node."""
 
 _EVERY_S = 2.0
 # Counted by questions: a process that was stopped for an hour has missed one answer.
@@ -57,4 +57,4 @@ async def watch_head(ray: Any, label: str, on_nodes: Callable[[Nodes], None]) ->
 
 def living_nodes(ray: Any) -> Nodes:
     """Return the resources of the nodes that are alive; asks the head."""
-    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}

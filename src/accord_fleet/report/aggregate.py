@@ -13,7 +13,13 @@ from itertools import combinations
 
 from accord_fleet.report.cases import PickedCases, read_cases
 from accord_fleet.report.distributions import distributions
-from accord_fleet.report.failures import FailureCount, failure_kind, failure_message
+from accord_fleet.report.failures import (
+    REPEATED,
+    FailureCount,
+    failure_kind,
+    failure_message,
+    shown_message,
+)
 from accord_fleet.report.statistics import (
     clustered_rate,
     holm,
@@ -155,6 +161,8 @@ class _Counts:
         kind = failure_kind(result, outcome)
         if kind is not None:
             self._failures.add(kind, result.agent, failure_message(result, outcome))
+        for where in result.repeated:
+            self._failures.add(REPEATED, result.agent, shown_message(where))
         self._picked.add(result, self._results, kind)
         self._results += 1
         start, end = result.times.started, result.times.started + result.times.wall_s

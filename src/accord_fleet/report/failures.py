@@ -9,11 +9,15 @@ from accord.text.excerpt import one_line
 from accord_fleet.report.summary import FailureSummary, Outcome, Reason
 from accord_fleet.types.result import Result
 
-__all__ = ("FailureCount", "failure_kind", "failure_message")
+__all__ = ("REPEATED", "FailureCount", "failure_kind", "failure_message", "shown_message")
+
+REPEATED = "started again on another machine"
+"""The kind of a failed start that was repeated: the attempt has a result of its own."""
 
 _MAX_MESSAGES = 500  # of one kind; further ones are counted together
 _SHOWN_MESSAGES = 5
 _MAX_LENGTH = 200
+_STARTS = frozenset({"start", "session", "sandbox"})  # these depend on the machine
 _OTHER = "(other messages)"
 _DIFFERS = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\d+")
 
@@ -38,6 +42,8 @@ def failure_message(result: Result, outcome: Outcome) -> str:
     """
     verdict, failure = result.verdict, result.failure
     text = failure.message if failure is not None else ""
+    if failure is not None and failure.where in _STARTS and result.repeated:
+        text = f"{result.machine}: {text}"
     if not text and verdict is not None:
         text = verdict.error or ""
     line = next(iter(text.strip().splitlines()), "")
@@ -46,6 +52,11 @@ def failure_message(result: Result, outcome: Outcome) -> str:
     if not line and outcome == "not_passed":
         line = "the grader gave no reason"
     return one_line(line, _MAX_LENGTH)
+
+
+def shown_message(text: str) -> str:
+    """Return the first line of a message, shortened."""
+    return one_line(next(iter(text.strip().splitlines()), ""), _MAX_LENGTH)
 
 
 class FailureCount:

@@ -89,6 +89,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     trace: str | None = None
     """The recording, relative to the folder of the run."""
     machine: str = ""
+    repeated: tuple[str, ...] = ()
+    """Why it was started again on other machines: for each, its name and what failed there."""
     tags: tuple[str, ...] = ()
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from accord_fleet import AgentSpec, RayEngine, Resources, Result, Task, Times
+from accord_fleet import AgentSpec, Failure, RayEngine, Resources, Result, Task, Times
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import Attempted, RunSettings
 from accord_fleet.gateway.providers import Provider
@@ -111,7 +111,7 @@ async def test_starts_on_all_nodes_count_together(ray_cluster: Any) -> None:
     control, said = Control(), list[tuple[str, str | None]]()
 
     def stop(what: str, why: str | None) -> None:
-        if what == "cluster":
+        if what == "cluster" or what.startswith("node "):
             return  # it lacks room for a while after a test has killed a node
         said.append((what, why))
         control.cancel()
@@ -129,3 +129,58 @@ async def test_starts_on_all_nodes_count_together(ray_cluster: Any) -> None:
     assert 5 <= counts["failed"] <= 5 + 3
     assert counts.keys() <= {"failed", "cancelled"}
     assert {result.failure for result in results if result.status == "cancelled"} <= {None}
+
+
+def attempts_that_start_on_one_node(folder: Path) -> Any:
+    """Return what opens the attempts of a slot: on the node of the first one, no agent starts."""
+
+    @contextlib.asynccontextmanager
+    async def open_attempts(_settings: RunSettings, _limiter: Any) -> AsyncIterator[Any]:
+        import ray
+
+        node = ray.get_runtime_context().get_node_id()
+
+        async def run(item: WorkItem, _: Control) -> Attempted:
+            with contextlib.suppress(FileExistsError), (folder / "broken").open("x") as file:
+                file.write(node)
+            broken = (folder / "broken").read_text()
+            with (folder / "starts").open("a") as file:
+                file.write("broken\n" if node == broken else "works\n")
+            failure = Failure(where="start", message="no program 'node'")
+            result = Result(
+                task=item.task.id,
+                agent=item.agent,
+                status="failed" if node == broken else "finished",
+                failure=failure if node == broken else None,
+                machine="m",
+                times=Times(started=0),
+            )
+            return Attempted(result, None)
+
+        yield run
+
+    return open_attempts
+
+
+async def test_node_on_which_no_agent_starts_is_left(ray_cluster: Any, tmp_path: Path) -> None:
+    agent = AgentSpec(name="a", command=("unused",), resources=Resources(cpus=0.5))
+    control, said = Control(), list[tuple[str, str | None]]()
+    control.on_wait = lambda what, why: said.append((what, why))
+    opens = attempts_that_start_on_one_node(tmp_path)
+    engine = RayEngine(ray_cluster.address, jobs=4, open_attempts=opens)
+    work = [WorkItem(task=Task(id=f"t{n}", prompts=("x",)), agent="a") for n in range(200)]
+    async with contextlib.aclosing(
+        engine.run(work, RunSettings(agents=(agent,)), control)
+    ) as outcomes:
+        results = [outcome.result async for outcome in outcomes]
+    assert {result.status for result in results} == {"finished"}
+    assert {result.task for result in results} == {item.task.id for item in work}
+    starts = Counter((tmp_path / "starts").read_text().split())
+    assert starts["works"] == 200
+    # Each slot fails there once or twice before it is opened elsewhere.
+    assert 1 <= starts["broken"] <= 8
+    repeated = [each for result in results for each in result.repeated]
+    assert len(repeated) == starts["broken"]
+    assert all(each.endswith(": no program 'node'") for each in repeated)
+    held = [why for what, why in said if what.startswith("node ") and why]
+    assert len(held) == (1 if starts["broken"] >= 3 else 0)
