@@ -272,8 +272,8 @@ class _Run:
                     await server.slot.close()
                     server.slot = None
                 try:
-                    avoided = self._nodes.held() | {server.avoids}
-                    server.slot = await self._cluster.call(lambda: self._new_slot(kind, avoided))
+                    opens = partial(self._new_slot, kind, self._nodes.held() | {server.avoids})
+                    server.slot = await self._cluster.call(opens)
                     await server.slot.open()
                 except self._lost() as error:
                     failures += 1
