@@ -2,7 +2,8 @@
 
 Agent and client run in this process, connected by memory, through the public API. A cost that
 grows with what came before shows as a ratio far above 1. While there are many, another session
-of the same connection prompts again and again: how long its longest turn takes is measured, too.
+of the same connection prompts again and again, with a thousand idle ones: how long its longest turn
+takes is measured, too.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ WARM = 20  # items before the time is taken
 SAMPLE = 1000  # items where their number is not what grows
 ENTRIES_PER_TURN = 1000
 PAUSE_S = 0.002  # between the turns of the other session
+IDLE_SESSIONS = 1000  # open while the waits of the other session are measured
 
 
 class Grower(Agent):
@@ -91,6 +93,8 @@ async def connected(
     async with connect(here, versions=(version,)) as connection:
         other = None
         if WAITS.measuring:
+            for _ in range(IDLE_SESSIONS):
+                await connection.new_session("/")
             session = await connection.new_session("/")
             other = asyncio.ensure_future(_prompt_again_and_again(session))
         yield connection

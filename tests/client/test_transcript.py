@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -421,3 +422,22 @@ def test_idle_state_has_the_token_usage() -> None:
     state = fold(read_v2, v2.IdleStateUpdate(stop_reason="end_turn", usage=usage)).state
     assert state is not None
     assert state.token_usage == TokenUsage(total=3, input=1, output=2)
+
+
+def test_garbage_collector_tracks_nothing_of_a_long_conversation() -> None:
+    """What it tracks makes each full collection longer, which stops all other sessions."""
+    transcript = Transcript()
+
+    def converse(numbers: range) -> int:
+        for number in numbers:
+            transcript.apply(UserText("do it", f"u{number}"))
+            transcript.apply(Text("first ", f"m{number}"))
+            transcript.apply(Text("second", f"m{number}"))
+            transcript.append_texts(f"n{number}", ["third ", "fourth"])
+            transcript.apply(ToolCall(id=f"t{number}", title="Read", status="completed"))
+        gc.collect()
+        return len(gc.get_objects())
+
+    before = converse(range(10))
+    assert converse(range(10, 1000)) - before < 100
+    assert transcript.text.endswith("first second\n\nthird fourth")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
+from msgspec import Struct
+
 from accord.client.events import Role
 from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock, text_of
@@ -52,74 +54,84 @@ def continuation(
     return None
 
 
-class Message:
-    """A message or thought; it can still grow."""
+class Message(Struct, gc=False, eq=False):
+    """A message or thought; it can still grow.
 
-    __slots__ = ("_parts", "_shown", "_whole", "id", "role")
+    A transcript has thousands of them, so that the garbage collector tracks neither the message
+    nor, once it is settled, anything in a message of text.
+    """
 
-    def __init__(self, role: Role, message_id: str | None) -> None:
-        self.role: Role = role
-        self.id: str | None = message_id
-        self._whole: list[ContentBlock] = []
-        self._parts: list[ContentBlock] = []  # not joined yet
-        self._shown: str | None = None  # the text; None if `_whole` is one text
+    role: Role
+    id: str | None
+    _text: str = ""  # the text so far
+    _whole: list[ContentBlock] | None = None  # the content so far; None if it is only the text
+    _parts: list[ContentBlock] | None = None  # not joined yet
 
     @property
     def content(self) -> tuple[ContentBlock, ...]:
         """The content so far."""
-        self._merge()
-        return tuple(self._whole)
+        self.settle()
+        if self._whole is not None:
+            return tuple(self._whole)
+        return (self._text,) if self._text else ()
 
     @property
     def text(self) -> str:
         """The text so far, with links and resources as Markdown."""
-        self._merge()
-        if self._shown is not None:
-            return self._shown
-        return self._whole[0] if self._whole else ""  # type: ignore[return-value]  # a text
+        self.settle()
+        return self._text
 
     def append(self, content: ContentBlock) -> None:
         """Append content."""
         parts = self._parts
+        if parts is None:
+            if not self._text and self._whole is None and isinstance(content, str):
+                self._text = content
+            else:
+                self._parts = [content]
+            return
         parts.append(content)
         if len(parts) >= _MAX_PARTS:
-            self._merge()
+            self.settle()
 
     def extend(self, texts: list[str]) -> None:
         """Append texts."""
-        self._parts += texts
+        if self._parts is None:
+            self._parts = list[ContentBlock](texts)
+        else:
+            self._parts += texts
         if len(self._parts) >= _MAX_PARTS:
-            self._merge()
+            self.settle()
 
     def replace(self, content: tuple[ContentBlock, ...]) -> None:
         """Replace the content."""
-        self._whole.clear()
+        self._text, self._whole = "", None
         self._parts = list(content)
-        self._shown = None
-        self._merge()
+        self.settle()
 
-    def _merge(self) -> None:
+    def settle(self) -> None:
         """Join the new chunks with the rest."""
         if not self._parts:
             return
         new = merge_texts(self._parts)
-        self._parts.clear()
-        whole = self._whole
+        self._parts = None
         for content in new:
-            continues = bool(whole) and isinstance(content, str) and isinstance(whole[-1], str)
-            if self._shown is None and not isinstance(content, str):
-                self._shown = text_of(tuple(whole))
-            if self._shown is not None:
-                shown, self._shown = self._shown, None
-                more = content if isinstance(content, str) else text_of((content,))
-                if more and shown and not continues:
-                    shown += "\n"
-                shown += more
-                self._shown = shown
-            if continues:
-                text: Any = whole.pop()
-                text += content
-                whole.append(text)
+            if self._whole is None and not isinstance(content, str):
+                self._whole = [self._text] if self._text else []
+            whole = self._whole
+            continues = not whole or (isinstance(content, str) and isinstance(whole[-1], str))
+            more = content if isinstance(content, str) else text_of((content,))
+            text, self._text = self._text, ""
+            if more and text and not continues:
+                text += "\n"
+            text += more
+            self._text = text
+            if whole is None:
+                continue
+            if whole and continues:
+                last: Any = whole.pop()
+                last += content
+                whole.append(last)
             else:
                 whole.append(content)
 

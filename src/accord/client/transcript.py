@@ -248,6 +248,7 @@ class Transcript:
                 self._changes += 1
             return known
         new = Message(role, message_id)
+        self._settle()
         if role == "agent":
             self._newest = new
         elif role == "user":
@@ -257,6 +258,11 @@ class Transcript:
         self.items.append(new)
         self._last = new
         return new
+
+    def _settle(self) -> None:
+        """Join the chunks of the last message: it rarely grows once another item begins."""
+        if self._last is not None:
+            self._last.settle()
 
     def _thought(self, event: Thought) -> None:
         self._message("thought", event.message_id).append(event.text)
@@ -292,6 +298,7 @@ class Transcript:
         place = self._index.setdefault((kind, key), len(self.items))
         if place == len(self.items):
             self.items.append(item)
+            self._settle()
             self._last = None
         else:
             self.items[place] = item
