@@ -91,7 +91,7 @@ class NoBreaker:
 class NodeBreaker:
     """Holds back the nodes of a cluster on which one start after another fails.
 
-    New slots are opened elsewhere meanwhile. After a pause a node is used again; if the next start
+    New slots are opened on other nodes. After a pause a node is used again; if the next start
     fails as well, the following pause is three times as long. If all nodes would be held back, none
     is: then the agent is the cause, and `AgentBreaker` holds it back.
     """
