@@ -155,6 +155,10 @@ def test_script_for_acpx_runs_with_the_same_exit_statuses(machine: Machine) -> N
     assert "Hello." in machine.ok("session", "script", "sessions", "history", "fix")
     machine.ok("session", "script", "sessions", "close", "fix")
     assert machine.run("session", "script", "flow", "run").returncode == 2
+    for word in ("compare", "config", "flow"):
+        refused = machine.run("session", word)
+        assert refused.returncode == 2
+        assert f"`{word}` of acpx" in refused.stderr
 
 
 def test_first_words_on_the_page_are_those_of_acpx_and_of_accord() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 from accord.cli.trace_options import (
     directions,
     first_option,
+    open_folder,
     output_parts,
     refuse_recording,
     show_problems,
@@ -21,14 +23,14 @@ from accord.trace.http_archive import http_archive
 from accord.trace.otlp import otlp_lines
 from accord.trace.pytest_module import pytest_module
 from accord.trace.reading import TraceError
-from accord.trace.trace import Trace, open_trace
+from accord.trace.trace import Trace
 from accord.trace.transcript import transcript
 
 __all__ = ("command",)
 
 
 @click.command("export")
-@click.argument("recording", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("recording", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--format",
     "form",
@@ -40,9 +42,10 @@ __all__ = ("command",)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write to a file, of mode 0600, instead of stdout.",
+    help="Write to a file, of mode 0600, instead of stdout; for a folder of recordings, to files "
+    "in this folder.",
 )
 @click.option(
     "--endpoint",
@@ -59,37 +62,65 @@ def command(
     content: bool,
     first: str,
 ) -> int:
-    """Write a recording in another format. Secrets that were not replaced are exported, too."""
+    """Write a recording in another format. Secrets that were not replaced are exported, too.
+
+    RECORDING is a file or a folder, whose recordings are written to files in the folder of -o.
+    """
     if form != "otlp" and (endpoint is not None or content):
         raise click.UsageError("--endpoint and --content are for --format otlp")
     if endpoint is not None and output is not None:
         raise click.UsageError("Expected --endpoint or --output, got both")
     if endpoint is not None and not endpoint.lower().startswith(("http://", "https://")):
         raise click.UsageError(f"--endpoint: expected http:// or https://, got {endpoint}")
+    written: Path | None = output
     try:
-        trace = open_trace(recording, first=directions[first])
-        if output is not None:
-            refuse_recording("--output", output, trace)
-        next(iter(trace), None)  # nothing is written if it is not a recording
-        if endpoint is not None:
-            count = _sent(trace, endpoint, content)
-            click.echo(f"{count} spans sent to {endpoint}")
-        elif output is None:
-            for part in _parts(trace, form, content, output):
-                sys.stdout.buffer.write(part)
-            sys.stdout.flush()
+        traces = open_folder(recording, first=directions[first])
+        if output is not None and (len(traces) > 1 or output.is_dir()):
+            files = [output / _file_name(trace, form) for trace in traces]
+        elif len(traces) > 1 and endpoint is None:
+            raise click.UsageError(f"{recording} has {len(traces)} recordings: add -o FOLDER")
         else:
-            output_parts(output, _parts(trace, form, content, output))
+            files = [output] * len(traces)
+        for trace, written in zip(traces, files, strict=True):
+            _export(trace, form, written, endpoint, content)
+            show_problems(trace.problems)
     except TraceError as error:
         raise click.ClickException(str(error)) from None
     except BrokenPipeError:
         return 0  # `| head`
     except OSError as error:
         raise click.ClickException(
-            f"Cannot write {output or 'the output'}: {error.strerror}"
+            f"Cannot write {written or 'the output'}: {error.strerror}"
         ) from None
-    show_problems(trace.problems)
     return 0
+
+
+def _export(
+    trace: Trace, form: str, output: Path | None, endpoint: str | None, content: bool
+) -> None:
+    if output is not None:
+        refuse_recording("--output", output, trace)
+    next(iter(trace), None)  # nothing is written if it is not a recording
+    if endpoint is not None:
+        count = _sent(trace, endpoint, content)
+        click.echo(f"{count} spans sent to {endpoint}")
+    elif output is None:
+        for part in _parts(trace, form, content, output):
+            sys.stdout.buffer.write(part)
+        sys.stdout.flush()
+    else:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output_parts(output, _parts(trace, form, content, output))
+
+
+def _file_name(trace: Trace, form: str) -> str:
+    """Return the name of an exported recording, in the folder for those of a folder."""
+    name = re.sub(r"(\.acp)?\.(jsonl(\.gz|\.zst)?|jsons|ndjson)$", "", trace.name)
+    folder, _, base = name.rpartition("/")
+    if form == "pytest":
+        base = f"test_{re.sub(r'[^0-9A-Za-z_]', '_', base)}"
+    ending = {"otlp": "otlp.jsonl", "pytest": "py"}.get(form, form)
+    return f"{folder}/{base}.{ending}" if folder else f"{base}.{ending}"
 
 
 def _sent(trace: Trace, endpoint: str, content: bool) -> int:

@@ -10,14 +10,18 @@ from pathlib import Path
 import click
 
 from accord.cli.recording_options import Option, bytes_of, own_path
+from accord.text.excerpt import one_line
+from accord.trace.reading import TraceError
 from accord.trace.recording import Recording
 from accord.trace.records import Direction
-from accord.trace.trace import Trace
+from accord.trace.trace import Trace, open_traces
 
 __all__ = (
     "CannotCompare",
     "directions",
     "first_option",
+    "open_folder",
+    "open_only_trace",
     "open_recording",
     "output_parts",
     "output_text",
@@ -26,6 +30,8 @@ __all__ = (
     "report_waiting",
     "show_problems",
 )
+
+_NAMED = 5  # recordings of a folder in an error
 
 directions: dict[str, Direction] = {"client": "to_agent", "agent": "to_client"}
 
@@ -66,6 +72,26 @@ def open_recording(
         return Recording(path, redact=redact, max_bytes=bytes_of(max_size), argv=argv)
     except OSError as error:
         raise click.ClickException(f"Cannot write {path}: {error.strerror}") from None
+
+
+def open_folder(folder: Path, *, first: Direction) -> list[Trace]:
+    """Return the recordings of a folder, or the one at a path; raise `TraceError`."""
+    problems: list[str] = []
+    traces = open_traces(folder, first=first, problems=problems)
+    show_problems(problems)
+    return traces
+
+
+def open_only_trace(path: Path, *, first: Direction) -> Trace:
+    """Return the recording at a path, or the only one of a folder; raise `TraceError`."""
+    traces = open_folder(path, first=first)
+    if len(traces) > 1:
+        names = ", ".join(one_line(trace.name) for trace in traces[:_NAMED])
+        more = f" and {len(traces) - _NAMED} more" if len(traces) > _NAMED else ""
+        raise TraceError(
+            f"Expected one recording, got {len(traces)} in the folder {path}: {names}{more}"
+        )
+    return traces[0]
 
 
 def show_problems(problems: Sequence[str]) -> None:

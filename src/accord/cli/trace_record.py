@@ -28,14 +28,16 @@ def command(path: Path, no_redact: bool, max_size: float | None, agent: tuple[st
     """
     path = own_path(path)
     settings = Settings(str(path), list(agent), not no_redact, bytes_of(max_size))
+
+    def open_recorder() -> RecorderProcess:
+        try:
+            recorder = RecorderProcess(settings)
+        except OSError as error:
+            raise click.ClickException(f"Cannot write {path}: {error.strerror}") from None
+        report_waiting("record")
+        return recorder
+
     try:
-        recorder = RecorderProcess(settings)
-    except OSError as error:
-        raise click.ClickException(f"Cannot write {path}: {error.strerror}") from None
-    report_waiting("record")
-    try:
-        return run_tee(agent, recorder)
+        return run_tee(agent, open_recorder)
     except StartError as error:
         raise click.ClickException(str(error)) from None
-    finally:
-        recorder.close()

@@ -18,6 +18,7 @@ from accord.cli.trace_options import (
     CannotCompare,
     directions,
     first_option,
+    open_only_trace,
     output_text,
     refuse_recording,
     report_waiting,
@@ -32,7 +33,6 @@ from accord.trace.replay.comparison import Difference
 from accord.trace.replay.report import Departure
 from accord.trace.replay.script import Script, read_scripts
 from accord.trace.replay.serving import ReplayServer
-from accord.trace.trace import open_trace
 from accord.transports.base import TransportFactory, opened
 from accord.transports.process import process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
@@ -47,7 +47,7 @@ _COLOURS = {"-": "red", "+": "green", "~": "yellow", "!": "red"}
 
 
 @click.command("replay")
-@click.argument("recording", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("recording", type=click.Path(exists=True, path_type=Path))
 @click.argument("agent", metavar="[URL | -- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @click.option(
     "--as",
@@ -121,7 +121,7 @@ def command(
     """
     _refuse_other_side(side, agent)
     try:
-        trace = open_trace(recording, first=directions[first])
+        trace = open_only_trace(recording, first=directions[first])
         if report is not None:
             refuse_recording("--report", own_path(report), trace)
             if not report.parent.is_dir():  # before the client comes, not at the end

@@ -12,21 +12,24 @@ from accord.cli.columns import terminal_width
 from accord.cli.trace_options import (
     directions,
     first_option,
+    open_folder,
+    open_only_trace,
     output_text,
     refuse_recording,
     show_problems,
 )
 from accord.cli.trace_stats_table import stats_table
+from accord.text.excerpt import one_line
 from accord.trace.reading import TraceError
-from accord.trace.stats import stats_of
+from accord.trace.records import Direction
+from accord.trace.stats import Stats, stats_of
 from accord.trace.stats_page import stats_page
-from accord.trace.trace import open_trace
 
 __all__ = ("command",)
 
 
 @click.command("stats")
-@click.argument("recording", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("recording", type=click.Path(exists=True, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; times are in seconds.")
 @click.option(
     "--html",
@@ -40,10 +43,13 @@ def command(recording: Path, as_json: bool, page: Path | None, first: str) -> in
     """Show turns, latencies, sizes, tool calls, tokens and cost of a recording.
 
     Tokens and cost are those that the agent reports. Of a chain of proxies, only the messages of
-    the client are counted.
+    the client are counted. RECORDING is a file, or a folder, whose recordings follow each other;
+    --html expects one.
     """
+    if page is None and recording.is_dir():
+        return _of_folder(recording, as_json, directions[first])
     try:
-        trace = open_trace(recording, first=directions[first])
+        trace = open_only_trace(recording, first=directions[first])
         if page is not None:
             refuse_recording("--html", page, trace)
         found = stats_of(trace)
@@ -52,9 +58,39 @@ def command(recording: Path, as_json: bool, page: Path | None, first: str) -> in
     if page is not None:
         output_text(page, stats_page(found, os.fspath(recording.name)))
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        click.echo(_json(found))
     elif page is None:
-        for line in stats_table(found, terminal_width()):
-            click.echo(line)
+        _print(found)
     show_problems(trace.problems)
     return 0
+
+
+def _of_folder(folder: Path, as_json: bool, first: Direction) -> int:
+    """Show each recording of a folder; 1 if one of them cannot be read."""
+    status, found = 0, dict[str, Stats]()
+    try:
+        for trace in open_folder(folder, first=first):
+            try:
+                found[trace.name] = stats = stats_of(trace)
+            except TraceError as error:
+                click.echo(f"accord trace: {error}", err=True)
+                status = 1
+                continue
+            if not as_json:
+                click.secho(one_line(trace.name), bold=True)
+                _print(stats)
+            show_problems(trace.problems)
+    except TraceError as error:
+        raise click.ClickException(str(error)) from None
+    if as_json:
+        click.echo(_json(found))
+    return status
+
+
+def _print(stats: Stats) -> None:
+    for line in stats_table(stats, terminal_width()):
+        click.echo(line)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

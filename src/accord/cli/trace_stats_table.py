@@ -29,7 +29,8 @@ def stats_table(stats: Stats, width: int) -> Iterator[str]:
     )
     yield from wrap(total, width)
     if stats.invalid:
-        yield f"{stats.invalid} frames that are not messages"
+        which = "is not a message" if stats.invalid == 1 else "are not messages"
+        yield f"{counted(stats.invalid, 'frame')} that {which}"
     yield from _methods(stats, width)
     yield from _turns(stats, width)
     yield from _tool_calls(stats, width)

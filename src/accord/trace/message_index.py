@@ -138,7 +138,8 @@ class MessageIndex:
     def advance(self, limit_bytes: int = 8 * _BLOCK) -> bool:
         """Index about so many more bytes; return whether the end was reached.
 
-        Raise `TraceError` if the recording cannot be read, or was replaced.
+        Raise `TraceError` if the recording cannot be read, has another version of the format, or
+        was replaced.
         """
         while limit_bytes > 0:
             data = self._source.read(_BLOCK)
@@ -146,6 +147,8 @@ class MessageIndex:
                 limit_bytes -= len(data)
                 lines = (self._rest + data).split(b"\n") if self._rest else data.split(b"\n")
                 self._rest = lines.pop()
+                if not self._end and lines:
+                    decode_header(lines[0])  # raises for another version of the format
                 self._end = self.columns.add_lines(lines, self._end)
                 continue
             # A part that another one follows is complete, also if it was cut.

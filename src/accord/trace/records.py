@@ -9,6 +9,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.text import lenient_json
+from accord.text.excerpt import excerpt
+from accord.trace.packing import TraceError
 
 __all__ = (
     "VERSION",
@@ -141,11 +143,31 @@ def decode_record(line: bytes) -> Record | None:
 
 
 def decode_header(line: bytes) -> Header | None:
-    """Return the header if the line is one."""
+    """Return the header if the line is one; raise `TraceError` if its format is another one."""
+    if not line.startswith(b'{"type":"header"'):
+        return None
     try:
-        return _decode_header(line) if line.startswith(b'{"type":"header"') else None
+        header = _decode_header(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Header()
+        header, version = Header(), _version_in(line)
+    else:
+        version = header.version
+    if version != VERSION:
+        by = f", written by {excerpt(header.program)}" if header.program else ""
+        raise TraceError(
+            f"The recording has version {excerpt(str(version))} of the format{by}; this version of "
+            f"Accord reads version {VERSION}"
+        )
+    return header
+
+
+def _version_in(line: bytes) -> object:
+    """Return the version in a header with malformed fields; a malformed version is returned too."""
+    try:
+        value = lenient_json.loads(line)
+    except lenient_json.NotJson:
+        return VERSION  # damaged: the records tell
+    return value.get("version", VERSION) if lenient_json.is_object(value) else VERSION
 
 
 def damaged_record(line: bytes, *, ts: float = 0.0, direction: str = "") -> Record | None:

@@ -21,13 +21,14 @@ _SWITCH_S = 0.0005  # the other direction waits at most this long for the interp
 _STDIN, _STDOUT = 0, 1
 
 
-def run_tee(argv: Sequence[str], recorder: RecorderProcess) -> int:
+def run_tee(argv: Sequence[str], open_recorder: Callable[[], RecorderProcess]) -> int:
     """Run a command between stdin and stdout; return its exit status.
 
     Bytes pass as they are, also those that are not protocol; stderr is inherited. They are given to
     the recorder first, so that no response is recorded before its request. If one side does not
     read, the other one stops, as in a pipe. Signals that end this process go to the agent.
-    Raise `StartError` if the agent cannot be started.
+    Raise `StartError`, and record nothing, if the agent cannot be started; raise what
+    `open_recorder` raises, after the agent was killed.
     """
     program = find_program(argv[0], None, dict(os.environ))
     try:
@@ -36,6 +37,21 @@ def run_tee(argv: Sequence[str], recorder: RecorderProcess) -> int:
         )
     except OSError as exc:
         raise why_not_started(argv[0], program, exc) from exc
+    assert agent.stdin is not None
+    assert agent.stdout is not None
+    try:
+        recorder = open_recorder()
+    except BaseException:
+        with agent:  # closes its pipes
+            agent.kill()
+        raise
+    try:
+        return _pass_all(agent, recorder)
+    finally:
+        recorder.close()
+
+
+def _pass_all(agent: subprocess.Popen[bytes], recorder: RecorderProcess) -> int:
     assert agent.stdin is not None
     assert agent.stdout is not None
     sys.setswitchinterval(_SWITCH_S)

@@ -99,7 +99,8 @@ def is_of_acpx(words: Sequence[str], agents: Collection[str]) -> bool:
     first, *others = words
     if first.startswith("-"):
         return first.partition("=")[0] in _VALUES.keys() | _FLAGS
-    return first in _ONLY_ACPX or first in agents or others[:1] in [[name] for name in _COMMANDS]
+    known = _ONLY_ACPX | _NOT_HERE
+    return first in known or first in agents or others[:1] in [[name] for name in _COMMANDS]
 
 
 def words_of_acpx(words: Sequence[str]) -> list[str]:
