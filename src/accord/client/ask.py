@@ -88,9 +88,7 @@ def ask(
 
 
 def _wait_for(work: Coroutine[Any, Any, T]) -> T:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _loop_runs():
         return asyncio.run(work)
     # In a notebook: its event loop is blocked by this call.
     running: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]]
@@ -135,6 +133,14 @@ def _wait_for(work: Coroutine[Any, Any, T]) -> T:
     if interrupts:
         raise KeyboardInterrupt
     return outcome.result()
+
+
+def _loop_runs() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -110,7 +110,7 @@ class ClientTurn:
         self._agent_text = AgentText(stream.turn_starts[-1])
         flow = self._adapter.remote.connection.flow
         self._queue = stream.queue = EventQueue(
-            flow.backlogs.open(stream.session_id, self._on_backlog_exceeded)
+            flow.backlogs.open(stream.session_id, self._on_backlog_exceeded), self._explain
         )
         stream.is_cancelling = False
         # The end of an earlier turn that was left can arrive late.
@@ -144,7 +144,12 @@ class ClientTurn:
                 self._call.cancel()
         await self._wait_call()
         if error is None and self.error is not None and not self._queue.error_raised:
+            await self._explain(self.error)
             raise self.error
+
+    async def _explain(self, error: BaseException) -> None:
+        """Add what the agent's process wrote last; in v2 the error comes as a state."""
+        await self._adapter.remote.connection.transport.explain(error)
 
     async def _wait_call(self) -> None:
         """Wait for the response to the prompt; if the turn has failed, for a limited time."""

@@ -39,6 +39,7 @@ from accord.errors import (
     DecodeError,
     InternalError,
     InvalidRequest,
+    RemoteProtocolError,
     RequestError,
     TransportError,
 )
@@ -256,8 +257,11 @@ class Connection:
             except asyncio.CancelledError:
                 self._abandon_call(request_id)
                 raise
-            except RequestError as exc:
-                exc.origin = self
+            except (RequestError, RemoteProtocolError) as exc:
+                if isinstance(exc, RequestError):
+                    exc.origin = self
+                if method != "initialize":  # its errors can lead to another attempt
+                    await self.transport.explain(exc)
                 raise
         finally:
             self.flow.end_call(session, caller)
