@@ -116,6 +116,11 @@ def policies_of(permissions: object) -> tuple[Policy, ...]:
 
 
 def _require_policy(policy: Any) -> None:
+    if policy in (allow, deny):
+        name = policy.__name__
+        raise TypeError(
+            f'permissions=…: `{name}` makes a policy: write {name}("*"), {name}("read")'
+        )
     if callable(policy):
         return
     example = 'allow("*")'
