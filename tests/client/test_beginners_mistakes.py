@@ -86,7 +86,7 @@ async def test_turn_that_is_not_entered_names_the_cure(
 async def test_events_that_are_not_entered_name_the_cure(
     both: tuple[ConnectedAgent, ClientSession], use: Any
 ) -> None:
-    with pytest.raises(TypeError, match="`async with session.events\\(\\) as events:`"):
+    with pytest.raises(TypeError, match=r"`async with session\.events\(\) as events:`"):
         await _awaited(use(both[1].events()))
 
 
@@ -94,7 +94,7 @@ async def test_events_that_are_not_entered_name_the_cure(
 async def test_list_of_sessions_names_async_for(
     both: tuple[ConnectedAgent, ClientSession], use: Any
 ) -> None:
-    with pytest.raises(TypeError, match="`async for info in agent.list_sessions"):
+    with pytest.raises(TypeError, match=r"`async for info in agent\.list_sessions"):
         await _awaited(use(both[0].list_sessions()))
 
 
@@ -105,7 +105,7 @@ async def test_list_of_sessions_names_async_for(
 async def test_session_that_is_not_awaited_names_the_cure(
     both: tuple[ConnectedAgent, ClientSession], use: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises((TypeError, AttributeError), match="write `await agent.new_session"):
+    with pytest.raises((TypeError, AttributeError), match=r"write `await agent\.new_session"):
         await _awaited(use(both[0].new_session()))
 
 
@@ -218,10 +218,10 @@ def test_absolute_directory_that_does_not_exist_is_logged(
 def test_python_file_that_is_not_executable_names_the_interpreter(tmp_path: Path) -> None:
     program = tmp_path / "agent.py"
     program.touch(mode=0o644)
-    with pytest.raises(Exception, match="is not executable; start it with Python: .*agent.py"):
+    with pytest.raises(Exception, match=r"is not executable; start it with Python: .*agent\.py"):
         ask(str(program), "Hi")
 
 
 def test_time_out_of_ask_says_what_did_not_end() -> None:
-    with pytest.raises(TimeoutError, match="The turn did not end within 0.5 s"):
+    with pytest.raises(TimeoutError, match=r"The turn did not end within 0\.5 s"):
         ask(GREETER, "wait", timeout_s=0.5)

@@ -112,7 +112,7 @@ def _listed(servers: Any) -> Iterable[Any]:
     is_one = isinstance(servers, str | bytes | Struct) or hasattr(servers, "keys")
     if is_one or not hasattr(servers, "__iter__"):
         raise TypeError(f"mcp_servers=…: expected {_MCP}, got {excerpt(repr(servers), 100)}")
-    return servers
+    return cast("Iterable[Any]", servers)
 
 
 def _error(name: str, expected: str, value: object) -> TypeError:
