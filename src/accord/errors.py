@@ -45,7 +45,16 @@ _MAX_MESSAGE = 1000  # characters of a peer's message
 
 
 class AccordError(Exception):
-    """Base class of all errors of this package."""
+    """Base class of all errors of this package.
+
+    An error of an agent that `connect` has started as a process has the last lines that the agent
+    wrote, as a note and in `stderr`: at most 20, without escape sequences and secrets.
+    """
+
+    stderr: str | None = None
+    """The last lines of the agent's stderr, if they are known, and not passed to `on_stderr`."""
+    stdout: str | None = None
+    """The last lines on stdout of an agent that has not sent any message."""
 
 
 class ProtocolError(AccordError):
@@ -328,7 +337,8 @@ class ConnectionLost(TransportError):
     ) -> None:
         super().__init__(message)
         self.exit_status = exit_status
-        self.stderr = stderr
+        if stderr is not None:
+            self.stderr = stderr
 
 
 class TurnInterrupted(ConnectionLost):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from accord import Turn, v1
-from accord.errors import ResourceNotFound
+from accord.errors import InternalError, ResourceNotFound
 from accord.local.files import OutsideRoots
 from agent.harness import BOTH, V1, AgentHarness, ClientV1, FunctionAgent, connect_client
 from requirement import requirement
@@ -85,6 +87,88 @@ async def test_missing_file_is_the_same_error_everywhere(
     async with connect_client(FunctionAgent(work), V1, cwd=str(tmp_path), client=make) as client:
         await client.prompt("go")
         assert client.said() == "missing"
+
+
+async def _missing(turn: Turn) -> None:
+    await turn.files.read("a.txt")
+
+
+async def _in_a_group(turn: Turn) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(turn.files.read("a.txt"))
+
+
+async def _folder(turn: Turn) -> None:
+    await turn.files.read("folder")
+
+
+async def _not_text(turn: Turn) -> None:
+    await turn.files.read("binary")
+
+
+async def _huge(turn: Turn) -> None:
+    await turn.files.read("huge")
+
+
+async def _below_a_file(turn: Turn) -> None:
+    await turn.files.write("binary/new", "text")
+
+
+async def _outside(turn: Turn) -> None:
+    await turn.files.read("/home/somebody/.ssh/id_rsa")
+
+
+async def _own_file(_: Turn) -> None:
+    await asyncio.to_thread(Path("/home/somebody/agent.toml").read_bytes)
+
+
+@BOTH
+@requirement("R-ERR-02", "R-ERR-05")
+@pytest.mark.parametrize(
+    ("work", "message", "path"),
+    [
+        (_missing, "could not read the file {}: it does not exist", "a.txt"),
+        (_folder, "could not read the file {}: it is a directory", "folder"),
+        (_not_text, "could not read the file {}: it is not text", "binary"),
+        (_huge, "could not read the file {}: it is too large", "huge"),
+        (_below_a_file, "could not write the file {}: a part of its path is a file", "binary/new"),
+        (_outside, "could not read a file: it is outside the session's directories", None),
+        # What an agent reads by itself is not the client's business.
+        (_own_file, "Internal error", None),
+        (_in_a_group, "Internal error", None),
+    ],
+)
+async def test_file_error_that_an_author_does_not_catch_reaches_the_client(
+    tmp_path: Path, version: int, work: Any, message: str, path: str | None
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    (tmp_path / "huge").touch()
+    os.truncate(tmp_path / "huge", 1 << 30)
+    async with connect_client(FunctionAgent(work), version, cwd=str(tmp_path)) as client:
+        if version == V1:
+            with pytest.raises(InternalError) as caught:
+                await client.prompt("go")
+            error: Any = caught.value
+        else:
+            assert await client.prompt("go") == "error"
+            error = client.ends()[-1].error
+    assert error.code == -32603  # not that of an unknown session
+    whole = None if path is None else str(tmp_path / path)
+    assert error.message.removeprefix("The agent ") == message.format(whole)
+    assert error.data in ({"path": whole}, *((None, UNSET) if path is None else ()))
+    assert "somebody" not in str(error)
+
+
+@pytest.mark.parametrize("make", [None, Editor], ids=["local", "client"])
+async def test_missing_file_of_the_client_is_named_too(
+    tmp_path: Path, make: Callable[[AgentHarness], Any] | None
+) -> None:
+    async with connect_client(
+        FunctionAgent(_missing), V1, cwd=str(tmp_path), client=make
+    ) as client:
+        with pytest.raises(InternalError, match="it does not exist"):
+            await client.prompt("go")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows asks for a right to make links")

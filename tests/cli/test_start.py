@@ -32,7 +32,6 @@ ALWAYS = {
     "accord.cli",
     "accord.cli.agent_names",
     "accord.cli.ask",
-    "accord.cli.ask.agent_output",
     "accord.cli.ask.cancellation",
     "accord.cli.ask.command",
     "accord.cli.ask.conversation",

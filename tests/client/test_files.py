@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 from pathlib import Path
 
@@ -11,7 +13,8 @@ from accord import InvalidParams
 from accord.client.agent_adapter import SessionSetup
 from accord.client.files import ClientFiles, restrict_to_parent
 from client.test_handlers import reading, working, writing
-from client.wire_agents import Speaker
+from client.wire_agents import Speaker, agent_by_hand, opened
+from raw_peer import cancel, request
 from requirement import requirement
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links, holes and long paths of POSIX")
@@ -101,3 +104,29 @@ async def test_subagent_reads_no_file_outside_of_its_parents_directories(tmp_pat
         for path in (inside / "a", sibling / "a"):
             with pytest.raises(InvalidParams):
                 await text_of(server, child, str(path))
+
+
+class SlowTexts:
+    """A text source that must be awaited."""
+
+    async def read(self, path: str) -> str:
+        await asyncio.sleep(0)
+        return "text"
+
+    async def write(self, path: str, text: str) -> None:
+        await asyncio.sleep(0)
+
+
+@requirement("R-REQCAN-03")
+@pytest.mark.parametrize("is_source", [True, False], ids=["source", "disk"])
+async def test_read_that_is_cancelled_before_it_begins_leaves_no_coroutine(
+    tmp_path: Path, is_source: bool
+) -> None:
+    async with agent_by_hand(1, files=SlowTexts() if is_source else "ro") as (agent, raw):
+        await opened(agent, raw, str(tmp_path))
+        read = {"sessionId": "s1", "path": str(tmp_path / "a")}
+        raw.send(request(7, "fs/read_text_file", read), cancel(7))
+        response = await raw.get()
+        assert (response["id"], response["error"]["code"]) == (7, -32800)
+        await asyncio.sleep(0)
+        gc.collect()  # the interpreter warns of a coroutine that was never awaited: an error here

@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from accord import PermissionDecided, PermissionOption, PermissionRequest, ToolCall, v2
 from accord.client.permissions import (
     allow,
+    allows,
     ask_one_at_a_time,
     chain,
     choose,
+    denies,
     deny,
     remember,
 )
@@ -168,6 +170,39 @@ def test_all_files_of_a_v2_diff_are_checked() -> None:
     diff = tool_content_from_wire(convert(content, v2.ToolCallContent))
     assert isinstance(diff, Diff)
     assert (diff.path, diff.others) == ("/a", ("/b", "/d", "/c", "/e", "/f"))
+
+
+@pytest.mark.parametrize("policy", [allow, deny])
+@pytest.mark.parametrize(
+    ("rules", "error", "names"),
+    [
+        (("edti",), ValueError, ("'edti'", "did you mean 'edit'?", "execute")),
+        (("read", "Edit:src/**"), ValueError, ("'Edit' in 'Edit:src/**'", "did you mean 'edit'?")),
+        (("write",), ValueError, ("'write'", "read, edit, delete")),
+        (("",), ValueError, ("''", "or * for all")),
+        ((["edit", "read"],), TypeError, ('"read", "edit:src/**"', "['edit', 'read']")),
+        ((None,), TypeError, ("expected rules as separate strings", "None")),
+    ],
+)
+def test_rule_of_an_unknown_kind_raises_at_once_with_the_nearest_name(
+    policy: Any, rules: Any, error: type[Exception], names: tuple[str, ...]
+) -> None:
+    with pytest.raises(error) as caught:
+        policy(*rules)
+    for name in (f"{policy.__name__}(…): expected ", *names):
+        assert name in str(caught.value)
+
+
+def test_kind_of_an_extension_can_be_in_a_rule() -> None:
+    allow("_vendor/paint", "*", "switch_mode")
+
+
+def test_kind_that_only_an_agent_knows_is_compared_without_an_error() -> None:
+    call = ToolCall(id="c", title="Paint", kind="paint")
+    asked = PermissionRequest(session_id="s", cwd="/", title="", options=(), tool_call=call)
+    assert allows("paint", asked)
+    assert denies("paint", asked)
+    assert not allows("edit", asked)
 
 
 async def test_v2_command_without_a_tool_call_is_matched() -> None:

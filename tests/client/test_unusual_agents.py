@@ -295,3 +295,12 @@ def test_idle_state_with_unknown_keys_is_idle() -> None:
     note = decode(text, v2.UpdateSessionNotification)
     event = events_from_update_v2(note.update, Transcript())
     assert event == StateChanged(state="idle", stop_reason="refusal")
+
+
+@BOTH
+@requirement("R-INIT-14")
+async def test_protocol_version_can_be_written_with_a_point(version: int) -> None:
+    """In JSON Schema 1.0 is an integer."""
+    async with agent_by_hand(version, initialize={"protocolVersion": float(version)}) as (agent, _):
+        assert agent.version == version
+        assert agent.remote.initialized.protocol_version == version

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import gc
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
-from accord.connection.tasks import Tasks, discard
+from accord.connection.tasks import Owning, Tasks, discard, discard_with
+
+SOURCES = Path(__file__).parent.parent.parent / "src"
+# Coroutine functions that are given an awaitable, and why it is closed if they never begin.
+# A coroutine that is closed before its first step does not close what it was given.
+GIVEN_AWAITABLES = {
+    "accord.connection.lanes:Lanes._run": "Lanes._abandon discards it",
+    "accord.connection.request_handlers:RequestHandlers._await": "_never_started discards it",
+    "accord.connection.tasks:logged": "Connection.spawn discards it",
+    "accord.client.files:ClientFiles._await_lines": "Owning",
+    "accord.client.v1.role:_file": "Owning",
+    "accord.proxy.ordered:PassingRequest._run": "discard_with",
+    "accord.proxy.overrides:_edits.later": "Owning",
+    "accord.proxy.proxy_stage:ProxyStage._handler.later": "Owning",
+    "accord.proxy.update_hook:UpdateHook._call_later": "Owning",
+    "accord.remote.server:_unless": "it is awaited at once",
+    "accord.testing:_raises": "it is awaited at once",
+    "accord.transports.http:HttpTransport._guard": "closed at the end of the task",
+    "accord_conformance.client.run:ClientRun._guarded": "discard_with",
+    "accord_fleet.attempt:_Attempt._connect": "it is awaited at once",
+    "accord_fleet.gateway.http:until_disconnect": "it is awaited at once",
+    "accord_inspector.talk.live_client:LiveClient.run": "discard_with",
+}
 
 
 async def forever() -> None:
@@ -78,3 +105,62 @@ async def test_task_that_does_not_stop_is_logged_by_name(
 async def test_coroutine_is_discarded_without_a_warning() -> None:
     discard(forever())
     discard(object())
+
+
+@asynccontextmanager
+async def no_coroutine_is_dropped() -> AsyncGenerator[None, None]:
+    """Raise the warning of the interpreter, an error in tests, for a coroutine never awaited."""
+    yield
+    await asyncio.sleep(0)  # the callbacks of the tasks that ended
+    gc.collect()
+
+
+async def test_what_a_task_was_given_is_closed_if_it_is_cancelled_before_its_first_step() -> None:
+    async def work() -> None:
+        raise AssertionError("it was never begun")
+
+    async def wrap(inner: object) -> None:
+        raise AssertionError("it was never begun")
+
+    async with no_coroutine_is_dropped():
+        inner = work()
+        task = Tasks().spawn(wrap(inner), "wrapped")
+        discard_with(task, inner, "not a coroutine")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_awaitable_that_owns_others_is_awaited_once_or_discarded_with_them() -> None:
+    async def half(number: int) -> float:
+        await asyncio.sleep(0)
+        return number / 2
+
+    async def text(number: Awaitable[float]) -> str:
+        return str(await number)
+
+    given = half(3)
+    assert await Owning(text(given), given) == "1.5"
+    async with no_coroutine_is_dropped():
+        given = half(3)
+        Owning(text(given), given).close()
+
+
+def test_every_coroutine_function_that_is_given_an_awaitable_is_known() -> None:
+    found: set[str] = set()
+    for path in sorted(SOURCES.rglob("*.py")):
+        module = ".".join(path.relative_to(SOURCES).with_suffix("").parts)
+
+        def search(node: ast.AST, owner: str, module: str = module) -> None:
+            for child in ast.iter_child_nodes(node):
+                name = getattr(child, "name", "")
+                inside = f"{owner}.{name}".lstrip(".") if name else owner
+                if isinstance(child, ast.AsyncFunctionDef):
+                    given = [*child.args.posonlyargs, *child.args.args, *child.args.kwonlyargs]
+                    hints = [ast.unparse(each.annotation) for each in given if each.annotation]
+                    if any(hint.startswith(("Awaitable[", "Coroutine[")) for hint in hints):
+                        found.add(f"{module}:{inside}")
+                search(child, inside)
+
+        search(ast.parse(path.read_text("utf-8")), "")
+    assert found == set(GIVEN_AWAITABLES)

@@ -207,6 +207,17 @@ async def test_result_of_initialize_has_the_shape_of_its_version(
         assert not other & result.keys()
 
 
+@requirement("R-INIT-10", "R-INIT-12")
+@pytest.mark.parametrize("params", [v1_params(1), v2_params(2)], ids=["v1", "v2"])
+async def test_version_can_be_requested_with_a_point(params: Any) -> None:
+    """In JSON Schema 1.0 is an integer."""
+    async with raw_client(Agent1(), Agent2()) as raw:
+        version = params["protocolVersion"]
+        result = await raw.result_of(1, "initialize", {**params, "protocolVersion": version + 0.0})
+        assert result["protocolVersion"] == version
+        assert type(result["protocolVersion"]) is int
+
+
 @requirement("R-INIT-08", "R-INIT-09")
 @pytest.mark.parametrize(
     ("params", "method"), [(v1_params(), "auth/login"), (v2_params(), "authenticate")]

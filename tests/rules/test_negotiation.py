@@ -56,13 +56,18 @@ def test_agent_selects_the_version_of_the_table(
         assert select(requested, offered) == selected
 
 
-@pytest.mark.parametrize("version", [0, 1, 2, 65_535])
-def test_requested_version_is_read(version: int) -> None:
-    assert requested_version({"protocolVersion": version, "more": 1}) == version
+# In JSON Schema 1.0 is an integer.
+@pytest.mark.parametrize("version", [0, 1, 2, 65_535, 1.0, 2.0, 65_535.0])
+def test_requested_version_is_read(version: float) -> None:
+    found = requested_version({"protocolVersion": version, "more": 1})
+    assert found == version
+    assert type(found) is int
 
 
 @requirement("R-INIT-10")
-@pytest.mark.parametrize("version", ["1", "2025-01-01", 1.5, 1.0, -1, 65_536, True, None, [], {}])
+@pytest.mark.parametrize(
+    "version", ["1", "2025-01-01", 1.5, -1.0, 1e300, -1, 65_536, True, None, [], {}]
+)
 def test_version_that_is_not_an_integer_from_0_to_65535_is_invalid(version: Any) -> None:
     with pytest.raises(InvalidParams) as caught:
         requested_version({"protocolVersion": version})
@@ -89,6 +94,9 @@ V2_BODY: dict[str, Any] = {"capabilities": {}, "info": {"name": "a", "version": 
         ({"protocolVersion": 1}, 1),
         ({"protocolVersion": 1, **V1_BODY}, 1),
         ({"protocolVersion": 2, **V2_BODY}, 2),
+        ({"protocolVersion": 1.0}, 1),
+        ({"protocolVersion": 2.0, **V2_BODY}, 2),
+        ({"protocolVersion": 2.0, **V1_BODY}, 1),
         ({"protocolVersion": 2}, 2),  # not a v1 body either; v2 then reports the missing `info`
         ({"protocolVersion": 2, **V1_BODY}, 1),
         ({"protocolVersion": 2, "agentCapabilities": {}}, 1),
@@ -117,6 +125,7 @@ def test_false_v2_is_recognised_by_its_body(body: Any, false: bool) -> None:
         ((1, 2), {"protocolVersion": 0}),
         ((1, 2), {"protocolVersion": 3, **V2_BODY}),
         ((1, 2), {"protocolVersion": "1"}),
+        ((1, 2), {"protocolVersion": 1.5}),
         ((1, 2), {"protocolVersion": True}),
         ((1, 2), {"protocolVersion": None}),
         ((1, 2), {}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 import pytest
@@ -12,8 +12,17 @@ from msgspec import StructMeta
 from accord import v2
 from accord.errors import DecodeError
 from accord.v2.methods import METHODS, VARIANT_GATES
-from accord.wire.base import UNSET, Unknown
+from accord.wire.base import DEFAULT_ON_ERROR, UNSET, Patch, Unknown
 from accord.wire.codec import convert, decode, encode, to_builtins
+
+PATCHES = sorted(
+    {
+        value
+        for name in dir(v2)
+        if isinstance(value := getattr(v2, name), type) and issubclass(value, Patch)
+    },
+    key=lambda patch: patch.__name__,
+)
 
 
 def read(value: Any, tp: Any) -> Any:
@@ -141,17 +150,41 @@ def test_malformed_patch_field_is_absent(wrong: dict[str, Any], field: str) -> N
     assert getattr(changed, field) is UNSET
 
 
+@pytest.mark.requirement("R-TCAN-02", "R-GEN-11")
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.__name__)
+def test_every_malformed_field_of_a_patch_that_reads_leniently_is_absent(patch: Any) -> None:
+    """The schema has one mark for all of them, and absent keeps the previous value."""
+    hints = get_type_hints(patch, include_extras=True)
+    lenient = [
+        field
+        for field in msgspec.structs.fields(patch)
+        if field.default is UNSET
+        and DEFAULT_ON_ERROR in getattr(hints[field.name], "__metadata__", ())
+    ]
+    required = {field.encode_name: "x" for field in msgspec.structs.fields(patch) if field.required}
+    for field in lenient:
+        for wrong in (5.5, {"unknown": []}, [{}], "\ud800"):
+            try:
+                value = convert({**required, field.encode_name: wrong}, patch)
+            except DecodeError:
+                assert field.encode_name == "_meta"
+                continue
+            found = getattr(value, field.name)
+            assert found is UNSET or found is not None, (field.name, wrong)
+
+
 @pytest.mark.requirement("R-TCAN-02")
 @pytest.mark.parametrize(
     "value",
     [
         {"sessionUpdate": "tool_call_update", "toolCallId": "t", "capabilities": "all"},
         {"sessionUpdate": "terminal_update", "terminalId": "x", "capabilities": "all"},
+        {"sessionUpdate": "terminal_update", "terminalId": "x", "capabilities": 5},
+        {"sessionUpdate": "terminal_update", "terminalId": "x", "capabilities": [1]},
     ],
-    ids=["tool call", "terminal"],
 )
-def test_malformed_capabilities_clear_the_previous_ones(value: dict[str, Any]) -> None:
-    assert update(value).capabilities is None
+def test_malformed_capabilities_are_absent(value: dict[str, Any]) -> None:
+    assert update(value).capabilities is UNSET
 
 
 @pytest.mark.requirement("R-SUBAG-09")

@@ -6,8 +6,9 @@ import asyncio
 import codecs
 import logging
 import shlex
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -142,7 +143,7 @@ class SessionTerminals:
         output_bytes: int,
     ) -> CommandResult:
         adapter, session_id = self._core.client_adapter, self._core.id
-        create = adapter.create_terminal(session_id, argv, cwd, env, output_bytes)
+        create = partial(adapter.create_terminal, session_id, argv, cwd, env, output_bytes)
         terminal_id = await self._create_terminal(create)
         timed_out = False
         try:
@@ -160,14 +161,14 @@ class SessionTerminals:
             adapter.spawn(_release(adapter, session_id, terminal_id))
         return CommandResult(code, signal, output, truncated, timed_out)
 
-    async def _create_terminal(self, create: Coroutine[Any, Any, str]) -> str:
+    async def _create_terminal(self, create: Callable[[], Coroutine[Any, Any, str]]) -> str:
         """Return the id of the created terminal; release it if the caller was cancelled."""
         adapter, session_id = self._core.client_adapter, self._core.id
         created: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def ask() -> None:
             try:
-                terminal_id = await create
+                terminal_id = await create()
                 if created.cancelled():  # R-TERM-09
                     await _release(adapter, session_id, terminal_id)
                 else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from accord.agent.files import file_failure
 from accord.agent.toolbox import Toolbox
 from accord.agent.turn import Turn
 from accord.agent.turn_state import TurnState, current_turn
@@ -162,7 +163,8 @@ class TurnRunner:
                 _log_clients_fault("! the turn failed: the client broke the protocol", exc)
             else:
                 log.error("! the turn failed", exc_info=exc)
-            error = InternalError()  # its text is not sent to the client (R-ERR-05)
+            # Its text is not sent to the client (R-ERR-05), except for files that it named.
+            error = file_failure(exc) or InternalError()
         return TurnEnded("error", TurnError(error.code, error.message, _data_of(error)))
 
 

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 from accord.cli.ask.safe_text import (
     last_lines,
     one_line,
-    output_lines,
     printable,
     relative_path,
 )
 from accord.client.events import ToolCall
 from accord.client.transcript import TerminalTranscript
 from accord.text.markdown_html import closed_markdown
+from accord.text.output_lines import output_lines
 from accord.types.diff_lines import diff_lines
 from accord.types.tool_calls import Diff
 

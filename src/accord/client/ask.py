@@ -8,21 +8,25 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Sequence
 from typing import Any, TypeVar, Unpack
 
 from msgspec import Struct
 
+from accord.client.checked_arguments import check_known
 from accord.client.connect import AgentCommand, ConnectOptions, connect
 from accord.client.permissions import Policy
 from accord.client.transcript import Transcript
 from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock
 from accord.types.session import StopReason, TokenUsage
+from accord.types.validation import require_type
 
 __all__ = ("AskResult", "ask")
 
 MAX_INTERRUPTS = 2  # then the agent's process is not waited for
+
+_OWN = ("cwd", "permissions", "timeout_s", "tools")  # arguments of `ask` itself
 
 T = TypeVar("T")
 
@@ -63,15 +67,17 @@ def ask(
     raises `KeyboardInterrupt`; a second Ctrl-C does not wait for the end of the turn. `connect`
     documents `options` and the other errors, `ConnectedAgent.new_session` `tools`.
     """
+    check_known("ask", options, (*_OWN, *ConnectOptions.__annotations__))
+    require_type("ask(timeout_s=…)", timeout_s, int, float, type(None))
     contents: list[ContentBlock] = []
-    if isinstance(prompt, Sequence) and not isinstance(prompt, str):
+    if isinstance(prompt, Sequence) and not isinstance(prompt, str | bytes):
         contents += prompt
     else:
         contents.append(prompt)
 
     async def run() -> AskResult:
         async with (
-            asyncio.timeout(timeout_s),
+            _time_limit(timeout_s),
             connect(command, permissions=permissions, **options) as agent,
         ):
             session = await agent.new_session(cwd, tools=tools)
@@ -87,10 +93,21 @@ def ask(
     return _wait_for(run())
 
 
-def _wait_for(work: Coroutine[Any, Any, T]) -> T:
+@contextlib.asynccontextmanager
+async def _time_limit(timeout_s: float | None) -> AsyncGenerator[None, None]:
+    """Limit the time of a block, with an error that says what it was about."""
+    limit = asyncio.timeout(timeout_s)
     try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+        async with limit:
+            yield
+    except TimeoutError:
+        if timeout_s is None or not limit.expired():
+            raise
+        raise TimeoutError(f"The turn did not end within {timeout_s:g} s: cancelled") from None
+
+
+def _wait_for(work: Coroutine[Any, Any, T]) -> T:
+    if not _loop_runs():
         return asyncio.run(work)
     # In a notebook: its event loop is blocked by this call.
     running: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]]
@@ -135,6 +152,14 @@ def _wait_for(work: Coroutine[Any, Any, T]) -> T:
     if interrupts:
         raise KeyboardInterrupt
     return outcome.result()
+
+
+def _loop_runs() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
@@ -21,6 +21,7 @@ from accord.client.agent_adapter import (
     SessionSetup,
     SessionStatus,
 )
+from accord.client.checked_arguments import check_options, check_session, existing_directory
 from accord.client.elicitation import OnElicitForm, OnElicitUrl
 from accord.client.events import CommandsChanged, OptionsChanged
 from accord.client.files import ClientFiles, Files
@@ -34,12 +35,12 @@ from accord.connection.limits import Limits
 from accord.errors import ConnectionClosed
 from accord.text.excerpt import excerpt
 from accord.transports.base import Transport, TransportFactory
-from accord.transports.process import argv_of, process
+from accord.transports.process import ProcessTransport, argv_of, process
 from accord.transports.reconnect_settings import Reconnect
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.types.auth import AuthStatus, ProviderInfo
 from accord.types.mcp import McpServer, mcp_transport
-from accord.types.must_await import must_enter
+from accord.types.must_await import must_await, must_enter, must_iterate
 from accord.types.session import Implementation, SystemPrompt
 from accord.version import ProtocolVersion, __version__
 
@@ -79,7 +80,10 @@ class ConnectOptions(TypedDict, total=False):
     initialize_timeout_s: float
 
 
-@must_enter("accord.connect(…) is not awaited: write `async with accord.connect(…) as agent:`")
+@must_enter(
+    "accord.connect(…) is entered, not awaited or used directly: write"
+    " `async with accord.connect(…) as agent:`, and use `agent` in the block"
+)
 @asynccontextmanager
 async def connect(
     command: AgentCommand,
@@ -137,6 +141,7 @@ async def connect(
     supports none of `versions`, `RequestError` if it refuses `initialize`, and `TimeoutError` if
     it does not respond within `initialize_timeout_s`.
     """
+    check_options(locals())
     options = RemoteOptions(token=token, insecure=insecure, ca_file=ca_file)
     transport = _transport_for(
         command,
@@ -301,6 +306,7 @@ class ConnectedAgent:
         """
         return self._handlers.unopened_sessions
 
+    @must_await("agent")
     async def new_session(
         self,
         cwd: StrPath = ".",
@@ -318,11 +324,12 @@ class ConnectedAgent:
         `accord.tool`, and servers of the library `mcp`. They need the extra `mcp`.
         `meta` is sent as `_meta`, for extensions of single agents.
         """
-        setup = session_setup(cwd, additional_directories, mcp_servers, system_prompt, meta)
+        setup = self._setup(cwd, additional_directories, mcp_servers, system_prompt, meta)
         async with self._handlers.tools.serve(setup, tools, self._adapter) as opening:
             opening.session = await self._adapter.new_session(opening.setup)
             return self._session(opening.session, opening.setup)
 
+    @must_await("agent")
     async def load_session(
         self,
         session_id: str,
@@ -340,7 +347,7 @@ class ConnectedAgent:
         Without `replay`, a history that the agent sends anyway is dropped. An agent that supports
         only `session/load` always sends it.
         """
-        setup = session_setup(cwd, additional_directories, mcp_servers, system_prompt, meta)
+        setup = self._setup(cwd, additional_directories, mcp_servers, system_prompt, meta)
         async with self._handlers.tools.serve(setup, tools, self._adapter) as opening:
             # The replay precedes the response, and starts from an empty transcript.
             stream = self._handlers.open(
@@ -357,6 +364,7 @@ class ConnectedAgent:
                 raise
             return self._session(opening.session, opening.setup)
 
+    @must_await("agent")
     async def fork_session(
         self,
         session_id: str,
@@ -369,17 +377,21 @@ class ConnectedAgent:
         meta: dict[str, Any] | None = None,
     ) -> ClientSession:
         """Open a new session that starts as a copy of another one."""
-        setup = session_setup(cwd, additional_directories, mcp_servers, system_prompt, meta)
+        setup = self._setup(cwd, additional_directories, mcp_servers, system_prompt, meta)
         async with self._handlers.tools.serve(setup, tools, self._adapter) as opening:
             opening.session = await self._adapter.fork_session(session_id, opening.setup)
             return self._session(opening.session, opening.setup)
 
+    @must_iterate(
+        "agent.list_sessions(…) is iterated, not awaited: write"
+        " `async for info in agent.list_sessions(…):`"
+    )
     async def list_sessions(
         self,
         cwd: StrPath | None = None,
         *,
         archived: Literal["exclude", "include", "only"] | None = None,
-    ) -> AsyncIterator[SessionInfo]:
+    ) -> AsyncGenerator[SessionInfo, None]:
         """Iterate over the stored sessions, of one directory if `cwd` is given.
 
         Further pages are requested as needed. Archived sessions are excluded by default.
@@ -394,11 +406,13 @@ class ConnectedAgent:
                 return
             cursor = page.next_cursor
 
+    @must_await("agent")
     async def close_session(self, session_id: str) -> None:
         """Close a session: the agent stops its work and frees it."""
         await self._adapter.close_session(session_id)
         await self._handlers.close_session(session_id)
 
+    @must_await("agent")
     async def delete_session(self, session_id: str) -> None:
         """Delete a stored session permanently."""
         await self._adapter.delete_session(session_id)
@@ -423,10 +437,12 @@ class ConnectedAgent:
 
     # Login.
 
+    @must_await("agent")
     async def authenticate(self, method_id: str) -> None:
         """Log in by an auth method that the agent runs."""
         await self._adapter.authenticate(method_id)
 
+    @must_await("agent")
     async def logout(self) -> None:
         """Log out."""
         await self._adapter.logout()
@@ -465,6 +481,13 @@ class ConnectedAgent:
     async def notify_extension(self, method: str, params: Any = UNSET) -> None:
         """Send an extension notification, whose name begins with an underscore."""
         await self.remote.notify_extension(method, params)
+
+    def _setup(self, cwd: StrPath, *given: Any) -> SessionSetup:
+        check_session(cwd, *given)
+        if self._handlers.tools.agent_url is None:
+            transport = self._adapter.remote.connection.transport
+            existing_directory(cwd, is_local=isinstance(transport, ProcessTransport))
+        return session_setup(cwd, *given)
 
     def _session(self, opened: OpenedSession, setup: SessionSetup) -> ClientSession:
         handlers = self._handlers

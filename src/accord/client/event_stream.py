@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 from accord.client.events import (
@@ -59,6 +59,7 @@ class EventQueue:
         "_ended",
         "_error",
         "_events",
+        "_explain",
         "_loop",
         "_sizes",
         "_waiter",
@@ -66,8 +67,13 @@ class EventQueue:
         "error_raised",
     )
 
-    def __init__(self, backlog: Backlog) -> None:
+    def __init__(
+        self,
+        backlog: Backlog,
+        explain: Callable[[BaseException], Awaitable[None]] | None = None,
+    ) -> None:
         self.backlog: Backlog = backlog
+        self._explain = explain  # called before an error is raised
         self._loop = asyncio.get_running_loop()
         self._events: deque[Event] = deque()
         self._sizes: deque[int] = deque()
@@ -131,6 +137,8 @@ class EventQueue:
         while not events:
             if self._ended:
                 if self._error is not None and not self.error_raised:
+                    if self._explain is not None:
+                        await self._explain(self._error)
                     self.error_raised = True
                     raise self._error
                 raise StopAsyncIteration

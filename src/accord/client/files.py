@@ -7,10 +7,11 @@ import contextlib
 import errno
 import inspect
 import os
-from collections.abc import Awaitable, Coroutine
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import Awaitable
+from typing import Literal, Protocol, TypeAlias
 
 from accord.client.agent_adapter import SessionSetup
+from accord.connection.tasks import Owning
 from accord.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
 from accord.local.fast_calls import InPlace
 from accord.local.file_reads import Reads
@@ -59,10 +60,10 @@ class ClientFiles:
 
     def read(
         self, setup: SessionSetup, path: str, line: int | None, limit: int | None
-    ) -> str | Coroutine[Any, Any, str]:
+    ) -> str | Awaitable[str]:
         """Return the text of a file, or `limit` lines from `line` on.
 
-        The result is a coroutine if something must be awaited: then the request needs a task.
+        The result is awaitable if something must be awaited: then the request needs a task.
         """
         if self._texts is None or self._in_place.is_slow:
             return self._read(setup, path, line, limit)
@@ -71,7 +72,7 @@ class ClientFiles:
             text = self._texts.read(self._in_place.call_here(roots.resolve, path))
             if isinstance(text, str):
                 return lines_of(text, line, limit)
-            return self._await_lines(text, path, line, limit)
+            return Owning(self._await_lines(text, path, line, limit), text)
 
     async def _read(
         self, setup: SessionSetup, path: str, line: int | None, limit: int | None

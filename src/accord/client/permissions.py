@@ -16,18 +16,22 @@ from typing import Any, TypeAlias, cast
 
 from accord.client.events import Decision, PermissionRequest, ToolCall
 from accord.text import lenient_json
+from accord.text.excerpt import excerpt
 from accord.types.content import Other
 from accord.types.permission import PermissionOption
+from accord.types.permission_rules import rule_error
 from accord.types.tool_calls import Diff
 
 __all__ = (
     "AsyncPolicy",
     "Policy",
     "allow",
+    "allows",
     "ask_one_at_a_time",
     "chain",
     "choose",
     "command_of",
+    "denies",
     "deny",
     "is_distinct",
     "policies_of",
@@ -112,6 +116,11 @@ def policies_of(permissions: object) -> tuple[Policy, ...]:
 
 
 def _require_policy(policy: Any) -> None:
+    if policy in (allow, deny):
+        name = policy.__name__
+        raise TypeError(
+            f'permissions=…: `{name}` makes a policy: write {name}("*"), {name}("read")'
+        )
     if callable(policy):
         return
     example = 'allow("*")'
@@ -145,14 +154,14 @@ def allow(*rules: str, always: bool = False) -> Policy:
     A pattern of `execute` matches the command line (`execute:pytest *`). Commands with shell
     syntax, such as pipes and redirections, match no pattern. Other patterns must match all paths
     of the tool call: its locations and the files in its diffs. Relative patterns start at the
-    session's `cwd`.
+    session's `cwd`. Raises `ValueError` for an unknown kind.
     """
-    return _by_rule(rules, "allow_always" if always else "allow")
+    return _by_rule("allow", rules, "allow_always" if always else "allow")
 
 
 def deny(*rules: str, always: bool = False) -> Policy:
     """Reject matching requests; `allow` describes the rules. One matching path is enough here."""
-    return _by_rule(rules, "reject_always" if always else "reject", any)
+    return _by_rule("deny", rules, "reject_always" if always else "reject", any)
 
 
 def remember(policy: Policy) -> AsyncPolicy:
@@ -202,11 +211,32 @@ def command_of(request: PermissionRequest) -> str | None:
     return line if isinstance(line, str) else None
 
 
+def allows(rule: str, request: PermissionRequest) -> bool:
+    """Return whether `allow(rule)` would allow a request; the kind may be one of the agent's."""
+    kind, _, pattern = rule.partition(":")
+    return _matches(request, kind, pattern, all)
+
+
+def denies(rule: str, request: PermissionRequest) -> bool:
+    """Return whether `deny(rule)` would reject a request; the kind may be one of the agent's."""
+    kind, _, pattern = rule.partition(":")
+    return _matches(request, kind, pattern, any)
+
+
 def _by_rule(
+    name: str,
     rules: Sequence[str],
     decision: Decision,
     enough: Callable[[Iterable[bool]], bool] = all,
 ) -> Policy:
+    for rule in rules:
+        if not isinstance(rule, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"{name}(…): expected rules as separate strings, such as "
+                f'{name}("read", "edit:src/**"), got {excerpt(repr(rule))}'
+            )
+    if (wrong := rule_error(rules)) is not None:
+        raise ValueError(f"{name}(…): {wrong[0].lower()}{wrong[1:]}")
     parsed = [rule.partition(":") for rule in rules]
 
     def decide(request: PermissionRequest) -> Decision | None:

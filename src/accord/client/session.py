@@ -18,6 +18,7 @@ from accord.errors import LocalProtocolError
 from accord.rules.quirks import tolerates
 from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock, require_contents
+from accord.types.must_await import must_await, must_enter
 from accord.types.session import SessionOption
 
 __all__ = ("ClientSession", "SessionView", "SubagentSession")
@@ -58,6 +59,10 @@ class SessionView:
         """The transcript of the session; it grows with each update."""
         return self._stream.transcript
 
+    @must_enter(
+        "session.events() is entered: write `async with session.events() as events:`, and in it"
+        " `async for event in events:`"
+    )
     @asynccontextmanager
     async def events(self) -> AsyncGenerator[AsyncIterator[Event], None]:
         """Yield an iterator over the following events outside turns."""
@@ -122,10 +127,12 @@ class ClientSession(SessionView):
             self._stream, self._adapter, contents, cancel_timeout_s=cancel_timeout_s, meta=meta
         )
 
+    @must_await("session")
     async def cancel(self) -> None:
         """Cancel the turn of this session, also one that another client has started."""
         await self._adapter.cancel(self.id)
 
+    @must_await("session")
     async def cancel_tool_call(self, call_id: str) -> None:
         """Ask the agent to cancel one tool call.
 
@@ -138,6 +145,7 @@ class ClientSession(SessionView):
             raise LocalProtocolError(f"The tool call {call_id!r} cannot be cancelled")
         await self._adapter.cancel_tool_call(self.id, call_id)
 
+    @must_await("session")
     async def cancel_terminal(self, terminal_id: str) -> None:
         """Ask the agent to stop the command of one terminal.
 
@@ -150,6 +158,7 @@ class ClientSession(SessionView):
             raise LocalProtocolError(f"The terminal {terminal_id!r} cannot be cancelled")
         await self._adapter.cancel_terminal(self.id, terminal_id)
 
+    @must_await("session")
     async def set_mode(self, mode: str) -> None:
         """Set the mode; `transcript.mode_option` lists the available modes."""
         option = self.transcript.mode_option
@@ -157,6 +166,7 @@ class ClientSession(SessionView):
             raise LocalProtocolError("The session has no modes")
         await self._set(option, mode)
 
+    @must_await("session")
     async def set_option(self, option_id: str, value: str | bool) -> None:
         """Set a config option; `transcript.options` lists the options."""
         for option in self.transcript.options:
@@ -187,6 +197,7 @@ class ClientSession(SessionView):
         options = self.transcript.options
         self._stream.publish(OptionsChanged(tuple(changed if o is option else o for o in options)))
 
+    @must_await("session")
     async def close(self) -> None:
         """Close the session: the agent stops its work and frees it. It can be loaded again."""
         stream = self._stream
@@ -199,6 +210,7 @@ class ClientSession(SessionView):
             raise
         await self._handlers.close_session(self.id)
 
+    @must_await("session")
     async def set_title(self, title: str) -> str:
         """Set the title of the session; return it as the agent has stored it."""
         stream = self._stream
@@ -207,10 +219,12 @@ class ClientSession(SessionView):
             stream.publish(TitleChanged(stored))  # without waiting for an update (R-TITLE-04)
         return stored
 
+    @must_await("session")
     async def status(self) -> SessionStatus:
         """Return whether the session is open in the agent, and its state."""
         return await self._adapter.session_status(self.id)
 
+    @must_await("session")
     async def archive(self) -> None:
         """Close and archive the session: lists contain it only if archived ones are included."""
         await self._adapter.archive_session(self.id)

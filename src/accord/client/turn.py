@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import Self
 
 from msgspec.structs import replace
 
@@ -30,6 +30,7 @@ from accord.errors import (
 from accord.rules.quirks import tolerates
 from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock
+from accord.types.must_await import MustEnter, must_await
 from accord.types.session import StopReason, TokenUsage
 
 __all__ = ("ClientTurn", "PromptCompletion")
@@ -37,7 +38,13 @@ __all__ = ("ClientTurn", "PromptCompletion")
 log: logging.Logger = logging.getLogger("accord.client")
 
 
-class ClientTurn:
+_HINT = (
+    "write `async with session.prompt(…) as turn:`, and in it `await turn.wait()` or"
+    " `async for event in turn:`"
+)
+
+
+class ClientTurn(MustEnter):
     """A turn: enter it to send the prompt, iterate over its events, read its stop reason.
 
     Leaving the block waits for the end of the turn. Leaving it by an exception cancels the turn
@@ -45,6 +52,8 @@ class ClientTurn:
     connection ends: `TurnInterrupted` if it was established again. Leaving the block raises the
     same error if it was not raised before.
     """
+
+    _hint = f"session.prompt(…) is not awaited or used directly: {_HINT}"
 
     def __init__(
         self,
@@ -110,7 +119,7 @@ class ClientTurn:
         self._agent_text = AgentText(stream.turn_starts[-1])
         flow = self._adapter.remote.connection.flow
         self._queue = stream.queue = EventQueue(
-            flow.backlogs.open(stream.session_id, self._on_backlog_exceeded)
+            flow.backlogs.open(stream.session_id, self._on_backlog_exceeded), self._explain
         )
         stream.is_cancelling = False
         # The end of an earlier turn that was left can arrive late.
@@ -144,7 +153,12 @@ class ClientTurn:
                 self._call.cancel()
         await self._wait_call()
         if error is None and self.error is not None and not self._queue.error_raised:
+            await self._explain(self.error)
             raise self.error
+
+    async def _explain(self, error: BaseException) -> None:
+        """Add what the agent's process wrote last; in v2 the error comes as a state."""
+        await self._adapter.remote.connection.transport.explain(error)
 
     async def _wait_call(self) -> None:
         """Wait for the response to the prompt; if the turn has failed, for a limited time."""
@@ -155,19 +169,12 @@ class ClientTurn:
             self._call.cancel()
             await asyncio.wait([self._call])
 
-    if not TYPE_CHECKING:  # type checkers should reject it
-
-        def __await__(self) -> NoReturn:
-            raise TypeError(
-                "session.prompt(…) is not awaited: write `async with session.prompt(…) as turn:`,"
-                " and in it `await turn.wait()` or `async for event in turn:`"
-            )
-
     def __aiter__(self) -> EventQueue:
         if self._queue is None:
-            raise LocalProtocolError("Enter the turn with `async with` first")
+            raise LocalProtocolError(f"Enter the turn with `async with` first: {_HINT}")
         return self._queue
 
+    @must_await("turn")
     async def cancel(self, *, timeout_s: float | None = None) -> None:
         """Cancel the turn, which then ends with the stop reason `cancelled`.
 
@@ -178,7 +185,7 @@ class ClientTurn:
         Raise `LocalProtocolError` if the turn was not entered with `async with`.
         """
         if self._queue is None:
-            raise LocalProtocolError("Enter the turn with `async with` first")
+            raise LocalProtocolError(f"Enter the turn with `async with` first: {_HINT}")
         if self._has_ended.is_set() or self._stream.is_cancelling:
             return
         stream = self._stream
@@ -199,6 +206,7 @@ class ClientTurn:
             if call.id not in background:  # background work continues (R-CANCEL-02)
                 stream.publish(replace(call, status="cancelled", changed=("status",)))
 
+    @must_await("turn")
     async def wait(self) -> StopReason:
         """Wait for the end of the turn, dropping its events; return the stop reason."""
         async for _ in self:

@@ -30,7 +30,7 @@ from accord.connection.queued_messages import QueuedMessage, QueuedResponse
 from accord.connection.request_handlers import RequestHandlers
 from accord.connection.routes import Route, Routes
 from accord.connection.streamed_text import StreamedText
-from accord.connection.tasks import Tasks, discard, ends_process, logged
+from accord.connection.tasks import Tasks, discard_with, ends_process, logged
 from accord.connection.trace_context import with_trace
 from accord.errors import (
     BacklogExceeded,
@@ -39,6 +39,7 @@ from accord.errors import (
     DecodeError,
     InternalError,
     InvalidRequest,
+    RemoteProtocolError,
     RequestError,
     TransportError,
 )
@@ -127,12 +128,8 @@ class Connection:
         """Run a coroutine until the connection ends; its exceptions are logged."""
         task = self._tasks.spawn(logged(work), name="accord work")
         self._works.add(task)
-
-        def ended(task: asyncio.Task[None]) -> None:
-            self._works.discard(task)
-            discard(work)  # cancelled before its first step
-
-        task.add_done_callback(ended)
+        task.add_done_callback(self._works.discard)
+        discard_with(task, work)
 
     def observe(self, observer: Observer) -> None:
         """Pass every frame to the observer from now on, in both directions. It must not raise."""
@@ -260,8 +257,11 @@ class Connection:
             except asyncio.CancelledError:
                 self._abandon_call(request_id)
                 raise
-            except RequestError as exc:
-                exc.origin = self
+            except (RequestError, RemoteProtocolError) as exc:
+                if isinstance(exc, RequestError):
+                    exc.origin = self
+                if method != "initialize":  # its errors can lead to another attempt
+                    await self.transport.explain(exc)
                 raise
         finally:
             self.flow.end_call(session, caller)

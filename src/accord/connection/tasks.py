@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Coroutine, Generator
+from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 __all__ = (
+    "Owning",
     "Tasks",
     "cancel",
     "discard",
+    "discard_with",
     "ends_process",
     "is_being_cancelled",
     "is_dropped",
@@ -69,6 +71,41 @@ def discard(awaitable: Any) -> None:
     close = getattr(awaitable, "close", None)
     if close is not None:
         close()
+
+
+def discard_with(task: asyncio.Future[Any], *awaitables: object) -> None:
+    """Discard what a task awaits when the task ends: it may be cancelled before its first step.
+
+    Then the coroutine of the task is closed, but not the coroutines that it was given.
+    """
+
+    def ended(_: asyncio.Future[Any]) -> None:
+        for awaitable in awaitables:
+            discard(awaitable)
+
+    task.add_done_callback(ended)
+
+
+class Owning(Generic[T]):
+    """A coroutine with the awaitables that it was given, which are discarded with it.
+
+    A coroutine that is closed before its first step does not close what it was given.
+    """
+
+    __slots__ = ("_given", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, T], *given: object) -> None:
+        self._work = work
+        self._given = given
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._work.__await__()
+
+    def close(self) -> None:
+        """Close the coroutine, which will not be awaited."""
+        discard(self._work)
+        for awaitable in self._given:
+            discard(awaitable)
 
 
 def run_at_once(work: Coroutine[Any, Any, T]) -> T:

@@ -283,7 +283,7 @@ class Peer:
         except lenient_json.NotJson:
             raw = None
         parts = raw if lenient_json.is_object(raw) else {}
-        code, message = _whole(parts.get("code")), parts.get("message")
+        code, message = lenient_json.whole(parts.get("code")), parts.get("message")
         if type(code) is int and type(message) is str:
             return Response(call, code=code, message=message, data=parts.get("data"), error=text)
         return Response(call, code=-32603, message="Malformed error object", data=raw, error=text)
@@ -306,7 +306,9 @@ class Peer:
             raw = lenient_json.loads(bytes(params))
         except lenient_json.NotJson:
             return None
-        request_id = _whole(raw.get("requestId")) if lenient_json.is_object(raw) else None
+        request_id = (
+            lenient_json.whole(raw.get("requestId")) if lenient_json.is_object(raw) else None
+        )
         return request_id if type(request_id) is int else None
 
     def _decode_irregular(
@@ -387,11 +389,6 @@ class Peer:
             _id_text(request_id),
             self._encode(body),
         )
-
-
-def _whole(value: Any) -> Any:
-    """Return a float without a fraction as an integer, and any other value unchanged."""
-    return int(value) if type(value) is float and value.is_integer() else value
 
 
 def _id_text(request_id: RequestId) -> bytes:

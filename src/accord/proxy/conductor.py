@@ -213,7 +213,8 @@ def _version_of(response: RawResponse) -> int | None:
         value = lenient_json.loads(bytes(response.result or b""))
     except lenient_json.NotJson:
         return None
-    version = value.get("protocolVersion") if lenient_json.is_object(value) else None
+    found = value.get("protocolVersion") if lenient_json.is_object(value) else None
+    version = lenient_json.whole(found)
     return version if type(version) is int else None
 
 

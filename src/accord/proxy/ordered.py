@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct
 
-from accord.connection.tasks import Tasks, ends_process, is_being_cancelled
+from accord.connection.tasks import Tasks, discard_with, ends_process, is_being_cancelled
 from accord.errors import ConnectionClosed, InternalError, RequestCancelled, RequestError
 from accord.proxy.lanes import PassingLanes, Release
 from accord.proxy.runs import Run
@@ -209,6 +209,7 @@ class OrderedStage(Stage):
 
         task = self.spawn(wait(), f"accord {self.name} {method}")
         task.add_done_callback(lambda _: release())
+        discard_with(task, outcome)
         return True
 
     # Requests.
@@ -346,6 +347,7 @@ class PassingRequest:
             self._run(outcome), f"accord {self._stage.name} {self.method}"
         )
         self._task.add_done_callback(self._ended)
+        discard_with(self._task, outcome)
         if not self._request.is_cancelled:
             self._request.on_cancel(self._cancel)
         return True

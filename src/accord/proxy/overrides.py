@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Raw, Struct
 
+from accord.connection.tasks import Owning
 from accord.errors import DecodeError, InternalError, InvalidParams, MethodNotFound, RequestError
 from accord.proxy.edited_text import edited_text
 from accord.proxy.ordered import PassingRequest, RequestHandler
@@ -116,7 +117,7 @@ def _edits(decode: Callable[[Raw], Any], handler: Callable[[Any], Any]) -> Edit:
             return params
         after = handler(before)
         if isawaitable(after):
-            return later(params, before, after)
+            return Owning(later(params, before, after), after)
         return result(params, before, after)
 
     async def later(params: Params, before: Any, pending: Awaitable[Any]) -> Params | None:

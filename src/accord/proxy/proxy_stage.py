@@ -9,6 +9,7 @@ from typing import Protocol
 
 from msgspec import UNSET, Raw, Struct, field
 
+from accord.connection.tasks import Owning
 from accord.errors import DecodeError, InternalError, InvalidParams, RequestError
 from accord.proxy.described import DESCRIBE, with_description
 from accord.proxy.ordered import (
@@ -127,7 +128,7 @@ class ProxyStage(OrderedStage):
             if edited is None:
                 return None
             if isawaitable(edited):
-                return later(method, edited)
+                return Owning(later(method, edited), edited)
             port.notify(method, edited)
             return None
 

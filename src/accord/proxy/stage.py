@@ -75,7 +75,7 @@ class RawResponse(Struct, frozen=True):
         except lenient_json.NotJson:
             value = None
         parts: dict[str, Any] = value if lenient_json.is_object(value) else {}
-        code, message = parts.get("code"), parts.get("message")
+        code, message = lenient_json.whole(parts.get("code")), parts.get("message")
         if type(code) is not int or type(message) is not str:
             return RequestError.of(-32603, "Malformed error object", value)
         return RequestError.of(code, message, parts.get("data"))

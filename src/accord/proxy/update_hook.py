@@ -23,6 +23,7 @@ from accord.client.events import (
 )
 from accord.client.redaction import redacted_streams
 from accord.connection.flood_log import FloodLog
+from accord.connection.tasks import Owning
 from accord.errors import DecodeError
 from accord.proxy.chain_part import ChainPart, ProxyInChain
 from accord.proxy.ordered import session_id_of
@@ -146,7 +147,8 @@ class UpdateHook(ChainPart):
             for event in events:
                 result = self._proxy.session_update(session.id, event)
                 if type(result) is not type(event) and isawaitable(result):
-                    return self._call_later(session, params, note, events, results, result)
+                    later = self._call_later(session, params, note, events, results, result)
+                    return Owning(later, result)
                 results.append(result)
         except Exception as exc:  # noqa: BLE001  # logged
             return self._failed(session, exc)

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from accord.remote.first_message import INITIALIZE
+from accord.text.lenient_json import whole
 from accord.transports.base import Frame
 
 __all__ = ("RunningTurns", "Turn", "TurnCallback", "prompt_of")
@@ -174,8 +175,9 @@ class RunningTurns:
             del self._initializing[request_id]
             self.initialized = self.initialized or message.error is UNSET
             result = _decoded(_result, message.result)
-            if result is not None and type(result.version) is int:
-                self._version = result.version
+            version = None if result is None else whole(result.version)
+            if type(version) is int:
+                self._version = version
             return
         if request_id in self._closing:
             closed = self._closing.pop(request_id)
@@ -195,7 +197,8 @@ class RunningTurns:
     def _answered(self, session: _Session, turn: Turn, message: _Message) -> None:
         if message.error is not UNSET:
             error = _decoded(_error, message.error)
-            code = error.code if error is not None and type(error.code) is int else None
+            code = None if error is None else whole(error.code)
+            code = code if type(code) is int else None
             turn.outcome = f"error {code}" if code is not None else "error"
             self._end(turn)
         elif self._version == 1:

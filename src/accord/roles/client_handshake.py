@@ -99,6 +99,11 @@ class ClientHandshake:
         except RequestError as exc:
             raise _refusal(exc, 1) from refusal
 
+    async def explain(self, error: Exception) -> None:
+        """Add to an error what the agent's process wrote last."""
+        if self._connection is not None:
+            await self._connection.transport.explain(error)
+
     async def aclose(self) -> None:
         """Close the connection, if there is one."""
         if self._connection is not None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from accord.connection.connection import Connection, Observer
 from accord.connection.limits import Limits
+from accord.errors import AccordError
 from accord.roles.agent_handshake import AgentHandshake
 from accord.roles.binding import Role
 from accord.roles.client_handshake import ClientHandshake
@@ -64,8 +65,20 @@ async def connect(
         transport, RolesByVersion(clients, "client"), limits=limits, observers=observers
     )
     try:
-        async with asyncio.timeout(initialize_timeout_s):
-            remote = await handshake.open()
+        timeout = asyncio.timeout(initialize_timeout_s)
+        try:
+            async with timeout:
+                remote = await handshake.open()
+        except AccordError as error:
+            await handshake.explain(error)
+            raise
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            within = f"within {initialize_timeout_s:g} s"
+            late = TimeoutError(f"The agent did not respond to `initialize` {within}")
+            await handshake.explain(late)
+            raise late from None
         yield remote
     finally:
         await handshake.aclose()

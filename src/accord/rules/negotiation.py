@@ -13,7 +13,7 @@ from typing import Any
 
 from accord.errors import InvalidParams, UnsupportedVersion, VersionNotOffered
 from accord.rules.quirks import tolerates
-from accord.text.lenient_json import is_object
+from accord.text.lenient_json import is_object, whole
 from accord.version import ProtocolVersion
 
 __all__ = (
@@ -34,7 +34,7 @@ def requested_version(params: Any) -> int:
         raise _invalid("Expected `object`", "$")
     if "protocolVersion" not in params:
         raise _invalid("Object missing required field `protocolVersion`", "$")
-    version = params["protocolVersion"]
+    version = whole(params["protocolVersion"])
     if type(version) is not int or not 0 <= version <= 65_535:
         raise _invalid("Expected an integer from 0 to 65535", "$.protocolVersion")
     return version
@@ -69,7 +69,7 @@ def negotiated_version(result: Any, offered: Collection[ProtocolVersion]) -> Pro
     """
     if not is_object(result):
         raise UnsupportedVersion("The result of initialize is not an object", raw=result)
-    version = result.get("protocolVersion")
+    version = whole(result.get("protocolVersion"))
     if version == 2 and is_false_v2(result):
         version = 1
     for ours in offered:

@@ -18,6 +18,7 @@ __all__ = (
     "loads",
     "loads_marking",
     "member_texts",
+    "whole",
 )
 
 
@@ -33,6 +34,14 @@ class NumberText(str):
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+
+
+def whole(value: Any) -> Any:
+    """Return a float without a fraction as an integer, and any other value unchanged.
+
+    JSON has one type of numbers, and in JSON Schema 1.0 is an integer.
+    """
+    return int(value) if type(value) is float and value.is_integer() else value
 
 
 def loads(text: bytes | bytearray) -> Any:

@@ -114,6 +114,9 @@ class Transport(ABC):
         """Return how the peer ended, after the end of input; None if it is not known."""
         return None
 
+    async def explain(self, error: BaseException) -> None:  # noqa: B027  # most have no process
+        """Add to an error of the peer what its process wrote last, if it is a process."""
+
 
 TransportFactory: TypeAlias = Callable[[], Transport | Awaitable[Transport]]
 

@@ -87,7 +87,8 @@ def _why_not(path: Path) -> str:
     if path.is_dir():
         return f"{path} is a directory"
     if path.exists():
-        return f"{path} is not executable"
+        start = f"; start it with Python: {sys.executable} {path}"
+        return f"{path} is not executable{start if path.suffix == '.py' else ''}"
     return f"{path} does not exist"
 
 

@@ -473,6 +473,7 @@ class HttpTransport(Transport):
         task = asyncio.create_task(self._guard(work), name="accord http")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: work.close())  # cancelled before its first step
         return task
 
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:

@@ -115,7 +115,7 @@ def session_of_result(body: Raw | None) -> str | None:
 
 def version_of(body: Raw | None) -> int | None:
     """Return the protocol version in the result of `initialize`."""
-    version = _of_session(UNSET if body is None else body).protocol_version
+    version = lenient_json.whole(_of_session(UNSET if body is None else body).protocol_version)
     return version if type(version) is int else None
 
 

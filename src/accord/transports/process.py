@@ -22,19 +22,17 @@ from accord.transports.command_line import (
     find_program,
     why_not_started,
 )
-from accord.transports.fd import Reader, open_reader
 from accord.transports.pipes import PipeTransport
 from accord.transports.process_group import CREATION_FLAGS, ProcessGroup, StopTimes, exit_text
+from accord.transports.process_output import LastLines, ProcessOutput
 from accord.transports.start_guardian import Mark
 
 __all__ = ("ProcessTransport", "argv_of", "process")
 
 log: logging.Logger = logging.getLogger("accord.transports")
 
-STDERR_BYTES = 64 * 1024  # kept for the error message
 EXIT_S = 1.0  # between the end of the output and the exit of the process
 _LEFT_OPEN_S = 0.25  # for output that other processes hold open after the process has exited
-_SHOWN_BYTES = 4096  # of a line that is not JSON
 NOISE_LINES = 10_000  # from a program that sends no message: it is not an agent
 _OBJECT = ord("{")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -105,12 +103,10 @@ class ProcessTransport(PipeTransport):
         self._argv = argv
         self._cwd = cwd
         self._env = env
-        self._on_stdout_noise = on_stdout_noise
         self._noise_limit = noise_limit
-        self._filter: _NonJsonFilter | None = None
         self._no_agent: ConnectionLost | None = None
         self._on_output = on_output
-        self._stderr = _Stderr(on_stderr, on_output)
+        self._output = ProcessOutput(on_stderr, on_stdout_noise, on_output)
         self.stop_times_s = stop_times_s  # read by `aclose`
         self._stops_descendants = stops_descendants
         self._group: ProcessGroup | None = None
@@ -118,8 +114,15 @@ class ProcessTransport(PipeTransport):
 
     @property
     def stderr_tail(self) -> str:
-        """The last 64 KiB of what the process wrote to stderr."""
-        return self._stderr.tail
+        """The last 64 KiB of stderr, as the process wrote them."""
+        return self._output.stderr_tail
+
+    def last_lines(self) -> LastLines:
+        """Return the last lines of stderr and stdout, cleaned and without secrets."""
+        return self._output.last_lines()
+
+    async def explain(self, error: BaseException) -> None:
+        await self._output.explain(error)
 
     def spawn(self) -> None:
         """Start the process early; otherwise `start` does it.
@@ -140,7 +143,7 @@ class ProcessTransport(PipeTransport):
         self.pid = popen.pid
         log.debug("= process %d started: %s", popen.pid, self._argv[0])
         try:
-            self._stderr.begin(loop, error_fd)
+            self._output.begin(loop, error_fd)
         except OSError as exc:
             os.close(error_fd)
             raise StartError(f"Cannot watch {self._argv[0]}: {exc}") from exc
@@ -152,8 +155,7 @@ class ProcessTransport(PipeTransport):
             if self._group is None:
                 self.spawn()
             assert self._group is not None
-            self._filter = _NonJsonFilter(receiver, self._noise)
-            self._begin(self._filter)
+            self._begin(_NonJsonFilter(receiver, self._noise, self._output))
         except (OSError, TransportError) as exc:
             await self.aclose()
             if isinstance(exc, StartError):
@@ -163,7 +165,7 @@ class ProcessTransport(PipeTransport):
 
     def _spawn(self, mark: Mark) -> tuple[subprocess.Popen[bytes], int]:
         name, *args = self._argv
-        env = environment(self._env)
+        env = self._output.env = environment(self._env)
         program = find_program(name, self._cwd, env)
         command: str | list[str] = [name, *args]
         if sys.platform == "win32" and program.lower().endswith((".cmd", ".bat")):
@@ -205,16 +207,19 @@ class ProcessTransport(PipeTransport):
         await asyncio.wait([group.exited], timeout=EXIT_S)
         name = self._argv[0]
         if not group.exited.done():
-            return ConnectionLost(
-                f"{name} disconnected but is still running", stderr=self.stderr_tail
-            )
-        await self._stderr.wait_until_read(EXIT_S)
-        tail = self.stderr_tail
+            return self._loss(f"{name} disconnected but is still running")
+        await self._output.wait_until_read(EXIT_S)
         status = group.exited.result()
         message = f"{name} {exit_text(status)}"
-        if last := tail.strip().rpartition("\n")[2].strip():
+        if last := self._output.last_lines().last:
             message += f": {last[:200]}"
-        return ConnectionLost(message, exit_status=status, stderr=tail)
+        return self._loss(message, status)
+
+    def _loss(self, message: str, exit_status: int | None = None) -> ConnectionLost:
+        lines = self._output.last_lines()
+        lost = ConnectionLost(message, exit_status=exit_status, stderr="\n".join(lines.stderr))
+        self._output.add_to(lost)
+        return lost
 
     @tolerates("stays-after-stdin")
     async def _close(self) -> None:
@@ -231,13 +236,13 @@ class ProcessTransport(PipeTransport):
             if self._group is not None:
                 left_s = max(leave_s - (loop.time() - began), 0.0)
                 await self._group.stop((left_s, terminate_s, kill_s))
-            self._stderr.end_when_empty()
-            await self._stderr.wait_until_read(EXIT_S)
+            self._output.end_when_empty()
+            await self._output.wait_until_read(EXIT_S)
         finally:
             if self._leftovers is not None:
                 self._leftovers.cancel()
             await self._close_reader()
-            await self._stderr.aclose()
+            await self._output.aclose()
 
     def _received(self, data: bytes) -> None:
         if self._on_output is not None:
@@ -246,7 +251,7 @@ class ProcessTransport(PipeTransport):
 
     def _exited(self, _: asyncio.Future[int | None]) -> None:
         """Stop reading soon: processes that it started may hold its output open."""
-        self._stderr.end_when_empty()
+        self._output.end_when_empty()
         if self._reader is not None:
             loop = asyncio.get_running_loop()
             self._leftovers = loop.call_later(_LEFT_OPEN_S, self._reader.end_when_empty)
@@ -254,18 +259,16 @@ class ProcessTransport(PipeTransport):
     def _noise(self, line: Frame) -> None:
         self.noise_lines += 1
         log.debug("! not JSON on stdout of process %s", self.pid)
-        if self._on_stdout_noise is not None:
-            _show(self._on_stdout_noise, bytes(line[:_SHOWN_BYTES]))
-        if self.noise_lines == self._noise_limit and not (self._filter and self._filter.has_passed):
+        self._output.add_noise(line)
+        if self.noise_lines == self._noise_limit and not self._output.has_sent:
             self._reject_noise(line)
 
     def _reject_noise(self, line: Frame) -> None:
         """End the connection to a program that writes many lines, and no message."""
-        self._no_agent = ConnectionLost(
+        self._no_agent = self._loss(
             f"{self._argv[0]} is not an agent: expected JSON-RPC messages on its stdout, got "
             f"{self.noise_lines:,} other lines, such as "
-            f"{excerpt(line[:_SHOWN_BYTES].decode(errors='replace'), 80)!r}",
-            stderr=self.stderr_tail,
+            f"{excerpt(line[:400].decode(errors='replace'), 80)!r}"
         )
         self.pause_reading()
         self._receiver.eof_received(self._no_agent)
@@ -275,12 +278,14 @@ class ProcessTransport(PipeTransport):
 class _NonJsonFilter:
     """Passes JSON to the receiver, and everything else to `noise`."""
 
-    def __init__(self, receiver: Receiver, noise: Callable[[Frame], None]) -> None:
+    def __init__(
+        self, receiver: Receiver, noise: Callable[[Frame], None], output: ProcessOutput
+    ) -> None:
         self._receiver = receiver
         self._noise = noise
+        self._output = output
         self.eof_received = receiver.eof_received
         self.writable = receiver.writable
-        self.has_passed: bool = False  # a message
 
     def frames_received(self, frames: Sequence[Frame]) -> None:
         """Pass JSON objects on; usually the first byte decides, which takes 15 ns per frame."""
@@ -291,7 +296,7 @@ class _NonJsonFilter:
         if strange:
             frames = [frame for frame in frames if self._is_frame(frame)]
         if frames:
-            self.has_passed = True
+            self._output.has_sent = True
             self._receiver.frames_received(frames)
 
     def frame_refused(self, limit: int, head: bytes = b"") -> None:
@@ -313,70 +318,6 @@ class _NonJsonFilter:
                 return True
         self._noise(frame)
         return False
-
-
-class _Stderr:
-    """Reads stderr continuously, so that the process never blocks on it."""
-
-    def __init__(
-        self, on_line: Callable[[str], None] | None, on_output: Callable[[int], None] | None
-    ) -> None:
-        self._on_line = on_line
-        self._on_output = on_output
-        self._kept = bytearray()
-        self._partial_line = b""
-        self._reader: Reader | None = None
-        self._over: asyncio.Future[None] | None = None
-
-    @property
-    def tail(self) -> str:
-        return self._kept[-STDERR_BYTES:].decode("utf-8", "replace")
-
-    def begin(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
-        self._over = loop.create_future()
-        self._reader = open_reader(loop, fd, self._received, self._ended)
-
-    def end_when_empty(self) -> None:
-        if self._reader is not None:
-            self._reader.end_when_empty()
-
-    async def wait_until_read(self, timeout_s: float) -> None:
-        if self._over is not None:
-            await asyncio.wait([self._over], timeout=timeout_s)
-
-    async def aclose(self) -> None:
-        if self._reader is not None:
-            await self._reader.aclose()
-            self._ended(None)
-
-    def _received(self, data: bytes) -> None:
-        if self._on_output is not None:
-            self._on_output(len(data))
-        self._kept += data
-        if len(self._kept) > 2 * STDERR_BYTES:
-            del self._kept[:-STDERR_BYTES]
-        if self._on_line is None:
-            return
-        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
-        if len(self._partial_line) > STDERR_BYTES:
-            lines.append(self._partial_line)
-            self._partial_line = b""
-        for line in lines:
-            _show(self._on_line, line)
-
-    def _ended(self, _: OSError | None) -> None:
-        if self._partial_line and self._on_line is not None:
-            _show(self._on_line, self._partial_line)
-            self._partial_line = b""
-        if self._over is not None and not self._over.done():
-            self._over.set_result(None)
-
-
-def _show(callback: Callable[[str], None], line: bytes) -> None:
-    try:
-        callback(line.decode("utf-8", "replace").rstrip("\r"))
-    except Exception:  # an error in a callback must not end the connection
-        log.exception("! %s failed", getattr(callback, "__name__", "an observer"))
 
 
 def _pipe(reading: list[int], writing: list[int]) -> tuple[int, int]:

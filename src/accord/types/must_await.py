@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
-__all__ = ("log_not_awaited", "must_await", "must_enter", "not_awaited")
+__all__ = (
+    "MustEnter",
+    "log_not_awaited",
+    "must_await",
+    "must_enter",
+    "must_iterate",
+    "not_awaited",
+)
 
 log: logging.Logger = logging.getLogger("accord.agent")
 
@@ -22,12 +29,15 @@ _Work = Coroutine[Any, Any, T]
 class _MustAwait(Coroutine[Any, Any, T]):
     """A coroutine that is named in the log if it is dropped, and that has no truth value."""
 
-    __slots__ = ("_owner", "_was_awaited", "_what", "_work")
+    __slots__ = ("_log", "_owner", "_was_awaited", "_what", "_work")
 
-    def __init__(self, work: Coroutine[Any, Any, T], what: str, owner: Any) -> None:
+    def __init__(
+        self, work: Coroutine[Any, Any, T], what: str, owner: Any, logger: logging.Logger
+    ) -> None:
         self._work = work
         self._what = what
         self._owner = owner
+        self._log = logger
         self._was_awaited = False
 
     def __await__(self) -> Any:
@@ -49,10 +59,24 @@ class _MustAwait(Coroutine[Any, Any, T]):
     def __bool__(self) -> bool:
         raise not_awaited(self._what)
 
+    if not TYPE_CHECKING:  # type checkers should reject them
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(f"{not_awaited(self._what)} before {name!r} is used")
+
+        def __aenter__(self) -> NoReturn:
+            raise not_awaited(self._what)
+
+        def __aexit__(self, *error: object) -> NoReturn:
+            raise not_awaited(self._what)
+
+        def __aiter__(self) -> NoReturn:
+            raise not_awaited(self._what)
+
     def __del__(self) -> None:
         if not self._was_awaited:
             self._work.close()
-            log_not_awaited(self._what, getattr(self._owner, "_core", None))
+            log_not_awaited(self._what, getattr(self._owner, "_core", None), self._log)
 
 
 def not_awaited(what: str) -> TypeError:
@@ -60,9 +84,9 @@ def not_awaited(what: str) -> TypeError:
     return TypeError(f"{what} has to be awaited: write `await {what}`")
 
 
-def log_not_awaited(what: str, core: Any) -> None:
+def log_not_awaited(what: str, core: Any, logger: logging.Logger = log) -> None:
     """Log that a call was dropped; `core` is that of its session, whose turn fails."""
-    log.error("! %s was not awaited: write `await %s`", what, what)
+    logger.error("! %s was not awaited: write `await %s`", what, what)
     if core is not None:
         core.not_awaited.append(what)
 
@@ -75,18 +99,39 @@ def must_await(what: str) -> Callable[[Callable[P, _Work[T]]], Callable[P, _Work
 
     def decorate(method: Callable[P, _Work[T]]) -> Callable[P, _Work[T]]:
         name = f"{what}.{getattr(method, '__name__', '?')}(…)"
+        logger = logging.getLogger(".".join(method.__module__.split(".")[:2]))
 
         @wraps(method)
         def call(*args: P.args, **named: P.kwargs) -> _Work[T]:
-            return _MustAwait(method(*args, **named), name, args[0])
+            return _MustAwait(method(*args, **named), name, args[0], logger)
 
         return call
 
     return decorate
 
 
-class _MustEnter(AbstractAsyncContextManager[T]):
-    """A context manager that explains how to use it when it is awaited."""
+class MustEnter:
+    """Mixin: explains how to use an object with `async with` if it is used in another way."""
+
+    _hint = ""
+
+    if not TYPE_CHECKING:  # type checkers should reject them
+
+        def __await__(self) -> NoReturn:
+            raise TypeError(self._hint)
+
+        def __enter__(self) -> NoReturn:
+            raise TypeError(self._hint)
+
+        def __exit__(self, *error: object) -> NoReturn:
+            raise TypeError(self._hint)
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError(self._hint)
+
+
+class _Entered(MustEnter, AbstractAsyncContextManager[T]):
+    """A context manager that explains how to use it."""
 
     def __init__(self, manager: AbstractAsyncContextManager[T], hint: str) -> None:
         self._manager = manager
@@ -103,10 +148,58 @@ class _MustEnter(AbstractAsyncContextManager[T]):
     ) -> bool | None:
         return await self._manager.__aexit__(kind, error, trace)
 
-    if not TYPE_CHECKING:  # type checkers should reject it
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(self._hint)
+
+        def __aiter__(self) -> NoReturn:
+            raise TypeError(self._hint)
+
+
+class _Iterated(AsyncGenerator[T, None]):
+    """An asynchronous generator that explains how to use it."""
+
+    def __init__(self, generator: AsyncGenerator[T, None], hint: str) -> None:
+        self._generator = generator
+        self._hint = hint
+
+    def __aiter__(self) -> AsyncGenerator[T, None]:
+        return self._generator
+
+    async def asend(self, value: None) -> T:
+        return await self._generator.asend(value)
+
+    async def athrow(self, *error: Any) -> T:
+        return await self._generator.athrow(*error)
+
+    async def aclose(self) -> None:
+        await self._generator.aclose()
+
+    if not TYPE_CHECKING:
 
         def __await__(self) -> NoReturn:
             raise TypeError(self._hint)
+
+        def __iter__(self) -> NoReturn:
+            raise TypeError(self._hint)
+
+
+def must_iterate(
+    hint: str,
+) -> Callable[[Callable[P, AsyncGenerator[T, None]]], Callable[P, AsyncGenerator[T, None]]]:
+    """Return a decorator for asynchronous generators: they are used with `async for`."""
+
+    def decorate(
+        function: Callable[P, AsyncGenerator[T, None]],
+    ) -> Callable[P, AsyncGenerator[T, None]]:
+        @wraps(function)
+        def call(*args: P.args, **named: P.kwargs) -> AsyncGenerator[T, None]:
+            return _Iterated(function(*args, **named), hint)
+
+        return call
+
+    return decorate
 
 
 def must_enter(
@@ -121,7 +214,7 @@ def must_enter(
     ) -> Callable[P, AbstractAsyncContextManager[T]]:
         @wraps(function)
         def call(*args: P.args, **named: P.kwargs) -> AbstractAsyncContextManager[T]:
-            return _MustEnter(function(*args, **named), hint)
+            return _Entered(function(*args, **named), hint)
 
         return call
 

@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta
 
 from accord.v2.ids import AbsolutePath, Base64, TerminalId
-from accord.wire.base import UNSET, Int64, Lenient, LenientClear, Patch, UnsetType, Wire
+from accord.wire.base import UNSET, Int64, Lenient, Patch, UnsetType, Wire
 
 __all__ = (
     "TerminalCancelCapabilities",
@@ -61,7 +61,7 @@ class TerminalUpdate(Patch, tag_field="sessionUpdate", tag="terminal_update"):
     output: Lenient[TerminalOutput | None | UnsetType] = UNSET
     exit_status: Lenient[TerminalExitStatus | None | UnsetType] = UNSET
     size: Lenient[TerminalSize | None | UnsetType] = UNSET
-    capabilities: LenientClear[TerminalCapabilities | None | UnsetType] = UNSET
+    capabilities: Lenient[TerminalCapabilities | None | UnsetType] = UNSET
 
 
 class TerminalOutputChunk(Wire, tag_field="sessionUpdate", tag="terminal_output_chunk"):

@@ -11,7 +11,6 @@ from accord.v2.ids import AbsolutePath, MediaType, TerminalId, ToolCallId
 from accord.wire.base import (
     UNSET,
     Lenient,
-    LenientClear,
     LenientList,
     Open,
     OpenEnum,
@@ -171,7 +170,7 @@ class ToolCallDetails(Patch):
     locations: Lenient[LenientList[ToolCallLocation] | None | UnsetType] = UNSET
     raw_input: Lenient[Any | UnsetType] = UNSET
     raw_output: Lenient[Any | UnsetType] = UNSET
-    capabilities: LenientClear[ToolCallCapabilities | None | UnsetType] = UNSET
+    capabilities: Lenient[ToolCallCapabilities | None | UnsetType] = UNSET
 
 
 class ToolCallUpdate(ToolCallDetails, tag_field="sessionUpdate", tag="tool_call_update"):

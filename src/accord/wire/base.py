@@ -16,7 +16,6 @@ else:
 __all__ = (
     "DEFAULT_ON_ERROR",
     "DEFAULT_ON_NULL",
-    "NULL_ON_ERROR",
     "OPEN",
     "SKIP_INVALID",
     "UNSET",
@@ -28,7 +27,6 @@ __all__ = (
     "KeepsMore",
     "Known",
     "Lenient",
-    "LenientClear",
     "LenientList",
     "Mark",
     "Members",
@@ -68,7 +66,6 @@ class Mark:
 
 
 DEFAULT_ON_ERROR = Mark("DEFAULT_ON_ERROR")
-NULL_ON_ERROR = Mark("NULL_ON_ERROR")
 SKIP_INVALID = Mark("SKIP_INVALID")
 DEFAULT_ON_NULL = Mark("DEFAULT_ON_NULL")
 UNSTABLE = Mark("UNSTABLE")
@@ -76,8 +73,6 @@ OPEN = Mark("OPEN")
 
 # An invalid value reads as the field's default (catalogue 3.5, rule 1).
 Lenient = Annotated[T, DEFAULT_ON_ERROR]
-# The same in a patch, where the old value must not remain: it reads as null.
-LenientClear = Annotated[T, DEFAULT_ON_ERROR, NULL_ON_ERROR]
 # Invalid items are omitted (rule 3).
 LenientList = Annotated[list[T], SKIP_INVALID]
 # null reads as an empty list or map; other values must be valid (rule 4).

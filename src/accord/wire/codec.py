@@ -22,7 +22,6 @@ from accord.text import lenient_json
 from accord.wire.base import (
     DEFAULT_ON_ERROR,
     DEFAULT_ON_NULL,
-    NULL_ON_ERROR,
     OPEN,
     SKIP_INVALID,
     Members,
@@ -415,7 +414,7 @@ def _second_tags(members: list[type[Struct]]) -> dict[str, dict[str, Convert]]:
 class _Field:
     """Converts one field of a struct."""
 
-    __slots__ = ("clears", "convert", "lenient", "name", "null_is_empty", "required", "wire")
+    __slots__ = ("convert", "lenient", "name", "null_is_empty", "required", "wire")
 
     empty: ClassVar[tuple[type, ...]] = (list, dict)
 
@@ -424,7 +423,6 @@ class _Field:
         self.name = info.name
         self.required = info.required
         self.lenient = _mentions(tp, DEFAULT_ON_ERROR)
-        self.clears = _mentions(tp, NULL_ON_ERROR)
         self.null_is_empty = _empty_of(tp) if _mentions(tp, DEFAULT_ON_NULL) else None
         self.convert = _compile(tp)
 
@@ -437,9 +435,7 @@ class _Field:
         except DecodeError as exc:
             if not self.lenient:
                 raise exc.within(self.wire) from None
-            if self.clears:
-                into[self.name] = None
-            elif self.required:
+            if self.required:
                 into[self.name] = []  # rule 2: only arrays are both required and lenient
 
 

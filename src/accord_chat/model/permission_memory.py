@@ -14,7 +14,7 @@ from msgspec import Struct
 from platformdirs import user_state_path
 
 from accord.client.events import PermissionRequest
-from accord.client.permissions import allow, command_of, deny
+from accord.client.permissions import allows, command_of, denies
 from accord.text.excerpt import visible
 from accord.types.tool_calls import Diff
 from accord_chat.model.state_files import put_aside, replace_file, why_unreadable
@@ -64,10 +64,10 @@ class PermissionMemory:
         """Return the rule that decides a request of an agent: a rejection before an approval."""
         mine = [rule for rule in self.rules() if rule.agent == agent]
         for rule in mine:
-            if rule.decision == "reject" and deny(rule.rule)(request) is not None:
+            if rule.decision == "reject" and denies(rule.rule, request):
                 return rule
         for rule in mine:
-            if rule.decision == "allow" and allow(rule.rule)(request) is not None:
+            if rule.decision == "allow" and allows(rule.rule, request):
                 return rule
         return None
 
@@ -99,7 +99,7 @@ class PermissionMemory:
 def suggested_rules(agent: str, request: PermissionRequest) -> Iterator[RememberedRule]:
     """Yield the rules that would allow a request from now on, the narrowest first."""
     for rule in _rules(request):
-        if allow(rule)(request) is not None:
+        if allows(rule, request):
             yield RememberedRule(agent, rule)
 
 

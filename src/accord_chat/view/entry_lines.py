@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from textual.strip import Strip
 
-from accord.cli.ask.safe_text import one_line, output_lines, printable, relative_path
+from accord.cli.ask.safe_text import one_line, printable, relative_path
 from accord.cli.ask.screen.diff_rows import diff_rows
 from accord.cli.ask.screen.excerpt_place import lines_before_diff
 from accord.cli.ask.screen.rows import GUTTER, Row
@@ -25,6 +25,7 @@ from accord.cli.ask.screen.tool_rows import (
 )
 from accord.client.events import Compaction, SessionMessage, ToolCall
 from accord.client.message import Message
+from accord.text.output_lines import output_lines
 from accord.types.content import (
     AudioContent,
     ContentBlock,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from accord.connection.tasks import discard_with
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
 from accord.transports.base import Transport
@@ -152,7 +153,7 @@ class ClientRun:
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         assert self._tasks is not None
-        self._tasks.create_task(self._guarded(work))
+        discard_with(self._tasks.create_task(self._guarded(work)), work)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:

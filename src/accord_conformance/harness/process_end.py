@@ -8,9 +8,11 @@ from collections.abc import Mapping
 
 from accord.errors import ConnectionLost
 from accord.text.excerpt import excerpt, visible
+from accord.transports.base import Transport
+from accord.transports.process import ProcessTransport
 from accord.transports.process_group import exit_text
 
-__all__ = ("SecretMask", "describe_exit", "last_stderr_lines")
+__all__ = ("SecretMask", "describe_exit", "exit_error", "last_stderr_lines")
 
 _LINES = 20  # an error may be above a stack trace
 _CHARACTERS = 200
@@ -35,6 +37,14 @@ class SecretMask:
         for value, name in self._names.items():
             text = text.replace(value, name)
         return visible(text)
+
+
+async def exit_error(transport: Transport) -> Exception | None:
+    """Return how the peer exited, with its whole stderr: `SecretMask` names the secrets in it."""
+    error = await transport.exit_error()
+    if isinstance(error, ConnectionLost) and isinstance(transport, ProcessTransport):
+        error.stderr = transport.stderr_tail
+    return error
 
 
 def describe_exit(lost: Exception | None) -> str:

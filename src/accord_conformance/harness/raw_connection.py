@@ -14,6 +14,7 @@ import msgspec
 from accord.text import lenient_json
 from accord.transports.base import Frame as Bytes
 from accord.transports.base import Transport
+from accord_conformance.harness.process_end import exit_error
 from accord_conformance.judges.observer import Observer
 from accord_conformance.traffic.frame import Frame, Side, other
 from accord_conformance.traffic.message import Notification, RawMessage, Request, parse_frame
@@ -92,7 +93,7 @@ class RawConnection:
 
     async def exit_error(self) -> Exception | None:
         """Return how the peer exited, after a disconnect; takes about a second at most."""
-        return await self._transport.exit_error()
+        return await exit_error(self._transport)
 
     # Sending.
 

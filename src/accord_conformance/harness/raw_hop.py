@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from accord.text.lenient_json import is_object
 from accord.transports.base import Frame as Bytes
 from accord.transports.base import Transport
+from accord_conformance.harness.process_end import exit_error
 from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.traffic.frame import Frame, Side
 
@@ -110,7 +111,7 @@ class RawHop:
 
     async def exit_error(self) -> Exception | None:
         """Return how the peer exited, after a disconnect; takes about a second at most."""
-        return await self._transport.exit_error()
+        return await exit_error(self._transport)
 
     def send(self, text: bytes) -> Frame:
         """Send a frame as it is."""

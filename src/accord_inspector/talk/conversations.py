@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ class _Inspection(Protocol):
 
     def messages(self, recording: str = "") -> RecordedMessages: ...
     def now(self, since: float) -> float | None: ...
-    def spawn(self, work: Coroutine[Any, Any, None]) -> object: ...
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
 
 
 class Conversations:

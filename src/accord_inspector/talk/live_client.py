@@ -16,6 +16,7 @@ from accord.client.events import AgentTerminal, Event, TerminalOutputChunk
 from accord.client.permissions import Policy
 from accord.client.session import ClientSession
 from accord.client.turn import ClientTurn
+from accord.connection.tasks import discard_with
 from accord.errors import AccordError, AuthRequired, RequestError
 from accord.text.excerpt import one_line, visible
 from accord.types.mcp import McpServer
@@ -26,7 +27,7 @@ from accord_inspector.talk.questions import Questions
 
 __all__ = ("LiveClient", "Spawn")
 
-Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
+Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 MAX_LISTED = 200  # stored sessions
 METHODS = (  # that the page shows buttons for
@@ -94,11 +95,11 @@ class LiveClient:
         self.agent = agent
         connection = agent.remote.connection
         self.questions.has_ended = lambda: connection.has_ended
-        self._spawn(self._watch(connection.wait_ended()))
+        self._spawn(self._watch(connection.wait_ended))
         self._changed()
 
-    async def _watch(self, ended: Awaitable[Exception | None]) -> None:
-        reason = await ended
+    async def _watch(self, wait_ended: Callable[[], Awaitable[Exception | None]]) -> None:
+        reason = await wait_ended()
         self.questions.disconnected("it was closed" if reason is None else str(reason))
 
     def disconnected(self) -> None:
@@ -183,7 +184,9 @@ class LiveClient:
             finally:
                 outcome.cancel()
 
-        self._spawn(run())
+        task = self._spawn(run())
+        discard_with(task, work)
+        task.add_done_callback(lambda _: outcome.cancel())  # cancelled before its first step
         return await asyncio.shield(outcome)
 
     # Sessions.

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from accord.cli.ask.allow_rules import rule_error
+from accord.types.permission_rules import rule_error
 
 __all__ = (
     "agent_option",

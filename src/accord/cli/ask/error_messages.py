@@ -7,11 +7,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from accord.cli.ask.agent_output import AgentOutput
 from accord.errors import AccordError, AuthRequired, RequestError, StartError
 from accord.text.excerpt import hidden_removed
+from accord.transports.process_output import LastLines
 
 __all__ = ("Failure", "describe_failure", "failure_lines")
+
+MAX_LINES = 5  # of the agent's stderr, and of its stdout
 
 
 class Failure(Struct, frozen=True):
@@ -75,17 +77,17 @@ def describe_failure(
     return None
 
 
-def failure_lines(failure: Failure, output: AgentOutput, program: str = "accord ask") -> list[str]:
+def failure_lines(failure: Failure, output: LastLines, program: str = "accord ask") -> list[str]:
     """Return the report for stderr: the message, the output of the agent, the hint."""
     message = hidden_removed(failure.message)
     if failure.code is None and message.startswith(("Cannot ", "The ")):  # not the agent's words
         message = message[0].lower() + message[1:]
     lines = [f"{program}: {message}"]
-    if output.noise:
+    if output.stdout:
         lines.append("  on its stdout, which must contain only JSON:")
-        lines += (f"    {hidden_removed(line)}" for line in output.noise)
-    stderr = output.stderr
+        lines += (f"    {line}" for line in output.stdout[-MAX_LINES:])
+    stderr = output.stderr[-MAX_LINES:]
     if stderr and not (len(stderr) == 1 and stderr[0].strip() in failure.message):
         lines.append("  last lines of its stderr:")
-        lines += (f"    {hidden_removed(line)}" for line in stderr)
+        lines += (f"    {line}" for line in stderr)
     return [*lines, failure.hint] if failure.hint else lines

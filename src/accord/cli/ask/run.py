@@ -7,7 +7,6 @@ import errno
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from accord.cli.ask.agent_output import AgentOutput
 from accord.cli.ask.cancellation import Interrupts
 from accord.cli.ask.options import CANCELLED, FAILED, AskOptions
 from accord.cli.ask.terminal_login import (
@@ -21,6 +20,7 @@ from accord.errors import AccordError
 from accord.local.run import run_program
 from accord.transports.base import TransportFactory
 from accord.transports.process import ProcessTransport, process
+from accord.transports.process_output import LastLines
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ __all__ = ("AskProgram",)
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
 STOP_TIMES_S = (1.0, 1.0, 2.0)  # to exit after EOF, after SIGTERM and after SIGKILL
+MAX_STDERR_CHARACTERS = 2000  # of a line that is shown
 QUIT_TIMES_S = (0.1, 0.2, 0.2)  # the same after the user has quit
 
 
@@ -42,7 +43,7 @@ class AskProgram:
         self._held = held
         self._interactive = not (options.as_json or options.quiet) and _has_terminal()
         self._view = LazyView(options)
-        self._agent_output = AgentOutput(self._view.show_stderr)
+        self._transports: list[ProcessTransport] = []  # those of the agent's processes
         self._auth_methods: list[str] = []  # for the message that login is required
         self._remote: TransportFactory | None = None
         if held is None and is_url(options.argv[0]):
@@ -83,13 +84,18 @@ class AskProgram:
 
     def _new_transport(self) -> ProcessTransport:
         options = self._options
-        return process(
+        make = process(
             *options.argv,
             env=options.env,
-            on_stderr=self._agent_output.add_stderr,
-            on_stdout_noise=self._agent_output.add_noise,
+            on_stderr=self._show_stderr,
             stop_times_s=STOP_TIMES_S,
-        )()
+        )
+        self._transports.append(make())
+        return self._transports[-1]
+
+    def _show_stderr(self, line: str) -> None:
+        if line.strip():
+            self._view.show_stderr(line[:MAX_STDERR_CHARACTERS])
 
     async def _run_agent(self) -> int:
         if self._held is not None:
@@ -103,26 +109,23 @@ class AskProgram:
 
     async def _run_process(self) -> int:
         """Start the agent's process, then import what talks to it, while the agent starts too."""
-        transports = [self._new_transport()]
-        started = [transports[0]]
+        first = self._new_transport()
+        started = [first]
 
         def connection_transport() -> ProcessTransport:
             """Return the started process, and for a further connection a new one."""
-            if started:
-                return started.pop()
-            transports.append(self._new_transport())
-            return transports[-1]
+            return started.pop() if started else self._new_transport()
 
         def shorten_stop() -> None:
-            for transport in transports:
+            for transport in self._transports:
                 transport.stop_times_s = QUIT_TIMES_S
 
         with Interrupts(self._view, shorten_stop) as interrupts:
             try:
-                transports[0].spawn()
+                first.spawn()
                 return await self._converse(connection_transport, interrupts)
             finally:
-                await transports[0].aclose()
+                await first.aclose()
 
     async def _converse(self, new_transport: TransportFactory, interrupts: Interrupts) -> int:
         from accord.cli.ask.conversation import Conversation
@@ -168,7 +171,8 @@ class AskProgram:
         if failure is not None:
             self._view.get().close()
             self._view.get().show_error(failure.message, failure.code)
-            write_stderr(failure_lines(failure, self._agent_output, self._options.program))
+            output = self._transports[-1].last_lines() if self._transports else LastLines()
+            write_stderr(failure_lines(failure, output, self._options.program))
         elif isinstance(error, OSError) and error.errno != errno.EPIPE:
             what = "cannot write the output: " if is_full(error) else ""
             write_stderr([f"{self._options.program}: {what}{error.strerror}"])

@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 from accord.text.excerpt import excerpt, hidden_removed
+from accord.text.output_lines import output_lines
 
 __all__ = (
     "last_lines",
     "one_line",
-    "output_lines",
     "printable",
     "relative_path",
     "relative_title",
@@ -19,9 +19,6 @@ __all__ = (
 
 TAIL_BYTES = 16 * 1024  # at the end of an output, searched for its last lines
 MAX_TITLE = 300  # characters
-
-# Escape sequences for colours, titles and so on.
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 
 
 def printable(text: str) -> str:
@@ -72,14 +69,3 @@ def last_lines(output: bytes | bytearray | str, max_lines: int) -> tuple[list[st
     if lines == [""]:
         return [], False
     return lines[-max_lines:], len(lines) > max_lines or len(output) >= TAIL_BYTES
-
-
-def output_lines(text: str) -> list[str]:
-    """Return an output as lines without colours and other escape sequences.
-
-    A line that was overwritten, such as a progress bar, is returned in its last state.
-    """
-    return [
-        printable(line.rstrip("\r").rpartition("\r")[2]).rstrip()
-        for line in _ESCAPES.sub("", text).rstrip().split("\n")
-    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from typing import Any
 
 from accord import v1
@@ -11,6 +11,7 @@ from accord.client.events import PermissionRequest, UnknownUpdate
 from accord.client.shared_role import SharedClientRole
 from accord.client.terminals import ClientTerminals
 from accord.client.v1.updates import apply_tool_call, events_from_update
+from accord.connection.tasks import Owning
 from accord.errors import DecodeError
 from accord.rules.quirks import tolerates
 from accord.text import lenient_json
@@ -86,10 +87,12 @@ class ClientRoleV1(SharedClientRole, v1.ClientRole):
 
     def read_text_file(
         self, params: v1.ReadTextFileRequest, context: v1.ClientContext
-    ) -> v1.ReadTextFileResponse | Coroutine[Any, Any, v1.ReadTextFileResponse]:
+    ) -> v1.ReadTextFileResponse | Awaitable[v1.ReadTextFileResponse]:
         setup = self._handlers.session_setup(params.session_id)
         text = self._handlers.files.read(setup, params.path, params.line, params.limit)
-        return v1.ReadTextFileResponse(content=text) if isinstance(text, str) else _file(text)
+        if isinstance(text, str):
+            return v1.ReadTextFileResponse(content=text)
+        return Owning(_file(text), text)
 
     async def write_text_file(
         self, params: v1.WriteTextFileRequest, context: v1.ClientContext
@@ -142,7 +145,7 @@ class ClientRoleV1(SharedClientRole, v1.ClientRole):
         return self._handlers.terminals
 
 
-async def _file(text: Coroutine[Any, Any, str]) -> v1.ReadTextFileResponse:
+async def _file(text: Awaitable[str]) -> v1.ReadTextFileResponse:
     return v1.ReadTextFileResponse(content=await text)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from accord.cli.ask.safe_text import one_line, relative_path, relative_title
-from accord.client.permissions import allow, command_of
+from accord.client.permissions import allows, command_of
+from accord.types.permission_rules import rule_error
 
 if TYPE_CHECKING:
     from accord.client.events import PermissionRequest
@@ -46,4 +47,4 @@ def _narrowest_rule(request: PermissionRequest) -> str:
         path = relative_path(call.locations[0].path, request.cwd)
         rules.append(f"{kind}:{glob.escape(one_line(path))}")
     rules.append(kind)
-    return next((rule for rule in rules if allow(rule)(request)), "*")
+    return next((rule for rule in rules if not rule_error([rule]) and allows(rule, request)), "*")
