@@ -23,6 +23,7 @@ from accord.types.session import (
 from accord.types.tool_calls import ToolCallLocation, ToolContent, ToolKind, ToolStatus
 
 __all__ = (
+    "UNFINISHED",
     "AgentTerminal",
     "CommandsChanged",
     "Compaction",
@@ -54,6 +55,8 @@ __all__ = (
 Role: TypeAlias = Literal["agent", "thought", "user"]
 # The `_meta` of an update; if an update becomes several events, each has it.
 Meta: TypeAlias = dict[str, Any]
+
+UNFINISHED = "not finished by the agent"
 
 
 class Text(Redactable, frozen=True, gc=False):
@@ -122,11 +125,23 @@ class ToolCall(Redactable, frozen=True, kw_only=True, gc=False):
     cancellable: bool = False
     changed: tuple[str, ...] = ()
     meta: Meta | None = None
+    # The turn ended before the agent reported a final status; a later update resets it.
+    unfinished: bool = False
 
     @property
     def is_final(self) -> bool:
         """Whether the status is final. An unknown status is not."""
         return self.status in {"completed", "failed", "cancelled"}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the agent is still at it: neither final nor left `unfinished`."""
+        return not (self.unfinished or self.is_final)
+
+    @property
+    def shown_status(self) -> str:
+        """The status for people: "not finished by the agent" if the turn has left it open."""
+        return UNFINISHED if self.unfinished and not self.is_final else self.status
 
 
 class Plan(Redactable, frozen=True, gc=True):

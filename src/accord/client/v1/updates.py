@@ -72,7 +72,9 @@ def apply_tool_call(details: v1.ToolCallDetails, transcript: Transcript) -> Tool
         # Some agents skip `tool_call` and announce it here.
         return ToolCall(id=details.tool_call_id, changed=tuple(changes), **changes)
     changed = tuple(name for name, value in changes.items() if getattr(known, name) != value)
-    return replace(known, changed=changed, **changes) if changed else None
+    if known.unfinished:
+        changed = (*changed, "unfinished")
+    return replace(known, changed=changed, unfinished=False, **changes) if changed else None
 
 
 def _tool_call(call: v1.ToolCall, _transcript: Transcript) -> Event:
