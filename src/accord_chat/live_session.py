@@ -366,6 +366,7 @@ class LiveSession:
 
     def _take(self, event: Event) -> None:
         self.timeline.apply(event)
+        self._turn_changes.note(event)
         if isinstance(event, ToolCall) and names_file(event):
             self._latest_call = event
         if isinstance(event, ToolCall) and not event.is_open:
