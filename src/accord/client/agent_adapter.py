@@ -269,6 +269,12 @@ class AgentAdapter:
         response = await self.remote.set_session_config_option(request)
         return self.options_from_wire(response.config_options)
 
+    def keep_modes(
+        self, options: tuple[SessionOption, ...], earlier: tuple[SessionOption, ...]
+    ) -> tuple[SessionOption, ...]:
+        """Return config options that the agent sent, with the modes that it has in addition."""
+        return options
+
     # Turns.
 
     async def prompt(
