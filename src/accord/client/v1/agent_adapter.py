@@ -34,7 +34,10 @@ class AgentAdapterV1(AgentAdapter):
 
     version: ClassVar[ProtocolVersion] = 1
     types = v1
-    method_names: ClassVar[Mapping[str, str]] = {"providers": "list_providers"}
+    method_names: ClassVar[Mapping[str, str]] = {
+        "login": "authenticate",
+        "providers": "list_providers",
+    }
     echoes_prompts = False
     events_from_update: UpdateReader = staticmethod(events_from_update)
     options_from_wire: Callable[[Any], tuple[SessionOption, ...]] = staticmethod(options_from_wire)
