@@ -192,6 +192,7 @@ def test_every_view_says_that_a_call_is_not_finished() -> None:
         "".join(row.text for row in title_rows(call, None)),
         "\n".join(tool_call_parts(call, "/")),
         transcript._repr_markdown_(),
+        str(call),
     ):
         assert WORDS in text
         assert WORDS not in text.replace(WORDS, "", 1)
