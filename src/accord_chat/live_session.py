@@ -366,9 +366,10 @@ class LiveSession:
 
     def _take(self, event: Event) -> None:
         self.timeline.apply(event)
+        self._turn_changes.note(event)
         if isinstance(event, ToolCall) and names_file(event):
             self._latest_call = event
-        if isinstance(event, ToolCall) and event.is_final:
+        if isinstance(event, ToolCall) and not event.is_open:
             for hunk, verdict, why in self.review.finished(event):
                 place = relative_path(hunk.path, str(self.cwd))
                 if verdict == "rejected":

@@ -60,6 +60,8 @@ def turns_of(entries: Iterable[Entry], version: int) -> Iterator[Turn]:
                 )
             case Ended():
                 if turn is not None and turn.id == entry.prompt:
+                    for call in translator.transcript.calls_left_open(version):
+                        translator.transcript.apply(call)
                     yield _ended(turn, entry, translator.transcript)
                     turn = None
             case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -144,7 +145,10 @@ def test_files_outside_of_the_folder_are_never_written(tmp_path: Path) -> None:
     assert secret.read_text() == "B\n"
 
 
-def test_hunk_rejected_before_the_change_is_undone_after_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "ended", [{"status": "completed"}, {"status": "in_progress", "unfinished": True}]
+)
+def test_hunk_rejected_before_the_change_is_undone_after_it(tmp_path: Path, ended: Any) -> None:
     file = tmp_path / "f"
     file.write_text("b\n")
     call = ToolCall(id="1", content=(Diff(str(file), "b\n", "B\n"),), status="in_progress")
@@ -152,7 +156,7 @@ def test_hunk_rejected_before_the_change_is_undone_after_it(tmp_path: Path) -> N
     (one,) = review.hunks([call])
     assert review.reject(one) == "waiting"
     file.write_text("B\n")
-    done = ToolCall(id="1", content=call.content, status="completed")
+    done = ToolCall(id="1", content=call.content, **ended)
     ((_, verdict, _),) = review.finished(done)
     assert verdict == "rejected"
     assert file.read_text() == "b\n"

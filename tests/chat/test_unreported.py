@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import threading
@@ -11,12 +12,15 @@ import pytest
 
 from accord import Agent, Turn
 from accord.client.events import ToolCall
-from accord.types.tool_calls import Diff
+from accord.transports.base import Transport
+from accord.types.tool_calls import Diff, ToolCallLocation
 from accord_chat import turn_changes
 from accord_chat.model.folder_files import FolderFiles
 from accord_chat.model.unreported import FolderState, changes_between, state_of
-from chat.chats import LocalAgent, open_chat
+from chat.chats import HandAgent, LocalAgent, open_chat
+from raw_peer import RawPeer
 
+RECORDINGS = Path(__file__).parent.parent / "recordings"
 LINES = "".join(f"line {number}\n" for number in range(1, 41))
 
 
@@ -103,6 +107,118 @@ async def test_reported_change_is_shown_once(tmp_path: Path, version: int) -> No
         contents = [entry.content for entry in user.session.timeline.entries]
         assert [one.title for one in contents if isinstance(one, ToolCall)] == ["Edit a.txt"]
         assert len(user.session.reviewed_hunks()) == 2
+
+
+class Editor(Agent):
+    """Changes a.txt itself, and reports it as the prompt says: JSON of tool calls to send."""
+
+    async def prompt(self, turn: Turn) -> None:
+        file = Path(turn.session.cwd, "a.txt")
+        new = LINES.replace("line 2\n", "line two\n")
+        how = json.loads(turn.text)
+        locations = [ToolCallLocation(str(file))] if how.get("located") else ()
+        async with turn.tool(
+            "write",
+            kind=how.get("kind", "edit"),
+            locations=locations,
+            raw_input=how.get("input"),
+        ) as call:
+            if how.get("diff"):
+                await call.add_diff(str(file), LINES, new)
+            if how.get("asks"):
+                await call.permission()
+            file.write_text(new)  # noqa: ASYNC240
+            if how.get("replaced"):
+                await call.replace_content("Wrote the file.")
+            if how.get("fails"):
+                await call.fail("It did not work")
+        await turn.say("Done.")
+
+
+CHANGED, UNREPORTED = "Changed by the agent: a.txt", "Not reported by the agent: a.txt"
+REJECTED = "Changed although you rejected it: a.txt"
+
+
+@pytest.mark.parametrize(
+    ("how", "shown"),
+    [
+        ({"located": True}, CHANGED),
+        ({"input": {"filePath": "a.txt"}}, CHANGED),
+        ({"input": {"edits": [{"path": "./a.txt", "text": "\0"}]}}, CHANGED),
+        ({"diff": True, "replaced": True}, CHANGED),
+        ({"diff": True, "asks": "y", "replaced": True}, CHANGED),
+        ({"located": True, "asks": "n"}, REJECTED),
+        ({"diff": True, "asks": "n"}, REJECTED),
+        ({"kind": "read", "located": True, "input": {"path": "a.txt"}}, UNREPORTED),
+        ({"kind": "execute", "input": {"path": "a.txt"}}, UNREPORTED),
+        ({"input": {"path": "b.txt"}}, UNREPORTED),
+        ({"located": True, "fails": True}, UNREPORTED),
+        ({}, UNREPORTED),
+        ({"diff": True}, None),
+        ({"diff": True, "asks": "y"}, None),
+    ],
+)
+async def test_change_is_reported_if_a_call_named_its_file(
+    tmp_path: Path, how: dict[str, object], shown: str | None
+) -> None:
+    (tmp_path / "a.txt").write_text(LINES)
+    async with open_chat(LocalAgent(Editor()), folder=tmp_path) as user:
+        await user.send(json.dumps(how))
+        if key := how.get("asks"):
+            await user.question()
+            await user.press(str(key))
+        await user.sees("Done.")
+        await user.until(lambda: user.session.state == "idle")
+        contents = [entry.content for entry in user.session.timeline.entries]
+        titles = [one.title for one in contents if isinstance(one, ToolCall)]
+        assert titles[1:] == ([] if shown is None else [shown])
+        assert [one.hunk.path for one in user.session.reviewed_hunks()]  # to be rejected
+
+
+class OpenCode(HandAgent):
+    """Edits notes.txt with the messages of the recorded OpenCode."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(1, {"session/new": {"sessionId": "s"}})
+        recording = (RECORDINGS / "opencode.acp.jsonl").read_text().replace("/project", str(folder))
+        messages = [json.loads(line) for line in recording.splitlines()]
+        self._file = folder / "notes.txt"
+        self._params = [
+            {**message["params"], "sessionId": "s"}
+            for message in messages
+            if message.get("dir") == "to_client" and '"call-1"' in json.dumps(message)
+        ]
+
+    async def _serve(self, transport: Transport) -> None:
+        self.raw = raw = RawPeer(transport)
+        await transport.start(raw)
+        while True:
+            message = await raw.get()
+            match message.get("method"):
+                case "session/prompt":
+                    for params in self._params:
+                        if "options" in params:
+                            raw.ask("q", "session/request_permission", params)
+                            assert (await raw.get())["result"]["outcome"]["optionId"] == "once"
+                            self._file.write_text("Written by a recording.\n")
+                        else:
+                            raw.tell("session/update", params)
+                    raw.answer(message["id"], {"stopReason": "end_turn"})
+                case method if method in self.results:
+                    raw.answer(message["id"], self.results[method])
+                case _:
+                    pass
+
+
+async def test_edit_of_opencode_is_reported_and_can_be_undone(tmp_path: Path) -> None:
+    async with open_chat(OpenCode(tmp_path), folder=tmp_path) as user:
+        await user.send("Write notes.txt")
+        await user.question()
+        await user.press("y")
+        await user.sees("Changed by the agent: notes.txt")
+        assert "Not reported" not in user.screen
+        (one,) = user.session.reviewed_hunks()
+        assert one.hunk.path == str(tmp_path / "notes.txt")
 
 
 async def test_changes_between_turns_are_not_of_the_agent(tmp_path: Path) -> None:

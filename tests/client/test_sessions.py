@@ -19,12 +19,14 @@ from accord import (
     McpServerHttp,
     McpServerStdio,
     NotOffered,
+    OptionsChanged,
     RequestError,
     SelectOption,
     Text,
     UserText,
 )
-from client.wire_agents import BOTH, agent_by_hand
+from accord.cli.ask.session_setup import apply_session_options
+from client.wire_agents import BOTH, agent_by_hand, update
 from quirk import quirk
 from raw_peer import RawPeer
 from requirement import requirement
@@ -72,8 +74,9 @@ async def answering(raw: RawPeer, call: Any, result: Any, *updates: Any) -> tupl
     """Make a call and send its response; return the request and the result."""
     running = asyncio.ensure_future(call)
     request = await raw.get()
-    for update in updates:
-        raw.tell("session/update", {"sessionId": request["params"]["sessionId"], "update": update})
+    session_id = request["params"].get("sessionId")
+    for each in updates:
+        raw.tell("session/update", {"sessionId": session_id, "update": each})
     raw.answer(request["id"], result)
     return request, await running
 
@@ -341,6 +344,74 @@ async def test_option_with_the_id_mode_is_the_mode_without_a_category() -> None:
         slow = {"configOptions": [{**select(1, "slow"), "id": "mode"}]}
         request, _ = await answering(raw, session.set_mode("slow"), slow)
         assert request["method"] == "session/set_config_option"
+        assert session.transcript.mode == "slow"
+
+
+MODES = {
+    "currentModeId": "ask",
+    "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}],
+}
+
+
+@requirement("R-MODE-02", "R-CONF-13", "R-CONF-14")
+@pytest.mark.parametrize("kind", ["select", "boolean"])
+async def test_modes_and_an_option_of_another_category_with_the_id_mode(kind: str) -> None:
+    """Both can be set by their ids, and the modes stay if the agent sends its options again."""
+
+    def option(value: str) -> Any:
+        if kind == "boolean":
+            return {**switch(1, value == "slow"), "id": "mode", "category": "thought_level"}
+        return {**select(1, value), "id": "mode", "category": "thought_level"}
+
+    def shown(value: str) -> Any:
+        return value if kind == "select" else value == "slow"
+
+    async with by_hand(1) as (agent, raw):
+        session = await with_options(agent, raw, option("fast"), modes=MODES)
+
+        def values() -> dict[str, Any]:
+            assert len({one.id for one in session.transcript.options}) == 2
+            return {one.id: one.value for one in session.transcript.options}
+
+        assert values() == {"session_mode": "ask", "mode": shown("fast")}
+        request, _ = await answering(raw, session.set_mode("code"), {})
+        assert request["method"] == "session/set_mode"
+        slow = {"configOptions": [option("slow")]}
+        request, _ = await answering(raw, session.set_option("mode", shown("slow")), slow)
+        assert request["method"] == "session/set_config_option"
+        assert request["params"]["configId"] == "mode"
+        assert values() == {"session_mode": "code", "mode": shown("slow")}
+        request, _ = await answering(raw, session.set_option("session_mode", "ask"), {})
+        assert request["method"] == "session/set_mode"
+        assert values() == {"session_mode": "ask", "mode": shown("slow")}
+        async with session.events() as events:
+            fast = [option("fast")]
+            raw.tell(*update("s1", sessionUpdate="config_option_update", configOptions=fast))
+            assert isinstance(await anext(events), OptionsChanged)
+            assert values() == {"session_mode": "ask", "mode": shown("fast")}
+        for flags, sent in (
+            ({"mode": "Code", "options": []}, "session/set_mode"),
+            ({"mode": None, "options": ["session_mode=ask"]}, "session/set_mode"),
+            (
+                {"mode": None, "options": [f"mode={'on' if kind == 'boolean' else 'slow'}"]},
+                "session/set_config_option",
+            ),
+        ):
+            work = apply_session_options(session, model=None, **flags)  # of `accord ask`
+            request, _ = await answering(raw, work, slow)
+            assert request["method"] == sent
+
+
+@requirement("R-MODE-04", "R-CONF-04")
+async def test_mode_option_that_comes_later_replaces_the_modes() -> None:
+    async with by_hand(1) as (agent, raw):
+        session = await with_options(agent, raw, select(1, "fast"), modes=MODES)
+        assert [one.id for one in session.transcript.options] == ["mode", "speed"]
+        later = [select(1, "slow", category="mode")]
+        async with session.events() as events:
+            raw.tell(*update("s1", sessionUpdate="config_option_update", configOptions=later))
+            await anext(events)
+        assert [one.id for one in session.transcript.options] == ["speed"]
         assert session.transcript.mode == "slow"
 
 

@@ -265,3 +265,15 @@ def test_hops_behind_a_proxy_do_not_repeat_the_conversation() -> None:
     behind.update(1.0, **chunk("twice"))
     transcripts = read(one_turn(), behind)
     assert len(transcripts.sessions["s"].entries) == 4
+
+
+def test_v1_tool_call_that_its_turn_has_left_open_is_shown_as_not_finished() -> None:
+    talk = opened()
+    prompt(talk, 1.0, 2, "Edit it")
+    talk.update(1.1, sessionUpdate="tool_call", toolCallId="a", title="Edit", status="pending")
+    talk.to_client(1.2, id=2, result={"stopReason": "end_turn"})
+    log = read(talk).sessions["s"]
+    assert entries(log)[1]["status"] == "not finished by the agent"
+    assert [entry["kind"] for entry in entries(log)][-1] == "end"
+    talk.update(2.0, sessionUpdate="tool_call_update", toolCallId="a", status="completed")
+    assert entries(read(talk).sessions["s"])[1]["status"] == "completed"

@@ -116,3 +116,6 @@ def test_set_prints_json(machine: Machine) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "script")
     printed = machine.ok("session", "set", "-s", "fix", "mode", "auto", "--json")
     assert json.loads(printed) == {"option": "mode", "value": "auto"}
+    machine.ok("session", "set", "-s", "fix", "--by-id", "mode", "ask")
+    refused = machine.run("session", "set", "-s", "fix", "--by-id", "nope", "large")
+    assert "got 'nope'" in refused.stderr

@@ -15,7 +15,7 @@ from accord.cli.ask.safe_text import (
     printable,
     relative_path,
 )
-from accord.client.events import ToolCall
+from accord.client.events import UNFINISHED, ToolCall
 from accord.client.transcript import TerminalTranscript
 from accord.text.markdown_html import closed_markdown
 from accord.text.output_lines import output_lines
@@ -47,7 +47,8 @@ def tool_call_parts(
     call: ToolCall, cwd: str, terminals: Iterable[TerminalTranscript] = ()
 ) -> Iterator[str]:
     """Yield a tool call with its diffs, the end of its output, and its text."""
-    yield f"**{_MARKS.get(call.status, '…')} {plain(call.title or str(call.kind))}**"
+    left = f" *({UNFINISHED})*" if call.shown_status == UNFINISHED else ""
+    yield f"**{_MARKS.get(call.status, '…')} {plain(call.title or str(call.kind))}**{left}"
     for part in call.content:
         if isinstance(part, Diff):
             path = one_line(relative_path(part.path, cwd))

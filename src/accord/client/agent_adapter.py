@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar, Self
 
@@ -30,6 +30,7 @@ from accord.types.session import (
     TokenUsage,
 )
 from accord.version import ProtocolVersion
+from accord.wire.method import Method
 
 __all__ = (
     "AgentAdapter",
@@ -42,6 +43,10 @@ __all__ = (
     "TurnResult",
     "auth_status_from_wire",
 )
+
+
+# The words of calls that the methods of `ClientSession` omit.
+_OMITTED = frozenset(("session", "config"))
 
 
 class SessionSetup(Struct, frozen=True, kw_only=True):
@@ -130,7 +135,8 @@ class AgentAdapter:
 
     version: ClassVar[ProtocolVersion]
     types: ClassVar[Any]  # the package of the version
-    method_names: ClassVar[Mapping[str, str]] = {}  # what `accord.v1` or `accord.v2` call it
+    # The calls of this version for what only the API or the other version names so.
+    method_names: ClassVar[Mapping[str, str]] = {}
     echoes_prompts: ClassVar[bool]  # the agent reports the prompt and its own state
     events_from_update: UpdateReader
     options_from_wire: Callable[[Any], tuple[SessionOption, ...]]
@@ -156,13 +162,25 @@ class AgentAdapter:
         raise NotImplementedError
 
     def supports(self, method: str) -> bool:
-        """Return whether the agent advertises a method; raise `ValueError` for an unknown name."""
-        name = self.method_names.get(method, method)
-        if any(known.call == name for known in self.remote.spec.methods):
-            return self.remote.supports(name)
-        if not hasattr(AgentAdapter, method):
-            raise ValueError(f"Unknown method {method!r}")
-        return False  # of the other version
+        """Return whether the agent advertises a method, False for an unknown name."""
+        call = self.method_calls(self.remote.spec.methods).get(method)
+        return call is not None and self.remote.supports(call)
+
+    @classmethod
+    def method_calls(cls, methods: Iterable[Method]) -> dict[str, str]:
+        """Return the calls of the methods of agents by all their names.
+
+        These are the protocol's name (`session/set_mode`), the call (`set_session_mode`), and the
+        call without the words that the methods of a session omit (`set_mode`).
+        """
+        calls: dict[str, str] = {}
+        for method in methods:
+            if method.to == "agent":
+                words = (word for word in method.call.split("_") if word not in _OMITTED)
+                calls |= dict.fromkeys((method.name, method.call, "_".join(words)), method.call)
+        for name, call in cls.method_names.items():
+            calls.setdefault(name, call)
+        return calls
 
     async def call(self, method: str, **params: Any) -> Any:
         """Send a request that only some versions have; raise `NotOffered` in the others."""
@@ -268,6 +286,12 @@ class AgentAdapter:
         request = kind(session_id=session_id, config_id=option.id, value=new)
         response = await self.remote.set_session_config_option(request)
         return self.options_from_wire(response.config_options)
+
+    def keep_modes(
+        self, options: tuple[SessionOption, ...], earlier: tuple[SessionOption, ...]
+    ) -> tuple[SessionOption, ...]:
+        """Return config options that the agent sent, with the modes that it has in addition."""
+        return options
 
     # Turns.
 

@@ -34,6 +34,7 @@ from accord.connection.connection import Observer
 from accord.connection.limits import Limits
 from accord.errors import ConnectionClosed
 from accord.text.excerpt import excerpt
+from accord.text.nearest import nearest
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import ProcessTransport, argv_of, process
 from accord.transports.reconnect_settings import Reconnect
@@ -282,11 +283,24 @@ class ConnectedAgent:
         return self._adapter.auth_methods
 
     def supports(self, method: str) -> bool:
-        """Return whether the agent advertises a method: `load_session`, `list_sessions`, ….
+        """Return whether the agent advertises a method: `load_session`, `session/load`, ….
 
-        Raises `ValueError` for a name that is not a method.
+        Names are those of the protocol, and those of the methods of this object, of sessions and
+        of `remote`. A method of the other protocol version means its equivalent in this one.
+        Raises `ValueError`, which suggests a name, for a name that is not a method of agents.
         """
-        return self._adapter.supports(method)
+        adapter = self._adapter
+        calls = adapter.method_calls(adapter.remote.spec.methods)
+        if method in calls:
+            return adapter.supports(method)
+        _, other = _classes(2 if self.version == 1 else 1)
+        others = other.method_calls(other.types.METHODS)
+        if method not in others:
+            near = nearest(str(method), [*calls, *others])
+            hint = "expected one of agents, such as 'session/load'"
+            meant = hint if near is None else f"did you mean {near!r}?"
+            raise ValueError(f"Unknown method {excerpt(str(method), 60)!r}: {meant}")
+        return adapter.supports(others[method])
 
     def supports_content(self, kind: str) -> bool:
         """Return whether prompts may contain `image`, `audio` or `resource`."""

@@ -1,6 +1,7 @@
 """The events of a session, the same in both protocol versions.
 
 An event contains the new state of an entity, so a transcript can be built from events alone.
+`str(event)` is one short line for people, `repr(event)` all of its fields.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 from accord.client.redaction import Redactable
 from accord.errors import RequestError
+from accord.text import lenient_json
+from accord.text.excerpt import excerpt, one_line
 from accord.types.content import Annotations, ContentBlock
 from accord.types.permission import PermissionOption
 from accord.types.session import (
@@ -23,6 +26,7 @@ from accord.types.session import (
 from accord.types.tool_calls import ToolCallLocation, ToolContent, ToolKind, ToolStatus
 
 __all__ = (
+    "UNFINISHED",
     "AgentTerminal",
     "CommandsChanged",
     "Compaction",
@@ -55,6 +59,29 @@ Role: TypeAlias = Literal["agent", "thought", "user"]
 # The `_meta` of an update; if an update becomes several events, each has it.
 Meta: TypeAlias = dict[str, Any]
 
+UNFINISHED = "not finished by the agent"
+_LENGTH = 120  # of a line
+_MANY = 20  # names in a line
+
+
+def _short(text: str) -> str:
+    return excerpt(one_line(text, _LENGTH), _LENGTH)
+
+
+def _line(what: str, *details: str) -> str:
+    """Return the text of an event: one line, without characters that can hide text."""
+    return excerpt(f"{_short(what)}: {', '.join(filter(None, map(_short, details)))}", _LENGTH)
+
+
+def _shown(content: Sequence[ContentBlock]) -> str:
+    """Return the first block of a message: text, an address, or the type of the data."""
+    for block in content[:1]:
+        if isinstance(block, str):
+            return block
+        kind = getattr(block, "mime_type", None) or type(block).__name__
+        return str(getattr(block, "uri", None) or kind)
+    return "empty"
+
 
 class Text(Redactable, frozen=True, gc=False):
     """Text that the agent appends to a message; a whole message is Markdown."""
@@ -64,6 +91,9 @@ class Text(Redactable, frozen=True, gc=False):
     annotations: Annotations | None = None  # of the content block, as is `content_meta`
     content_meta: Meta | None = None
     meta: Meta | None = None
+
+    def __str__(self) -> str:
+        return _line("Text", self.text)
 
 
 class Thought(Redactable, frozen=True, gc=False):
@@ -75,6 +105,9 @@ class Thought(Redactable, frozen=True, gc=False):
     content_meta: Meta | None = None
     meta: Meta | None = None
 
+    def __str__(self) -> str:
+        return _line("Thought", self.text)
+
 
 class UserText(Redactable, frozen=True, gc=False):
     """Text of the user: of a prompt from this client or another one, or of a replay."""
@@ -85,6 +118,9 @@ class UserText(Redactable, frozen=True, gc=False):
     content_meta: Meta | None = None
     meta: Meta | None = None
 
+    def __str__(self) -> str:
+        return _line("User", self.text)
+
 
 class ContentChunk(Redactable, frozen=True, gc=True):
     """Content other than text, appended to a message (`v1.ContentChunk`, `v2.ContentChunk`)."""
@@ -94,6 +130,9 @@ class ContentChunk(Redactable, frozen=True, gc=True):
     message_id: str | None = None
     meta: Meta | None = None
 
+    def __str__(self) -> str:
+        return _line(f"Content ({self.role})", _shown((self.content,)))
+
 
 class MessageReplaced(Redactable, frozen=True, gc=True):
     """The agent has replaced the content of a message."""
@@ -102,6 +141,9 @@ class MessageReplaced(Redactable, frozen=True, gc=True):
     message_id: str
     content: tuple[ContentBlock, ...]
     meta: Meta | None = None
+
+    def __str__(self) -> str:
+        return _line(f"Message replaced ({self.role})", _shown(self.content))
 
 
 class ToolCall(Redactable, frozen=True, kw_only=True, gc=False):
@@ -122,11 +164,29 @@ class ToolCall(Redactable, frozen=True, kw_only=True, gc=False):
     cancellable: bool = False
     changed: tuple[str, ...] = ()
     meta: Meta | None = None
+    # The turn ended before the agent reported a final status; a later update resets it.
+    unfinished: bool = False
 
     @property
     def is_final(self) -> bool:
         """Whether the status is final. An unknown status is not."""
         return self.status in {"completed", "failed", "cancelled"}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the agent is still at it: neither final nor left `unfinished`."""
+        return not (self.unfinished or self.is_final)
+
+    @property
+    def shown_status(self) -> str:
+        """The status for people: "not finished by the agent" if the turn has left it open."""
+        return UNFINISHED if self.unfinished and not self.is_final else self.status
+
+    def __str__(self) -> str:
+        title = _short(self.title) or _short(self.name or self.id)
+        changed = set(self.changed) - {"unfinished"}
+        more = "" if changed & {"title", "status"} else ", ".join(sorted(changed))
+        return _line("Tool call", f"{title} ({_short(self.kind)})", self.shown_status, more)
 
 
 class Plan(Redactable, frozen=True, gc=True):
@@ -142,12 +202,23 @@ class Plan(Redactable, frozen=True, gc=True):
     removed: bool = False
     meta: Meta | None = None
 
+    def __str__(self) -> str:
+        if self.removed:
+            return _line("Plan", "removed")
+        done = sum(entry.status in {"completed", "cancelled"} for entry in self.entries)
+        now = next((one.content for one in self.entries if one.status == "in_progress"), "")
+        steps = f"{done} of {len(self.entries)} done" if self.entries else ""
+        return _line("Plan", steps, now, self.markdown or self.uri or "")
+
 
 class CommandsChanged(Redactable, frozen=True, gc=True):
     """The available slash commands have changed."""
 
     commands: tuple[AvailableCommand, ...]
     meta: Meta | None = None
+
+    def __str__(self) -> str:
+        return _line("Commands", *(f"/{command.name}" for command in self.commands[:_MANY]))
 
 
 class ModeChanged(Redactable, frozen=True, gc=True):
@@ -156,12 +227,18 @@ class ModeChanged(Redactable, frozen=True, gc=True):
     mode: str
     meta: Meta | None = None
 
+    def __str__(self) -> str:
+        return _line("Mode", self.mode)
+
 
 class OptionsChanged(Redactable, frozen=True, gc=True):
     """The config options have changed: all of them, with their current values."""
 
     options: tuple[SessionOption, ...]
     meta: Meta | None = None
+
+    def __str__(self) -> str:
+        return _line("Options", *(f"{one.id}={one.value}" for one in self.options[:_MANY]))
 
 
 class UsageChanged(Redactable, frozen=True, gc=True):
@@ -170,6 +247,11 @@ class UsageChanged(Redactable, frozen=True, gc=True):
     usage: ContextUsage
     meta: Meta | None = None
 
+    def __str__(self) -> str:
+        used, cost = self.usage, self.usage.cost
+        costs = "" if cost is None else f"{cost.amount:g} {_short(cost.currency)}"
+        return _line("Usage", f"{used.used} of {used.size} tokens", costs)
+
 
 class TitleChanged(Redactable, frozen=True, gc=True):
     """The title of the session has changed; None if it was removed."""
@@ -177,12 +259,18 @@ class TitleChanged(Redactable, frozen=True, gc=True):
     title: str | None
     meta: Meta | None = None
 
+    def __str__(self) -> str:
+        return _line("Title", "removed" if self.title is None else self.title)
+
 
 class UpdatedAtChanged(Redactable, frozen=True, gc=True):
     """The time of the last change of the session, as RFC 3339; None if the agent removed it."""
 
     updated_at: str | None
     meta: Meta | None = None
+
+    def __str__(self) -> str:
+        return _line("Updated", "unknown" if self.updated_at is None else self.updated_at)
 
 
 class Notice(Redactable, frozen=True, gc=True):
@@ -193,6 +281,9 @@ class Notice(Redactable, frozen=True, gc=True):
     description: str | None = None
     meta: Meta | None = None
 
+    def __str__(self) -> str:
+        return _line(f"Notice ({_short(self.severity)})", self.title, self.description or "")
+
 
 class Compaction(Redactable, frozen=True, kw_only=True, gc=True):
     """A compaction of the conversation history by the agent."""
@@ -202,6 +293,9 @@ class Compaction(Redactable, frozen=True, kw_only=True, gc=True):
     summary: tuple[ContentBlock, ...] = ()
     error: str | None = None
     meta: Meta | None = None
+
+    def __str__(self) -> str:
+        return _line("Compaction", self.status, self.error or _shown(self.summary))
 
 
 class AgentTerminal(Redactable, frozen=True, kw_only=True, gc=True):
@@ -217,6 +311,12 @@ class AgentTerminal(Redactable, frozen=True, kw_only=True, gc=True):
     cancellable: bool = False
     meta: Meta | None = None
 
+    def __str__(self) -> str:
+        ended = self.signal or (
+            "exited" if self.exit_code is None else f"exit status {self.exit_code}"
+        )
+        return _line("Terminal", self.command or self.id, ended if self.exited else "running")
+
 
 class TerminalOutputChunk(Redactable, frozen=True, gc=True):
     """Output of a terminal (`v2.TerminalOutputChunk`).
@@ -228,6 +328,10 @@ class TerminalOutputChunk(Redactable, frozen=True, gc=True):
     data: bytes
     replaces: bool = False
     meta: Meta | None = None
+
+    def __str__(self) -> str:
+        text = bytes(self.data[:_LENGTH]).decode("utf-8", "replace")
+        return _line("Terminal output", f"{len(self.data)} bytes", text)
 
 
 class StateChanged(Redactable, frozen=True, kw_only=True, gc=True):
@@ -243,6 +347,11 @@ class StateChanged(Redactable, frozen=True, kw_only=True, gc=True):
     token_usage: TokenUsage | None = None
     background: tuple[str, ...] | None = None
     meta: Meta | None = None
+
+    def __str__(self) -> str:
+        work = f"background: {len(self.background)}" if self.background else ""
+        error = "" if self.error is None else str(self.error)
+        return _line("State", self.state, self.stop_reason or "", error, work)
 
 
 class Subagent(Redactable, frozen=True, kw_only=True, gc=True):
@@ -261,6 +370,10 @@ class Subagent(Redactable, frozen=True, kw_only=True, gc=True):
     additional_directories: tuple[str, ...] | None = None  # in addition to `cwd`
     meta: Meta | None = None
 
+    def __str__(self) -> str:
+        state = "" if self.state is None else self.state.state
+        return _line("Subagent", self.title or self.id, state)
+
 
 class SessionMessage(Redactable, frozen=True, kw_only=True, gc=True):
     """A message between two sessions, complete so far, as one of them sees it.
@@ -276,6 +389,10 @@ class SessionMessage(Redactable, frozen=True, kw_only=True, gc=True):
     content: tuple[ContentBlock, ...] = ()
     meta: Meta | None = None
 
+    def __str__(self) -> str:
+        ends = f"from {_short(self.sender or '?')} to {_short(self.recipient or '?')}"
+        return _line("Message", ends, _shown(self.content))
+
 
 class PermissionRequest(Redactable, frozen=True, kw_only=True, gc=True):
     """A permission request; `tool_call` or `command` describe the action."""
@@ -287,6 +404,9 @@ class PermissionRequest(Redactable, frozen=True, kw_only=True, gc=True):
     description: str | None = None
     tool_call: ToolCall | None = None
     command: str | None = None
+
+    def __str__(self) -> str:
+        return _line("Permission request", self.title or self.command or "")
 
 
 # The decision of a policy: an option of the request, or the kind of the option to choose.
@@ -306,11 +426,20 @@ class PermissionDecided(Redactable, frozen=True, gc=True):
         """Whether the action is allowed."""
         return self.option is not None and self.option.allows
 
+    def __str__(self) -> str:
+        chosen = "not answered" if self.option is None else self.option.name or self.option.kind
+        return _line("Permission", self.request.title or self.request.command or "", chosen)
+
 
 class UnknownUpdate(Redactable, frozen=True, gc=True):
     """An update of an unknown type, as received."""
 
     raw: Any
+
+    def __str__(self) -> str:
+        raw = self.raw
+        kind = raw.get("sessionUpdate") if lenient_json.is_object(raw) else None
+        return _line("Unknown update", kind if isinstance(kind, str) else type(raw).__name__)
 
 
 Event: TypeAlias = (

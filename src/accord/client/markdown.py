@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from accord.client.events import Compaction, Plan, SessionMessage, ToolCall
+from accord.client.events import UNFINISHED, Compaction, Plan, SessionMessage, ToolCall
 from accord.client.message import Message
 from accord.text.excerpt import excerpt, one_line
 
@@ -34,7 +34,8 @@ def _item(item: object) -> str:
             )
         case ToolCall(title=title, status=status, kind=kind):
             line = one_line(title or kind, 200).replace("`", "'")
-            return f"{_MARKS.get(status, '…')} `{line}`"
+            left = f" *({UNFINISHED})*" if item.shown_status == UNFINISHED else ""
+            return f"{_MARKS.get(status, '…')} `{line}`{left}"
         case Compaction(status=status):
             return f"*Compaction of the conversation: {one_line(status, 60)}*"
         case SessionMessage(sender=sender, recipient=recipient):

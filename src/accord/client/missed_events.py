@@ -265,7 +265,9 @@ def _changed(held: Any, replayed: Any) -> Any:
     if not changes:
         return None
     if isinstance(held, ToolCall):
-        return replace(held, **changes, changed=tuple(changes))
+        changed = (*changes, "unfinished") if held.unfinished else tuple(changes)
+        changes["unfinished"] = False  # what the agent reports counts again
+        return replace(held, **changes, changed=changed)
     return replace(held, **changes)
 
 

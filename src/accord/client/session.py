@@ -180,7 +180,8 @@ class ClientSession(SessionView):
         before = self.transcript.options
         options = await self._adapter.set_option(self.id, option, value)
         if options is not None:
-            stream.publish(OptionsChanged(options))
+            kept = self._adapter.keep_modes(options, self.transcript.options)
+            stream.publish(OptionsChanged(kept))
         elif self.transcript.options is before:
             # The agent sent the options neither in its response nor before it.
             self._changed(option, value)

@@ -132,7 +132,7 @@ class Transcript:
         self._changes = 0  # of agent messages other than the newest, or of existing text
         self._agent_text = AgentText(0)
         self._prompt_count = 0  # number of user messages
-        self._open_tool_calls: dict[str, None] = {}  # ids of unfinished tool calls
+        self._open_tool_calls: dict[str, None] = {}  # their ids
 
     @classmethod
     def from_events(cls, events: Iterable[Event]) -> Transcript:
@@ -189,9 +189,21 @@ class Transcript:
 
     @property
     def open_tool_calls(self) -> list[ToolCall]:
-        """The unfinished tool calls."""
+        """The tool calls that the agent is still at (`ToolCall.is_open`)."""
         calls = (self.tool_call(call_id) for call_id in self._open_tool_calls)
         return [call for call in calls if call is not None]
+
+    def calls_left_open(self, version: int) -> list[ToolCall]:
+        """Return the open tool calls as `unfinished`, for the end of a turn in a protocol version.
+
+        A turn of version 1 ends with all its work. In version 2, work can continue in the
+        background, unless the agent reports that none does (R-BGW-01).
+        """
+        state = self.state
+        if version != 1 and (state is None or state.state != "idle" or state.background != ()):
+            return []
+        calls = self.open_tool_calls
+        return [replace(call, unfinished=True, changed=("unfinished",)) for call in calls]
 
     def message(self, role: Role, message_id: str) -> Message | None:
         """Return the message of a role with this id, None if there is none."""
@@ -280,10 +292,10 @@ class Transcript:
 
     def _tool_call(self, event: ToolCall) -> None:
         self._put("tool call", event.id, replace(event, changed=()))
-        if event.is_final:
-            self._open_tool_calls.pop(event.id, None)
-        else:
+        if event.is_open:
             self._open_tool_calls[event.id] = None
+        else:
+            self._open_tool_calls.pop(event.id, None)
 
     def _compaction(self, event: Compaction) -> None:
         self._put("compaction", event.id, event)
@@ -350,7 +362,7 @@ class Transcript:
         return known
 
     def forget(self, keep: int) -> None:
-        """Forget the conversation but the last `keep` items and the unfinished tool calls.
+        """Forget the conversation but the last `keep` items and the open tool calls.
 
         The settings and the plans stay; the output of terminals is forgotten. For a process that
         passes updates on for days.

@@ -14,7 +14,15 @@ from msgspec.structs import replace
 
 from accord.client.agent_adapter import AgentAdapter, TurnResult
 from accord.client.event_stream import EventQueue, SessionEventStream
-from accord.client.events import ContentChunk, Event, MessageReplaced, Meta, StateChanged, UserText
+from accord.client.events import (
+    ContentChunk,
+    Event,
+    MessageReplaced,
+    Meta,
+    StateChanged,
+    ToolCall,
+    UserText,
+)
 from accord.client.message import AgentText
 from accord.client.metadata import text_event
 from accord.errors import (
@@ -32,6 +40,7 @@ from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock
 from accord.types.must_await import MustEnter, must_await
 from accord.types.session import StopReason, TokenUsage
+from accord.types.tool_calls import TerminalView
 
 __all__ = ("ClientTurn", "PromptCompletion")
 
@@ -178,9 +187,9 @@ class ClientTurn(MustEnter):
     async def cancel(self, *, timeout_s: float | None = None) -> None:
         """Cancel the turn, which then ends with the stop reason `cancelled`.
 
-        Unfinished tool calls are marked as cancelled at once; later updates still apply. If the
-        agent does not end the turn within `timeout_s`, the turn fails with `CancelTimeout`. The
-        default is the `cancel_timeout_s` of `prompt`.
+        The open tool calls of this turn are marked as cancelled at once; later updates still
+        apply. If the agent does not end the turn within `timeout_s`, the turn fails with
+        `CancelTimeout`. The default is the `cancel_timeout_s` of `prompt`.
 
         Raise `LocalProtocolError` if the turn was not entered with `async with`.
         """
@@ -200,11 +209,28 @@ class ClientTurn(MustEnter):
                 await self._adapter.cancel(stream.session_id)
         if self._has_ended.is_set():
             return
-        state = stream.transcript.state
+        for call in self._cancelled_calls():
+            stream.publish(replace(call, status="cancelled", changed=("status",)))
+
+    def _cancelled_calls(self) -> list[ToolCall]:
+        """Return the open tool calls that began in this turn.
+
+        Background work continues (R-CANCEL-02); it is listed by its call or by its terminal.
+        """
+        transcript = self._stream.transcript
+        state = transcript.state
         background = () if state is None else state.background or ()
-        for call in stream.transcript.open_tool_calls:
-            if call.id not in background:  # background work continues (R-CANCEL-02)
-                stream.publish(replace(call, status="cancelled", changed=("status",)))
+        return [
+            call
+            for call in transcript.items[self._stream.turn_starts[self._number] :]
+            if isinstance(call, ToolCall)
+            and call.is_open
+            and call.id not in background
+            and not any(
+                isinstance(part, TerminalView) and part.terminal_id in background
+                for part in call.content
+            )
+        ]
 
     @must_await("turn")
     async def wait(self) -> StopReason:
@@ -312,6 +338,10 @@ class ClientTurn(MustEnter):
             error = InternalError("The agent failed without giving a reason")
         self.stop_reason, self.token_usage, self.error = stop_reason, ended.token_usage, error
         self.meta = ended.meta
+        for call in self._stream.transcript.calls_left_open(self._adapter.version):
+            self._stream.publish(call)
+        if self._has_ended.is_set():
+            return  # its consumer was too slow for these events
         if not self._adapter.echoes_prompts and (
             isinstance(error, TurnInterrupted) or not isinstance(error, TransportError)
         ):

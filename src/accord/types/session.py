@@ -72,7 +72,10 @@ class OptionChoice(ValidatedStruct, frozen=True):
 
 
 class SelectOption(ValidatedStruct, frozen=True, kw_only=True, tag="select"):
-    """A config option with a list of choices; category `mode` is the mode of the session."""
+    """A config option with a list of choices; category `mode` is the mode of the session.
+
+    `from_modes`: the agent of version 1 has modes instead, which the client presents as an option.
+    """
 
     id: str
     name: str
@@ -80,6 +83,7 @@ class SelectOption(ValidatedStruct, frozen=True, kw_only=True, tag="select"):
     choices: tuple[OptionChoice, ...]
     description: str | None = None
     category: Literal["mode", "model", "model_config", "thought_level"] | str | None = None
+    from_modes: bool = False
 
 
 class BooleanOption(ValidatedStruct, frozen=True, kw_only=True, tag="switch"):

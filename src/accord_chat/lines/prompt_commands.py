@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from accord.cli.ask.safe_text import one_line
+from accord.cli.ask.session_setup import option_of
 from accord.types.session import SelectOption, SessionOption
 from accord_chat.lines import words
 from accord_chat.lines.command_group import CommandGroup
@@ -124,14 +125,7 @@ class PromptCommands(CommandGroup):
 
     async def _choose(self, category: str, argument: str) -> None:
         options = self.session.transcript.options
-        option = next(
-            (
-                one
-                for one in options
-                if category in (one.category, one.id) and isinstance(one, SelectOption)
-            ),
-            None,
-        )
+        option = option_of([one for one in options if isinstance(one, SelectOption)], category)
         if option is None:
             self.say(f"Note: the agent has no {category}s to choose from.")
         elif argument:

@@ -174,7 +174,7 @@ class SessionReader:
         self._statuses[at] = status
         cwd = str(self.session.cwd)
         self._say(f"Tool: {words.call_title(call, cwd)}, {status}")
-        if call.is_final:
+        if not call.is_open:
             del self._statuses[at]
             self._printer.below(words.change_lines(call, cwd))
             self._printer.below(words.output_lines(call, entry.terminals))

@@ -55,7 +55,8 @@ def count(number: int, noun: str) -> str:
 
 def status_word(call: ToolCall) -> str:
     """Return the status of a tool call."""
-    return STATUS.get(call.status, one_line(str(call.status), 40).replace("_", " "))
+    status = call.shown_status
+    return STATUS.get(status, one_line(str(status), 40).replace("_", " "))
 
 
 def call_title(call: ToolCall, cwd: str) -> str:

@@ -16,7 +16,7 @@ from accord_chat.model.hunks import Conflict, Hunk, hunks_of, lines_before, undo
 
 __all__ = ("Review", "ReviewedHunk", "Verdict")
 
-# `waiting`: rejected, and the agent has not finished the tool call that makes the change.
+# `waiting`: rejected, and the tool call that makes the change is open.
 Verdict: TypeAlias = Literal["open", "accepted", "rejected", "waiting", "conflict"]
 Key: TypeAlias = tuple[str, Hunk]
 
@@ -84,7 +84,7 @@ class Review:
         """
         if reviewed.verdict == "rejected":
             return "rejected"
-        verdict, why = ("waiting", "") if not reviewed.call.is_final else self._undo(reviewed.hunk)
+        verdict, why = ("waiting", "") if reviewed.call.is_open else self._undo(reviewed.hunk)
         self._verdicts[reviewed.key] = verdict, why
         return verdict
 
@@ -97,7 +97,7 @@ class Review:
         ]
         done: list[tuple[Hunk, Verdict, str]] = []
         for key in reversed(waiting):  # from the end of the file, so that lines stay in place
-            if call.status == "completed":
+            if call.status == "completed" or call.unfinished:  # it can have made the change
                 self._verdicts[key] = self._undo(key[1])
                 done.append((key[1], *self._verdicts[key]))
             else:

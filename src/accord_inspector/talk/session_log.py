@@ -272,6 +272,9 @@ class SessionLog:
 
     def end_turn(self, event: StateChanged, seconds: float | None = None) -> None:
         """Add the end of a turn."""
+        if not self.prompts:
+            for call in self.transcript.calls_left_open(2 if self.wire.echoes_prompts else 1):
+                self.apply(call)
         self.add("end", (event, seconds))
         self.touch()
 

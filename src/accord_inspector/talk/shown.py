@@ -134,7 +134,7 @@ def tool_call_json(call: ToolCall) -> dict[str, Any]:
         "callId": call.id,
         "title": one_line(call.title, 500),
         "toolKind": one_line(call.kind, 60),
-        "status": one_line(call.status, 60),
+        "status": one_line(call.shown_status, 60),
         "name": None if call.name is None else one_line(call.name, 200),
         "content": [_content(part) for part in parts],
         "left": len(call.content) - len(parts),
@@ -143,7 +143,7 @@ def tool_call_json(call: ToolCall) -> dict[str, Any]:
         ],
         "input": None if call.raw_input is None else value_text(call.raw_input),
         "output": None if call.raw_output is None else value_text(call.raw_output),
-        "cancellable": call.cancellable and not call.is_final,
+        "cancellable": call.cancellable and call.is_open,
     }
 
 

@@ -295,7 +295,8 @@ class Transcripts:
         value: dict[str, Any],
     ) -> None:
         if lenient_json.is_array(options := value.get("configOptions")):
-            log.apply(OptionsChanged(connection.wire.options(options)))
+            earlier = log.transcript.options
+            log.apply(OptionsChanged(connection.wire.options(options, earlier)))
 
     def _mode_set(
         self,

@@ -70,10 +70,12 @@ class Wire:
         response = convert(result, self._opened_types[method])
         return self._adapter.opened_session(session_id, response)
 
-    def options(self, options: Any) -> tuple[SessionOption, ...]:
-        """Return config options."""
+    def options(
+        self, options: Any, earlier: tuple[SessionOption, ...]
+    ) -> tuple[SessionOption, ...]:
+        """Return config options, and the modes among the earlier ones."""
         decoded = convert(options, list[self._types.SessionConfigOption])
-        return tuple(self._adapter.options_from_wire(decoded))
+        return self._adapter.keep_modes(tuple(self._adapter.options_from_wire(decoded)), earlier)
 
     def tool_call(self, details: Any, transcript: Transcript) -> tuple[str, ToolCall | None]:
         """Return the id of a tool call, and the call if the details change it."""
@@ -82,11 +84,11 @@ class Wire:
 
 
 def wire_of(version: ProtocolVersion) -> Wire:
-    """Return the reader of a version, for one connection: it keeps which sessions have modes."""
+    """Return the reader of a version."""
     if version == 1:
         return Wire(
             v1,
-            AgentAdapterV1(None),  # type: ignore[arg-type]  # it calls nothing
+            AgentAdapterV1(None),  # it calls nothing
             updates_v1.events_from_update,
             convert_v1.content_from_wire,
             updates_v1.apply_tool_call,

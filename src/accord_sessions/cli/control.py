@@ -78,17 +78,25 @@ async def _cancel(record: Record, prompt_id: str | None) -> str | None:
 @agent_option
 @cwd_option
 @json_option
+@click.option("--by-id", is_flag=True, help="OPTION is an id, also if it is `mode` or `model`.")
 def set_command(
-    option: str, value: str, name: str | None, agent: str | None, cwd: Path, as_json: bool
+    option: str,
+    value: str,
+    name: str | None,
+    agent: str | None,
+    cwd: Path,
+    as_json: bool,
+    by_id: bool,
 ) -> int:
-    """Set an option of a session: `model`, `mode`, or another that the agent has."""
+    """Set an option of a session: `model`, `mode`, or another that the agent has, by its id."""
     record = existing_session(Store(), name, cwd, agent)
-    asyncio.run(_set(record, option, value))
+    asyncio.run(_set(record, option, value, by_id=by_id))
     print_result({"option": option, "value": value}, f"{option}: {value}", as_json=as_json)
     return 0
 
 
-async def _set(record: Record, option: str, value: str) -> None:
+async def _set(record: Record, option: str, value: str, *, by_id: bool) -> None:
+    kind = None if by_id else option
     store = Store()
     async with shows_wait(record):
         opened = await transport_to(record, store)
@@ -96,9 +104,9 @@ async def _set(record: Record, option: str, value: str) -> None:
         try:
             await apply_session_options(
                 shared.session,
-                model=value if option == "model" else None,
-                mode=value if option == "mode" else None,
-                options=() if option in ("model", "mode") else (f"{option}={value}",),
+                model=value if kind == "model" else None,
+                mode=value if kind == "mode" else None,
+                options=() if kind in ("model", "mode") else (f"{option}={value}",),
             )
         except click.UsageError as exc:  # it names options of `accord ask`
             why = exc.message.removeprefix("--").removeprefix("option ")

@@ -29,6 +29,7 @@ class JournalText:
 
     def __init__(self, version: int, out: TextIO) -> None:
         self._out = out
+        self._version = version
         self._translator = Translator(version)
         self._in_text = False
         self._tools: dict[str, str] = {}  # the status that was shown
@@ -40,7 +41,10 @@ class JournalText:
             case Updated(session=None):
                 for event in self._translator.events(entry.update):
                     if isinstance(event, ToolCall):
-                        self._tools[event.id] = event.status
+                        self._tools[event.id] = event.shown_status
+            case Ended():
+                for call in self._left_open():
+                    self._tools[call.id] = call.shown_status
             case Queued(prompt=str() as prompt):
                 self._prompts[prompt] = entry.text
             case _:
@@ -58,6 +62,8 @@ class JournalText:
             case Started():
                 self._line(f"> {self._prompts.get(entry.prompt or '', entry.prompt)}")
             case Ended():
+                for call in self._left_open():
+                    self._event(call)
                 why = entry.stop_reason if entry.error is None else f"failed: {entry.error}"
                 self._line(f"= {entry.prompt} {why}")
             case Asked():
@@ -75,6 +81,14 @@ class JournalText:
             case _:
                 pass
 
+    def _left_open(self) -> list[ToolCall]:
+        """Return the tool calls that the turn has left open, and apply this to the transcript."""
+        transcript = self._translator.transcript
+        calls = transcript.calls_left_open(self._version)
+        for call in calls:
+            transcript.apply(call)
+        return calls
+
     def _event(self, event: Event) -> None:
         match event:
             case Text(text) | ContentChunk(str() as text, "agent"):
@@ -83,9 +97,9 @@ class JournalText:
                 self._out.flush()
             case ContentChunk(content, "agent"):
                 self._line(f"  [{text_of((content,)) or type(content).__name__}]")
-            case ToolCall() if self._tools.get(event.id) != event.status:
-                self._tools[event.id] = event.status
-                self._line(f"- {event.title} [{event.status}]")
+            case ToolCall() if self._tools.get(event.id) != event.shown_status:
+                self._tools[event.id] = event.shown_status
+                self._line(f"- {event.title} [{event.shown_status}]")
             case Plan(entries) if entries:
                 for each in entries:
                     self._line(f"  {each.status}: {each.content}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from accord.types.mcp import McpServer
     from accord.types.session import SessionOption
 
-__all__ = ("apply_session_options", "open_session")
+__all__ = ("apply_session_options", "open_session", "option_of")
 
 _ON = {"true": True, "on": True, "yes": True, "1": True}
 _OFF = {"false": False, "off": False, "no": False, "0": False}
@@ -94,7 +94,7 @@ async def apply_session_options(
     For an unknown option or value, raises `click.UsageError` that lists the valid ones.
     """
     if model is not None:
-        option = _by_category(session, "model")
+        option = option_of(session.transcript.options, "model")
         if option is None:
             raise click.UsageError("--model: the agent has no option for the model")
         await _set_option(session, option, model, "--model")
@@ -138,10 +138,12 @@ async def _set_option(
         await session.set_option(option.id, value)
 
 
-def _by_category(session: ClientSession, category: str) -> SessionOption | None:
-    for option in session.transcript.options:
-        if option.category == category or option.id == category:
-            return option
+def option_of(options: Sequence[SessionOption], category: str) -> SessionOption | None:
+    """Return the option of a category, else the one whose id is that of the category."""
+    for name in ("category", "id"):
+        for option in options:
+            if getattr(option, name) == category:
+                return option
     return None
 
 

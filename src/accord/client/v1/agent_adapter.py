@@ -15,10 +15,15 @@ from accord.client.agent_adapter import (
 )
 from accord.client.event_stream import UpdateReader
 from accord.client.shared_updates import token_usage_from_wire
-from accord.client.v1.updates import events_from_update, option_from_modes, options_from_wire
+from accord.client.v1.updates import (
+    events_from_update,
+    option_from_modes,
+    options_from_wire,
+    with_modes,
+)
 from accord.types.content import ContentBlock
 from accord.types.convert_v1 import content_to_wire
-from accord.types.session import Implementation, SessionOption
+from accord.types.session import Implementation, SelectOption, SessionOption
 from accord.version import ProtocolVersion
 
 __all__ = ("AgentAdapterV1",)
@@ -29,16 +34,15 @@ class AgentAdapterV1(AgentAdapter):
 
     version: ClassVar[ProtocolVersion] = 1
     types = v1
-    method_names: ClassVar[Mapping[str, str]] = {"providers": "list_providers"}
+    method_names: ClassVar[Mapping[str, str]] = {
+        "login": "authenticate",
+        "providers": "list_providers",
+    }
     echoes_prompts = False
     events_from_update: UpdateReader = staticmethod(events_from_update)
     options_from_wire: Callable[[Any], tuple[SessionOption, ...]] = staticmethod(options_from_wire)
     content_to_wire: Callable[[ContentBlock], Any] = staticmethod(content_to_wire)
     remote: v1.RemoteAgent
-
-    def __init__(self, remote: v1.RemoteAgent) -> None:
-        super().__init__(remote)
-        self._with_modes: set[str] = set()  # sessions that have modes instead of a mode option
 
     @property
     def info(self) -> Implementation:
@@ -81,10 +85,8 @@ class AgentAdapterV1(AgentAdapter):
         options: tuple[SessionOption, ...] | None = None
         if response.config_options is not None:
             options = options_from_wire(response.config_options)
-        # A mode option replaces the modes (R-MODE-04); without one the modes become an option.
-        if response.modes is not None and not any(o.category == "mode" for o in options or ()):
-            self._with_modes.add(session_id)
-            options = (option_from_modes(response.modes), *(options or ()))
+        if response.modes is not None:
+            options = with_modes(options or (), [option_from_modes(response.modes)])
         return OpenedSession(session_id=session_id, options=options)
 
     async def load_session(
@@ -123,12 +125,17 @@ class AgentAdapterV1(AgentAdapter):
     async def set_option(
         self, session_id: str, option: SessionOption, value: str | bool
     ) -> tuple[SessionOption, ...] | None:
-        if option.category == "mode" and session_id in self._with_modes:
+        if isinstance(option, SelectOption) and option.from_modes:
             await self.remote.set_session_mode(
                 v1.SetSessionModeRequest(session_id=session_id, mode_id=str(value))
             )
             return None
         return await super().set_option(session_id, option, value) or None
+
+    def keep_modes(
+        self, options: tuple[SessionOption, ...], earlier: tuple[SessionOption, ...]
+    ) -> tuple[SessionOption, ...]:
+        return with_modes(options, earlier)
 
     async def authenticate(self, method_id: str) -> None:
         await self.remote.authenticate(v1.AuthenticateRequest(method_id=method_id))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Any
 
 from msgspec.structs import replace
@@ -40,6 +41,7 @@ __all__ = (
     "option_from_modes",
     "options_from_wire",
     "state_from_wire",
+    "with_modes",
 )
 
 _STATES: dict[type, str] = {
@@ -72,7 +74,9 @@ def apply_tool_call(details: v1.ToolCallDetails, transcript: Transcript) -> Tool
         # Some agents skip `tool_call` and announce it here.
         return ToolCall(id=details.tool_call_id, changed=tuple(changes), **changes)
     changed = tuple(name for name, value in changes.items() if getattr(known, name) != value)
-    return replace(known, changed=changed, **changes) if changed else None
+    if known.unfinished:
+        changed = (*changed, "unfinished")
+    return replace(known, changed=changed, unfinished=False, **changes) if changed else None
 
 
 def _tool_call(call: v1.ToolCall, _transcript: Transcript) -> Event:
@@ -109,8 +113,9 @@ def _mode(update: v1.CurrentModeUpdate, transcript: Transcript) -> Event | None:
     return None if transcript.mode == mode else ModeChanged(mode)
 
 
-def _options(update: v1.ConfigOptionUpdate, _transcript: Transcript) -> Event:
-    return OptionsChanged(options_from_wire(update.config_options))
+def _options(update: v1.ConfigOptionUpdate, transcript: Transcript) -> Event:
+    options = options_from_wire(update.config_options)
+    return OptionsChanged(with_modes(options, transcript.options))
 
 
 def options_from_wire(options: Iterable[v1.SessionConfigOption]) -> tuple[SessionOption, ...]:
@@ -132,6 +137,28 @@ def _mode_marked(options: tuple[SessionOption, ...]) -> tuple[SessionOption, ...
     )
 
 
+def with_modes(
+    options: tuple[SessionOption, ...], earlier: Iterable[SessionOption]
+) -> tuple[SessionOption, ...]:
+    """Return config options that the agent sent with the modes among the `earlier` options.
+
+    A mode option replaces the modes (R-MODE-04). The modes have the id `mode`, or another one if a
+    config option of another category has it.
+    """
+    modes = next((o for o in earlier if isinstance(o, SelectOption) and o.from_modes), None)
+    if modes is None or any(option.category == "mode" for option in options):
+        return options
+    ids = {option.id for option in options}
+    free = next(name for name in _mode_ids() if name not in ids)
+    return (modes if modes.id == free else replace(modes, id=free), *options)
+
+
+def _mode_ids() -> Iterator[str]:
+    yield "mode"
+    yield "session_mode"
+    yield from (f"session_mode_{number}" for number in count(2))
+
+
 def option_from_modes(modes: v1.SessionModeState) -> SelectOption:
     """Return the modes of an agent without a mode option as an option."""
     choices = (OptionChoice(mode.id, mode.name, mode.description) for mode in modes.available_modes)
@@ -141,6 +168,7 @@ def option_from_modes(modes: v1.SessionModeState) -> SelectOption:
         value=modes.current_mode_id,
         choices=tuple(choices),
         category="mode",
+        from_modes=True,
     )
 
 

@@ -34,6 +34,7 @@ class AgentAdapterV2(AgentAdapter):
     types = v2
     method_names: ClassVar[Mapping[str, str]] = {
         "load_session": "resume_session",
+        "set_session_mode": "set_session_config_option",
         "authenticate": "login",
         "providers": "list_providers",
     }

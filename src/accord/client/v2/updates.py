@@ -98,15 +98,18 @@ def apply_tool_call(details: v2.ToolCallDetails, transcript: Transcript) -> Tool
         changes["cancellable"] = capabilities is not None and capabilities.cancel is not None
     old = known or blank
     changed = tuple(name for name, value in changes.items() if getattr(old, name) != value)
+    if old.unfinished:
+        changed = (*changed, "unfinished")
     if known is not None and not changed:
         return None
-    return replace(old, **changes, changed=changed)
+    return replace(old, **changes, changed=changed, unfinished=False)
 
 
 def _tool_content(update: v2.ToolCallContentChunk, transcript: Transcript) -> Event:
     call = transcript.tool_call(update.tool_call_id) or ToolCall(id=update.tool_call_id)
     content = appended(call.content, tool_content_from_wire(update.content))
-    return replace(call, content=content, changed=("content",))
+    changed = ("content", "unfinished") if call.unfinished else ("content",)
+    return replace(call, content=content, changed=changed, unfinished=False)
 
 
 def _terminal(update: v2.TerminalUpdate, transcript: Transcript) -> Event | tuple[Event, ...]:

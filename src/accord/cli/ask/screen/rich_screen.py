@@ -383,7 +383,7 @@ class RichView:
         self._terminals_in_calls.update(terminal_ids(call))
         if call.id in self._written_calls:
             self._write_changes(call)
-        elif call.is_final and not (self._is_cancelling and call.status == "cancelled"):
+        elif not call.is_open and not (self._is_cancelling and call.status == "cancelled"):
             self._write_call(call)
         else:
             self._open_calls[call.id] = call
@@ -406,7 +406,7 @@ class RichView:
         """Write what has changed since a tool call was written, which is rare."""
         before = self._written_calls[call.id]
         new = [diff for diff in diffs_of(call) if diff not in self._written_diffs.get(call.id, ())]
-        if call.is_final and (new or call.status != before.status):
+        if not call.is_open and (new or call.shown_status != before.shown_status):
             self._write_call(call)
 
     def _call_rows(self, call: ToolCall) -> Iterator[Row]:

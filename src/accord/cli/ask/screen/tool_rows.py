@@ -12,7 +12,7 @@ from accord.cli.ask.safe_text import (
 )
 from accord.cli.ask.screen.diff_rows import diff_counts, diff_rows
 from accord.cli.ask.screen.rows import GUTTER, Row
-from accord.client.events import Plan, ToolCall
+from accord.client.events import UNFINISHED, Plan, ToolCall
 from accord.client.transcript import TerminalTranscript
 from accord.types.tool_calls import Diff, TerminalView
 
@@ -35,6 +35,7 @@ MARKS = {
     "completed": ("●", "green"),
     "failed": ("✗", "red"),
     "cancelled": ("⊘", "dim"),
+    UNFINISHED: ("◐", "dim"),
 }
 STEPS = {
     "pending": ("·", "dim"),
@@ -48,7 +49,7 @@ MAX_DIFF_ROWS = 60
 
 def title_rows(call: ToolCall, cwd: str | None) -> Iterator[Row]:
     """Yield the title line of a tool call, and a line of paths that the title does not contain."""
-    mark, style = MARKS.get(call.status, MARKS["in_progress"])
+    mark, style = MARKS.get(call.shown_status, MARKS["in_progress"])
     title = relative_title(call.title, cwd) or one_line(str(call.kind), 40)
     added = removed = 0
     changed: dict[str, None] = {}
@@ -62,7 +63,8 @@ def title_rows(call: ToolCall, cwd: str | None) -> Iterator[Row]:
     shown = [one_line(relative_path(path, cwd)) for path in dict.fromkeys(paths)]
     unnamed = [path for path in shown if path not in title]
     counts = [f"+{added}"] * bool(added) + [f"−{removed}"] * bool(removed)
-    yield Row("  ".join([title, *counts]), "", f"{mark} ", lead_style=style)
+    left = [UNFINISHED] * (call.shown_status == UNFINISHED)
+    yield Row("  ".join([title, *counts, *left]), "", f"{mark} ", lead_style=style)
     if unnamed:
         others = f" and {len(unnamed) - 3} more" if len(unnamed) > 3 else ""
         yield Row(", ".join(unnamed[:3]) + others, "dim", "  ")
