@@ -21,6 +21,7 @@ from accord_conformance.traffic.strict_types import format_value
 __all__ = (
     "ALL_CAPABILITIES_V1",
     "ALL_CAPABILITIES_V2",
+    "UNKNOWN_SESSION",
     "Policy",
     "ScenarioClient",
     "SentPrompt",
@@ -39,6 +40,8 @@ ALL_CAPABILITIES_V1: Json = {
     "plan": {},
     "elicitation": {"form": {}, "url": {}},
 }
+# The id of a session that does not exist. Some agents accept only ids in the form of a UUID.
+UNKNOWN_SESSION = "acc07d00-0000-4000-8000-000000000000"
 ALL_CAPABILITIES_V2: Json = {"elicitation": {"form": {}, "url": {}}}
 CLIENT_INFO: Json = {"name": "accord-check", "title": "Accord's conformance kit", "version": "1"}
 

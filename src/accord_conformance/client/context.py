@@ -16,6 +16,7 @@ from accord_conformance.client.scenario_agent import ScenarioAgent
 from accord_conformance.harness.raw_connection import NoResponse, RawConnection
 from accord_conformance.harness.scenario import NotExercised, Scenario
 from accord_conformance.judges.base import Evidence
+from accord_conformance.rules.authority import Authority
 from accord_conformance.traffic.frame import Frame
 from accord_conformance.traffic.message import Request
 
@@ -98,11 +99,17 @@ class ClientContext:
     # Findings and updates.
 
     def judge(
-        self, rule: str, passed: bool, *seen: Evidence, expected: str = "", got: str = ""
+        self,
+        rule: str,
+        passed: bool,
+        *seen: Evidence,
+        expected: str = "",
+        got: str = "",
+        authority: Authority | None = None,
     ) -> None:
         """Add a finding about a rule, if the rule applies to this version."""
         assert rule in self.scenario.rules, f"{self.scenario.name} does not name {rule}"
-        self.agent.rules.judge(rule, passed, *seen, expected=expected, got=got)
+        self.agent.rules.judge(rule, passed, *seen, expected=expected, got=got, authority=authority)
 
     def say(self, words: str) -> None:
         """Send a message to the user."""
@@ -161,8 +168,13 @@ class ClientContext:
         """Send a request that does not need the user; raise `NoResponse`."""
         return await self.connection.call(method, params, ident=ident)
 
-    async def expect_error(self, rule: str, call: Request, code: int, why: str) -> None:
-        """Judge that a request gets this error; raise `ClientGone` if the client disconnects."""
+    async def expect_error(
+        self, rule: str, call: Request, code: int, why: str, authority: Authority | None = None
+    ) -> None:
+        """Judge that a request gets this error; raise `ClientGone` if the client disconnects.
+
+        `authority` is given if the protocol does not demand it in this case.
+        """
         expected = f"{code} for {why}"
         try:
             await self.connection.wait_for_response(call)
@@ -170,9 +182,11 @@ class ClientContext:
             if self.connection.is_closed:
                 raise ClientGone("it disconnected") from None
             self.cancel_request(call)
-            self.judge(rule, False, call, expected=expected, got=str(silence))
+            got = str(silence)
+            self.judge(rule, False, call, expected=expected, got=got, authority=authority)
             return
-        self.judge(rule, call.code == code, call, expected=expected, got=describe_outcome(call))
+        passed, got = call.code == code, describe_outcome(call)
+        self.judge(rule, passed, call, expected=expected, got=got, authority=authority)
 
     async def expect_success(self, rule: str, call: Request, why: str) -> bool:
         """Judge that a request gets a result, for which the user may be needed."""

@@ -8,7 +8,8 @@ from accord.text.excerpt import one_line, visible
 from accord_conformance.reports.frame_lines import frame_line
 from accord_conformance.reports.report import Outcome, Report
 from accord_conformance.reports.run_result import RunResult, ScenarioResult, verdict
-from accord_conformance.rules.manifest import AUTHORITIES, Requirement
+from accord_conformance.rules.authority import AUTHORITIES
+from accord_conformance.rules.manifest import Requirement
 from accord_conformance.rules.sources import links
 
 __all__ = ("html",)
@@ -106,13 +107,19 @@ def _rule(rule: Requirement, report: Report) -> list[str]:
             parts.append(f"<pre>{frames}</pre>")
     if rule.hint:
         parts.append(f"<p>How to fix it: {_text(rule.hint)}</p>")
-    sources = ", ".join(
-        f'<a href="{_text(link.url)}">{_text(link.label)}</a>' if link.url else _text(link.label)
-        for link in links(rule, report.version)
-    )
-    parts.append(f"<p class=dim>Source: {AUTHORITIES[report.authority(rule)]} ({sources})</p>")
-    parts.append("</section>")
-    return parts
+    return [*parts, f"<p class=dim>{_authority(rule, report)}</p>", "</section>"]
+
+
+def _authority(rule: Requirement, report: Report) -> str:
+    """Return the line about what demands a rule."""
+    if demand := report.demand(rule):
+        return f"Demanded by {_link(demand.label, demand.url)}: {_text(demand.words)}"
+    sources = ", ".join(_link(link.label, link.url) for link in links(rule, report.version))
+    return f"Source: {AUTHORITIES[report.authority(rule)]} ({sources})"
+
+
+def _link(label: str, url: str) -> str:
+    return f'<a href="{_text(url)}">{_text(label)}</a>' if url else _text(label)
 
 
 def _advisory(result: ScenarioResult) -> list[str]:

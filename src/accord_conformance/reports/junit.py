@@ -121,6 +121,8 @@ def _case(rule: Requirement, report: Report) -> list[str]:
                 )
                 for finding in failures
             )
+            if demand := report.demand(rule):
+                text = f"demanded by {demand.label}: {demand.words}\n{text}"
             message = _quoted(f"{rule.level}: {rule.rule} {rule.hint}".rstrip())
             if outcome == "failed":
                 body = f"      <failure message={message}>{_text(text)}</failure>"
