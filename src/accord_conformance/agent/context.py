@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from accord.transports.base import Transport
+from accord_conformance.agent.purposes import missed_purpose
 from accord_conformance.agent.remote_agent import RemoteAgent
 from accord_conformance.agent.scenario_client import ScenarioClient
 from accord_conformance.agent.settings import Settings
@@ -92,6 +93,12 @@ class AgentContext:
         if not call.ok:
             raise NotExercised("the agent refused the handshake")
         return client
+
+    def missed_purposes(self) -> str:
+        """Return which turns did not lead to what their prompts are for, or an empty text."""
+        clients = self._opened if self._shared is None else [self._shared, *self._opened]
+        missed = [missed_purpose(client, sent) for client in clients for sent in client.turns]
+        return "; ".join(dict.fromkeys(filter(None, missed)))
 
     async def aclose(self) -> None:
         """Stop the processes that the scenario started."""

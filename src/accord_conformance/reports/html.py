@@ -54,7 +54,8 @@ def html(result: RunResult) -> str:
         f"<p>Version {version} was not tested: {_text(why)}.</p>"
         for version, why in result.unsupported.items()
     ]
-    parts += [f"<p>{_text(login.message)}</p>" for login in result.login_problems]
+    problems = [login.message for login in result.login_problems] + result.model_problems
+    parts += [f"<p>{_text(problem)}</p>" for problem in problems]
     parts.append("</body></html>")
     return "\n".join(parts)
 

@@ -70,6 +70,8 @@ def _scenarios(version: int | None, result: RunResult) -> list[str]:
         if one.disconnected or one.outcome == "wrong"
     ]
     bad += [("login", login.message, ()) for login in result.locked_out if login.version == version]
+    if version in result.prompt_failures:
+        bad.append(("model", result.prompt_failures[version], ()))
     if not bad:
         return []
     lines = [

@@ -28,8 +28,9 @@ def markdown(result: RunResult) -> str:
         lines += ["Error in the kit:", "", (fence := _fence(block)), *block, fence, ""]
     for report in result.reports:
         lines += _version(report, result)
-    lines += [f"- {_plain(login.message)}" for login in result.login_problems]
-    lines += [""] if result.login_problems else []
+    problems = [login.message for login in result.login_problems] + result.model_problems
+    lines += [f"- {_plain(problem)}" for problem in problems]
+    lines += [""] if problems else []
     for version, why in result.unsupported.items():
         lines += [f"Version {version} was not tested: {_plain(why)}.", ""]
     return "\n".join(lines)

@@ -8,7 +8,13 @@ from accord.text.lenient_json import is_object
 from accord_conformance.agent.context import AgentContext, describe_outcome
 from accord_conformance.agent.scenario_client import Json, SentPrompt, text_block
 from accord_conformance.harness.raw_connection import NoResponse
-from accord_conformance.harness.scenario import Advisory, LoginRequired, NotExercised, scenario
+from accord_conformance.harness.scenario import (
+    LoginRequired,
+    NotExercised,
+    PromptFailed,
+    scenario,
+)
+from accord_conformance.traffic.strict_types import format_value
 
 __all__ = ("SCENARIOS",)
 
@@ -18,10 +24,6 @@ _WORK = ("agent_message_chunk", "agent_message", "agent_thought_chunk", "tool_ca
 _PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5Erk"
     "Jggg=="
-)
-_DEAD = (
-    "Most scenarios need a working turn. Check that the agent has what it needs, such as the key"
-    " of its model, in the environment or under `[env]` in the settings."
 )
 _SOUND = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
 
@@ -41,9 +43,11 @@ async def _words(context: AgentContext) -> None:
     except LoginRequired:
         raise
     except NotExercised as refused:
-        raise Advisory(
-            f"a plain prompt failed: {refused}", _DEAD, first.request, is_failure=True
-        ) from None
+        raise PromptFailed(str(refused)) from None
+    if first.stop_reason == "error":
+        error = first.states()[-1][1].get("error")
+        raise PromptFailed(f"the work on the prompt failed: {format_value(error)}")
+    client.turns.append(first)
     if context.version == 1:
         # An agent that responds too soon sends updates later.
         await client.wait_for_optional(
@@ -150,7 +154,9 @@ async def _media(context: AgentContext) -> None:
     if not blocks:
         raise NotExercised("the agent supports only text and links")
     session = await client.new_session()
-    await client.prompt(session, context.settings.prompt("text"), *blocks).wait_for_end()
+    sent = client.prompt(session, context.settings.prompt("text"), *blocks)
+    await sent.wait_for_end()
+    client.require_accepted(sent)
 
 
 @scenario("prompts/refused", "R-EXT-12", "R-PROMPT-19", versions=(2,))
