@@ -52,9 +52,6 @@ class ClientContext:
         self.may_leave = False  # after what the scenario has done
         self._folders: list[Path] = []
         self._tools: list[str] = []
-        self._last: tuple[str, str, tuple[Frame, ...]] | None = (
-            None  # the last thing that the client survived
-        )
 
     @property
     def connection(self) -> RawConnection:
@@ -152,17 +149,6 @@ class ClientContext:
         )
         if not alive:
             raise ClientGone(got)
-        self._last = rule, what, sent
-
-    def blame(self, sent: tuple[Frame, ...], got: str) -> None:
-        """Judge a client that disconnected after the scenario by the rule about its last frames."""
-        if self._last is None or not sent:
-            return
-        rule, what, last = self._last
-        if last and last[-1].number == sent[-1].number:
-            self.judge(
-                rule, False, *last, expected=f"a client that still responds after {what}", got=got
-            )
 
     async def call(self, method: str, params: Any = None, *, ident: Any = None) -> Request:
         """Send a request that does not need the user; raise `NoResponse`."""

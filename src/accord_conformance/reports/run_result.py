@@ -110,6 +110,19 @@ class RunResult(Struct):
     strict: bool = False
     baseline: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
 
+    def after(self, earlier: RunResult | None) -> RunResult:
+        """Add the findings of an earlier process, whose remaining scenarios ran in this one."""
+        if earlier is None:
+            return self
+        played = {one.scenario for one in self.scenario_results}
+        kept = [one for one in earlier.scenario_results if one.scenario not in played]
+        self.scenario_results = kept + self.scenario_results
+        for report, before in zip(self.reports, earlier.reports, strict=False):
+            report.merge(before)
+        self.seconds += earlier.seconds
+        self.run_errors = earlier.run_errors + self.run_errors
+        return self
+
     @property
     def supported(self) -> list[Report]:
         """The reports of the supported versions."""
