@@ -160,6 +160,16 @@ class RunResult(Struct):
             if report.outcome(rule) == "passed"
         }
 
+    def not_exercised_rules(self) -> set[str]:
+        """Return the rules for this peer that no version exercised."""
+        unseen: set[str] = set()
+        seen: set[str] = set()
+        for report in self.supported:
+            for rule in report.applicable_rules():
+                outcome = report.outcome(rule)
+                (unseen if outcome == "not exercised" else seen).add(rule.id)
+        return unseen - seen
+
     @property
     def disconnects(self) -> list[ScenarioResult]:
         """The scenarios in which the peer disconnected without a reason."""
@@ -279,6 +289,8 @@ def _other_problems(result: RunResult, decisive: set[tuple[str, int]]) -> str:
         parts.append(_count(warned, "warning"))
     if advised := outcomes.count("advised"):
         parts.append(f"{advised} advised")
+    if unseen := len(result.not_exercised_rules()):
+        parts.append(f"{unseen} not exercised")
     if known := len(set(result.failed_rules(strict=result.strict)) & result.baseline):
         parts.append(f"{known} known from the baseline")
     return f" ({', '.join(parts)})" if parts else ""

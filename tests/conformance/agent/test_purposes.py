@@ -16,6 +16,7 @@ from accord_conformance.agent.settings import PROMPTS as DEFAULTS
 from accord_conformance.agent.settings import Settings
 from accord_conformance.reports.formats import FORMATS, report_bytes
 from accord_conformance.reports.run_result import RunResult, ScenarioResult, verdict
+from accord_conformance.rules.manifest import requirements
 from accord_conformance.rules.selection import select_scenarios
 from conformance.agent.filtered_agent import (
     PROMPTS,
@@ -24,6 +25,7 @@ from conformance.agent.filtered_agent import (
     MessageFilter,
     StableProvidersAgent,
 )
+from requirement import requirement
 
 # Scenarios whose prompts have a purpose, and what is missing if the agent only ends its turns.
 MISSED = {
@@ -224,3 +226,15 @@ def test_demonstration_agent_ends_the_check_without_a_model(tmp_path: Path) -> N
     )
     assert ran.returncode == 3, ran.stdout
     assert "No model: no turn was tested" in ran.stdout
+
+
+@requirement("R-PERM-20")
+@pytest.mark.parametrize("version", [1, 2])
+async def test_permission_request_for_a_command_shows_it(version: int) -> None:
+    settings = Settings(login="script", prompts=dict(PROMPTS))
+    result = await AgentRun(
+        lambda _: FilteredTransport(MessageFilter, StableProvidersAgent()),
+        select_scenarios(["permissions/allow"], agent_scenarios()),
+        settings,
+    ).run((version,))
+    assert result.reports[0].outcome(requirements()["R-PERM-20"]) == "passed"
