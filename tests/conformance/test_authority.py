@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
+from accord_conformance.cli.show_report import show_failures, show_rules
 from accord_conformance.reports.finding import Finding
+from accord_conformance.reports.formats import report_bytes
 from accord_conformance.reports.report import Report
 from accord_conformance.reports.run_result import EXIT_FAILED, RunResult, verdict
-from accord_conformance.rules.manifest import AUTHORITIES, Requirement, requirements, rule_files
+from accord_conformance.rules.authority import AUTHORITIES
+from accord_conformance.rules.manifest import Requirement, requirements, rule_files
 from accord_conformance.rules.sources import links
 from conformance.doubles.conversation import Talker
+from schema import official
 
 PAGES = Path(__file__).parents[2] / "docs" / "explanation"
 RULES = requirements().values()
@@ -43,29 +47,120 @@ def broken_in(rule: Requirement, version: int, **more: Any) -> Report:
     return report
 
 
+# What a judge reports can decide the exit status.
+DECIDING = [
+    (rule, version)
+    for rule, version in PAIRS
+    if rule.is_must and rule.is_normative(version) and rule.how in ("checked", "observed")
+]
+SECTION = re.compile(
+    r"(draft/)?[a-z0-9-]+(#[a-z0-9_-]+)?|(rfds/(v2/)?[a-z0-9-]+|json-rpc)#[a-z0-9_-]+"
+)
+URL = re.compile(
+    r"https://(agentclientprotocol\.com/(protocol/v[12]|rfds)/|www\.jsonrpc\.org/specification#)"
+    r"[\w./#-]+"
+)
+
+
 def test_every_row_has_an_authority_for_each_of_its_versions() -> None:
     assert rows().keys() == requirements().keys()
     for name, row in rows().items():
         said = row.get("authority")
         assert said is not None, name
-        found = (
-            said
-            if isinstance(said, dict)
-            else dict.fromkeys((f"v{version}" for version in row["versions"]), said)
-        )
-        assert set(found) == {f"v{version}" for version in row["versions"]}, name
-        assert set(found.values()) <= set(AUTHORITIES), name
+        if isinstance(said, dict):
+            assert set(said) == {f"v{version}" for version in row["versions"]}, name
+        for version in row["versions"]:
+            assert requirements()[name].authority_in(version) in AUTHORITIES, name
+
+
+def test_deciding_rules_name_the_place_that_demands_them() -> None:
+    assert len(DECIDING) > 450
+    for rule, version in DECIDING:
+        demand = rule.demand_in(version)
+        assert demand.place, (rule.id, version)
+        assert 0 < len(demand.words) <= 100, (rule.id, version)
+        assert rule.decides(version)
+
+
+def test_places_in_the_text_are_links_of_a_known_form() -> None:
+    for rule, version in PAIRS:
+        demand = rule.demand_in(version)
+        if demand.place:
+            assert demand.kind in ("schema", "text"), rule.id
+            assert URL.fullmatch(demand.url), (rule.id, demand.url)
+        if demand.place and demand.kind == "text":
+            assert SECTION.fullmatch(demand.place), (rule.id, demand.place)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_places_in_the_schema_exist(version: int) -> None:
+    official.require()
+    stable, unstable = (
+        official.load(f"v{version}", unstable=draft)["$defs"] for draft in (False, True)
+    )
+    for rule in RULES:
+        demand = rule.demand.get(version)
+        if demand is None or demand.kind != "schema" or not demand.place:
+            continue
+        name, _, member = demand.place.partition(".")
+        found = unstable if rule.stability != "stable" else stable
+        assert name in found, (rule.id, demand.label)
+        if member:
+            assert member in found[name].get("properties", {}), (rule.id, demand.label)
 
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_only_a_must_of_the_protocol_decides_the_exit_status(strict: bool) -> None:
     for rule, version in PAIRS:
         result = RunResult("agent", [broken_in(rule, version)], strict=strict)
-        weak = rule.authority_in(version) in ("sdk", "derived")
-        decides = strict or (rule.is_must and not weak)
+        decides = strict or rule.decides(version)
         assert verdict(result).status == (EXIT_FAILED if decides else 0), (rule.id, version)
         outcome = result.reports[0].outcome(rule)
-        assert (outcome == "advised") == weak, (rule.id, version)
+        weak = rule.authority_in(version) in ("sdk", "derived")
+        undemanded = rule.is_must and not rule.decides(version)
+        assert (outcome == "advised") == (weak or undemanded), (rule.id, version)
+
+
+@pytest.mark.parametrize("name", ["R-SESS-37", "R-AUTH-24", "R-REQCAN-10", "R-ERR-03", "R-FS-09"])
+def test_what_no_text_demands_never_decides(name: str) -> None:
+    rule = requirements()[name]
+    for version in rule.versions:
+        report = broken_in(rule, version)
+        assert report.outcome(rule) == "advised"
+        assert report.failed_rules() == []
+        assert report.demand(rule) is None
+
+
+def test_finding_that_the_demand_does_not_cover_is_advice() -> None:
+    rule = requirements()["R-GEN-11"]
+    report = broken_in(rule, 1, authority="derived")
+    assert report.outcome(rule) == "advised"
+    assert report.demand(rule) is None
+    assert broken_in(rule, 1).outcome(rule) == "failed"
+
+
+@pytest.mark.parametrize("form", ["json", "markdown", "html", "junit"])
+def test_reports_print_what_demands_a_failed_rule(form: str) -> None:
+    reports = [
+        broken_in(requirements()["R-GEN-06"], 1),
+        broken_in(requirements()["R-GEN-05"], 2),
+    ]
+    page = report_bytes(form, RunResult("agent", reports)).decode()
+    assert "v1 schema: RequestId" in page
+    assert "v2 docs: overview#error-handling" in page
+    assert "a notification never gets a response" in page
+    if form != "junit":
+        assert "https://agentclientprotocol.com/protocol/v1/schema#requestid" in page
+        assert "https://agentclientprotocol.com/protocol/v2/overview#error-handling" in page
+
+
+def test_terminal_prints_what_demands_a_failed_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    show_failures(broken_in(requirements()["R-GEN-06"], 1))
+    shown = capsys.readouterr().out
+    assert "v1 schema: RequestId: the response has the same value" in shown
+    assert "https://agentclientprotocol.com/protocol/v1/schema#requestid" in shown
+    show_rules([requirements()["R-GEN-06"]])
+    assert "v2 schema: RequestId: the response has the same value" in capsys.readouterr().out
 
 
 def test_authority_follows_from_the_named_source() -> None:
@@ -78,7 +173,7 @@ def test_authority_follows_from_the_named_source() -> None:
         }
         for version, authority in rule.authority.items():
             # A schema also describes in prose what its types express.
-            named = kinds[authority] or rule.id in SAID_BY_THE_SCHEMA
+            named = kinds[authority] or rule.id in SAID_BY_THE_SCHEMA or rule.decides(version)
             assert named, (rule.id, version, authority)
         if not (kinds["schema"] or kinds["text"]):
             assert not any(map(rule.is_normative, rule.versions)), rule.id
@@ -96,9 +191,9 @@ SAID_BY_THE_SCHEMA = {"R-MCP-10"}
         ("R-BATCH-10", 1, "sdk"),
         ("R-BATCH-10", 2, "sdk"),
         ("R-MCP-12", 1, "derived"),
-        ("R-MCP-12", 2, "schema"),
+        ("R-MCP-12", 2, "derived"),
         ("R-ERR-03", 1, "derived"),
-        ("R-ERR-03", 2, "text"),
+        ("R-ERR-03", 2, "derived"),
         ("R-AUTH-09", 1, "derived"),
         ("R-INIT-06", 1, "text"),
         ("R-GEN-12", 1, "text"),
@@ -111,7 +206,7 @@ def test_rules_that_many_agents_violate_were_reviewed_individually(
 
 
 def test_without_a_negotiated_version_the_weakest_authority_counts() -> None:
-    assert requirements()["R-ERR-03"].authority_in(None) == "derived"
+    assert requirements()["R-PERM-05"].authority_in(None) == "derived"
     assert requirements()["R-GEN-03"].authority_in(None) == "text"
 
 
@@ -169,5 +264,5 @@ def test_rules_that_real_agents_violate_have_a_hint() -> None:
 def test_page_counts_the_rules_by_authority() -> None:
     words = " ".join((PAGES / "conformance.md").read_text("utf-8").split())
     musts = [rule for rule in RULES if rule.is_must]
-    normative = sum(any(map(rule.is_normative, rule.versions)) for rule in musts)
-    assert f"{normative} of the {len(musts)} MUST rules" in words
+    deciding = {rule.id for rule, _ in DECIDING}
+    assert f"{len(deciding)} of the {len(musts)} MUST rules" in words

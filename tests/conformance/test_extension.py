@@ -33,7 +33,7 @@ level = "MUST"
 who = "client"
 versions = [1, 2]
 source = "dance RFD"
-authority = "text"
+authority = "text https://example.org/dance#steps: a step names the foot"
 how = "observed"
 """
 
@@ -62,4 +62,9 @@ def test_rules_and_judges_of_an_installed_package_are_found(tmp_path: Path) -> N
     report = json.loads(run.stdout)
     (rule,) = [one for one in report["rules"] if one["id"] == "R-DANCE-01"]
     assert rule["outcome"] == "failed"
+    assert rule["demand"] == {
+        "place": "https://example.org/dance#steps",
+        "url": "https://example.org/dance#steps",
+        "words": "a step names the foot",
+    }
     assert "Dancing" in [area["title"] for area in report["areas"]]

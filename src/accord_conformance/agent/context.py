@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from accord.transports.base import Transport
+from accord_conformance.agent.purposes import missed_purpose
 from accord_conformance.agent.remote_agent import RemoteAgent
 from accord_conformance.agent.scenario_client import ScenarioClient
 from accord_conformance.agent.settings import Settings
@@ -14,7 +15,8 @@ from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import LoginRequired, NotExercised, Scenario
 from accord_conformance.judges.base import Evidence, make_finding
 from accord_conformance.reports.report import Report
-from accord_conformance.rules.manifest import Authority, requirements
+from accord_conformance.rules.authority import Authority
+from accord_conformance.rules.manifest import requirements
 from accord_conformance.traffic.frame import Medium
 from accord_conformance.traffic.message import Request
 
@@ -92,6 +94,12 @@ class AgentContext:
             raise NotExercised("the agent refused the handshake")
         return client
 
+    def missed_purposes(self) -> str:
+        """Return which turns did not lead to what their prompts are for, or an empty text."""
+        clients = self._opened if self._shared is None else [self._shared, *self._opened]
+        missed = [missed_purpose(client, sent) for client in clients for sent in client.turns]
+        return "; ".join(dict.fromkeys(filter(None, missed)))
+
     async def aclose(self) -> None:
         """Stop the processes that the scenario started."""
         while self._opened:
@@ -140,14 +148,25 @@ class AgentContext:
         return True
 
     async def expect_error(
-        self, rule: str, client: ScenarioClient, call: Request, codes: tuple[int, ...], *, why: str
+        self,
+        rule: str,
+        client: ScenarioClient,
+        call: Request,
+        codes: tuple[int, ...],
+        *,
+        why: str,
+        authority: Authority | None = None,
     ) -> None:
-        """Judge that a request gets an error, with one of these codes if any are given."""
+        """Judge that a request gets an error, with one of these codes if any are given.
+
+        `authority` is given if the protocol does not demand it in this case.
+        """
         named = " or ".join(str(code) for code in codes) or "an error"
         expected = f"{named} for {why}"
         if await self.expect_response(rule, client, call, expected):
             passed = not call.ok and (not codes or call.code in codes)
-            self.judge(rule, passed, call, expected=expected, got=describe_outcome(call))
+            got = describe_outcome(call)
+            self.judge(rule, passed, call, expected=expected, got=got, authority=authority)
 
     async def expect_success(
         self, rule: str, client: ScenarioClient, call: Request, *, why: str

@@ -25,7 +25,13 @@ from accord_conformance.agent.settings import Settings
 from accord_conformance.agent.turn_timeout import TurnTimeout
 from accord_conformance.harness.process_end import SecretMask, describe_exit, last_stderr_lines
 from accord_conformance.harness.raw_connection import NoResponse, NoSessionResponse, RawConnection
-from accord_conformance.harness.scenario import Advisory, LoginRequired, NotExercised, Scenario
+from accord_conformance.harness.scenario import (
+    Advisory,
+    LoginRequired,
+    NotExercised,
+    PromptFailed,
+    Scenario,
+)
 from accord_conformance.judges.base import make_finding
 from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.report import Report, applies_to
@@ -36,6 +42,7 @@ from accord_conformance.reports.run_result import (
     ScenarioResult,
 )
 from accord_conformance.rules.manifest import requirements
+from accord_conformance.traffic.connection_state import update_of
 from accord_conformance.traffic.frame import Medium
 from accord_conformance.traffic.message import Request
 from accord_conformance.traffic.strict_types import format_value
@@ -44,6 +51,7 @@ __all__ = ("MAX_CONNECTIONS", "AgentRun", "VersionRun")
 
 _CHARACTERS = 200  # of texts of the agent
 
+_FAILED_PROMPT = "Other prompts worked. Check the prompt `text` of the settings, and the agent."
 _OVER_BUDGET = "the time budget was exceeded"
 _NOT_HERE: dict[Medium, str] = {
     "stdio": "only for agents at a URL",
@@ -153,6 +161,8 @@ class VersionRun:
         self._connections = 0
         self._turn_timeout = TurnTimeout(run.settings)
         self._unanswered = 0  # requests for a session
+        self._ended_turns = 0  # without an error
+        self._failed_prompt: ScenarioResult | None = None  # a plain one
         self._answers_unknown_methods = True  # with an error, as they have to be
 
     async def run(self) -> None:
@@ -171,6 +181,12 @@ class VersionRun:
             group.create_task(self._run_shared(shared))
             for _ in range(MAX_CONNECTIONS - 1):
                 group.create_task(self._run_isolated(waiting))
+        if (failed := self._failed_prompt) is not None:
+            if self._ended_turns == 0:
+                self._run.result.prompt_failures[self._version] = failed.reason
+            else:
+                failed.reason = f"a plain prompt failed: {failed.reason}"
+                failed.outcome, failed.advice = "wrong", _FAILED_PROMPT
         if self._login_problem.scenarios:
             self._login_problem.scenarios.sort()
             self._run.result.login_problems.append(self._login_problem)
@@ -344,11 +360,15 @@ class VersionRun:
                 await scenario.run(context)
                 if shared is not None:
                     await self._sync(shared)
+            if missed := context.missed_purposes():
+                result.outcome, result.reason = "not exercised", missed
         except LoginRequired as missed:
             result.outcome, result.reason = "not exercised", str(missed)
             self._login_problem.scenarios.append(scenario.name)
         except NotExercised as missed:
             result.outcome, result.reason = "not exercised", str(missed)
+            if isinstance(missed, PromptFailed):
+                self._failed_prompt = result
         except Advisory as objection:
             result.outcome = "wrong" if objection.is_failure else "advised"
             result.reason, result.advice = str(objection), objection.advice
@@ -448,7 +468,16 @@ class VersionRun:
             mask = SecretMask(self._run.settings.env)
             self._login_problem.error = _excerpt(mask(_error(call)))
         calls = client.connection.observer.state.requests
-        self._login_problem.turns += sum(one.ok for one in calls if one.method == "session/prompt")
+        prompts = [one for one in calls if one.method == "session/prompt" and one.ok]
+        self._login_problem.turns += len(prompts)
+        if self._version == 1:
+            self._ended_turns += len(prompts)
+            return
+        ends = [update_of(note) for note in client.connection.notifications]
+        self._ended_turns += sum(
+            end.get("state") == "idle" and end.get("stopReason") not in (None, "error")
+            for end in ends
+        )
 
 
 @tolerates("false-v2")

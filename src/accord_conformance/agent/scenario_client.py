@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from accord.text.lenient_json import is_array, is_object
 from accord_conformance.agent.capabilities import supports
 from accord_conformance.agent.client_services import ClientServices
-from accord_conformance.agent.settings import Settings
+from accord_conformance.agent.settings import FOLDER, Settings
 from accord_conformance.agent.turn_timeout import TurnTimeout
 from accord_conformance.harness.raw_connection import NoResponse, NoSessionResponse, RawConnection
 from accord_conformance.harness.scenario import LoginRequired, NotExercised
@@ -21,6 +21,7 @@ from accord_conformance.traffic.strict_types import format_value
 __all__ = (
     "ALL_CAPABILITIES_V1",
     "ALL_CAPABILITIES_V2",
+    "UNKNOWN_SESSION",
     "Policy",
     "ScenarioClient",
     "SentPrompt",
@@ -39,6 +40,8 @@ ALL_CAPABILITIES_V1: Json = {
     "plan": {},
     "elicitation": {"form": {}, "url": {}},
 }
+# The id of a session that does not exist. Some agents accept only ids in the form of a UUID.
+UNKNOWN_SESSION = "acc07d00-0000-4000-8000-000000000000"
 ALL_CAPABILITIES_V2: Json = {"elicitation": {"form": {}, "url": {}}}
 CLIENT_INFO: Json = {"name": "accord-check", "title": "Accord's conformance kit", "version": "1"}
 
@@ -53,10 +56,13 @@ def text_block(words: str) -> Json:
 
 
 class SentPrompt:
-    """A prompt that was sent; `request` is its request."""
+    """A prompt that was sent; `request` is its request, `purpose` that of the settings."""
 
-    def __init__(self, client: ScenarioClient, session: str, call: Request) -> None:
+    def __init__(
+        self, client: ScenarioClient, session: str, call: Request, purpose: str = ""
+    ) -> None:
         self.request = call
+        self.purpose = purpose
         self.session = session
         self._client = client
         self._began = call.frame.number
@@ -151,6 +157,7 @@ class ScenarioClient:
         self.mcp_policy: Policy = self.refuse_mcp
         self._services = ClientServices(connection, folder)
         self.obeys_cancel_request = True  # answers requests that the agent cancels
+        self.turns: list[SentPrompt] = []  # of this scenario, those that ran until their end
         self._serves = True
         connection.answer_s = settings.answer
         connection.on_request = self._on_request
@@ -169,6 +176,7 @@ class ScenarioClient:
         self.permission_policy, self.elicitation_policy = self.allow, self.accept_elicitation
         self.mcp_policy = self.refuse_mcp
         self.obeys_cancel_request = True
+        self.turns = []
 
     # Handshake.
 
@@ -263,29 +271,31 @@ class ScenarioClient:
 
     # Turns.
 
-    def prompt(self, session: str, *blocks: Json | str) -> SentPrompt:
+    def prompt(self, session: str, *blocks: Json | str, purpose: str = "") -> SentPrompt:
         """Send a prompt."""
         content = [text_block(block) if isinstance(block, str) else block for block in blocks]
         call = self.connection.send_request(
             "session/prompt", {"sessionId": session, "prompt": content}
         )
-        return SentPrompt(self, session, call)
+        return SentPrompt(self, session, call, purpose)
 
     def prompt_for(self, session: str, purpose: str) -> SentPrompt:
         """Send the prompt of the settings for a purpose; raise `NotExercised` if it is empty."""
-        words = self.settings.prompt(purpose)
+        words = self.settings.prompt(purpose).replace(FOLDER, str(self.folder))
         if not words:
             raise NotExercised(f"the settings have no prompt for {purpose}")
-        return self.prompt(session, words)
+        return self.prompt(session, words, purpose=purpose)
 
     async def run_turn(self, session: str, purpose: str) -> SentPrompt:
         """Send the prompt for a purpose, and return when its turn has ended.
 
-        Raise `NotExercised` if the agent refuses the prompt.
+        Raise `NotExercised` if the agent refuses the prompt. If the turn misses its purpose, the
+        scenario is not exercised either; what it judges of the turn counts nevertheless.
         """
         prompted = self.prompt_for(session, purpose)
         await prompted.wait_for_end()
         self.require_accepted(prompted)
+        self.turns.append(prompted)
         return prompted
 
     def require_accepted(self, prompted: SentPrompt) -> None:

@@ -8,9 +8,19 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert, field
 
-__all__ = ("PROMPTS", "SETTINGS_FILE", "InvalidSettings", "Settings", "read_settings", "template")
+__all__ = (
+    "FOLDER",
+    "PROMPTS",
+    "SETTINGS_FILE",
+    "InvalidSettings",
+    "Settings",
+    "read_settings",
+    "template",
+)
 
 SETTINGS_FILE = Path("accord-check.toml")
+
+FOLDER = "{folder}"  # in a prompt: the directory of its session
 
 # The effect that each prompt has to have, and a default for agents with a language model. An empty
 # prompt is not sent: no wording has this effect with every agent.
@@ -21,19 +31,20 @@ PROMPTS: dict[str, tuple[str, str]] = {
     ),
     "tool": (
         "Makes a tool call that does not need permission.",
-        "List the files in the current directory with one of your tools, then say how many.",
+        "List the files in the directory {folder} with one of your tools, then say how many.",
     ),
     "permission": (
         "Makes a tool call that needs permission.",
-        "Run the command `touch permitted.txt` in the current directory.",
+        "Run the command `touch {folder}/permitted.txt`.",
     ),
+    # Without the directory: an agent has to find the file by the `cwd` of the session (R-SESS-04).
     "file_read": (
         "Reads the file note.txt in the session's directory and repeats its text.",
         "Read the file note.txt in the current directory with your tools, and repeat its text.",
     ),
     "file_write": (
         "Writes a file.",
-        "Create the file written.txt with the text hello, in the current directory.",
+        "Create the file {folder}/written.txt with the text hello.",
     ),
     "terminal": (
         "Runs a command.",
@@ -138,6 +149,7 @@ def template() -> str:
         "",
         "[prompts]",
         "# The prompts, by the effect that each has to have. An empty prompt is not sent.",
+        f"# {FOLDER} is the absolute path of the session's directory.",
     ]
     for purpose, (about, default) in PROMPTS.items():
         lines += [f"# {about}", f"{purpose} = {_quoted(default)}"]

@@ -89,7 +89,8 @@ def command(
     network: ws:// and wss:// for WebSocket, http:// and https:// for streamable HTTP.
 
     Exit status: 0 passed, 1 a MUST rule or a scenario failed, 2 usage error or the agent cannot
-    be started or reached, 3 login required, so no turn was tested, 70 error in the kit.
+    be started or reached, 3 no turn was tested, because a login is required or every prompt
+    failed, 70 error in the kit.
     """
     remote = None
     if len(arguments) == 1 and is_url(arguments[0]):

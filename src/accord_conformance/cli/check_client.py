@@ -15,6 +15,12 @@ import click
 from accord.cli.remote_token import TOKEN_VARIABLE, read_token, token_file_option
 from accord.text.excerpt import visible
 from accord.transports.stdio import stdio
+from accord_conformance.cli.client_restart import (
+    continuation_file,
+    read_continuation,
+    restart_client,
+    write_continuation,
+)
 from accord_conformance.cli.report_files import check_writable, write_atomically
 from accord_conformance.client.run import ClientRun
 from accord_conformance.client.scenarios import client_scenarios, remote_client_scenarios
@@ -74,6 +80,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--trace", type=_FILE, metavar="FILE", help="Write all frames to a file.")
 @click.option("--strict", is_flag=True, help="Fail on SHOULD rules too.")
 @click.option(
+    "--restart",
+    metavar="COMMAND",
+    help="Start the client again with this command if it dies, for the other scenarios.",
+)
+@click.option(
     "--serve", "serves", is_flag=True, help="Wait for the client on the network, not on stdin."
 )
 @click.option(
@@ -96,6 +107,7 @@ def command(
     timeout: float,
     trace: Path | None,
     strict: bool,
+    restart: str | None,
     serves: bool,
     host: str,
     port: int,
@@ -109,6 +121,9 @@ def command(
     list` for the names of the scenarios. The report is written at most once a second, after each
     scenario, and when the client disconnects. `{pid}` in the name of a file is replaced by the
     number of this process: a client may start several.
+
+    A client that dies in a scenario leaves the others untested. With --restart, COMMAND starts it
+    again: it has to start this agent with the same report, and send `check: all`.
 
     With --serve, the client connects by WebSocket or streamable HTTP. The address is printed, and
     the token, unless --token-file or ACCORD_TOKEN has one. The run ends when the client has gone.
@@ -133,8 +148,13 @@ def command(
         "user_timeout_s": patience,
     }
 
+    rest = continuation_file(report)
+    before = None if serves else read_continuation(rest)
+
     def written(result: RunResult) -> None:
         result.strict = strict
+        if before is not None:
+            write_continuation(rest, before.owner, run)
         for name, path in outputs.items():
             if name == "--trace":
                 data = trace_bytes(connections[-1])
@@ -205,10 +225,20 @@ def command(
         for line in errors.values():
             click.echo(f"accord check client: {line}", err=True)
         return _NOT_WRITTEN if errors else status
-    run = ClientRun(stdio(restore=False), client_scenarios(), on_result=written, **options)
+    if restart is not None and serves:
+        raise click.UsageError("--restart is for a client that starts this agent, not for --serve")
+    chosen = client_scenarios()
+    if before is not None:
+        chosen = [one for one in chosen if one.name in before.remaining]
+        options["earlier"] = before.result
+    run = ClientRun(stdio(restore=False), chosen, on_result=written, **options)
     connections.append(run.connection)
     try:
         status = asyncio.run(serve())
+        if restart is not None and before is None and run.remaining():
+            result = restart_client(restart, rest, run)
+            written(result)
+            status = verdict(result).status
     except asyncio.CancelledError:
         status = _HUNG_UP
     for line in errors.values():

@@ -13,7 +13,8 @@ from accord.text.excerpt import one_line
 from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.frame_lines import frame_line
 from accord_conformance.reports.report import Outcome, Report
-from accord_conformance.rules.manifest import AUTHORITIES, Requirement
+from accord_conformance.rules.authority import AUTHORITIES
+from accord_conformance.rules.manifest import Requirement
 from accord_conformance.rules.sources import links
 from accord_conformance.traffic.frame import Frame
 
@@ -34,6 +35,10 @@ def show_rules(rules: Iterable[Requirement]) -> None:
         head = f"[bold]{rule.id}[/] {rule.level}, {rule.who}, {versions}{mark} [dim]{of}; {how}[/]"
         console.print(head, soft_wrap=True)
         console.print(Padding(escape(rule.rule), (0, 0, 0, 4)))
+        for place in dict.fromkeys(
+            f"{one.label}: {one.words}" for one in rule.demand.values() if one.place
+        ):
+            console.print(Padding(f"[dim]{escape(place)}[/]", (0, 0, 0, 4)))
 
 
 def show_report(report: Report) -> None:
@@ -94,9 +99,13 @@ def _rule(console: Console, rule: Requirement, report: Report, style: str) -> No
         console.print(f"  … and {_plural(result.failed - MAX_SHOWN, 'more finding')}")
     if rule.hint:
         console.print(f"  [bold]fix[/]     {escape(rule.hint)}", soft_wrap=True)
-    sources = ", ".join(link.url or link.label for link in links(rule, report.version))
-    authority = AUTHORITIES[report.authority(rule)]
-    console.print(f"  [dim]source  {authority}: {escape(sources)}[/]", soft_wrap=True)
+    if demand := report.demand(rule):
+        console.print(f"  [dim]demand  {demand.label}: {escape(demand.words)}[/]", soft_wrap=True)
+        console.print(f"          [dim]{demand.url}[/]", soft_wrap=True)
+    else:
+        sources = ", ".join(link.url or link.label for link in links(rule, report.version))
+        authority = AUTHORITIES[report.authority(rule)]
+        console.print(f"  [dim]source  {authority}: {escape(sources)}[/]", soft_wrap=True)
     console.print()
 
 

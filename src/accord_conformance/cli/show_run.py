@@ -34,6 +34,8 @@ def show_result(result: RunResult, known: Known, mended: Known) -> None:
     for login in result.login_problems:
         style = "red" if login in result.locked_out else "yellow"
         console.print(f"[{style}]{escape(one_line(login.message))}[/]", soft_wrap=True)
+    for problem in result.model_problems:
+        console.print(f"[red]{escape(one_line(problem))}[/]", soft_wrap=True)
     if left := result.disconnects:
         names = ", ".join(sorted({one.scenario for one in left}))
         console.print(f"[red]The {side} disconnected in {names}.[/]")

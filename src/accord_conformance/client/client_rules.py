@@ -11,6 +11,7 @@ from accord_conformance.client.fixtures import BROKEN_LOGIN, COMMAND
 from accord_conformance.harness.raw_connection import NoResponse, RawConnection
 from accord_conformance.judges.base import Evidence, make_finding
 from accord_conformance.reports.report import Report
+from accord_conformance.rules.authority import Authority
 from accord_conformance.rules.manifest import requirements
 from accord_conformance.traffic.connection_state import SETUP_METHODS
 from accord_conformance.traffic.message import Request
@@ -59,7 +60,13 @@ class ClientRules:
         self._login: Request | None = None
 
     def judge(
-        self, rule: str, passed: bool, *seen: Evidence, expected: str = "", got: str = ""
+        self,
+        rule: str,
+        passed: bool,
+        *seen: Evidence,
+        expected: str = "",
+        got: str = "",
+        authority: Authority | None = None,
     ) -> None:
         """Add a finding about a rule, unless the rule is not of the agreed version."""
         version = self._version()
@@ -67,7 +74,14 @@ class ClientRules:
             return
         self.report.add(
             make_finding(
-                rule, passed, "client", *seen, expected=expected, got=got, where=self.where
+                rule,
+                passed,
+                "client",
+                *seen,
+                expected=expected,
+                got=got,
+                where=self.where,
+                authority=authority,
             )
         )
 

@@ -16,6 +16,7 @@ from accord_conformance.client.scenario_agent import ScenarioAgent
 from accord_conformance.harness.raw_connection import NoResponse, RawConnection
 from accord_conformance.harness.scenario import NotExercised, Scenario
 from accord_conformance.judges.base import Evidence
+from accord_conformance.rules.authority import Authority
 from accord_conformance.traffic.frame import Frame
 from accord_conformance.traffic.message import Request
 
@@ -51,9 +52,6 @@ class ClientContext:
         self.may_leave = False  # after what the scenario has done
         self._folders: list[Path] = []
         self._tools: list[str] = []
-        self._last: tuple[str, str, tuple[Frame, ...]] | None = (
-            None  # the last thing that the client survived
-        )
 
     @property
     def connection(self) -> RawConnection:
@@ -98,11 +96,17 @@ class ClientContext:
     # Findings and updates.
 
     def judge(
-        self, rule: str, passed: bool, *seen: Evidence, expected: str = "", got: str = ""
+        self,
+        rule: str,
+        passed: bool,
+        *seen: Evidence,
+        expected: str = "",
+        got: str = "",
+        authority: Authority | None = None,
     ) -> None:
         """Add a finding about a rule, if the rule applies to this version."""
         assert rule in self.scenario.rules, f"{self.scenario.name} does not name {rule}"
-        self.agent.rules.judge(rule, passed, *seen, expected=expected, got=got)
+        self.agent.rules.judge(rule, passed, *seen, expected=expected, got=got, authority=authority)
 
     def say(self, words: str) -> None:
         """Send a message to the user."""
@@ -145,24 +149,18 @@ class ClientContext:
         )
         if not alive:
             raise ClientGone(got)
-        self._last = rule, what, sent
-
-    def blame(self, sent: tuple[Frame, ...], got: str) -> None:
-        """Judge a client that disconnected after the scenario by the rule about its last frames."""
-        if self._last is None or not sent:
-            return
-        rule, what, last = self._last
-        if last and last[-1].number == sent[-1].number:
-            self.judge(
-                rule, False, *last, expected=f"a client that still responds after {what}", got=got
-            )
 
     async def call(self, method: str, params: Any = None, *, ident: Any = None) -> Request:
         """Send a request that does not need the user; raise `NoResponse`."""
         return await self.connection.call(method, params, ident=ident)
 
-    async def expect_error(self, rule: str, call: Request, code: int, why: str) -> None:
-        """Judge that a request gets this error; raise `ClientGone` if the client disconnects."""
+    async def expect_error(
+        self, rule: str, call: Request, code: int, why: str, authority: Authority | None = None
+    ) -> None:
+        """Judge that a request gets this error; raise `ClientGone` if the client disconnects.
+
+        `authority` is given if the protocol does not demand it in this case.
+        """
         expected = f"{code} for {why}"
         try:
             await self.connection.wait_for_response(call)
@@ -170,9 +168,11 @@ class ClientContext:
             if self.connection.is_closed:
                 raise ClientGone("it disconnected") from None
             self.cancel_request(call)
-            self.judge(rule, False, call, expected=expected, got=str(silence))
+            got = str(silence)
+            self.judge(rule, False, call, expected=expected, got=got, authority=authority)
             return
-        self.judge(rule, call.code == code, call, expected=expected, got=describe_outcome(call))
+        passed, got = call.code == code, describe_outcome(call)
+        self.judge(rule, passed, call, expected=expected, got=got, authority=authority)
 
     async def expect_success(self, rule: str, call: Request, why: str) -> bool:
         """Judge that a request gets a result, for which the user may be needed."""

@@ -47,6 +47,9 @@ _MAX_TIMEOUTS = 3  # unanswered requests; then no other scenario runs
 _END_S = 24 * 3600.0  # a client may stay open all day
 
 
+_AGAIN = "With --restart COMMAND, the client is started again for these scenarios."
+
+
 class _Terminated(Exception):
     """A signal arrived while the client was connected."""
 
@@ -71,6 +74,7 @@ class ClientRun:
         user_timeout_s: float = USER_TIMEOUT_S,
         on_result: Callable[[RunResult], None] = lambda _: None,
         network: NetworkEnd | None = None,
+        earlier: RunResult | None = None,
     ) -> None:
         self.connection = RawConnection(transport, "agent", answer_s=answer_s)
         self.scenarios = scenarios
@@ -96,6 +100,9 @@ class ClientRun:
         self._agent.has_order = self.medium != "http"
         self._user_absent = False
         self._timeouts = 0
+        self._earlier = earlier
+        # The names of the scenarios that are still to run after a restart, or did not run.
+        self._unplayed = [] if earlier is None else [one.name for one in scenarios]
 
     async def run(self) -> RunResult:
         """Serve until the client disconnects; raise `TransportError` if that cannot start."""
@@ -189,7 +196,11 @@ class ClientRun:
             list(self._scenario_results),
             seconds=seconds,
             run_errors=list(self.connection.kit_errors),
-        )
+        ).after(self._earlier)
+
+    def remaining(self) -> list[str]:
+        """Return the names of the scenarios that did not run because the client died."""
+        return list(self._unplayed)
 
     def _subject(self) -> str:
         call: Request | None = self.connection.observer.state.initialized
@@ -240,8 +251,10 @@ class ClientRun:
                 version=self._agent.version,
                 outcome="unfinished",
                 reason=f"not run: the client {why}",
+                advice=_AGAIN if self.connection.is_closed else "",
             )
             self._scenario_results.append(played)
+        self._unplayed = [one.name for one in scenarios] if self.connection.is_closed else []
 
     async def _run_scenario(
         self, prompted: ActivePrompt, scenario: Scenario[ClientContext]
@@ -276,7 +289,6 @@ class ClientRun:
         except Exception as error:  # noqa: BLE001  # an error in the kit does not end the run
             ending, reason, trace = "error in the kit", repr(error), traceback.format_exc()
         finally:
-            sent = self._sent(first)
             await context.aclose()
         if context.may_leave:
             left, goes_on = False, await self._agent.stays_alive()
@@ -288,7 +300,7 @@ class ClientRun:
                 f"{got} after this scenario",
                 "The client must survive the frames below.",
             )
-            context.blame(sent, got)
+        sent = self._fatal(first)
         left = left and not context.cancelled
         self._set_where("")
         self._user_absent |= context.user_absent
@@ -305,6 +317,7 @@ class ClientRun:
             traceback=trace,
         )
         self._scenario_results.append(played)
+        self._unplayed = [name for name in self._unplayed if name != scenario.name]
         new = sorted(self._failed() - before)
         how = f"{ending}: {reason}" if reason else "played"
         broken = f"; failed: {', '.join(new)}" if new else ""
@@ -318,6 +331,14 @@ class ClientRun:
         self._rules.where = self.connection.observer.where = name
         if self.network is not None:
             self.network.rules.where = name
+
+    def _fatal(self, first: int) -> tuple[Frame, ...]:
+        """Return the frames of a scenario that the client did not survive.
+
+        They were sent after the last request that it answered. If there are none, it died later of
+        an earlier one: then all frames of the scenario may be the cause.
+        """
+        return self.connection.unread(first) or self._sent(first)
 
     def _sent(self, first: int) -> tuple[Frame, ...]:
         """Return the sent frames after a number, without probes."""

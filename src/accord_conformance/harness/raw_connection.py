@@ -187,6 +187,29 @@ class RawConnection:
             return min(self.answer_s, max(_MIN_S, _SLOWER * self._slowest_s))
         return self.answer_s
 
+    def unread(self, first: int = 0) -> tuple[Frame, ...]:
+        """Return the frames sent since the last request that the peer answered, without requests
+        that only ask for a sign of life.
+
+        The peer has read all earlier ones and survived them. `first` is the number of frames that
+        are left out at the beginning.
+        """
+        frames = self.observer.state.frames
+        answered = [
+            call.frame.number
+            for call in self.observer.state.requests
+            if call.sender == self.side and call.response is not None
+        ]
+        since = max(answered, default=0)
+        probes = (b'"_accord/', b'"$/')
+        return tuple(
+            frame
+            for frame in frames[first:]
+            if frame.sender == self.side
+            and frame.number > since
+            and not any(frame.text.find(b'"method":' + name) > 0 for name in probes)
+        )
+
     def last_sent(self) -> tuple[Frame, ...]:
         """Return the frames sent since the peer's last frame, or the last one."""
         frames = self.observer.state.frames

@@ -10,7 +10,15 @@ from msgspec import Struct
 from accord_conformance.judges.base import Evidence, frames_from
 from accord_conformance.traffic.frame import Medium
 
-__all__ = ("ALL_MEDIA", "Advisory", "LoginRequired", "NotExercised", "Scenario", "scenario")
+__all__ = (
+    "ALL_MEDIA",
+    "Advisory",
+    "LoginRequired",
+    "NotExercised",
+    "PromptFailed",
+    "Scenario",
+    "scenario",
+)
 
 ALL_MEDIA: tuple[Medium, ...] = ("stdio", "websocket", "http")
 
@@ -23,6 +31,10 @@ class NotExercised(Exception):
 
 class LoginRequired(NotExercised):
     """The scenario requires a login."""
+
+
+class PromptFailed(NotExercised):
+    """The agent refused a plain prompt, or failed to work on it."""
 
 
 class Advisory(Exception):

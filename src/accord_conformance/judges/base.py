@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection
 from typing import ClassVar
 
 from accord_conformance.reports.finding import Finding
-from accord_conformance.rules.manifest import Authority, requirements
+from accord_conformance.rules.authority import Authority
+from accord_conformance.rules.manifest import requirements
 from accord_conformance.traffic.connection_state import ConnectionState
 from accord_conformance.traffic.frame import Frame, Side
 from accord_conformance.traffic.message import InvalidFrame, Notification, RawMessage, Request

@@ -15,12 +15,13 @@ from accord_conformance.traffic.strict_types import format_value
 __all__ = ("Permissions",)
 
 _ASK = "session/request_permission"
+_DANGEROUS = ("edit", "delete", "execute")
 
 
 class Permissions(Judge):
     """R-PERM."""
 
-    rules = ("R-PERM-04", "R-PERM-08", "R-PERM-17", "R-PERM-18", "R-PERM-19")
+    rules = ("R-PERM-04", "R-PERM-08", "R-PERM-17", "R-PERM-18", "R-PERM-19", "R-PERM-20")
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -39,6 +40,24 @@ class Permissions(Judge):
             call,
             expected="unique option ids",
             got=format_value(options),
+        )
+        self._judge_what_is_shown(call)
+
+    def _judge_what_is_shown(self, call: Request) -> None:
+        """Judge that a user sees what an edit, a deletion or a command would do."""
+        tool = _tool_call_of(call)
+        session = self.state.find_session(call.session_id)
+        known = session.tools.get(str(tool.get("toolCallId"))) if session is not None else None
+        fields = {**(known.fields if known is not None else {}), **tool}
+        if fields.get("kind") not in _DANGEROUS:
+            return
+        shown = fields.get("content"), fields.get("rawInput")
+        self.judge(
+            "R-PERM-20",
+            any(value not in (None, [], {}, "") for value in shown),
+            call,
+            expected=f"`content` or `rawInput` for a tool call of kind {fields['kind']}",
+            got="neither",
         )
 
     def on_response(self, call: Request) -> None:
@@ -86,7 +105,14 @@ class Permissions(Judge):
 
 
 def _tool_of(call: Request) -> tuple[str, str]:
-    """Return the session and the tool call of a request."""
+    """Return the session and the tool call of a request of version 2."""
     subject = call.params.get("subject")
     tool: Any = subject.get("toolCall") if is_object(subject) else None
     return call.session_id or "", str(tool.get("toolCallId") if is_object(tool) else None)
+
+
+def _tool_call_of(call: Request) -> dict[str, Any]:
+    """Return the tool call in a request, in the shape of either version."""
+    subject = call.params.get("subject")
+    tool = subject.get("toolCall") if is_object(subject) else call.params.get("toolCall")
+    return tool if is_object(tool) else {}

@@ -138,6 +138,8 @@ class WireTypes(Judge):
                 expected += f", as defined by version {version}"
             # A key that the protocol has elsewhere, stable or not, is not a custom key.
             known = rule == "R-GEN-12" and problem.key in protocol_keys()
+            # Nor does the text forbid these keys where the schema does not have them.
+            known |= problem.what == "extra" and rule in _NOT_FORBIDDEN
             self.judge(
                 rule,
                 False,
@@ -149,6 +151,10 @@ class WireTypes(Judge):
             )
         for rule in ({"R-INIT-08"} | rules_for_keys(visits, version)) - broken:
             self.judge(rule, True, by=sender)
+
+
+# Rules about a `type` that a type of version 1 does not have, but a type of version 2 does.
+_NOT_FORBIDDEN = ("R-CMD-05", "R-CONF-09", "R-MCP-04")
 
 
 def add_version_rules(rules: Mapping[tuple[int, str], str]) -> None:

@@ -125,6 +125,7 @@ class VersionTest(_Test):
         wrong = [
             *map(_what, result.failed_scenarios),
             *(login.message for login in result.locked_out),
+            *result.model_problems,
         ]
         wrong += (f"The agent disconnected in {_what(one)}" for one in result.disconnects)
         if wrong:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from accord_conformance.rules.manifest import Authority, Requirement, requirements
+from accord_conformance.rules.authority import Authority
+from accord_conformance.rules.manifest import Requirement, requirements
 from accord_conformance.traffic.frame import Frame, Side
 
 __all__ = ("Finding",)

@@ -8,25 +8,51 @@ from accord.text.excerpt import one_line, visible
 from accord_conformance.reports.frame_lines import frame_line
 from accord_conformance.reports.report import Outcome, Report
 from accord_conformance.reports.run_result import RunResult, ScenarioResult, verdict
-from accord_conformance.rules.manifest import AUTHORITIES, Requirement
+from accord_conformance.rules.authority import AUTHORITIES
+from accord_conformance.rules.manifest import Requirement
 from accord_conformance.rules.sources import links
 
 __all__ = ("html",)
 
 _STYLE = """
-:root { color-scheme: light dark; --dim: #777; --bad: #c62828; --warn: #b26a00; --good: #2e7d32 }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse; width: 100% }
-th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid #8884 }
+:root { color-scheme: light dark; --text: #1b1b1f; --page: #fff; --code: #f1f1f4; --line: #8a8a95;
+  --dim: #55555f; --link: #0b57a4; --bad: #b3141c; --warn: #7d4a00; --good: #0b5a22;
+  --advice: #0b57a4 }
+@media (prefers-color-scheme: dark) { :root { --text: #e6e6ea; --page: #17171a; --code: #242429;
+  --line: #7d7d88; --dim: #b3b3bd; --link: #8ec5ff; --bad: #ff9aa0; --warn: #f2c078;
+  --good: #7fdc98; --advice: #8ec5ff } }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 0; background: var(--page);
+  color: var(--text) }
+main { max-width: 60rem; margin: 0 auto; padding: 1rem }
+h1, h2, h3, p, td { overflow-wrap: anywhere }
+h1 { font-size: 1.5rem; line-height: 1.25 }
+a { color: var(--link) }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
+th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line);
+  vertical-align: top }
 th:first-child, td:first-child { text-align: left }
+summary { cursor: pointer; padding: .5rem 0 }
 section.rule { border-left: .25rem solid var(--dim); padding-left: 1rem; margin: 1.5rem 0 }
 section.failed { border-color: var(--bad) } section.warned { border-color: var(--warn) }
+section.advised { border-color: var(--advice) }
 .failed b { color: var(--bad) } .warned b { color: var(--warn) } .passed b { color: var(--good) }
+.advised b { color: var(--advice) }
 p.verdict { font-weight: bold; font-size: 1.2rem } p.bad { color: var(--bad) }
 p.good { color: var(--good) }
 .dim { color: var(--dim) }
-pre { overflow-x: auto; background: #8881; padding: .6rem; font-size: .8rem; white-space: pre-wrap;
+pre { background: var(--code); padding: .6rem; font-size: .8rem; white-space: pre-wrap;
   overflow-wrap: anywhere }
+@media (max-width: 40rem) {
+  main { padding: .75rem }
+  section.rule { padding-left: .75rem }
+  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%) }
+  tr { display: flex; flex-wrap: wrap; gap: 0 .75rem; padding: .4rem 0;
+    border-bottom: 1px solid var(--line) }
+  th, td { border: 0; padding: 0 }
+  td:first-child { flex-basis: 100% }
+  td.none { display: none }
+  td[data-name]::after { content: " " attr(data-name) }
+}
 """
 
 
@@ -37,7 +63,7 @@ def html(result: RunResult) -> str:
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{title}</title><style>{_STYLE}</style></head><body>",
+        f"<title>{title}</title><style>{_STYLE}</style></head><body><main>",
         f"<h1><code>{title}</code> and the Agent Client Protocol</h1>",
     ]
     found = verdict(result)
@@ -53,8 +79,9 @@ def html(result: RunResult) -> str:
         f"<p>Version {version} was not tested: {_text(why)}.</p>"
         for version, why in result.unsupported.items()
     ]
-    parts += [f"<p>{_text(login.message)}</p>" for login in result.login_problems]
-    parts.append("</body></html>")
+    problems = [login.message for login in result.login_problems] + result.model_problems
+    parts += [f"<p>{_text(problem)}</p>" for problem in problems]
+    parts.append("</main></body></html>")
     return "\n".join(parts)
 
 
@@ -72,14 +99,15 @@ def _version(report: Report, scenarios: list[ScenarioResult]) -> list[str]:
         parts.append("<h3>Advice</h3><p>The protocol itself does not require this.</p>")
         for rule in advised:
             parts += _rule(rule, report)
-    parts.append("<table><thead><tr><th>Area</th>")
+    parts.append("<h3>Rules by area</h3><table><thead><tr><th>Area</th>")
     parts += [f"<th>{name}</th>" for name in _COLUMNS]
     parts.append("</tr></thead><tbody>")
     for area in report.by_area():
         parts.append(f"<tr><td>{area.area} <span class=dim>{_text(area.title)}</span></td>")
         numbers = (area.passed, area.failed, area.warned, area.advised, area.not_exercised)
         parts += [
-            f'<td class="{name.replace(" ", "-")}">{_number(number)}</td>'
+            f'<td class="{name.replace(" ", "-")}{"" if number else " none"}" data-name="{name}">'
+            f"{_number(number)}</td>"
             for name, number in zip(_COLUMNS, numbers, strict=True)
         ]
         parts.append("</tr>")
@@ -106,13 +134,19 @@ def _rule(rule: Requirement, report: Report) -> list[str]:
             parts.append(f"<pre>{frames}</pre>")
     if rule.hint:
         parts.append(f"<p>How to fix it: {_text(rule.hint)}</p>")
-    sources = ", ".join(
-        f'<a href="{_text(link.url)}">{_text(link.label)}</a>' if link.url else _text(link.label)
-        for link in links(rule, report.version)
-    )
-    parts.append(f"<p class=dim>Source: {AUTHORITIES[report.authority(rule)]} ({sources})</p>")
-    parts.append("</section>")
-    return parts
+    return [*parts, f"<p class=dim>{_authority(rule, report)}</p>", "</section>"]
+
+
+def _authority(rule: Requirement, report: Report) -> str:
+    """Return the line about what demands a rule."""
+    if demand := report.demand(rule):
+        return f"Demanded by {_link(demand.label, demand.url)}: {_text(demand.words)}"
+    sources = ", ".join(_link(link.label, link.url) for link in links(rule, report.version))
+    return f"Source: {AUTHORITIES[report.authority(rule)]} ({sources})"
+
+
+def _link(label: str, url: str) -> str:
+    return f'<a href="{_text(url)}">{_text(label)}</a>' if url else _text(label)
 
 
 def _advisory(result: ScenarioResult) -> list[str]:

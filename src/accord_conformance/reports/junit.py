@@ -70,6 +70,8 @@ def _scenarios(version: int | None, result: RunResult) -> list[str]:
         if one.disconnected or one.outcome == "wrong"
     ]
     bad += [("login", login.message, ()) for login in result.locked_out if login.version == version]
+    if version in result.prompt_failures:
+        bad.append(("model", result.prompt_failures[version], ()))
     if not bad:
         return []
     lines = [
@@ -121,6 +123,8 @@ def _case(rule: Requirement, report: Report) -> list[str]:
                 )
                 for finding in failures
             )
+            if demand := report.demand(rule):
+                text = f"demanded by {demand.label}: {demand.words}\n{text}"
             message = _quoted(f"{rule.level}: {rule.rule} {rule.hint}".rstrip())
             if outcome == "failed":
                 body = f"      <failure message={message}>{_text(text)}</failure>"

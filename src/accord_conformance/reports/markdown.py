@@ -8,7 +8,8 @@ from accord.text.excerpt import one_line, visible
 from accord_conformance.reports.frame_lines import frame_line
 from accord_conformance.reports.report import Report
 from accord_conformance.reports.run_result import RunResult, ScenarioResult, verdict
-from accord_conformance.rules.manifest import AUTHORITIES, Requirement
+from accord_conformance.rules.authority import AUTHORITIES
+from accord_conformance.rules.manifest import Requirement
 from accord_conformance.rules.sources import links
 
 __all__ = ("markdown",)
@@ -27,8 +28,9 @@ def markdown(result: RunResult) -> str:
         lines += ["Error in the kit:", "", (fence := _fence(block)), *block, fence, ""]
     for report in result.reports:
         lines += _version(report, result)
-    lines += [f"- {_plain(login.message)}" for login in result.login_problems]
-    lines += [""] if result.login_problems else []
+    problems = [login.message for login in result.login_problems] + result.model_problems
+    lines += [f"- {_plain(problem)}" for problem in problems]
+    lines += [""] if problems else []
     for version, why in result.unsupported.items():
         lines += [f"Version {version} was not tested: {_plain(why)}.", ""]
     return "\n".join(lines)
@@ -76,12 +78,18 @@ def _broken(rule: Requirement, report: Report, head: str = "###") -> list[str]:
         lines.append(f"- and {result.failed - _MAX_SHOWN} more")
     if rule.hint:
         lines += ["", f"How to fix it: {rule.hint}"]
+    return [*lines, "", _authority(rule, report), ""]
+
+
+def _authority(rule: Requirement, report: Report) -> str:
+    """Return the line about what demands a rule."""
+    if demand := report.demand(rule):
+        return f"Demanded by [{demand.label}]({demand.url}): {_plain(demand.words)}"
     sources = ", ".join(
         f"[{link.label}]({link.url})" if link.url else link.label
         for link in links(rule, report.version)
     )
-    lines += ["", f"Source: {AUTHORITIES[report.authority(rule)]} ({sources})"]
-    return [*lines, ""]
+    return f"Source: {AUTHORITIES[report.authority(rule)]} ({sources})"
 
 
 def _advisory(result: ScenarioResult) -> list[str]:

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from accord.text.excerpt import excerpt, one_line
 from accord_conformance.reports.finding import Finding
-from accord_conformance.rules.manifest import Authority, Requirement, areas, requirements
+from accord_conformance.rules.authority import Authority, Demand
+from accord_conformance.rules.manifest import Requirement, areas, requirements
 from accord_conformance.rules.sources import links
 from accord_conformance.traffic.frame import Frame, Medium, Side
 
@@ -111,7 +112,9 @@ class Report(Struct):
             return "passed"
         if self.authority(requirement) in ("sdk", "derived"):
             return "advised"
-        return "failed" if requirement.is_must else "warned"
+        if not requirement.is_must:
+            return "warned"
+        return "failed" if requirement.decides(self.version) else "advised"
 
     def authority(self, requirement: Requirement) -> Authority:
         """Return the authority of a rule in this report."""
@@ -121,6 +124,12 @@ class Report(Struct):
                 if one.authority is not None:
                     return one.authority
         return requirement.authority_in(self.version)
+
+    def demand(self, requirement: Requirement) -> Demand | None:
+        """Return the place that demands a rule, if one does, also of what failed here."""
+        demand = requirement.demand_in(self.version)
+        is_weaker = self.authority(requirement) != demand.kind
+        return demand if demand.place and not is_weaker else None
 
     def applicable_rules(self) -> Iterator[Requirement]:
         """Yield the rules that this run could exercise: the judged rules of its version."""
@@ -188,6 +197,7 @@ class Report(Struct):
             "id": rule.id,
             "level": rule.level,
             "authority": self.authority(rule),
+            "demand": _demand_as_json(self.demand(rule)),
             "source": rule.source,
             "links": [link.url for link in links(rule, self.version) if link.url],
             "hint": rule.hint,
@@ -206,6 +216,12 @@ class Report(Struct):
                 for finding in result.failures
             ],
         }
+
+
+def _demand_as_json(demand: Demand | None) -> dict[str, str] | None:
+    if demand is None:
+        return None
+    return {"place": demand.label, "url": demand.url, "words": demand.words}
 
 
 def _concerns(requirement: Requirement, side: Side | None) -> bool:

@@ -13,7 +13,7 @@ from accord_conformance.traffic.frame import Frame
 __all__ = (
     "EXIT_FAILED",
     "EXIT_KIT_ERROR",
-    "EXIT_LOGIN_REQUIRED",
+    "EXIT_NO_TURN",
     "LoginProblem",
     "RunResult",
     "ScenarioOutcome",
@@ -24,7 +24,7 @@ __all__ = (
 
 # Exit statuses other than 0.
 EXIT_FAILED = 1
-EXIT_LOGIN_REQUIRED = 3  # no failure, but no turn was tested without a login
+EXIT_NO_TURN = 3  # no failure, but no turn was tested: for want of a login, or of a model
 EXIT_KIT_ERROR = 70  # EX_SOFTWARE: there is no verdict
 
 # Unfinished: the peer did not respond or disconnected, for a reason that is not judged here.
@@ -92,9 +92,10 @@ class LoginProblem(Struct, kw_only=True):
 class RunResult(Struct):
     """A whole run; `unsupported` are the versions that the peer does not support, with the reason.
 
-    An unsupported version has a report, too, if rules failed in its handshake. `run_errors` are
-    tracebacks of errors in the kit outside scenarios, `exceeded_budget_s` is the time budget if the
-    run exceeded it. `strict` and `baseline` affect the verdict.
+    An unsupported version has a report, too, if rules failed in its handshake. `prompt_failures`
+    are the versions in which each prompt failed, with the reason: the agent may have no model.
+    `run_errors` are tracebacks of errors in the kit outside scenarios, `exceeded_budget_s` is the
+    time budget if the run exceeded it. `strict` and `baseline` affect the verdict.
     """
 
     subject: str
@@ -102,16 +103,40 @@ class RunResult(Struct):
     scenario_results: list[ScenarioResult] = field(default_factory=list[ScenarioResult])
     unsupported: dict[int, str] = field(default_factory=dict[int, str])
     login_problems: list[LoginProblem] = field(default_factory=list[LoginProblem])
+    prompt_failures: dict[int, str] = field(default_factory=dict[int, str])
     seconds: float = 0.0
     run_errors: list[str] = field(default_factory=list[str])
     exceeded_budget_s: float | None = None
     strict: bool = False
     baseline: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
 
+    def after(self, earlier: RunResult | None) -> RunResult:
+        """Add the findings of an earlier process, whose remaining scenarios ran in this one."""
+        if earlier is None:
+            return self
+        played = {one.scenario for one in self.scenario_results}
+        kept = [one for one in earlier.scenario_results if one.scenario not in played]
+        self.scenario_results = kept + self.scenario_results
+        for report, before in zip(self.reports, earlier.reports, strict=False):
+            report.merge(before)
+        self.seconds += earlier.seconds
+        self.run_errors = earlier.run_errors + self.run_errors
+        return self
+
     @property
     def supported(self) -> list[Report]:
         """The reports of the supported versions."""
         return [report for report in self.reports if report.version not in self.unsupported]
+
+    @property
+    def model_problems(self) -> list[str]:
+        """Why no turn was tested though no login was required, and what to do about it."""
+        return [
+            f"Version {version}: no turn was tested, because every prompt failed: {reason}. "
+            "Give the agent a model: its key in the environment or under `[env]` in the settings. "
+            "If it needs certain prompts, write them with `accord check init`."
+            for version, reason in self.prompt_failures.items()
+        ]
 
     @property
     def locked_out(self) -> list[LoginProblem]:
@@ -134,6 +159,16 @@ class RunResult(Struct):
             for rule in report.applicable_rules()
             if report.outcome(rule) == "passed"
         }
+
+    def not_exercised_rules(self) -> set[str]:
+        """Return the rules for this peer that no version exercised."""
+        unseen: set[str] = set()
+        seen: set[str] = set()
+        for report in self.supported:
+            for rule in report.applicable_rules():
+                outcome = report.outcome(rule)
+                (unseen if outcome == "not exercised" else seen).add(rule.id)
+        return unseen - seen
 
     @property
     def disconnects(self) -> list[ScenarioResult]:
@@ -177,6 +212,9 @@ class RunResult(Struct):
                 }
                 for login in self.login_problems
             ],
+            "promptsFailed": {
+                str(version): one_line(why) for version, why in self.prompt_failures.items()
+            },
             "reports": [report.as_json() for report in self.reports],
             "scenarios": [
                 {
@@ -228,7 +266,9 @@ def verdict(result: RunResult) -> Verdict:
     if why:
         return Verdict(EXIT_FAILED, f"Failed: {'; '.join(why)}{beside}.")
     if result.locked_out:
-        return Verdict(EXIT_LOGIN_REQUIRED, f"Login required: no turn was tested{beside}.")
+        return Verdict(EXIT_NO_TURN, f"Login required: no turn was tested{beside}.")
+    if result.prompt_failures:
+        return Verdict(EXIT_NO_TURN, f"No model: no turn was tested{beside}.")
     numbers = [str(report.version) for report in result.supported if report.version]
     plural = "s" if len(numbers) > 1 else ""
     versions = f" in version{plural} {' and '.join(numbers)}" if numbers else ""
@@ -249,6 +289,8 @@ def _other_problems(result: RunResult, decisive: set[tuple[str, int]]) -> str:
         parts.append(_count(warned, "warning"))
     if advised := outcomes.count("advised"):
         parts.append(f"{advised} advised")
+    if unseen := len(result.not_exercised_rules()):
+        parts.append(f"{unseen} not exercised")
     if known := len(set(result.failed_rules(strict=result.strict)) & result.baseline):
         parts.append(f"{known} known from the baseline")
     return f" ({', '.join(parts)})" if parts else ""

@@ -5,16 +5,15 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
-from msgspec import Struct, convert
+from msgspec import Struct, convert, structs
 
 from accord.text.lenient_json import is_object
+from accord_conformance.rules.authority import AUTHORITIES, Authority, Demand, read_demand
 from accord_conformance.rules.extensions import load_extensions
 
 __all__ = (
-    "AUTHORITIES",
-    "Authority",
     "How",
     "Requirement",
     "add_rules",
@@ -24,18 +23,6 @@ __all__ = (
 )
 
 How = Literal["checked", "observed", "untestable", "planned"]
-
-# The authority of a rule: the JSON schema, the text of the protocol (its pages and proposals), only
-# the reference SDKs, or Accord, which derived it from other rules.
-Authority: TypeAlias = Literal["schema", "text", "sdk", "derived"]
-
-# Descriptions of the authorities, the strongest first.
-AUTHORITIES: dict[Authority, str] = {
-    "schema": "the schema of the protocol",
-    "text": "the text of the protocol",
-    "sdk": "only the reference SDKs",
-    "derived": "derived by Accord",
-}
 
 _folders = [Path(__file__).parent / "data"]
 
@@ -48,9 +35,9 @@ class Requirement(Struct, frozen=True, kw_only=True):
     scenario (checked), in any traffic (observed), not at all for a `reason` (untestable), or not
     yet (planned).
 
-    `authority` has the source of the requirement for each version. Only the schema and the text of
-    the protocol decide whether a program conforms; rules from other sources are advice. `hint`
-    describes how to fix a frequent failure.
+    `authority` has the kind of source for each version, and `demand` the place that demands the
+    rule. Only a MUST with a place in the schema or in the text of the protocol decides whether a
+    program conforms; other rules are advice. `hint` describes how to fix a frequent failure.
     """
 
     id: str
@@ -62,6 +49,7 @@ class Requirement(Struct, frozen=True, kw_only=True):
     stability: Literal["stable", "unstable", "optional"] = "stable"
     source: str
     authority: dict[int, Authority]
+    demand: dict[int, Demand]
     how: How
     reason: str = ""
     hint: str = ""
@@ -76,15 +64,24 @@ class Requirement(Struct, frozen=True, kw_only=True):
         """Whether a program needs a good reason to break it."""
         return self.level.upper() in ("SHOULD", "SHOULD NOT")
 
+    def demand_in(self, version: int | None) -> Demand:
+        """Return what demands the rule in a version, or the weakest of all without a version."""
+        if version in self.demand:
+            return self.demand[version]
+        return max(self.demand.values(), key=lambda one: list(AUTHORITIES).index(one.kind))
+
     def authority_in(self, version: int | None) -> Authority:
         """Return the authority of the rule in a version, or the weakest one of all."""
-        if version in self.authority:
-            return self.authority[version]
-        return max(self.authority.values(), key=list(AUTHORITIES).index)
+        return self.demand_in(version).kind
 
     def is_normative(self, version: int | None) -> bool:
         """Whether the protocol itself requires the rule in a version."""
         return self.authority_in(version) in ("schema", "text")
+
+    def decides(self, version: int | None) -> bool:
+        """Whether a program that breaks the rule in a version does not conform."""
+        demand = self.demand_in(version)
+        return self.is_must and demand.kind in ("schema", "text") and bool(demand.place)
 
 
 @cache
@@ -100,12 +97,15 @@ def requirements() -> dict[str, Requirement]:
 
 def _requirement(name: str, area: str, row: dict[str, Any]) -> Requirement:
     """Return a rule from its entry, in which one authority may apply to all versions."""
-    authority: Any = row.get("authority")
-    per_version = {
-        version: authority.get(f"v{version}") if is_object(authority) else authority
+    said: Any = row.get("authority")
+    draft = row.get("stability", "stable") != "stable"
+    demand = {
+        version: read_demand(said[f"v{version}"] if is_object(said) else said, version, draft=draft)
         for version in row["versions"]
     }
-    return convert({"id": name, "area": area, **row, "authority": per_version}, Requirement)
+    authority = {version: one.kind for version, one in demand.items()}
+    rest = {"id": name, "area": area, **row, "authority": authority, "demand": {}}
+    return structs.replace(convert(rest, Requirement), demand=demand)
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from accord_conformance.agent.scenario_client import UNKNOWN_SESSION
 from conformance.agent.filtered_agent import Json, MessageFilter
 
 DOUBLES: list[type[MessageFilter]] = []
@@ -60,12 +61,18 @@ refusing("R-GEN-08", NEW, lambda p: "accordUnknown" in p, -32602)
 refusing("R-INIT-37", "initialize", lambda p: p.get("info") == "a client", -32602, versions=(2,))
 recoding("R-GEN-11", NEW, lambda p: p.get("cwd") == 5, -32603)
 recoding(
-    "R-SESS-37", "session/prompt", lambda p: "unknown" in p["sessionId"], -32002, versions=(2,)
+    "R-SESS-37",
+    "session/prompt",
+    lambda p: p["sessionId"] == UNKNOWN_SESSION,
+    -32002,
+    versions=(2,),
 )
-refusing("R-SESS-32", "session/close", lambda p: "unknown" in p["sessionId"], -32602, versions=(2,))
+refusing(
+    "R-SESS-32", "session/close", lambda p: p["sessionId"] == UNKNOWN_SESSION, -32602, versions=(2,)
+)
 refusing("R-MCP-01", NEW, lambda p: len(p.get("mcpServers", ())) == 1, -32602, versions=(1,))
 refusing("R-GEN-09", "session/list", lambda p: p == {}, -32602)
-refusing("R-LIST-14", "session/delete", lambda p: "unknown" in p["sessionId"], -32002)
+refusing("R-LIST-14", "session/delete", lambda p: p["sessionId"] == UNKNOWN_SESSION, -32002)
 refusing(
     "R-INIT-24",
     "session/prompt",
@@ -300,7 +307,7 @@ class ArchivesOnce(MessageFilter):
 
     def up(self, message: Json) -> Json | None:
         if message.get("method") == "session/archive":
-            if self.seen and "unknown" not in message["params"]["sessionId"]:
+            if self.seen and message["params"]["sessionId"] != UNKNOWN_SESSION:
                 self.refuse(message, -32602)
                 return None
             self.seen = True
@@ -502,7 +509,7 @@ class GrumblesAtIdleCancels(Grumbling):
     method = "session/cancel"
 
     def wrong(self, message: Json) -> bool:
-        return "unknown" in message["params"]["sessionId"]
+        return message["params"]["sessionId"] == UNKNOWN_SESSION
 
 
 @double("R-ERR-03", seconds=0.2)

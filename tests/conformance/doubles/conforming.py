@@ -153,7 +153,8 @@ def _services(t: Talker) -> None:
 
 def _turns_1(t: Talker) -> None:
     prompt = t.prompt()
-    t.tool("t9", status="pending", locations=[{"path": "/project/a", "line": 1}])
+    shown = {"kind": "edit", "rawInput": {"path": "/project/a"}}
+    t.tool("t9", status="pending", locations=[{"path": "/project/a", "line": 1}], **shown)
     asked = t.permission("t9")
     t.note("session/cancel", t.here())
     t.answer(asked, CANCELLED, "client")

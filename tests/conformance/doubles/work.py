@@ -164,6 +164,12 @@ def withdrawn_question_fails(t: Talker) -> None:
     t.fail(asked, -32800, "client")
 
 
+@breaks("R-PERM-20", 1, 2)
+def edit_that_is_not_shown(t: Talker) -> None:
+    t.tool(kind="edit", status="pending")
+    t.permission()
+
+
 # Files and terminals.
 
 

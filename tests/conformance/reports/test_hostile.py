@@ -83,13 +83,14 @@ def test_html_has_the_same_elements_with_any_text(text: str) -> None:
 def test_junit_can_be_parsed_with_any_text(text: str) -> None:
     root = ElementTree.fromstring(report_bytes("junit", result_of(text)))
     (failure,) = root.iter("failure")
-    assert len((failure.text or "").splitlines()) == 4
+    assert len((failure.text or "").splitlines()) == 5
     assert [suite.get("failures") for suite in root.iter("testsuite")].count("1") == 1
 
 
 # The links to the sources of a rule are the kit's own.
 OWN_LINK = re.compile(
-    r"\[[\w .:/-]+\]\(https://(agentclientprotocol\.com|github\.com/agentclientprotocol)/[\w./-]+\)"
+    r"\[[\w .:/#-]+\]"
+    r"\(https://(agentclientprotocol\.com|github\.com/agentclientprotocol)/[\w./#-]+\)"
 )
 
 

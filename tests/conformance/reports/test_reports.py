@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
@@ -163,7 +164,7 @@ def test_huge_frames_are_truncated_in_json() -> None:
     report = Report(subject="agent", side="agent", version=1)
     huge = (Frame(1, 0.0, "agent", b"x" * 1_000_000),)
     report.add(Finding(rule="R-GEN-04", passed=False, by="agent", frames=huge))
-    assert len(str(RunResult("agent", [report]).as_json())) < 100_000
+    assert len(str(RunResult("agent", [report]).as_json())) < 150_000
 
 
 @pytest.mark.parametrize("other", [True, False])
@@ -207,7 +208,9 @@ def test_verdict_has_the_exit_status(change: dict[str, Any], status: int, words:
     report = Report(subject="agent", side="agent", version=1)
     report.add(Finding(rule="R-GEN-03", passed=True, by="agent"))
     found = verdict(RunResult("agent", [report], **change))
-    assert (found.status, found.text) == (status, words)
+    unseen = re.search(r" \((\d+) not exercised\)", found.text)
+    assert (unseen is None) == (status == 70 or "unsupported" in change)
+    assert (found.status, found.text.replace(unseen[0] if unseen else "", "")) == (status, words)
 
 
 def test_baseline_and_strict_affect_the_verdict() -> None:
@@ -216,7 +219,7 @@ def test_baseline_and_strict_affect_the_verdict() -> None:
         report.add(Finding(rule=rule, passed=False, by="agent", expected="a", got="b"))
     result = RunResult("agent", [report], baseline={("R-GEN-03", 1)})
     assert verdict(result).status == 0
-    assert "(1 advised, 1 known from the baseline)" in verdict(result).text
+    assert re.search(r"\(1 advised, \d+ not exercised, 1 known from", verdict(result).text)
     result.strict = True
     assert verdict(result).status == 1
     assert "R-BATCH-10 (v1)" in verdict(result).text

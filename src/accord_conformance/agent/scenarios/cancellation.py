@@ -6,7 +6,7 @@ from typing import Any
 
 from accord.text.lenient_json import NotJson, is_object, loads
 from accord_conformance.agent.context import AgentContext, describe_outcome
-from accord_conformance.agent.scenario_client import ScenarioClient, SentPrompt
+from accord_conformance.agent.scenario_client import UNKNOWN_SESSION, ScenarioClient, SentPrompt
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.frame import Frame
 
@@ -139,7 +139,7 @@ async def _nothing(context: AgentContext) -> None:
     session = await client.new_session()
     began = len(client.connection.observer.state.frames)
     client.cancel(session)
-    client.connection.send_notification("session/cancel", {"sessionId": "accord-unknown-session"})
+    client.connection.send_notification("session/cancel", {"sessionId": UNKNOWN_SESSION})
     await client.connection.sync()
     answers = strays(client, began)
     sent = await client.run_turn(session, "text")

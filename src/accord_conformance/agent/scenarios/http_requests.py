@@ -10,6 +10,7 @@ from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.http_probe import HttpProbe, initialize_message
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.network.raw_client import Reply
+from accord_conformance.rules.authority import Authority
 
 __all__ = ("HTTP", "SCENARIOS", "expect_status")
 
@@ -20,13 +21,23 @@ _NOWHERE = "00000000-accord-check-nowhere"
 
 
 def expect_status(
-    context: AgentContext, rule: str, reply: Reply, statuses: tuple[int, ...], why: str
+    context: AgentContext,
+    rule: str,
+    reply: Reply,
+    statuses: tuple[int, ...],
+    why: str,
+    authority: Authority | None = None,
 ) -> bool:
     """Judge the status of a response; return whether it is one of these."""
     passed = reply.status in statuses
     named = " or ".join(map(str, statuses))
     context.judge(
-        rule, passed, *reply.frames, expected=f"status {named} for {why}", got=reply.outcome
+        rule,
+        passed,
+        *reply.frames,
+        expected=f"status {named} for {why}",
+        got=reply.outcome,
+        authority=authority,
     )
     return passed
 
@@ -205,7 +216,8 @@ async def _delete(context: AgentContext) -> None:
             "R-HTTP-13", ended, *reply.frames, expected="the stream ends", got="it is still open"
         )
         reply = await probe.client.request("DELETE", probe.headers())
-        expect_status(context, "R-HTTP-13", reply, (404,), "DELETE of an unknown connection")
+        why = "DELETE of an unknown connection"
+        expect_status(context, "R-HTTP-13", reply, (404,), why, authority="derived")
         probe.connection_id = None
         reply = await probe.client.request("DELETE", {})
         expect_status(context, "R-HTTP-13", reply, (400,), "DELETE without Acp-Connection-Id")

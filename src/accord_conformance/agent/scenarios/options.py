@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
-from accord_conformance.agent.context import AgentContext
+from accord_conformance.agent.context import AgentContext, describe_outcome
 from accord_conformance.agent.scenario_client import Json, ScenarioClient
 from accord_conformance.harness.scenario import NotExercised, scenario
+from accord_conformance.traffic.message import Request
 
 __all__ = ("SCENARIOS",)
 
@@ -22,11 +23,15 @@ async def _each_value(context: AgentContext) -> None:
     options = _options(setup)
     if not options:
         raise NotExercised("the agent has no config options")
+    calls: list[Request] = []
     for option in options:
         current = option.get("currentValue")
         others = [value for value in _values(option) if value != current]
         for value in (*others[:2], current):
-            await client.open_session(_SET, _params(context.version, session, option, value))
+            params = _params(context.version, session, option, value)
+            calls.append(await client.open_session(_SET, params))
+    if not any(call.ok for call in calls):
+        raise NotExercised(f"no option was set: {describe_outcome(calls[-1])}")
 
 
 @scenario("options/unknown")

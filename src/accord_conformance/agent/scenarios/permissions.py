@@ -22,7 +22,15 @@ _DONE = ("in_progress", "completed")
 @scenario("permissions/allow")
 async def _allow(context: AgentContext) -> None:
     """The user allows the action."""
-    await _asked_for(context.client, context.client.allow)
+    sent, calls = await _asked_for(context.client, context.client.allow)
+    asked = {tool_of(call).get("toolCallId") for call in calls}
+    last = {
+        update.get("toolCallId"): update["status"]
+        for _, update in sent.updates("tool_call_update", "tool_call")
+        if "status" in update
+    }
+    if asked and all(last.get(ident) == "failed" for ident in asked):
+        raise NotExercised("the allowed tool call failed")
 
 
 @scenario("permissions/reject")

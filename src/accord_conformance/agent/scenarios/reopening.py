@@ -6,7 +6,12 @@ from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
 from accord_conformance.agent.context import AgentContext
-from accord_conformance.agent.scenario_client import Json, ScenarioClient, SentPrompt
+from accord_conformance.agent.scenario_client import (
+    UNKNOWN_SESSION,
+    Json,
+    ScenarioClient,
+    SentPrompt,
+)
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Notification
 from accord_conformance.traffic.strict_types import format_value
@@ -151,7 +156,7 @@ async def _unknown(context: AgentContext) -> None:
     if context.version == 1:
         client.require("load")
     await client.new_session()
-    call = await client.reopen_session("accord-unknown-session", replay=True)
+    call = await client.reopen_session(UNKNOWN_SESSION, replay=True)
     context.judge(
         "R-SESS-37",
         call.code == -32002,

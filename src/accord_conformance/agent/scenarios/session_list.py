@@ -6,13 +6,12 @@ from typing import Any
 
 from accord.text.lenient_json import is_array, is_object
 from accord_conformance.agent.context import AgentContext, describe_outcome
-from accord_conformance.agent.scenario_client import ScenarioClient
+from accord_conformance.agent.scenario_client import UNKNOWN_SESSION, ScenarioClient
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Request
 
 __all__ = ("SCENARIOS",)
 
-_UNKNOWN = "accord-unknown-session"
 _MAX_PAGES = 20
 
 
@@ -41,7 +40,7 @@ async def _delete(context: AgentContext) -> None:
     await client.connection.call("session/delete", {"sessionId": session})
     if client.supports("list"):
         await _listed(client)
-    for ident, why in ((session, "a deleted session"), (_UNKNOWN, "an unknown session")):
+    for ident, why in ((session, "a deleted session"), (UNKNOWN_SESSION, "an unknown session")):
         call = client.connection.send_request("session/delete", {"sessionId": ident})
         await context.expect_success("R-LIST-14", client, call, why=f"deleting {why}")
 
@@ -86,7 +85,7 @@ async def _archive(context: AgentContext) -> None:
             got=f"the status {status}",
         )
     for method in ("session/archive", "session/unarchive"):
-        call = client.connection.send_request(method, {"sessionId": _UNKNOWN})
+        call = client.connection.send_request(method, {"sessionId": UNKNOWN_SESSION})
         await context.expect_error("R-ARCH-05", client, call, (-32002,), why="an unknown session")
 
 
@@ -153,7 +152,7 @@ async def _title(context: AgentContext) -> None:
             await context.expect_success(
                 "R-TITLE-02", client, call, why="a title for a listed session"
             )
-    call = rename(_UNKNOWN, title="Plums")
+    call = rename(UNKNOWN_SESSION, title="Plums")
     await context.expect_error("R-TITLE-02", client, call, (-32002,), why="an unknown session")
 
 

@@ -131,6 +131,7 @@ async def _first_message(context: AgentContext) -> None:
                 *seen,
                 expected=f"the connection is closed, because {why} is the first message",
                 got="it is still open",
+                authority="derived",  # the text demands only that the client begins with it
             )
             if code is None:
                 continue

@@ -46,7 +46,7 @@ async def _wrong(context: ClientContext) -> None:
         call = context.connection.send_request(_ASK, params)
         frame = context.agent.last_frame
         try:
-            await context.expect_error("R-GEN-11", call, -32602, why)
+            await context.expect_error("R-GEN-11", call, -32602, why, authority="derived")
         except ClientGone as gone:
             expected = "-32602, and a connection that still works"
             context.judge("R-ERR-05", False, frame, expected=expected, got=str(gone))
