@@ -4,6 +4,7 @@ import { get, live, post } from "./api.js";
 import { count, fill, h, safe } from "./dom.js";
 import { address, go, params, pathParts, router } from "./router.js";
 import "./faults_bar.js";
+import { isShortcut, keyButton, showKeys } from "./keys.js";
 import { RECORDINGS, VIEWS } from "./views.js";
 
 /** @type {any} what is inspected */
@@ -109,9 +110,11 @@ function showProblem(text) {
 
 /** @param {KeyboardEvent} event */
 function key(event) {
-  const target = /** @type {HTMLElement} */ (event.composedPath()[0]);
-  const isTyping = target.isContentEditable || /^(input|textarea|select)$/.test(target.localName);
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (!isShortcut(event)) return;
+  if (event.key === "?") {
+    event.preventDefault();
+    showKeys();
+  }
   const view = views().find((item) => item.key === event.key);
   if (view) go(view === RECORDINGS ? "/recordings" : address([view.path]));
 }
@@ -120,7 +123,7 @@ async function begin() {
   inspection = await get("/api/inspection");
   document.body.append(
     h("a", { class: "skip", href: "#main" }, "Skip to the content"),
-    h("header", { class: "top" }, h("h1", null, "Accord Inspector"), title, state, lines, broken, h("span", { class: "end" }, counts, restart)),
+    h("header", { class: "top" }, h("h1", null, "Accord Inspector"), title, state, lines, broken, h("span", { class: "end" }, counts, restart, keyButton("Keys", "?", showKeys))),
     nav,
     h("div", null, problem, h("faults-bar", { hidden: true })),
     main,

@@ -55,6 +55,11 @@ export class PromptInput {
     this.setRunning(false);
   }
 
+  /** Begin the prompt with a text that was typed before it was there. @param {string} text */
+  begin(text) {
+    if (text && !this.text.value) this.text.value = text;
+  }
+
   /** @param {boolean} isRunning */
   setRunning(isRunning) {
     this.isRunning = isRunning;

@@ -6,7 +6,7 @@ import "./message.js";
 import { address, go, messageAddress, messageOf, params, pathParts, router } from "./router.js";
 import { Sequence } from "./sequence.js";
 import { FilterBar, filterOf } from "./timeline-filter.js";
-import { createHelp, keyButton } from "./timeline-help.js";
+import { keyButton } from "./keys.js";
 import { handleKey } from "./timeline-keys.js";
 import { Jumps } from "./timeline-jumps.js";
 import { VirtualList } from "./timeline-list.js";
@@ -68,9 +68,7 @@ class TimelineView extends HTMLElement {
     this.pauseButton = keyButton("Pause", "Space", () => this.pause(!this.isPaused));
     this.followButton = keyButton("Follow", "f", () => this.follow(!this.isFollowing));
     this.viewButton = keyButton("Sequence", "v", () => this.switchView());
-    this.helpButton = keyButton("Keys", "?", () => this.help.showModal());
     this.status = h("p", { class: "list-status" });
-    this.help = createHelp();
     this.header = createHeader();
     this.message = /** @type {any} */ (h("message-view", { hidden: true }));
     this.list.setHeader(this.header);
@@ -81,10 +79,9 @@ class TimelineView extends HTMLElement {
     this.replaceChildren(
       h("h2", { class: "visually-hidden" }, "Timeline"),
       h("div", { class: "bar" }, this.filterBar.element,
-        h("div", { class: "tools" }, this.pauseButton, this.followButton, this.viewButton, this.helpButton)),
+        h("div", { class: "tools" }, this.pauseButton, this.followButton, this.viewButton)),
       this.status,
       h("div", { class: "split" }, this.list.element, this.message),
-      this.help,
     );
   }
 
