@@ -28,7 +28,11 @@ class ConversationView extends HTMLElement {
     this.terminals = {};
     this.questions = new QuestionCards(announce, this.terminals);
     this.middle = h("div", { class: "middle" });
-    this.replaceChildren(this.heading, this.status, this.side, h("div", { class: "talk" }, h("agent-trouble", { class: "trouble" }), this.middle, this.questions.element));
+    const upper = h("div", { class: "upper" }, h("agent-trouble", { class: "trouble" }), this.middle);
+    this.replaceChildren(this.heading, this.status, this.side, h("div", { class: "talk" }, upper, this.questions.element));
+    // A question, or a notice, takes room: what has the focus above it stays visible.
+    this.observer = new ResizeObserver(() => upper.contains(document.activeElement) && document.activeElement?.scrollIntoView({ block: "nearest" }));
+    for (const element of [upper, this.middle]) this.observer.observe(element);
     /** @type {SessionView | null} */
     this.session = null;
     this.sessions = new Sessions(this.recording);
@@ -47,6 +51,7 @@ class ConversationView extends HTMLElement {
   disconnectedCallback() {
     router.removeEventListener("change", this.onChange ?? null);
     removeEventListener("keydown", this.onKey ?? (() => {}), true);
+    this.observer?.disconnect();
     this.sessions?.stop();
     this.session?.end();
   }
