@@ -90,7 +90,8 @@ class _Api:
         params = request.query_params
         recording = params.get("recording", "")
         messages = self._inspection.messages(recording)
-        view = messages.view(self._inspection.wanted(params, recording))
+        wanted = self._inspection.wanted(params, recording)
+        view = messages.view(wanted)
         is_complete = await view.complete(_FILTER_S)
         first = _number(params.get("from", "0"), "from")
         if first < 0:  # from the end
@@ -109,6 +110,7 @@ class _Api:
                     judged,
                     self._inspection.fault_marks,
                     self._inspection.now if messages.is_read else None,
+                    wanted.text,
                 ),
             }
         )

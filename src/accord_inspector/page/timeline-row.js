@@ -1,6 +1,7 @@
 // The cells of one message in the list.
 
-import { duration, h, safe, size } from "./dom.js";
+import { duration, fill, h, safe, size } from "./dom.js";
+import { textNodes } from "./message-text.js";
 import { shownNumber } from "./router.js";
 
 /** @typedef {import("./timeline-rows.js").Row} Row */
@@ -40,8 +41,8 @@ export function createRow() {
   return h("div", { class: "message-row", role: "row" }, cells);
 }
 
-/** Fill a row. @param {HTMLElement} element @param {Row | undefined} row */
-export function fillRow(element, row) {
+/** Fill a row. @param {HTMLElement} element @param {Row | undefined} row @param {RegExp | null} [finder] what is marked in it */
+export function fillRow(element, row, finder = null) {
   const [n, ts, way, session, method, summary, bytes, latency, marks] = /** @type {any} */ (element.children);
   element.className = row ? `message-row ${row.kind} ${row.dir}` : "message-row loading";
   element.classList.toggle("error", Boolean(row?.error));
@@ -51,14 +52,21 @@ export function fillRow(element, row) {
   session.className = row?.session ? `session lane-${laneOf(row.session)}` : "session";
   session.textContent = row?.session ? shortSession(row.session) : "";
   session.title = row?.session ? safe(row.session) : "";
-  method.replaceChildren(
+  fill(method,
     h("span", { class: "kind", title: KINDS[row?.kind ?? ""] ?? null }, row ? (SHORT[row.kind] ?? "") : ""),
-    row ? ` ${safe(row.method ?? "")}` : "",
+    row && [" ", textNodes(safe(row.method ?? ""), finder)],
   );
-  summary.textContent = row ? safe(row.summary ?? "") : "";
+  summary.classList.toggle("matched", Boolean(row?.match));
+  if (row?.match) summary.replaceChildren(...matchNodes(row.match));
+  else summary.textContent = row ? safe(row.summary ?? "") : "";
   bytes.textContent = row?.bytes ? size(row.bytes) : "";
   latency.textContent = row ? latencyOf(row) : "";
   marks.replaceChildren(...(row ? marksOf(row) : []));
+}
+
+/** Return where a message has the text of the filter. @param {string[]} match */
+function matchNodes([before, found, after]) {
+  return [h("span", { class: "before" }, h("span", null, safe(before))), h("mark", { class: "match" }, safe(found)), h("span", { class: "after" }, safe(after))];
 }
 
 /** Return who sent a message to whom. @param {Row} row */

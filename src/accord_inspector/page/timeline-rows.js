@@ -9,7 +9,7 @@ const MAX_REQUESTS = 2; // at the same time
 /**
  * @typedef {{n: number, ts: number, from: string, to: string, dir: string, kind: string,
  *   method?: string, session?: string, id?: string, bytes?: number, pair?: number, error?: boolean,
- *   conn?: string, seconds?: number, summary?: string, rules?: string[], severity?: string, fault?: string,
+ *   conn?: string, seconds?: number, summary?: string, match?: string[], rules?: string[], severity?: string, fault?: string,
  *   waits?: number | null, seen?: number}} Row
  *
  * `waits` is for how many seconds a request had no response when it was fetched, at `seen`; null

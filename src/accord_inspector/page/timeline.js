@@ -3,6 +3,7 @@
 import { get, live } from "./api.js";
 import { count, fill, h, safe } from "./dom.js";
 import "./message.js";
+import { finderOf } from "./message-text.js";
 import { address, go, messageAddress, messageOf, params, pathParts, router } from "./router.js";
 import { Sequence } from "./sequence.js";
 import { FilterBar, filterOf } from "./timeline-filter.js";
@@ -108,6 +109,8 @@ class TimelineView extends HTMLElement {
       this.say("");
     }
     this.showAs(query.get("view") === "sequence");
+    this.message.search(filter.text ?? "");
+    this.finder = finderOf(filter.text ?? "");
     this.open(pathParts()[1]);
     this.showState();
   }
@@ -188,7 +191,7 @@ class TimelineView extends HTMLElement {
   render(element, position) {
     const row = this.store.at(position);
     if (this.isSequence) this.sequence.fillRow(element, row);
-    else fillRow(element, row);
+    else fillRow(element, row, this.finder);
     element.id = `row-${position}`;
     this.marks.mark(element, position);
   }
