@@ -29,10 +29,35 @@ export const COLUMNS = [
   ["marks", "Marks"],
 ];
 
-/** Return the row of headings. */
-export function createHeader() {
-  const cells = COLUMNS.map(([name, title]) => h("span", { class: name, role: "columnheader" }, title));
+const SORTED = { way: "way", session: "session", method: "method", bytes: "-bytes", latency: "-latency" };
+
+/** Return the row of headings; `onsort` gets the order that a heading asks for. @param {(sort: string) => void} onsort */
+export function createHeader(onsort) {
+  const cells = COLUMNS.map(([name, title]) => {
+    const order = SORTED[/** @type {"way"} */ (name)];
+    if (!order && name !== "n") return h("span", { class: name, role: "columnheader" }, title);
+    const button = h("button", { type: "button", onclick: () => onsort(nextSort(cell.dataset.sort ?? "", order ?? "")) }, title);
+    const cell = h("span", { class: name, role: "columnheader" }, button);
+    return cell;
+  });
   return h("div", { class: "message-row heading", role: "row", "aria-rowindex": "1" }, cells);
+}
+
+/** Return the next order of a column: its own, the other way round, none. @param {string} now @param {string} order */
+function nextSort(now, order) {
+  const reverse = order.startsWith("-") ? order.slice(1) : `-${order}`;
+  return now === order ? reverse : now === reverse ? "" : order;
+}
+
+/** Show by which column the list is sorted. @param {HTMLElement} header @param {string} sort */
+export function showSort(header, sort) {
+  for (const cell of /** @type {Iterable<HTMLElement>} */ (header.children)) {
+    const isSorted = sort ? cell.classList.contains(sort.replace("-", "")) : cell.classList.contains("n");
+    if (!cell.firstElementChild) continue;
+    cell.dataset.sort = isSorted ? sort : "";
+    if (isSorted) cell.setAttribute("aria-sort", sort.startsWith("-") ? "descending" : "ascending");
+    else cell.removeAttribute("aria-sort");
+  }
 }
 
 /** Return an empty row. */

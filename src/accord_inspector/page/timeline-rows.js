@@ -61,7 +61,10 @@ export class RowStore {
     this.total = counts.total;
     this.matched = counts.matched;
     this.isComplete = counts.complete;
-    if (this.matched !== before) {
+    if (this.matched !== before && /** @type {any} */ (this.filter).sort) {
+      for (const block of this.blocks.keys()) this.stale.add(block); // every row may be elsewhere
+      this.fetchNext();
+    } else if (this.matched !== before) {
       const block = Math.floor(before / BLOCK);
       if (this.blocks.has(block)) this.stale.add(block); // it has grown
       for (const shown of this.wanted) {

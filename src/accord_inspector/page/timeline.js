@@ -12,7 +12,7 @@ import { handleKey } from "./timeline-keys.js";
 import { Jumps } from "./timeline-jumps.js";
 import { VirtualList } from "./timeline-list.js";
 import { positionAt, RowMarks } from "./timeline-marks.js";
-import { createHeader, createRow, fillRow } from "./timeline-row.js";
+import { createHeader, createRow, fillRow, showSort } from "./timeline-row.js";
 import { RowStore } from "./timeline-rows.js";
 import { statusText } from "./timeline-status.js";
 
@@ -70,7 +70,7 @@ class TimelineView extends HTMLElement {
     this.followButton = keyButton("Follow", "f", () => this.follow(!this.isFollowing));
     this.viewButton = keyButton("Sequence", "v", () => this.switchView());
     this.status = h("p", { class: "list-status" });
-    this.header = createHeader();
+    this.header = createHeader((sort) => this.setSort(sort));
     this.message = /** @type {any} */ (h("message-view", { hidden: true }));
     this.list.setHeader(this.header);
     this.list.element.addEventListener("click", (event) => this.clicked(event));
@@ -94,11 +94,13 @@ class TimelineView extends HTMLElement {
     const query = params();
     const filter = filterOf(query);
     this.filterBar.show(filter);
+    showSort(this.header, filter.sort ?? "");
+    if (query.get("view") === "sequence") delete filter.sort; // arrows are in the order of time
     const recording = query.get("recording") ?? "";
     const text = JSON.stringify([filter, recording]);
     if (text !== this.filterText) {
       this.filterText = text;
-      this.hasFilter = Object.keys(filter).length > 0;
+      this.hasFilter = Object.keys(filter).some((name) => name !== "sort");
       this.isPaused = false;
       this.note = "";
       this.list.active = -1;
@@ -119,6 +121,14 @@ class TimelineView extends HTMLElement {
   setFilter(filter) {
     const view = params().get("view");
     go(address(pathParts(), { ...filter, ...(view ? { view } : {}) }), { replace: true });
+  }
+
+  /** @param {string} sort */
+  setSort(sort) {
+    const query = params();
+    if (sort) query.set("sort", sort);
+    else query.delete("sort");
+    go(address(pathParts(), query), { replace: true });
   }
 
   /** @param {any} counts */
