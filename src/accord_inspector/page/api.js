@@ -19,13 +19,13 @@ export async function get(path, params = {}, signal) {
   return read(await request(`${path}${query ? `?${query}` : ""}`, { signal }));
 }
 
-/** Send a JSON value to an address of the API. @param {string} path @param {any} [value] */
+/** Send a JSON value, or a file, to an address of the API. @param {string} path @param {any} [value] */
 export async function post(path, value = {}) {
   return read(
     await request(path, {
       method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(value),
+      headers: { "Content-Type": value instanceof Blob ? "application/octet-stream" : "application/json" },
+      body: value instanceof Blob ? value : JSON.stringify(value),
     }),
   );
 }

@@ -16,8 +16,14 @@ const TIMELINE = [
   ["e, r", "Next message with an error, or with a broken rule"],
   ["f", "Follow the end"],
   ["Space", "Pause, and continue"],
-  ["v", "List, sequence diagram or waterfall"],
+  ["v", "List or sequence diagram"],
   ["/", "Filter by text"],
+];
+const WATERFALL = [
+  ["j, k, arrows", "Next, previous request"],
+  ["Enter", "Open the message; of a session, zoom to it"],
+  ["z", "Zoom to the row"],
+  ["a", "All of the time"],
 ];
 const CONVERSATION = [
   ["1 to 9", "Choose an option of the question that is visible"],
@@ -79,6 +85,7 @@ function createDialog() {
     table("Views", [...VIEWS, RECORDINGS].map((view) => [view.key, view.title]).concat([["?", "This help"]])),
     table("Timeline", TIMELINE),
     table("Conversation", CONVERSATION),
+    table("Waterfall", WATERFALL),
     h("form", { method: "dialog" }, h("button", { class: "primary" }, "Close"))));
 }
 

@@ -1,6 +1,6 @@
 // The view "Timeline": every message, as a list or as a sequence diagram, and the chosen one.
 
-import { get, live } from "./api.js";
+import { get, live, queryOf } from "./api.js";
 import { count, fill, h, safe } from "./dom.js";
 import "./message.js";
 import { finderOf } from "./message-text.js";
@@ -18,6 +18,7 @@ import { statusText } from "./timeline-status.js";
 
 const LIST_ROW = 28; // pixels
 const SEQUENCE_ROW = 40;
+const EXPORTS = [["har", "HAR"], ["md", "Markdown"]];
 const NAMES_MS = 2000; // between two looks at the names of sessions and methods, and at the rules
 
 class TimelineView extends HTMLElement {
@@ -69,6 +70,11 @@ class TimelineView extends HTMLElement {
     this.pauseButton = keyButton("Pause", "Space", () => this.pause(!this.isPaused));
     this.followButton = keyButton("Follow", "f", () => this.follow(!this.isFollowing));
     this.viewButton = keyButton("Sequence", "v", () => this.switchView());
+    this.exports = h("details", { class: "exports" }, h("summary", null, "Export"),
+      h("div", { class: "menu" }, EXPORTS.map(([form, text]) => h("a", { "data-form": form, download: "" }, text)),
+        h("small", { class: "soft" }, "What the list has, with the requests and responses that belong to it. Secrets are replaced.")));
+    const closeExports = (/** @type {any} */ event) => !this.exports.contains(event.relatedTarget) && this.exports.removeAttribute("open");
+    this.exports.addEventListener("focusout", closeExports);
     this.status = h("p", { class: "list-status" });
     this.header = createHeader((sort) => this.setSort(sort));
     this.message = /** @type {any} */ (h("message-view", { hidden: true }));
@@ -80,7 +86,7 @@ class TimelineView extends HTMLElement {
     this.replaceChildren(
       h("h2", { class: "visually-hidden" }, "Timeline"),
       h("div", { class: "bar" }, this.filterBar.element,
-        h("div", { class: "tools" }, this.pauseButton, this.followButton, this.viewButton)),
+        h("div", { class: "tools" }, this.pauseButton, this.followButton, this.viewButton, this.exports)),
       this.status,
       h("div", { class: "split" }, this.list.element, this.message),
     );
@@ -95,6 +101,10 @@ class TimelineView extends HTMLElement {
     const filter = filterOf(query);
     this.filterBar.show(filter);
     showSort(this.header, filter.sort ?? "");
+    for (const link of this.exports.querySelectorAll("a")) {
+      const { sort, ...listed } = filter;
+      link.setAttribute("href", `/api/export?${queryOf({ ...listed, recording: query.get("recording"), format: link.dataset.form })}`);
+    }
     if (query.get("view") === "sequence") delete filter.sort; // arrows are in the order of time
     const recording = query.get("recording") ?? "";
     const text = JSON.stringify([filter, recording]);
