@@ -46,6 +46,11 @@ class InspectorApp:
             exception_handlers={ApiError: _api_error, HTTPException: _http_error},
         )
 
+    @property
+    def routes(self) -> list[Route]:
+        """The addresses of HTTP requests that are answered after the login."""
+        return [route for route in self._app.routes if isinstance(route, Route)]
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             await self._websocket(scope, receive, send)

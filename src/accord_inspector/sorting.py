@@ -99,7 +99,7 @@ def _named(
     """Return the rank of a message's name, and whether it has one."""
     order = sorted(range(len(names)), key=lambda at: (names[at] or "").casefold())
     ranks = {at: rank for rank, at in enumerate(order)}
-    last = len(ranks)  # a name that has come meanwhile
+    last = len(ranks)  # a name that has come since
     return (
         lambda number: ranks.get(numbers[number], last),
         lambda number: numbers[number] >= len(names) or bool(names[numbers[number]]),
