@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -16,8 +17,10 @@ from accord_inspector.agent_inspection import AgentInspection
 from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
 from accord_inspector.listed import listed
+from accord_inspector.messages import Messages, View
 from accord_inspector.recording_inspection import FolderInspection
 from accord_inspector.rows import row_json
+from accord_inspector.sorting import SortedView
 
 __all__ = ("NOT_FOUND", "NO_LOGIN", "body_of", "json_response", "routes")
 
@@ -74,6 +77,7 @@ def routes(inspection: Inspection) -> Sequence[BaseRoute]:
 class _Api:
     def __init__(self, inspection: Inspection) -> None:
         self._inspection = inspection
+        self._sorted: tuple[tuple[View, str], SortedView] | None = None  # the last one
 
     async def inspection(self, _request: Request) -> Response:
         return json_response(self._inspection.describe())
@@ -90,8 +94,10 @@ class _Api:
         params = request.query_params
         recording = params.get("recording", "")
         messages = self._inspection.messages(recording)
-        view = messages.view(self._inspection.wanted(params, recording))
+        wanted = self._inspection.wanted(params, recording)
+        view = messages.view(wanted)
         is_complete = await view.complete(_FILTER_S)
+        shown = await self._in_order(messages, view, params)
         first = _number(params.get("from", "0"), "from")
         if first < 0:  # from the end
             first = max(len(view) + first, 0)
@@ -105,10 +111,11 @@ class _Api:
                 "from": first,
                 "rows": listed(
                     messages,
-                    view.rows(first, count),
+                    shown.rows(first, count),
                     judged,
                     self._inspection.fault_marks,
                     self._inspection.now if messages.is_read else None,
+                    wanted.text,
                 ),
             }
         )
@@ -141,8 +148,22 @@ class _Api:
         messages = self._inspection.messages(recording)
         view = messages.view(self._inspection.wanted(params, recording))
         is_complete = await view.complete(_FILTER_S)
-        position = view.position(cast("int", request.path_params["n"]))
+        shown = await self._in_order(messages, view, params)
+        position = shown.position(cast("int", request.path_params["n"]))
         return json_response({"position": position, "complete": is_complete})
+
+    async def _in_order(
+        self, messages: Messages, view: View, params: QueryParams
+    ) -> View | SortedView:
+        """Return a view in the order that an address names: `sort=-bytes`."""
+        column = params.get("sort", "")
+        if not column:
+            return view
+        if self._sorted is None or self._sorted[0] != (view, column):
+            self._sorted = (view, column), SortedView(view, messages.index, column)
+        found = self._sorted[1]
+        await found.update()
+        return found
 
     async def restart(self, request: Request) -> Response:
         """Start the agent again; `versions` are those of the protocol that it is offered."""

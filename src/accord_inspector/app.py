@@ -11,7 +11,15 @@ from starlette.routing import BaseRoute, Mount, Route
 from accord.remote.asgi_socket import handshake_of
 from accord.remote.asgi_types import Event, Receive, Scope, Send
 from accord.remote.connection_limits import ConnectionLimits
-from accord_inspector import api, faults_api, forms_api, panels_api
+from accord_inspector import (
+    api,
+    comparisons,
+    exports,
+    faults_api,
+    forms_api,
+    panels_api,
+    waterfall,
+)
 from accord_inspector.access import HEADERS, PageAccess
 from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
@@ -37,6 +45,11 @@ class InspectorApp:
             routes=_routes(inspection),
             exception_handlers={ApiError: _api_error, HTTPException: _http_error},
         )
+
+    @property
+    def routes(self) -> list[Route]:
+        """The addresses of HTTP requests that are answered after the login."""
+        return [route for route in self._app.routes if isinstance(route, Route)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -99,6 +112,9 @@ def _routes(inspection: Inspection) -> list[BaseRoute]:
         *forms_api.routes(inspection),
         *faults_api.routes(inspection),
         *panels_api.routes(inspection),
+        *exports.routes(inspection),
+        *comparisons.routes(inspection),
+        *waterfall.routes(inspection),
         Route("/api/{rest:path}", _unknown),
         Mount("/page", files),
         Route("/{rest:path}", page, methods=["GET"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,6 +37,7 @@ class Inspection(ABC):
     def __init__(self) -> None:
         self.hub: Hub = Hub(lambda: MessageWatcher(self.messages, self.wanted, self.judges.of))
         self.finished: asyncio.Event = asyncio.Event()  # ends the program
+        self._run_id: str = secrets.token_hex(8)  # another one when the program is started again
         self._opened: dict[Path, Messages] = {}
         self._reported: set[Path] = set()  # of which not all can be shown
         self._tasks = asyncio.TaskGroup()
@@ -114,6 +116,7 @@ class Inspection(ABC):
             "title": self.title,
             "live": self.is_live,
             "version": __version__,
+            "start": self._run_id,
         }
 
     def messages(self, recording: str = "") -> Messages:

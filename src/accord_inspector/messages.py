@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
@@ -159,6 +159,10 @@ class View:
     def number(self, position: int) -> int:
         """Return the number of the message at a position of the list."""
         return position if self._selection is None else self._selection.rows[position]
+
+    def numbers(self) -> Sequence[int]:
+        """Return the numbers of all messages of the list."""
+        return range(len(self._index)) if self._selection is None else self._selection.rows[:]
 
     def position(self, n: int) -> int | None:
         """Return the position of a message in the list; None if it is not selected."""

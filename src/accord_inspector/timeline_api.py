@@ -16,6 +16,7 @@ from accord.text.lenient_json import is_object
 from accord.trace.filtering import Filter
 from accord.trace.records import Record
 from accord_inspector.broken_rule import BrokenRule
+from accord_inspector.copies import Origin, copies
 from accord_inspector.explain import explain, rule_text
 from accord_inspector.inspection import Inspection
 from accord_inspector.messages import Messages
@@ -36,6 +37,7 @@ def timeline_routes(inspection: Inspection) -> Sequence[BaseRoute]:
         Route("/api/rules", api.rules),
         Route("/api/next/{n:int}", api.next),
         Route("/api/explanation/{n:int}", api.explanation),
+        Route("/api/copies/{n:int}", api.copies),
     )
 
 
@@ -108,6 +110,23 @@ class _Api:
                 "canSend": self._inspection.is_live and row.kind in ("request", "notification"),
             }
         )
+
+    async def copies(self, request: Request) -> Response:
+        """Return a message as JSON, as a Python program, and as a shell command."""
+        messages = self._messages(request)
+        n = cast("int", request.path_params["n"])
+        row, record = messages.row(n), messages.record(n)
+        first = messages.view(Filter(methods=("initialize",), kinds=("request",)))
+        await first.complete(_FILTER_S)
+        earlier = [one.number for one in first.rows(0, len(first)) if one.conn == row.conn]
+        command = self._inspection.describe().get("command") or messages.index.header.argv
+        origin = Origin(
+            number=n + 1,
+            command=command,
+            version=await _version_at(messages, n),
+            initialize=messages.record(earlier[0]).frame if earlier and earlier[0] <= n else b"",
+        )
+        return _json(copies(record, origin))
 
     def _messages(self, request: Request) -> Messages:
         return self._inspection.messages(_recording(request))

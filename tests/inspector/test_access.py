@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -12,6 +13,9 @@ import pytest_asyncio
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from accord_inspector.access import PageAccess
+from accord_inspector.app import InspectorApp
+from accord_inspector.recording_inspection import RecordingInspection
 from inspector.inspector_process import Inspector, inspecting
 from sample_recordings import one_turn
 
@@ -115,6 +119,56 @@ async def test_other_hosts_and_origins_are_refused(
     assert posted.status_code == 403
     with pytest.raises(InvalidStatus, match="403"):
         await connected(inspector, {**headers, "Cookie": cookie})
+
+
+async def routes_of(tmp_path: Path) -> list[tuple[str, str]]:
+    """Return the method and the address of every route of the API."""
+    path = tmp_path / "r.acp.jsonl"
+    one_turn().save(path)
+    async with RecordingInspection(path) as inspection:
+        app = InspectorApp(inspection, inspection.hub, PageAccess())
+        found = [route for route in app.routes if route.path.startswith("/api/")]
+        return [
+            (method, re.sub(r"\{[^}]*\}", "1", route.path))
+            for route in found
+            for method in route.methods or ["GET"]
+        ]
+
+
+async def test_every_address_of_the_api_has_the_same_guards(
+    inspector: Inspector, browser_like: httpx2.AsyncClient, tmp_path: Path
+) -> None:
+    routes = await routes_of(tmp_path)
+    new = ("export", "comparison", "waterfall", "copies/1")
+    assert {f"/api/{name}" for name in new} <= {address for _, address in routes}
+    token = inspector.address.partition("?")[2]
+    for method, address in routes:
+        response = await browser_like.request(method, address)
+        assert response.status_code == 401, (method, address)
+        response = await browser_like.request(method, f"{address}?token=wrong")
+        assert response.status_code == 401, (method, address)
+    await log_in(browser_like, inspector)
+    for method, address in routes:
+        for headers in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}):
+            response = await browser_like.request(method, f"{address}?{token}", headers=headers)
+            assert response.status_code == 403, (method, address)
+
+
+@pytest.mark.parametrize("name", ["../r.acp.jsonl", "/etc/passwd", "..%2F..%2Fetc%2Fpasswd", "x"])
+async def test_only_recordings_that_the_user_named_are_read(
+    inspector: Inspector, browser_like: httpx2.AsyncClient, name: str
+) -> None:
+    await log_in(browser_like, inspector)
+    for address in (
+        f"/api/export?format=har&recording={name}",
+        f"/api/comparison?other={name}",
+        f"/api/comparison?recording={name}&other=r.acp.jsonl",
+        f"/api/waterfall?recording={name}",
+        f"/api/copies/1?recording={name}",
+    ):
+        response = await browser_like.get(address)
+        assert response.status_code == 404, address
+        assert "Unknown recording" in response.json()["error"]
 
 
 async def connected(inspector: Inspector, headers: dict[str, str]) -> None:

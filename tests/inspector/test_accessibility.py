@@ -20,6 +20,9 @@ AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 VIEWS = {
     "/timeline/2?show=explained": "message-view .panel",
     "/timeline?view=sequence": ".sequence-row.response",
+    "/timeline/2?text=version&sort=-bytes": "message-view mark.match",
+    "/waterfall": ".fall-bar",
+    "/compare": "form.compare",
     "/conversation": "view-conversation h2, view-conversation h3",
     "/send?method=session/prompt": ".schema-form",
     "/send?raw=1": "#send-raw",

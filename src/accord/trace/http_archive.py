@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import UNSET
 
 from accord.text import lenient_json
 from accord.trace.pairing import Pairing
-from accord.trace.records import Record
-from accord.trace.trace import Trace
+from accord.trace.records import Header, Record
 from accord.version import __version__
 
 __all__ = ("http_archive",)
@@ -19,7 +18,13 @@ __all__ = ("http_archive",)
 _NO_SIZES: dict[str, Any] = {"headersSize": -1, "headers": [], "cookies": []}
 
 
-def http_archive(trace: Trace) -> Iterator[bytes]:
+class _Recording(Protocol):
+    header: Header
+
+    def __iter__(self) -> Iterator[Record]: ...
+
+
+def http_archive(trace: _Recording) -> Iterator[bytes]:
     """Yield the parts of the file: an entry for each request and each notification.
 
     The method is `POST`, the URL `acp://agent/session/prompt`; an error has the status 500, a
@@ -35,7 +40,7 @@ def http_archive(trace: Trace) -> Iterator[bytes]:
     yield b"\n]}}\n"
 
 
-def _entries(trace: Trace) -> Iterator[dict[str, Any]]:
+def _entries(trace: _Recording) -> Iterator[dict[str, Any]]:
     pairing = Pairing()
     for record in trace:
         answered = pairing.add(record)
@@ -46,7 +51,7 @@ def _entries(trace: Trace) -> Iterator[dict[str, Any]]:
     yield from (_entry(trace, request, None) for request in pairing.unanswered)
 
 
-def _entry(trace: Trace, request: Record, response: Record | None) -> dict[str, Any]:
+def _entry(trace: _Recording, request: Record, response: Record | None) -> dict[str, Any]:
     took_ms = 0.0 if response is None else 1000 * (response.ts - request.ts)
     side = (request.receiver or "agent").lower()
     method = "" if request.method is UNSET else request.method

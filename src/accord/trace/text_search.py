@@ -11,6 +11,7 @@ from accord.text import lenient_json
 __all__ = ("Lines", "TextSearch")
 
 _BODY = b',"bytes":'  # before it are the fields that Accord adds to a message
+_RAW = re.compile(rb',"bytes":\d+,"raw":"[^"\\]*(?:\\.[^"\\]*)*"')
 
 
 class TextSearch:
@@ -31,6 +32,24 @@ class TextSearch:
         if not text.isascii():
             self._pattern = re.compile(b"|".join(map(_alternatives, forms)))
             self._letter = _written(next(letter for letter in text if not letter.isascii()))
+
+    def place_in(self, line: bytes) -> tuple[int, int] | None:
+        """Return where the body of one line has the text first: the bytes from and to.
+
+        The params are preferred to the frame as it was sent, in which they are escaped once more.
+        """
+        lower = line.lower()
+        body = max(line.find(_BODY), 0)
+        raw = _RAW.match(line, body)
+        found = None if raw is None else self._place(lower, raw.end())
+        return found or self._place(lower, body)
+
+    def _place(self, lower: bytes, start: int) -> tuple[int, int] | None:
+        if self._pattern is not None:
+            found = self._pattern.search(lower, start)
+            return None if found is None else found.span()
+        places = [(lower.find(form, start), len(form)) for form in self._plain]
+        return min(((at, at + size) for at, size in places if at >= 0), default=None)
 
     def rows_in(self, lines: Lines) -> list[int]:
         """Return the rows of the lines that have the text, in order."""

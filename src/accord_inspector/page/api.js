@@ -19,13 +19,13 @@ export async function get(path, params = {}, signal) {
   return read(await request(`${path}${query ? `?${query}` : ""}`, { signal }));
 }
 
-/** Send a JSON value to an address of the API. @param {string} path @param {any} [value] */
+/** Send a JSON value, or a file, to an address of the API. @param {string} path @param {any} [value] */
 export async function post(path, value = {}) {
   return read(
     await request(path, {
       method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(value),
+      headers: { "Content-Type": value instanceof Blob ? "application/octet-stream" : "application/json" },
+      body: value instanceof Blob ? value : JSON.stringify(value),
     }),
   );
 }
@@ -87,6 +87,8 @@ class Live extends EventTarget {
     this.watched = null;
     this.watches = 0; // how often something else was watched
     this.waitMs = 0;
+    this.isLocked = false; // whether a server responds that wants its own token
+    this.timer = 0;
   }
 
   /** Connect, and stay connected. */
@@ -105,8 +107,32 @@ class Live extends EventTarget {
         this.emit("connection", false);
       }
       this.waitMs = Math.min(this.waitMs * 2 + 250, 5000);
-      setTimeout(() => this.start(), this.waitMs);
+      this.timer = setTimeout(() => this.look(), this.waitMs);
     };
+  }
+
+  /** Connect if the server responds to this page; else look again later. */
+  async look() {
+    clearTimeout(this.timer);
+    const status = await get("/api/inspection").then(() => 200, (error) => error.status);
+    if (this.isLocked !== (status === 401)) {
+      this.isLocked = status === 401;
+      this.emit("connection", false);
+    }
+    if (status === 200) return this.start();
+    this.waitMs = Math.min(this.waitMs * 2 + 250, 2000);
+    this.timer = setTimeout(() => this.look(), this.waitMs);
+  }
+
+  /**
+   * Log in to a server that was started again; return whether it took the token.
+   * @param {string} text the address that it has printed, or its token
+   */
+  async unlock(text) {
+    const token = /[?&]token=([\w-]+)/.exec(text)?.[1] ?? text.trim();
+    const response = await request(`/?${queryOf({ token })}`, {});
+    if (response.ok) await this.look();
+    return response.ok;
   }
 
   /**

@@ -4,6 +4,8 @@ import { get, live, post } from "./api.js";
 import { count, fill, h, safe } from "./dom.js";
 import { address, go, params, pathParts, router } from "./router.js";
 import "./faults_bar.js";
+import { LoginAgain } from "./login_again.js";
+import { isShortcut, keyButton, showKeys } from "./keys.js";
 import { RECORDINGS, VIEWS } from "./views.js";
 
 /** @type {any} what is inspected */
@@ -18,6 +20,7 @@ const restart = h("button", { type: "button", hidden: true, onclick: startAgain 
 const nav = h("nav", { "aria-label": "Views" });
 const main = h("main", { id: "main", tabindex: "-1" });
 const problem = h("p", { class: "problem", role: "alert", hidden: true });
+const loginAgain = new LoginAgain();
 
 /** Return the views that make sense for what is inspected. */
 function views() {
@@ -63,7 +66,7 @@ function showState() {
   const lost = !live.connected && live.state.inspection;
   let text = "";
   let kind = "";
-  if (lost) [text, kind] = ["The inspector has ended or does not respond", "bad"];
+  if (lost) [text, kind] = [live.isLocked ? "The inspector was started again" : "The inspector has ended or does not respond", "bad"];
   else if (agent) {
     const words = { starting: "starting", running: "running", ended: "ended", failed: "failed" };
     text = `Agent ${words[agent.state] ?? agent.state}`;
@@ -76,6 +79,21 @@ function showState() {
   state.className = `state ${kind}`;
   restart.hidden = !agent || lost || agent.restartable === false;
   restart.textContent = agent?.state === "running" ? "Restart" : "Start again";
+}
+
+/** After the connection was lost: show what is inspected now, at the same address of the page. */
+async function found() {
+  showState();
+  if (!live.connected || !inspection.start) return;
+  const now = await get("/api/inspection").catch(() => null);
+  if (!now || now.start === inspection.start) return;
+  if (now.version !== inspection.version) return location.reload();
+  const isOther = now.kind !== inspection.kind || now.title !== inspection.title;
+  inspection = now;
+  live.watched = null;
+  fill(main);
+  show();
+  showProblem(isOther ? `The inspector was started again, with ${now.title}` : "");
 }
 
 async function startAgain() {
@@ -109,9 +127,11 @@ function showProblem(text) {
 
 /** @param {KeyboardEvent} event */
 function key(event) {
-  const target = /** @type {HTMLElement} */ (event.composedPath()[0]);
-  const isTyping = target.isContentEditable || /^(input|textarea|select)$/.test(target.localName);
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (!isShortcut(event)) return;
+  if (event.key === "?") {
+    event.preventDefault();
+    showKeys();
+  }
   const view = views().find((item) => item.key === event.key);
   if (view) go(view === RECORDINGS ? "/recordings" : address([view.path]));
 }
@@ -120,16 +140,16 @@ async function begin() {
   inspection = await get("/api/inspection");
   document.body.append(
     h("a", { class: "skip", href: "#main" }, "Skip to the content"),
-    h("header", { class: "top" }, h("h1", null, "Accord Inspector"), title, state, lines, broken, h("span", { class: "end" }, counts, restart)),
+    h("header", { class: "top" }, h("h1", null, "Accord Inspector"), title, state, lines, broken, h("span", { class: "end" }, counts, restart, keyButton("Keys", "?", showKeys))),
     nav,
-    h("div", null, problem, h("faults-bar", { hidden: true })),
+    h("div", null, loginAgain.element, problem, h("faults-bar", { hidden: true })),
     main,
   );
   document.body.classList.add("app");
   router.addEventListener("change", show);
   addEventListener("keydown", key);
   live.on("state:process", showState);
-  live.on("connection", showState);
+  live.on("connection", found);
   live.on("state:problems", (problems) => problems.length && showProblem(problems.at(-1)));
   live.on("messages", (now) => {
     if (now.problem) showProblem(now.problem);

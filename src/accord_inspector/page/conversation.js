@@ -6,7 +6,11 @@ import { SetupPanel } from "./conversation_setup.js";
 import { Sessions } from "./conversation_store.js";
 import "./agent_trouble.js";
 import { QuestionCards } from "./conversation_questions.js";
+import { isShortcut } from "./keys.js";
 import { address, go, params, pathParts, router } from "./router.js";
+
+/** Return whether the sessions are beside the conversation. */
+const isWide = () => innerWidth > 700;
 
 class ConversationView extends HTMLElement {
   connectedCallback() {
@@ -18,28 +22,36 @@ class ConversationView extends HTMLElement {
     const announce = (/** @type {string} */ text) => fill(/** @type {HTMLElement} */ (this.status), text);
     this.setup = new SetupPanel(announce);
     this.announce = announce;
-    this.side = /** @type {HTMLDetailsElement} */ (h("details", { class: "side", open: innerWidth > 700 },
+    this.side = /** @type {HTMLDetailsElement} */ (h("details", { class: "side", open: isWide() },
       h("summary", null, "Sessions"), this.list, this.progress, this.setup.element));
     /** @type {Record<string, any>} */
     this.terminals = {};
     this.questions = new QuestionCards(announce, this.terminals);
     this.middle = h("div", { class: "middle" });
-    this.replaceChildren(this.heading, this.status, this.side, h("div", { class: "talk" }, h("agent-trouble", { class: "trouble" }), this.middle, this.questions.element));
+    const upper = h("div", { class: "upper" }, h("agent-trouble", { class: "trouble" }), this.middle);
+    this.replaceChildren(this.heading, this.status, this.side, h("div", { class: "talk" }, upper, this.questions.element));
+    // A question, or a notice, takes room: what has the focus above it stays visible.
+    this.observer = new ResizeObserver(() => upper.contains(document.activeElement) && document.activeElement?.scrollIntoView({ block: "nearest" }));
+    for (const element of [upper, this.middle]) this.observer.observe(element);
     /** @type {SessionView | null} */
     this.session = null;
     this.sessions = new Sessions(this.recording);
     this.sessions.addEventListener("change", () => this.update());
+    /** @type {{session: string, text: string, before: Element | null} | null} a session whose prompt gets the focus */
+    this.fresh = null;
+    this.addEventListener("opened", (event) => this.opened(/** @type {CustomEvent} */ (event).detail));
     this.onChange = () => this.update();
     this.onKey = (/** @type {KeyboardEvent} */ event) => this.key(event);
     router.addEventListener("change", this.onChange);
-    addEventListener("keydown", this.onKey);
+    addEventListener("keydown", this.onKey, true); // before the digits choose a view
     this.setup.element.hidden = true;
     this.sessions.start().catch((error) => fill(/** @type {HTMLElement} */ (this.progress), error.message));
   }
 
   disconnectedCallback() {
     router.removeEventListener("change", this.onChange ?? null);
-    removeEventListener("keydown", this.onKey ?? (() => {}));
+    removeEventListener("keydown", this.onKey ?? (() => {}), true);
+    this.observer?.disconnect();
     this.sessions?.stop();
     this.session?.end();
   }
@@ -49,6 +61,9 @@ class ConversationView extends HTMLElement {
     if (event.altKey && event.code === "KeyP") {
       event.preventDefault();
       this.questions?.focus();
+    } else if (/^[1-9]$/.test(event.key) && isShortcut(event) && this.questions?.choose(Number(event.key))) {
+      event.preventDefault();
+      event.stopPropagation();
     }
   }
 
@@ -70,6 +85,24 @@ class ConversationView extends HTMLElement {
     this.showSession(wanted, sessions);
     this.questions.terminals = this.session?.entries.terminals ?? {};
     this.questions.show(value.client?.questions ?? [], wanted);
+  }
+
+  /** Show a session that the user has opened. @param {{session: string, text: string}} detail */
+  opened({ session, text }) {
+    this.fresh = { session, text, before: document.activeElement };
+    if (!isWide()) /** @type {HTMLDetailsElement} */ (this.side).open = false; // it is above the conversation
+    go(address(["conversation", session]));
+  }
+
+  /** Set the focus to the prompt of a session that the user has just opened, as soon as it is visible. */
+  focusPrompt() {
+    const { fresh, session } = this;
+    if (!fresh || session?.id !== fresh.session || !session.isOpen) return;
+    this.fresh = null;
+    session.prompt.begin(fresh.text);
+    const { activeElement } = document;
+    const isElsewhere = activeElement !== fresh.before && activeElement?.matches("input, textarea, select");
+    if (!isElsewhere) session.prompt.text.focus();
   }
 
   /** @param {any[]} listed @param {string | undefined} wanted */
@@ -107,6 +140,7 @@ class ConversationView extends HTMLElement {
       fill(this.middle, this.session.element);
     }
     this.session?.update(listed, sessions.isOpen(listed.id), sessions.value.client);
+    this.focusPrompt();
   }
 
   welcome() {

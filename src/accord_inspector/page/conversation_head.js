@@ -1,8 +1,7 @@
 // The head of a session: title, state, usage, options, and what closes or copies it.
 
-import { act } from "./conversation_store.js";
+import { act, opened } from "./conversation_store.js";
 import { count, fill, h } from "./dom.js";
-import { address, go } from "./router.js";
 
 export class SessionHead {
   /** @param {string} session */
@@ -104,7 +103,7 @@ export class SessionHead {
 
   async fork() {
     const session = await this.attempt("fork");
-    if (session !== undefined) go(address(["conversation", session]));
+    if (session !== undefined) opened(this.element, session);
   }
 }
 

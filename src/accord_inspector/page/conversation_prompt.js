@@ -7,6 +7,9 @@ const MAX_FILE_BYTES = 8 * 1024 * 1024; // as the server accepts
 const MAX_FILES = 20;
 const MAX_SHOWN = 50; // commands
 
+/** @type {Map<string, string>} prompts that were not sent, by session: the view may be left and shown again */
+const drafts = new Map();
+
 export class PromptInput {
   /** @param {string} session @param {(text: string) => void} announce @param {() => void} sent called after a prompt */
   constructor(session, announce, sent) {
@@ -23,7 +26,10 @@ export class PromptInput {
     this.text = /** @type {HTMLTextAreaElement} */ (h("textarea", {
       class: "prompt", rows: "2", "aria-label": "Prompt", placeholder: "Write to the agent", spellcheck: "true",
       "aria-autocomplete": "list", "aria-controls": "commands",
-      oninput: () => this.complete(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.key(event),
+      oninput: () => {
+        this.keep();
+        this.complete();
+      }, onkeydown: (/** @type {KeyboardEvent} */ event) => this.key(event),
       onblur: () => this.close(), onpaste: (/** @type {ClipboardEvent} */ event) => this.paste(event),
     }));
     this.picker = /** @type {HTMLInputElement} */ (h("input", {
@@ -53,6 +59,18 @@ export class PromptInput {
         h("span", { class: "hint soft" }, "Enter sends, Shift+Enter starts a line, / lists commands"),
         this.cancel, this.send));
     this.setRunning(false);
+    this.text.value = drafts.get(session) ?? "";
+  }
+
+  /** Begin the prompt with a text that was typed before it was there. @param {string} text */
+  begin(text) {
+    if (text && !this.text.value) this.text.value = text;
+    this.keep();
+  }
+
+  keep() {
+    if (this.text.value) drafts.set(this.session, this.text.value);
+    else drafts.delete(this.session);
   }
 
   /** @param {boolean} isRunning */
@@ -71,6 +89,7 @@ export class PromptInput {
     try {
       await act("prompt", { session: this.session, text, files });
       this.text.value = "";
+      this.keep();
       this.files = [];
       this.showFiles();
       this.sent();

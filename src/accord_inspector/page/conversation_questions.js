@@ -57,6 +57,18 @@ export class QuestionCards {
     /** @type {HTMLElement | null} */ (this.element.querySelector(".question"))?.focus();
   }
 
+  /**
+   * Choose an option of the question that has the focus, else of the first one that is visible.
+   * @param {number} number from 1 @returns {boolean} whether it has an option of this number
+   */
+  choose(number) {
+    const cards = [...this.element.querySelectorAll(".question.permission:not(.ended)")];
+    const card = cards.find((one) => one.contains(document.activeElement)) ?? cards.find((one) => isVisible(one, this.element));
+    const option = card?.querySelectorAll("button.option")[number - 1];
+    /** @type {any} */ (option)?.click(); // of a disabled one nothing happens
+    return Boolean(option);
+  }
+
   /** @param {any} question */
   card(question) {
     const name = `question-${question.number}`;
@@ -84,6 +96,12 @@ export class QuestionCards {
     guard(card);
     return card;
   }
+}
+
+/** Return whether a card is in the visible part of its box. @param {Element} card @param {Element} box */
+function isVisible(card, box) {
+  const [inner, outer] = [card.getBoundingClientRect(), box.getBoundingClientRect()];
+  return inner.bottom > outer.top && inner.top < outer.bottom && inner.height > 0;
 }
 
 /** Take no clicks for a moment. @param {HTMLElement} card */

@@ -1,9 +1,8 @@
 // Beside the conversation: sessions of the agent, a new one, login, access, protocol version.
 
 import { live, post } from "./api.js";
-import { act } from "./conversation_store.js";
+import { act, opened } from "./conversation_store.js";
 import { fill, h } from "./dom.js";
-import { address, go } from "./router.js";
 
 /** The panel that opens sessions and starts the agent again. */
 export class SetupPanel {
@@ -15,7 +14,9 @@ export class SetupPanel {
     this.servers = /** @type {HTMLTextAreaElement} */ (h("textarea", {
       id: "new-mcp", rows: "4", spellcheck: "false", placeholder: '{"mcpServers": {"name": {"command": "…", "args": []}}}',
     }));
-    this.create = /** @type {HTMLButtonElement} */ (h("button", { class: "primary" }, "New session"));
+    this.create = /** @type {HTMLButtonElement} */ (h("button", { class: "primary", onkeydown: (/** @type {KeyboardEvent} */ event) => this.typeAhead(event) }, "New session"));
+    this.isOpening = false;
+    this.ahead = ""; // typed while a session is opened
     this.stored = h("div", { class: "stored" });
     this.login = h("div", { class: "login" });
     this.files = select("access-files", [["", "no files"], ["ro", "read files"], ["rw", "read and write files"]]);
@@ -69,8 +70,29 @@ export class SetupPanel {
   /** @param {Event} event */
   async submit(event) {
     event.preventDefault();
+    if (this.isOpening) return; // one key or click opens one session
+    this.setOpening(true);
     const session = await this.attempt(() => act("new", { cwd: this.folder.value, mcpServers: this.servers.value }));
-    if (session !== undefined) go(address(["conversation", session]));
+    this.setOpening(false);
+    if (session !== undefined) opened(this.element, session, this.ahead);
+  }
+
+  /** @param {boolean} isOpening */
+  setOpening(isOpening) {
+    this.isOpening = isOpening;
+    if (isOpening) this.ahead = "";
+    this.create.setAttribute("aria-disabled", String(isOpening));
+    fill(this.create, isOpening ? "Opening a session…" : "New session");
+  }
+
+  /** Keep what is typed until the session is open: it is the beginning of the prompt. @param {KeyboardEvent} event */
+  typeAhead(event) {
+    if (!this.isOpening || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key.length === 1) this.ahead += event.key;
+    else if (event.key === "Backspace") this.ahead = this.ahead.slice(0, -1);
+    else if (event.key !== "Enter") return;
+    event.preventDefault();
+    event.stopPropagation();
   }
 
   /** @param {Event} event */
@@ -127,8 +149,8 @@ export class SetupPanel {
 
   /** @param {string} how @param {string} session @param {string} cwd */
   async open(how, session, cwd) {
-    const opened = await this.attempt(() => act(how, { session, cwd }));
-    if (opened !== undefined) go(address(["conversation", opened]));
+    const found = await this.attempt(() => act(how, { session, cwd }));
+    if (found !== undefined) opened(this.element, found);
   }
 
   // Login.

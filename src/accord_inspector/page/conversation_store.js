@@ -10,6 +10,14 @@ export async function act(action, body = {}) {
 }
 
 /**
+ * Show a session that was just opened from an element of the view; `text` was typed meanwhile.
+ * @param {Element} element @param {string} session @param {string} [text]
+ */
+export function opened(element, session, text = "") {
+  element.dispatchEvent(new CustomEvent("opened", { bubbles: true, detail: { session, text } }));
+}
+
+/**
  * The sessions of a recording, and the state of the client of a live agent.
  *
  * Fires `change` when `value` is new (`Conversation.json` of the server).

@@ -11,8 +11,46 @@ const NAMES = new Map([
   [0x202c, "PDF"], [0x202d, "LRO"], [0x202e, "RLO"], [0x2066, "LRI"], [0x2067, "RLI"], [0x2069, "PDI"], [0xfeff, "BOM"],
 ]);
 
-/** Return a text as nodes: hidden characters are `<mark>` elements. @param {string} text */
-export function textNodes(text) {
+/**
+ * Return what finds a text as the filter does: in any case, as it reads and as JSON writes it.
+ * @param {string} text @returns {RegExp | null} null for an empty text
+ */
+export function finderOf(text) {
+  if (!text) return null;
+  const written = JSON.stringify(text).slice(1, -1);
+  let read = text;
+  try {
+    read = JSON.parse(`"${text}"`);
+  } catch {
+    // It is not written as JSON.
+  }
+  const forms = [...new Set([text, written, read])].filter(Boolean);
+  return new RegExp(forms.map((form) => form.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")).join("|"), "giu");
+}
+
+const MAX_MARKS = 500; // in one text
+
+/**
+ * Return a text as nodes: hidden characters are `<mark>` elements, and so is what is searched.
+ * @param {string} text @param {RegExp | null} [finder]
+ */
+export function textNodes(text, finder = null) {
+  if (!finder) return plainNodes(text);
+  /** @type {any[]} */
+  const nodes = [];
+  let end = 0;
+  let marks = 0;
+  for (const found of text.matchAll(finder)) {
+    nodes.push(...plainNodes(text.slice(end, found.index)), h("mark", { class: "match" }, plainNodes(found[0])));
+    end = found.index + found[0].length;
+    if (++marks === MAX_MARKS) break;
+  }
+  nodes.push(...plainNodes(text.slice(end)));
+  return nodes;
+}
+
+/** @param {string} text */
+function plainNodes(text) {
   /** @type {any[]} */
   const nodes = [];
   let end = 0;

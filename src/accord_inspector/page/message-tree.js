@@ -7,6 +7,9 @@ const LONG = 240; // characters of a string before it is folded
 const CHUNK = 100; // members that are shown at once
 const OPEN_DEPTH = 6; // levels that are open at the start
 const OPEN_ITEMS = 40; // lists with more items are closed at the start
+const MAX_SHOWN = 200_000; // characters of a string that are shown; the copy has all
+const AROUND = 120; // characters before and after what is searched, in a long string
+const MAX_DEPTH = 200; // levels that are searched
 const KEY = 100; // characters of a key in a path, as in the explanation
 
 /** @typedef {{path: string, what: string, expected: string, got: string, rule: string}} Problem */
@@ -15,13 +18,17 @@ const KEY = 100; // characters of a key in a path, as in the explanation
 export class JsonTree {
   /**
    * @param {any} value
-   * @param {{problems?: Problem[], onfocus?: (path: string) => void}} [options]
+   * @param {{problems?: Problem[], onfocus?: (path: string) => void, finder?: RegExp | null}} [options]
+   *   what `finder` finds is marked, and the first place of it is open
    */
-  constructor(value, { problems = [], onfocus = () => {} } = {}) {
+  constructor(value, { problems = [], onfocus = () => {}, finder = null } = {}) {
     this.problems = problems;
+    this.finder = finder;
+    /** @type {(string | number)[] | null} the keys to the first place */
+    this.place = finder ? placeOf(value, finder, MAX_DEPTH) : null;
     this.onfocus = onfocus;
     this.element = h("ul", { class: "json-tree", role: "tree", "aria-label": "Message" });
-    this.element.append(this.item(null, value, "$", 1));
+    this.element.append(this.item(null, value, "$", 1, this.place));
     this.element.querySelector("[role=treeitem]")?.setAttribute("tabindex", "0");
     this.element.addEventListener("keydown", (event) => this.key(event));
     this.element.addEventListener("click", (event) => this.clicked(event));
@@ -36,26 +43,29 @@ export class JsonTree {
     if (found) this.focus(found);
   }
 
-  /** @param {string | number | null} key @param {any} value @param {string} path @param {number} level */
-  item(key, value, path, level) {
+  /**
+   * @param {string | number | null} key @param {any} value @param {string} path @param {number} level
+   * @param {(string | number)[] | null} place the keys from here to the first place of what is searched
+   */
+  item(key, value, path, level, place) {
     const isBranch = value !== null && typeof value === "object";
     const own = this.problems.filter((one) => one.path === path);
     const item = h("li", { role: "treeitem", tabindex: "-1", "aria-level": level, class: own.length ? "wrong" : "" });
     item.dataset.path = path;
     const line = h("div", { class: "line" });
-    if (key !== null) line.append(h("span", { class: typeof key === "number" ? "index" : "key" }, textNodes(String(key))), ": ");
+    if (key !== null) line.append(h("span", { class: typeof key === "number" ? "index" : "key" }, textNodes(String(key), this.finder)), ": ");
     item.append(line);
-    if (isBranch) this.branch(item, line, value, path, level);
-    else line.append(leaf(value));
+    if (isBranch) this.branch(item, line, value, path, level, place);
+    else line.append(leaf(value, this.finder));
     for (const one of own) line.append(problemText(one));
     return item;
   }
 
   /**
    * @param {HTMLElement} item @param {HTMLElement} line @param {any} value @param {string} path
-   * @param {number} level
+   * @param {number} level @param {(string | number)[] | null} place
    */
-  branch(item, line, value, path, level) {
+  branch(item, line, value, path, level, place) {
     const isList = Array.isArray(value);
     const keys = isList ? [...value.keys()] : Object.keys(value);
     const missing = this.problems.filter((one) => one.what === "missing" && parentOf(one.path) === path);
@@ -64,22 +74,27 @@ export class JsonTree {
     if (!keys.length && !missing.length) return;
     const group = h("ul", { role: "group" });
     let filled = false;
+    const within = place?.length ? place : null;
+    const child = (/** @type {string | number} */ key) =>
+      this.item(key, value[key], pathOf(path, key), level + 1, within && within[0] === key ? within.slice(1) : null);
+    const start = within ? Math.floor(keys.indexOf(/** @type {never} */ (within[0])) / CHUNK) * CHUNK : 0;
     const fill = (/** @type {number} */ from) => {
-      for (const key of keys.slice(from, from + CHUNK)) group.append(this.item(key, value[key], pathOf(path, key), level + 1));
+      if (from === start && start > 0) group.append(moreButton(start, () => group.prepend(...keys.slice(0, start).map(child)), "are before"));
+      group.append(...keys.slice(from, from + CHUNK).map(child));
       if (keys.length > from + CHUNK) group.append(moreButton(keys.length - from - CHUNK, () => fill(from + CHUNK)));
       else for (const one of missing) group.append(this.missing(one, level + 1));
     };
     /** @type {any} */ (item).setOpen = (/** @type {boolean} */ isOpen) => {
       if (isOpen && !filled) {
         filled = true;
-        fill(0);
+        fill(start);
       }
       group.hidden = !isOpen;
       item.setAttribute("aria-expanded", String(isOpen));
     };
     item.append(group);
     const isWrong = this.problems.some((one) => one.path.startsWith(path) && one.path !== path);
-    /** @type {any} */ (item).setOpen(isWrong || level === 1 || (level <= OPEN_DEPTH && keys.length <= OPEN_ITEMS));
+    /** @type {any} */ (item).setOpen(isWrong || within !== null || level === 1 || (level <= OPEN_DEPTH && keys.length <= OPEN_ITEMS));
   }
 
   /** @param {Problem} problem @param {number} level */
@@ -176,25 +191,46 @@ function problemText(problem) {
   return h("span", { class: "wrong-text" }, ` ✖ ${what} `, h("small", null, `(${problem.rule})`));
 }
 
-/** @param {any} value */
-function leaf(value) {
+/**
+ * Return the keys to the first place of a value that has what is searched, or null.
+ * @param {any} value @param {RegExp} finder @param {number} depth @returns {(string | number)[] | null}
+ */
+function placeOf(value, finder, depth) {
+  const has = (/** @type {any} */ text) => String(text).search(finder) >= 0;
+  if (value === null || typeof value !== "object") return has(value) ? [] : null;
+  if (depth === 0) return null;
+  const keys = Array.isArray(value) ? value.keys() : Object.keys(value);
+  for (const key of keys) {
+    const inner = typeof key === "string" && has(key) ? [] : placeOf(value[/** @type {never} */ (key)], finder, depth - 1);
+    if (inner) return [key, ...inner];
+  }
+  return null;
+}
+
+/** @param {any} value @param {RegExp | null} finder */
+function leaf(value, finder) {
   const kind = value === null ? "null" : typeof value;
-  if (kind !== "string") return h("span", { class: `value ${kind}` }, String(value));
+  if (kind !== "string") return h("span", { class: `value ${kind}` }, textNodes(String(value), finder));
+  const found = finder ? value.search(finder) : -1;
+  const first = found < AROUND || value.length <= LONG ? 0 : found - AROUND;
   const span = h("span", { class: "value string" });
   const show = (/** @type {boolean} */ isLong) => {
-    const text = isLong ? value : value.slice(0, LONG);
-    span.replaceChildren('"', ...textNodes(text), ...(text.length < value.length ? ["…"] : ['"']));
+    const start = Math.max(0, Math.min(first - MAX_SHOWN / 2, value.length - MAX_SHOWN));
+    const [from, to] = isLong || value.length <= LONG ? [start, start + MAX_SHOWN] : [first, Math.max(first + LONG, found < 0 ? 0 : found + AROUND)];
+    const text = value.slice(from, to);
+    span.replaceChildren(from > 0 ? "…" : '"', ...textNodes(text, finder), to < value.length ? "…" : '"');
     if (value.length <= LONG) return;
-    const label = isLong ? "Fold" : `Show all ${count(value.length)} characters`;
+    const some = value.length > MAX_SHOWN ? `${count(MAX_SHOWN)} of` : "all";
+    const label = isLong ? "Fold" : `Show ${some} ${count(value.length)} characters`;
     span.append(" ", h("button", { type: "button", class: "fold", onclick: () => show(!isLong) }, label));
   };
   show(false);
   return span;
 }
 
-/** @param {number} rest @param {() => void} onclick */
-function moreButton(rest, onclick) {
+/** @param {number} rest @param {() => void} onclick @param {string} [where] */
+function moreButton(rest, onclick, where = "are left") {
   const item = h("li", { role: "none", class: "more" });
-  item.append(h("button", { type: "button", onclick: () => { item.remove(); onclick(); } }, `Show more: ${count(rest)} are left`));
+  item.append(h("button", { type: "button", onclick: () => { item.remove(); onclick(); } }, `Show more: ${count(rest)} ${where}`));
   return item;
 }

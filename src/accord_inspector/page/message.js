@@ -1,9 +1,9 @@
 // One message: pretty, raw, explained, with the rules that it breaks.
 
 import { get } from "./api.js";
-import { duration, fill, h, safe, size } from "./dom.js";
+import { count, duration, fill, h, safe, size } from "./dom.js";
 import { explanationView, fieldDoc, ruleItems } from "./message-explanation.js";
-import { countHidden, textNodes } from "./message-text.js";
+import { countHidden, finderOf, textNodes } from "./message-text.js";
 import { JsonTree } from "./message-tree.js";
 import { address, go, messageAddress, params, pathParts, shownNumber } from "./router.js";
 import { KINDS, laneOf, wayOf } from "./timeline-row.js";
@@ -12,6 +12,11 @@ const TABS = [
   ["pretty", "Pretty"],
   ["raw", "Raw"],
   ["explained", "Explained"],
+];
+const COPIES = [
+  ["json", "JSON"],
+  ["python", "Python"],
+  ["shell", "Shell command"],
 ];
 const MAX_RAW = 500_000; // characters that are shown; the copy has all
 
@@ -29,6 +34,14 @@ class MessageView extends HTMLElement {
     } catch (error) {
       if (this.n === n) this.showProblem(/** @type {Error} */ (error).message);
     }
+  }
+
+  /** Mark a text, and show its first place. @param {string} text */
+  search(text) {
+    if (text === this.text) return;
+    this.text = text;
+    this.finder = finderOf(text);
+    if (this.found && Number(this.n) >= 0) this.choose(params().get("show") ?? "pretty", false);
   }
 
   /** Say why there is no message. @param {string} text */
@@ -121,6 +134,7 @@ class MessageView extends HTMLElement {
       row.kind === "request" && typeof row.pair !== "number" && h("span", { class: "soft" }, "No response so far"),
       row.kind === "response" && typeof row.pair !== "number" && h("span", { class: "bad" }, "Its request: none. No request with this id was waiting for a response."),
       copy,
+      this.copies(),
       this.explained.canSend && h("a", { id: "resend-message", class: "button", href: address(["send"], { message: shownNumber(row.n) }) }, "Send again"));
   }
 
@@ -133,6 +147,31 @@ class MessageView extends HTMLElement {
       this.choose("raw");
       getSelection()?.selectAllChildren(/** @type {Node} */ (this.panel));
       button.textContent = "Selected: press Ctrl-C";
+    }
+  }
+
+  /** Return the buttons that copy the message in other forms, in a menu. */
+  copies() {
+    const buttons = COPIES.map(([form, title]) =>
+      h("button", { type: "button", id: `copy-${form}`, onclick: (/** @type {any} */ event) => this.copyAs(form, event.target) }, title));
+    return h("details", { class: "copies" }, h("summary", null, "Copy as…"), h("div", { class: "menu" }, buttons));
+  }
+
+  /** @param {string} form @param {HTMLElement} button */
+  async copyAs(form, button) {
+    const name = button.textContent;
+    let text = "";
+    try {
+      text = (await get(`/api/copies/${this.n}`, { recording: params().get("recording") ?? "" }))[form];
+      if (!text) throw new Error("This frame is not JSON");
+      await navigator.clipboard.writeText(text);
+      button.textContent = `${name}: copied`;
+    } catch (error) {
+      // Without access to the clipboard, the text is shown to be copied by hand.
+      const shown = text ? h("pre", { class: "raw", tabindex: "0", dir: "ltr" }, textNodes(text)) : h("p", { class: "bad" }, /** @type {Error} */ (error).message);
+      fill(this.panel, shown);
+      if (text) getSelection()?.selectAllChildren(shown);
+      button.textContent = text ? `${name}: selected, press Ctrl-C` : String(name);
     }
   }
 
@@ -151,6 +190,9 @@ class MessageView extends HTMLElement {
     }
     this.panel?.setAttribute("aria-labelledby", `tab-${known}`);
     fill(this.panel, known === "raw" ? this.raw() : known === "explained" ? explanationView(this.explained) : this.pretty());
+    const place = this.panel?.querySelector("mark.match");
+    if (place) place.scrollIntoView({ block: "center" });
+    else if (!isUsers) this.scrollTop = 0;
   }
 
   /** @param {KeyboardEvent} event */
@@ -173,24 +215,31 @@ class MessageView extends HTMLElement {
     const tree = new JsonTree(value, {
       problems: this.explained.problems,
       onfocus: (path) => fieldDoc(doc, path, this.explained),
+      finder: this.finder,
     });
     fieldDoc(doc, "", this.explained);
     const wrong = this.explained.problems;
     const list = wrong.length > 0 && h("p", { class: "wrong-list" }, `${wrong.length} ${wrong.length === 1 ? "difference" : "differences"} from ${this.explained.title}: `,
       wrong.slice(0, 10).map((one, at) => [at > 0 && ", ", h("button", { type: "button", onclick: () => tree.focusPath(one.path) }, safe(one.path))]));
-    return [list, tree.element, doc];
+    const isInRaw = this.finder && !tree.place && this.found.raw.search(this.finder) >= 0;
+    const note = isInRaw && h("p", { class: "soft" }, "The text of the filter is not in one value: ",
+      h("button", { type: "button", onclick: () => this.choose("raw") }, "Show it in Raw"));
+    return [list, note, tree.element, doc];
   }
 
   raw() {
     const { raw } = this.found;
     const hidden = countHidden(raw);
+    const place = this.finder ? raw.search(this.finder) : -1;
+    const from = Math.max(0, Math.min(place - MAX_RAW / 2, raw.length - MAX_RAW));
+    const to = Math.min(from + MAX_RAW, raw.length);
     const notes = [
       hidden > 0 && `${hidden} control characters are marked.`,
-      raw.length > MAX_RAW && `Only the first ${MAX_RAW} of ${raw.length} characters are shown.`,
+      raw.length > MAX_RAW && `Only the characters ${count(from + 1)} to ${count(to)} of ${count(raw.length)} are shown.`,
     ].filter(Boolean);
     return [
       notes.length > 0 && h("p", { class: "soft" }, notes.join(" ")),
-      h("pre", { class: "raw", tabindex: "0", dir: "ltr" }, textNodes(raw.slice(0, MAX_RAW))),
+      h("pre", { class: "raw", tabindex: "0", dir: "ltr" }, textNodes(raw.slice(from, to), this.finder)),
     ];
   }
 }

@@ -3,7 +3,20 @@
 import { count, fill, h, safe } from "./dom.js";
 import { shortSession } from "./timeline-row.js";
 
-const NAMES = ["method", "session", "direction", "text", "path", "errors", "rule"];
+const NAMES = ["method", "session", "direction", "text", "path", "errors", "rule", "sort"];
+const SORTS = [
+  ["", "In order"],
+  ["-latency", "Slowest first"],
+  ["latency", "Fastest first"],
+  ["-bytes", "Largest first"],
+  ["bytes", "Smallest first"],
+  ["method", "By method"],
+  ["-method", "By method, from the end"],
+  ["session", "By session"],
+  ["-session", "By session, from the end"],
+  ["way", "By sender"],
+  ["-way", "By sender, from the end"],
+];
 const WAIT_MS = 250; // after a key, before the list changes
 
 /** Return the filter in an address, as parameters of the API. @param {URLSearchParams} query */
@@ -37,6 +50,7 @@ export class FilterBar {
       h("option", { value: "to_client" }, "To the client"),
     );
     this.rule = h("select", { "aria-label": "Broken rules" });
+    this.sort = h("select", { "aria-label": "Sort" }, SORTS.map(([value, text]) => h("option", { value }, text)));
     this.errors = h("input", { type: "checkbox" });
     this.methodNames = h("datalist", { id: "method-names" });
     this.clear = h("button", { type: "button", onclick: () => this.onchange({}) }, "Clear");
@@ -47,7 +61,7 @@ export class FilterBar {
       h(
         "div",
         { class: "fields" },
-        this.method, this.methodNames, this.path, this.session, this.direction, this.rule,
+        this.method, this.methodNames, this.path, this.session, this.direction, this.rule, this.sort,
         h("label", null, this.errors, " Errors"),
         this.clear,
       ),
@@ -71,6 +85,7 @@ export class FilterBar {
     choose(this.session, filter.session?.[0] ?? "");
     choose(this.direction, filter.direction ?? "");
     choose(this.rule, filter.rule ?? "");
+    choose(this.sort, filter.sort ?? "");
     /** @type {any} */ (this.errors).checked = Boolean(filter.errors);
     this.clear.hidden = Object.keys(filter).length === 0;
     if (Object.keys(filter).some((name) => name !== "text")) this.more.setAttribute("open", "");
@@ -111,6 +126,7 @@ export class FilterBar {
       session: value(this.session) ? [value(this.session)] : [],
       direction: value(this.direction),
       rule: value(this.rule),
+      sort: value(this.sort),
       errors: /** @type {any} */ (this.errors).checked ? "1" : "",
     };
     return Object.fromEntries(Object.entries(all).filter(([, one]) => one.length));

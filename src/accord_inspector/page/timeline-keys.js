@@ -1,4 +1,6 @@
-// The keys of the timeline. `timeline-help.js` lists them.
+// The keys of the timeline. `keys.js` lists them.
+
+import { isShortcut, isTyping } from "./keys.js";
 
 /**
  * Do what a key means in the timeline.
@@ -6,14 +8,12 @@
  * @param {KeyboardEvent} event
  */
 export function handleKey(view, event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || view.help.open) return;
   const target = /** @type {HTMLElement} */ (event.composedPath()[0]);
-  const isField = /^(input|textarea|select)$/.test(target.localName);
-  if (event.key === "Escape" && isField) {
+  if (event.key === "Escape" && isTyping(event) && view.contains(target)) {
     view.list.element.focus();
     return;
   }
-  if (isField || event.defaultPrevented) return;
+  if (!isShortcut(event)) return;
   const action = anywhere(view)[event.key] ?? (isElsewhere(view, target) ? undefined : inList(view)[event.key]);
   if (!action) return;
   event.preventDefault();
@@ -32,7 +32,6 @@ function isElsewhere(view, target) {
 function anywhere(view) {
   return {
     "/": () => view.filterBar.focus(),
-    "?": () => view.help.showModal(),
     Escape: () => view.goTo(null),
     j: () => view.activate(view.list.active + 1),
     k: () => view.activate(view.list.active - 1),

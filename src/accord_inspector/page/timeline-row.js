@@ -1,6 +1,7 @@
 // The cells of one message in the list.
 
-import { duration, h, safe, size } from "./dom.js";
+import { duration, fill, h, safe, size } from "./dom.js";
+import { textNodes } from "./message-text.js";
 import { shownNumber } from "./router.js";
 
 /** @typedef {import("./timeline-rows.js").Row} Row */
@@ -28,10 +29,35 @@ export const COLUMNS = [
   ["marks", "Marks"],
 ];
 
-/** Return the row of headings. */
-export function createHeader() {
-  const cells = COLUMNS.map(([name, title]) => h("span", { class: name, role: "columnheader" }, title));
+const SORTED = { way: "way", session: "session", method: "method", bytes: "-bytes", latency: "-latency" };
+
+/** Return the row of headings; `onsort` gets the order that a heading asks for. @param {(sort: string) => void} onsort */
+export function createHeader(onsort) {
+  const cells = COLUMNS.map(([name, title]) => {
+    const order = SORTED[/** @type {"way"} */ (name)];
+    if (!order && name !== "n") return h("span", { class: name, role: "columnheader" }, title);
+    const button = h("button", { type: "button", onclick: () => onsort(nextSort(cell.dataset.sort ?? "", order ?? "")) }, title);
+    const cell = h("span", { class: name, role: "columnheader" }, button);
+    return cell;
+  });
   return h("div", { class: "message-row heading", role: "row", "aria-rowindex": "1" }, cells);
+}
+
+/** Return the next order of a column: its own, the other way round, none. @param {string} now @param {string} order */
+function nextSort(now, order) {
+  const reverse = order.startsWith("-") ? order.slice(1) : `-${order}`;
+  return now === order ? reverse : now === reverse ? "" : order;
+}
+
+/** Show by which column the list is sorted. @param {HTMLElement} header @param {string} sort */
+export function showSort(header, sort) {
+  for (const cell of /** @type {Iterable<HTMLElement>} */ (header.children)) {
+    const isSorted = sort ? cell.classList.contains(sort.replace("-", "")) : cell.classList.contains("n");
+    if (!cell.firstElementChild) continue;
+    cell.dataset.sort = isSorted ? sort : "";
+    if (isSorted) cell.setAttribute("aria-sort", sort.startsWith("-") ? "descending" : "ascending");
+    else cell.removeAttribute("aria-sort");
+  }
 }
 
 /** Return an empty row. */
@@ -40,8 +66,8 @@ export function createRow() {
   return h("div", { class: "message-row", role: "row" }, cells);
 }
 
-/** Fill a row. @param {HTMLElement} element @param {Row | undefined} row */
-export function fillRow(element, row) {
+/** Fill a row. @param {HTMLElement} element @param {Row | undefined} row @param {RegExp | null} [finder] what is marked in it */
+export function fillRow(element, row, finder = null) {
   const [n, ts, way, session, method, summary, bytes, latency, marks] = /** @type {any} */ (element.children);
   element.className = row ? `message-row ${row.kind} ${row.dir}` : "message-row loading";
   element.classList.toggle("error", Boolean(row?.error));
@@ -51,14 +77,21 @@ export function fillRow(element, row) {
   session.className = row?.session ? `session lane-${laneOf(row.session)}` : "session";
   session.textContent = row?.session ? shortSession(row.session) : "";
   session.title = row?.session ? safe(row.session) : "";
-  method.replaceChildren(
+  fill(method,
     h("span", { class: "kind", title: KINDS[row?.kind ?? ""] ?? null }, row ? (SHORT[row.kind] ?? "") : ""),
-    row ? ` ${safe(row.method ?? "")}` : "",
+    row && [" ", textNodes(safe(row.method ?? ""), finder)],
   );
-  summary.textContent = row ? safe(row.summary ?? "") : "";
+  summary.classList.toggle("matched", Boolean(row?.match));
+  if (row?.match) summary.replaceChildren(...matchNodes(row.match));
+  else summary.textContent = row ? safe(row.summary ?? "") : "";
   bytes.textContent = row?.bytes ? size(row.bytes) : "";
   latency.textContent = row ? latencyOf(row) : "";
   marks.replaceChildren(...(row ? marksOf(row) : []));
+}
+
+/** Return where a message has the text of the filter. @param {string[]} match */
+function matchNodes([before, found, after]) {
+  return [h("span", { class: "before" }, h("span", null, safe(before))), h("mark", { class: "match" }, safe(found)), h("span", { class: "after" }, safe(after))];
 }
 
 /** Return who sent a message to whom. @param {Row} row */

@@ -9,7 +9,7 @@ const MAX_REQUESTS = 2; // at the same time
 /**
  * @typedef {{n: number, ts: number, from: string, to: string, dir: string, kind: string,
  *   method?: string, session?: string, id?: string, bytes?: number, pair?: number, error?: boolean,
- *   conn?: string, seconds?: number, summary?: string, rules?: string[], severity?: string, fault?: string,
+ *   conn?: string, seconds?: number, summary?: string, match?: string[], rules?: string[], severity?: string, fault?: string,
  *   waits?: number | null, seen?: number}} Row
  *
  * `waits` is for how many seconds a request had no response when it was fetched, at `seen`; null
@@ -61,7 +61,10 @@ export class RowStore {
     this.total = counts.total;
     this.matched = counts.matched;
     this.isComplete = counts.complete;
-    if (this.matched !== before) {
+    if (this.matched !== before && /** @type {any} */ (this.filter).sort) {
+      for (const block of this.blocks.keys()) this.stale.add(block); // every row may be elsewhere
+      this.fetchNext();
+    } else if (this.matched !== before) {
       const block = Math.floor(before / BLOCK);
       if (this.blocks.has(block)) this.stale.add(block); // it has grown
       for (const shown of this.wanted) {

@@ -1,22 +1,24 @@
 // The view "Timeline": every message, as a list or as a sequence diagram, and the chosen one.
 
-import { get, live } from "./api.js";
+import { get, live, queryOf } from "./api.js";
 import { count, fill, h, safe } from "./dom.js";
 import "./message.js";
+import { finderOf } from "./message-text.js";
 import { address, go, messageAddress, messageOf, params, pathParts, router } from "./router.js";
 import { Sequence } from "./sequence.js";
 import { FilterBar, filterOf } from "./timeline-filter.js";
-import { createHelp, keyButton } from "./timeline-help.js";
+import { keyButton } from "./keys.js";
 import { handleKey } from "./timeline-keys.js";
 import { Jumps } from "./timeline-jumps.js";
 import { VirtualList } from "./timeline-list.js";
 import { positionAt, RowMarks } from "./timeline-marks.js";
-import { createHeader, createRow, fillRow } from "./timeline-row.js";
+import { createHeader, createRow, fillRow, showSort } from "./timeline-row.js";
 import { RowStore } from "./timeline-rows.js";
 import { statusText } from "./timeline-status.js";
 
 const LIST_ROW = 28; // pixels
 const SEQUENCE_ROW = 40;
+const EXPORTS = [["har", "HAR"], ["md", "Markdown"]];
 const NAMES_MS = 2000; // between two looks at the names of sessions and methods, and at the rules
 
 class TimelineView extends HTMLElement {
@@ -68,10 +70,13 @@ class TimelineView extends HTMLElement {
     this.pauseButton = keyButton("Pause", "Space", () => this.pause(!this.isPaused));
     this.followButton = keyButton("Follow", "f", () => this.follow(!this.isFollowing));
     this.viewButton = keyButton("Sequence", "v", () => this.switchView());
-    this.helpButton = keyButton("Keys", "?", () => this.help.showModal());
+    this.exports = h("details", { class: "exports" }, h("summary", null, "Export"),
+      h("div", { class: "menu" }, EXPORTS.map(([form, text]) => h("a", { "data-form": form, download: "" }, text)),
+        h("small", { class: "soft" }, "What the list has, with the requests and responses that belong to it. Secrets are replaced.")));
+    const closeExports = (/** @type {any} */ event) => !this.exports.contains(event.relatedTarget) && this.exports.removeAttribute("open");
+    this.exports.addEventListener("focusout", closeExports);
     this.status = h("p", { class: "list-status" });
-    this.help = createHelp();
-    this.header = createHeader();
+    this.header = createHeader((sort) => this.setSort(sort));
     this.message = /** @type {any} */ (h("message-view", { hidden: true }));
     this.list.setHeader(this.header);
     this.list.element.addEventListener("click", (event) => this.clicked(event));
@@ -81,10 +86,9 @@ class TimelineView extends HTMLElement {
     this.replaceChildren(
       h("h2", { class: "visually-hidden" }, "Timeline"),
       h("div", { class: "bar" }, this.filterBar.element,
-        h("div", { class: "tools" }, this.pauseButton, this.followButton, this.viewButton, this.helpButton)),
+        h("div", { class: "tools" }, this.pauseButton, this.followButton, this.viewButton, this.exports)),
       this.status,
       h("div", { class: "split" }, this.list.element, this.message),
-      this.help,
     );
   }
 
@@ -96,11 +100,17 @@ class TimelineView extends HTMLElement {
     const query = params();
     const filter = filterOf(query);
     this.filterBar.show(filter);
+    showSort(this.header, filter.sort ?? "");
+    for (const link of this.exports.querySelectorAll("a")) {
+      const { sort, ...listed } = filter;
+      link.setAttribute("href", `/api/export?${queryOf({ ...listed, recording: query.get("recording"), format: link.dataset.form })}`);
+    }
+    if (query.get("view") === "sequence") delete filter.sort; // arrows are in the order of time
     const recording = query.get("recording") ?? "";
     const text = JSON.stringify([filter, recording]);
     if (text !== this.filterText) {
       this.filterText = text;
-      this.hasFilter = Object.keys(filter).length > 0;
+      this.hasFilter = Object.keys(filter).some((name) => name !== "sort");
       this.isPaused = false;
       this.note = "";
       this.list.active = -1;
@@ -111,6 +121,8 @@ class TimelineView extends HTMLElement {
       this.say("");
     }
     this.showAs(query.get("view") === "sequence");
+    this.message.search(filter.text ?? "");
+    this.finder = finderOf(filter.text ?? "");
     this.open(pathParts()[1]);
     this.showState();
   }
@@ -119,6 +131,14 @@ class TimelineView extends HTMLElement {
   setFilter(filter) {
     const view = params().get("view");
     go(address(pathParts(), { ...filter, ...(view ? { view } : {}) }), { replace: true });
+  }
+
+  /** @param {string} sort */
+  setSort(sort) {
+    const query = params();
+    if (sort) query.set("sort", sort);
+    else query.delete("sort");
+    go(address(pathParts(), query), { replace: true });
   }
 
   /** @param {any} counts */
@@ -191,7 +211,7 @@ class TimelineView extends HTMLElement {
   render(element, position) {
     const row = this.store.at(position);
     if (this.isSequence) this.sequence.fillRow(element, row);
-    else fillRow(element, row);
+    else fillRow(element, row, this.finder);
     element.id = `row-${position}`;
     this.marks.mark(element, position);
   }

@@ -11,6 +11,8 @@ import "./capabilities.js";
 import "./process.js";
 import "./statistics.js";
 import "./recordings.js";
+import "./waterfall.js";
+import "./compare.js";
 
 /** @typedef {{path: string, title: string, tag: string, key: string, live?: boolean}} View */
 
@@ -23,6 +25,8 @@ export const VIEWS = [
   { path: "capabilities", title: "Capabilities", tag: "view-capabilities", key: "5" },
   { path: "process", title: "Process", tag: "view-process", key: "6", live: true },
   { path: "statistics", title: "Statistics", tag: "view-statistics", key: "7" },
+  { path: "waterfall", title: "Waterfall", tag: "view-waterfall", key: "8" },
+  { path: "compare", title: "Compare", tag: "view-compare", key: "9" },
 ];
 
 export const RECORDINGS = { path: "recordings", title: "Recordings", tag: "view-recordings", key: "0" };
