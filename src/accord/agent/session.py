@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from accord.agent.session_actions import SessionActions
-from accord.agent.tool_call import BaseToolCall
+from accord.agent.tool_call_handle import ToolCallHandle
 from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock, require_content
 from accord.types.mcp import McpServer
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from accord.agent.files import SessionFiles
     from accord.agent.session_core import SessionCore, SessionState
     from accord.agent.subagent import SubagentCore
+    from accord.agent.terminals import CommandResult
     from accord.agent.toolbox import Toolbox
     from accord.agent.turn_state import TurnState
     from accord.agent.updates import Update
@@ -42,30 +45,8 @@ __all__ = (
     "ConnectedClient",
     "Session",
     "SubagentHandle",
-    "ToolCallHandle",
     "WorkActions",
 )
-
-
-class ToolCallHandle(BaseToolCall):
-    """A tool call, to enter with `async with`.
-
-    It is pending until something happens in it, then in progress. Leaving the block completes
-    it; an exception fails it and a cancel cancels it. It also ends as cancelled if permission
-    was denied and nothing was done after that. A `cancellable` one can be cancelled while the
-    turn continues: leaving the block then raises `WorkCancelled`.
-    """
-
-    def __init__(
-        self,
-        session: Session,
-        core: SessionCore,
-        turn: TurnState | None,
-        title: str,
-        **details: Any,
-    ) -> None:
-        super().__init__(core, turn, title, **details)
-        self.session = session
 
 
 class WorkActions(SessionActions):
@@ -143,6 +124,50 @@ class WorkActions(SessionActions):
         )
         await core.background.run(call, work, lambda: core.client_adapter.is_closed)
         return call
+
+    @must_await("turn")
+    async def edit(self, path: str, text: str) -> bool:
+        """Give a file this text if the user allows it, in a tool call of its own.
+
+        Returns whether it was done; see `ToolCallHandle.edit`.
+        """
+        require_type("edit(path=…)", path, str)
+        async with self.tool(f"Edit {self._shown_path(path)}", kind="edit") as call:
+            return await call.edit(path, text)
+
+    @must_await("turn")
+    async def delete(self, path: str) -> bool:
+        """Delete a file if the user allows it, in a tool call of its own.
+
+        Returns whether it was done; see `ToolCallHandle.delete`.
+        """
+        require_type("delete(path=…)", path, str)
+        async with self.tool(f"Delete {self._shown_path(path)}", kind="delete") as call:
+            return await call.delete(path)
+
+    @must_await("turn")
+    async def run(
+        self,
+        *argv: str,
+        cwd: str | None = None,
+        env: Mapping[str, str | None] | None = None,
+        timeout_s: float | None = None,
+    ) -> CommandResult | None:
+        """Run a command if the user allows it, in a tool call of its own.
+
+        The call fails if the command does. Returns None if it was not allowed; see
+        `ToolCallHandle.run`.
+        """
+        require_types("run(argv=…)", argv, str)
+        async with self.tool(shlex.join(argv) or "Run", kind="execute") as call:
+            result = await call.run(*argv, cwd=cwd, env=env, timeout_s=timeout_s)
+            if result is not None and not result.ok:
+                await call.fail()
+            return result
+
+    def _shown_path(self, path: str) -> str:
+        """Return a path for a title: relative if it is below the working directory."""
+        return path.removeprefix(self._core.cwd.rstrip(os.sep) + os.sep)
 
     def subagent(
         self,

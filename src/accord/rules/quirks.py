@@ -297,6 +297,19 @@ _ROWS = (
         evidence="the pages of version 1 describe a program and arguments; frames of the clients",
         concerns=("terminal/create", "command", "R-TERM-11"),
     ),
+    # Files of the client.
+    Quirk(
+        id="missing-file-code",
+        by="client",
+        versions=(1,),
+        programs=("acpx 0.1.15",),
+        does="answers the read of a missing file with the error -32603 and the text of the system: "
+        "`ENOENT: no such file or directory`",
+        response="an agent recognizes a missing file by the code -32002 or by the text of the "
+        "message or the data; it tries a write after any error of a read",
+        evidence="frames of acpx 0.1.15, which npm installs for Node 20",
+        concerns=("fs/read_text_file", "R-FS-06"),
+    ),
     # Processes.
     Quirk(
         id="noise-on-stdout",

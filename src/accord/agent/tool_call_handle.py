@@ -1,0 +1,185 @@
+"""The tool call that agents use: changes and commands that the user sees before they happen."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from types import NoneType
+from typing import TYPE_CHECKING, Any
+
+from accord.agent.tool_call import BaseToolCall
+from accord.errors import FileChanged
+from accord.local.lines import TooLarge
+from accord.text.excerpt import visible
+from accord.types.git_patch import git_patch
+from accord.types.must_await import must_await
+from accord.types.tool_calls import Diff, ToolCallLocation, ToolContent, ToolKind
+from accord.types.validation import require_type, require_types
+
+if TYPE_CHECKING:
+    from accord.agent.session import Session
+    from accord.agent.session_core import SessionCore
+    from accord.agent.terminals import CommandResult
+    from accord.agent.turn_state import TurnState
+
+__all__ = ("ToolCallHandle",)
+
+_MAX_DIFF = 1_000_000  # characters of both texts; the patch of longer ones is shown as text
+_MAX_PATCH = 200_000  # characters of that patch
+_FENCES = re.compile(r"`{3,}")
+
+
+class ToolCallHandle(BaseToolCall):
+    """A tool call, to enter with `async with`.
+
+    `edit`, `delete` and `run` show the user what will be done, ask for permission, and do it.
+    A call is pending until something happens in it, then in progress. Leaving the block completes
+    it; an exception fails it and a cancel cancels it. It also ends as cancelled if permission
+    was denied and nothing was done after that. A `cancellable` one can be cancelled while the
+    turn continues: leaving the block then raises `WorkCancelled`.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        core: SessionCore,
+        turn: TurnState | None,
+        title: str,
+        **details: Any,
+    ) -> None:
+        super().__init__(core, turn, title, **details)
+        self.session = session
+
+    @must_await("call")
+    async def edit(self, path: str, text: str, *, title: str | None = None) -> bool:
+        """Give a file this text, or create it, if the user allows it; return whether it was done.
+
+        The call becomes one of the kind `edit` and shows the change as a diff; then permission
+        is asked as by `permission`, with `title` as the question. The client writes the file if
+        it supports that. A file that has this text already is not asked about. Raises
+        `FileChanged` if the file was changed in the meantime: nothing is written then. Otherwise
+        raises what `files.read` and `files.write` raise.
+        """
+        require_type("edit(path=…)", path, str)
+        require_type("edit(text=…)", text, str)
+        require_type("edit(title=…)", title, str, NoneType)
+        text.encode()  # half of a surrogate pair cannot be written
+        files = self.session.files
+        old = await files.current(path)
+        absolute = files.absolute(path)
+        await self._describe("edit", absolute)
+        if old == text:
+            return True
+        await self._show(await self._change(absolute, old, text))
+        if not await self._permit_change(title, f"{path} was not changed"):
+            return False
+        try:
+            await files.replace(path, old, text, read_again=self._user_decided)
+        except FileChanged as error:
+            await self._show(f"\n{error.message}\n")
+            raise
+        return True
+
+    @must_await("call")
+    async def delete(self, path: str, *, title: str | None = None) -> bool:
+        """Delete a file if the user allows it; return whether it was done.
+
+        Does for a deletion what `edit` does for a change; the file is deleted on this machine.
+        Raises `FileNotFoundError` for a missing file and `IsADirectoryError` for a directory.
+        """
+        require_type("delete(path=…)", path, str)
+        require_type("delete(title=…)", title, str, NoneType)
+        files = self.session.files
+        status = await files.status(path)
+        absolute = files.absolute(path)
+        old: str | None = None
+        with suppress(UnicodeDecodeError, TooLarge):
+            old = await files.current(path)
+        await self._describe("delete", absolute)
+        if old is None:  # a link without a target, too
+            await self._show(f"{visible(absolute)}: {status.st_size:,} bytes that are not text")
+        else:
+            await self._show(await self._change(absolute, old, None))
+        if not await self._permit_change(title, f"{path} was not deleted"):
+            return False
+        try:
+            await files.remove(path, status)
+        except FileChanged as error:
+            await self._show(f"\n{error.message}\n")
+            raise
+        return True
+
+    @must_await("call")
+    async def run(
+        self,
+        *argv: str,
+        cwd: str | None = None,
+        env: Mapping[str, str | None] | None = None,
+        timeout_s: float | None = None,
+        title: str | None = None,
+    ) -> CommandResult | None:
+        """Run a command without a shell if the user allows it; return None if not.
+
+        The call becomes one of the kind `execute` and shows the command line; then permission is
+        asked as by `permission`, with `title` as the question. An "always" answer applies to
+        this command line only. The command runs in a terminal of the client if it supports that,
+        with its output shown as by `terminals.run`, which has the arguments and errors.
+        """
+        require_types("run(argv=…)", argv, str)
+        if not argv:
+            raise ValueError("run(…): expected a program and its arguments, got nothing")
+        require_type("run(title=…)", title, str, NoneType)
+        terminals = self.session.terminals
+        folder = await terminals.folder(cwd)
+        line = shlex.join(argv)
+        await self._describe("execute", None, {"command": line, "cwd": folder})
+        if self.title != line:
+            await self._show(_fenced(line, "sh"))
+        if not await self._permit_change(title, None, *argv):
+            return None
+        return await terminals.run(*argv, cwd=folder, env=env, timeout_s=timeout_s)
+
+    async def _describe(self, kind: ToolKind, path: str | None, raw_input: Any = None) -> None:
+        """Report the kind, the path and the raw input of what will be done."""
+        if self.final_status_sent:
+            raise RuntimeError("The tool call has ended; make another one")
+        changes: dict[str, Any] = {}
+        if self.kind != kind:
+            changes["kind"] = kind
+        if path is not None and all(place.path != path for place in self.locations):
+            changes["locations"] = [*self.locations, ToolCallLocation(path)]
+        if raw_input is not None and self.raw_input != raw_input:
+            changes["raw_input"] = raw_input
+        if changes:
+            await self.update(**changes)
+
+    async def _permit_change(self, title: str | None, denied: str | None, *command: str) -> bool:
+        """Ask; if it is denied after other work of this call, say what was not done."""
+        has_worked = self.status != "pending"
+        if await self._permit(title, None, command):
+            return True
+        if has_worked and denied is not None:
+            await self._show(f"\n{visible(denied)}: permission was denied.\n")
+        return False
+
+    async def _change(self, path: str, old: str | None, new: str | None) -> ToolContent:
+        """Return a change as a diff; of large texts, the changed lines as text."""
+        size = len(old or "") + len(new or "")
+        if size <= _MAX_DIFF:
+            self._diffs.append(diff := Diff(path, old, new))
+            return diff
+        patch = await asyncio.to_thread(git_patch, path, old, new)
+        shown = patch[:_MAX_PATCH]
+        more = patch.count("\n") - shown.count("\n")
+        rest = f"\n{more:,} more lines of the change are not shown.\n" if more else ""
+        return f"{_fenced(shown, 'diff')}{rest}"
+
+
+def _fenced(text: str, language: str) -> str:
+    """Return text as a code block of Markdown, without characters that hide others."""
+    longest = max((len(found) for found in _FENCES.findall(text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{visible(text).rstrip()}\n{fence}\n"
