@@ -347,7 +347,7 @@ async def test_what_cannot_be_done_is_not_asked(version: int, tmp_path: Path) ->
 @BOTH
 async def test_huge_change_is_shown_in_part_with_its_size(version: int, tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
-    file.write_text("".join(f"line {n}\n" for n in range(200_000)))
+    file.write_text("".join(f"line {n}\n" for n in range(60_000)))
 
     async def work(turn: Turn) -> None:
         text = await turn.files.read("a.txt")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from accord.agent.session import (
         ConnectedClient as ConnectedClient,
         SubagentHandle as SubagentHandle,
+        ToolCallHandle as ToolCallHandle,
     )
     from accord.agent.store.base import (
         Archived as Archived,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
         CommandResult as CommandResult,
         SessionTerminals as SessionTerminals,
     )
-    from accord.agent.tool_call_handle import ToolCallHandle as ToolCallHandle
     from accord.agent.updates import (
         CompactionUpdate as CompactionUpdate,
         ContextUsageUpdate as ContextUsageUpdate,
@@ -60,11 +60,10 @@ else:
                 "AgentAuthMethod AuthenticationMixin ProvidersMixin TerminalAuthMethod"
             ),
             "accord.agent.plan": "PlanHandle",
-            "accord.agent.session": "ConnectedClient SubagentHandle",
+            "accord.agent.session": "ConnectedClient SubagentHandle ToolCallHandle",
             "accord.agent.store.base": "Archived OwnedSession SessionPage StoredSession",
             "accord.agent.store.fallback": "FallbackStore",
             "accord.agent.terminals": "CommandResult SessionTerminals",
-            "accord.agent.tool_call_handle": "ToolCallHandle",
             "accord.agent.updates": (
                 "CompactionUpdate ContextUsageUpdate MessageUpdate PlanUpdate ToolCallUpdate Update"
             ),

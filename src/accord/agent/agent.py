@@ -15,9 +15,8 @@ from accord.transports.stdio import stdio
 
 if TYPE_CHECKING:
     from accord import v1, v2
-    from accord.agent.session import ConnectedClient, Session
+    from accord.agent.session import ConnectedClient, Session, ToolCallHandle
     from accord.agent.store.base import SessionStore
-    from accord.agent.tool_call_handle import ToolCallHandle
     from accord.agent.turn import Turn
     from accord.roles.spec import ProtocolSpec
     from accord.transports.base import Transport, TransportFactory

@@ -9,7 +9,7 @@ from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from accord.agent.session_actions import SessionActions
-from accord.agent.tool_call_handle import ToolCallHandle
+from accord.agent.tool_call_actions import ToolCallActions
 from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock, require_content
 from accord.types.mcp import McpServer
@@ -45,8 +45,32 @@ __all__ = (
     "ConnectedClient",
     "Session",
     "SubagentHandle",
+    "ToolCallHandle",
     "WorkActions",
 )
+
+
+class ToolCallHandle(ToolCallActions):
+    """A tool call, to enter with `async with`.
+
+    `edit`, `delete` and `run` show the user what will be done, ask for permission, and do it.
+    A call is pending until something happens in it, then in progress. Leaving the block completes
+    it; an exception fails it and a cancel cancels it. It also ends as cancelled if permission
+    was denied and nothing was done after that. A `cancellable` one can be cancelled while the
+    turn continues: leaving the block then raises `WorkCancelled`.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        core: SessionCore,
+        turn: TurnState | None,
+        title: str,
+        **details: Any,
+    ) -> None:
+        super().__init__(core, turn, title, **details)
+        self.session: Session = session
+        """The session of the tool call."""
 
 
 class WorkActions(SessionActions):

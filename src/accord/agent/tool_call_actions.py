@@ -1,4 +1,4 @@
-"""The tool call that agents use: changes and commands that the user sees before they happen."""
+"""What a tool call does for an agent: the user sees it, decides about it, and it is done."""
 
 from __future__ import annotations
 
@@ -20,38 +20,20 @@ from accord.types.tool_calls import Diff, ToolCallLocation, ToolContent, ToolKin
 from accord.types.validation import require_type, require_types
 
 if TYPE_CHECKING:
-    from accord.agent.session import Session
-    from accord.agent.session_core import SessionCore
-    from accord.agent.terminals import CommandResult
-    from accord.agent.turn_state import TurnState
+    from accord.agent.files import SessionFiles
+    from accord.agent.terminals import CommandResult, SessionTerminals
 
-__all__ = ("ToolCallHandle",)
+__all__ = ("ToolCallActions",)
 
 _MAX_DIFF = 1_000_000  # characters of both texts; the patch of longer ones is shown as text
 _MAX_PATCH = 200_000  # characters of that patch
 _FENCES = re.compile(r"`{3,}")
 
 
-class ToolCallHandle(BaseToolCall):
-    """A tool call, to enter with `async with`.
+class ToolCallActions(BaseToolCall):
+    """A tool call with changes of files and commands; see `ToolCallHandle`."""
 
-    `edit`, `delete` and `run` show the user what will be done, ask for permission, and do it.
-    A call is pending until something happens in it, then in progress. Leaving the block completes
-    it; an exception fails it and a cancel cancels it. It also ends as cancelled if permission
-    was denied and nothing was done after that. A `cancellable` one can be cancelled while the
-    turn continues: leaving the block then raises `WorkCancelled`.
-    """
-
-    def __init__(
-        self,
-        session: Session,
-        core: SessionCore,
-        turn: TurnState | None,
-        title: str,
-        **details: Any,
-    ) -> None:
-        super().__init__(core, turn, title, **details)
-        self.session = session
+    session: Any  # the `Session`, whose module imports this one
 
     @must_await("call")
     async def edit(self, path: str, text: str, *, title: str | None = None) -> bool:
@@ -67,7 +49,7 @@ class ToolCallHandle(BaseToolCall):
         require_type("edit(text=…)", text, str)
         require_type("edit(title=…)", title, str, NoneType)
         text.encode()  # half of a surrogate pair cannot be written
-        files = self.session.files
+        files: SessionFiles = self.session.files
         old = await files.current(path)
         absolute = files.absolute(path)
         await self._describe("edit", absolute)
@@ -92,7 +74,7 @@ class ToolCallHandle(BaseToolCall):
         """
         require_type("delete(path=…)", path, str)
         require_type("delete(title=…)", title, str, NoneType)
-        files = self.session.files
+        files: SessionFiles = self.session.files
         status = await files.status(path)
         absolute = files.absolute(path)
         old: str | None = None
@@ -132,7 +114,7 @@ class ToolCallHandle(BaseToolCall):
         if not argv:
             raise ValueError("run(…): expected a program and its arguments, got nothing")
         require_type("run(title=…)", title, str, NoneType)
-        terminals = self.session.terminals
+        terminals: SessionTerminals = self.session.terminals
         folder = await terminals.folder(cwd)
         line = shlex.join(argv)
         await self._describe("execute", None, {"command": line, "cwd": folder})
