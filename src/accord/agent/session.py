@@ -156,7 +156,7 @@ class WorkActions(SessionActions):
         Returns whether it was done; see `ToolCallHandle.edit`.
         """
         require_type("edit(path=…)", path, str)
-        async with self.tool(f"Edit {self._shown_path(path)}", kind="edit") as call:
+        async with self._tool_for("Edit", path, "edit") as call:
             return await call.edit(path, text)
 
     @must_await("turn")
@@ -166,7 +166,7 @@ class WorkActions(SessionActions):
         Returns whether it was done; see `ToolCallHandle.delete`.
         """
         require_type("delete(path=…)", path, str)
-        async with self.tool(f"Delete {self._shown_path(path)}", kind="delete") as call:
+        async with self._tool_for("Delete", path, "delete") as call:
             return await call.delete(path)
 
     @must_await("turn")
@@ -189,9 +189,10 @@ class WorkActions(SessionActions):
                 await call.fail()
             return result
 
-    def _shown_path(self, path: str) -> str:
-        """Return a path for a title: relative if it is below the working directory."""
-        return path.removeprefix(self._core.cwd.rstrip(os.sep) + os.sep)
+    def _tool_for(self, verb: str, path: str, kind: ToolKind) -> ToolCallHandle:
+        """Return a tool call whose title has the path, relative to the working directory."""
+        shown = path.removeprefix(self._core.cwd.rstrip(os.sep) + os.sep)
+        return self.tool(f"{verb} {shown}", kind=kind, locations=[self.files.absolute(path)])
 
     def subagent(
         self,
