@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -43,9 +44,9 @@ class Editor(ClientV1):
         return v1.WriteTextFileResponse()
 
 
-def asked_details(client: AgentHarness) -> Any:
-    """Return the tool call in the last permission request."""
-    request = client.asked[-1]
+def asked_details(client: AgentHarness, at: int = -1) -> Any:
+    """Return the tool call in a permission request, by default in the last one."""
+    request = client.asked[at]
     return request.tool_call if client.version == V1 else request.subject.tool_call
 
 
@@ -235,23 +236,33 @@ async def test_several_changes_in_one_call_are_asked_and_shown_one_by_one(
     version: int, tmp_path: Path
 ) -> None:
     done: list[bool] = []
+    argv = (sys.executable, "-c", "print('hi')")
 
     async def work(turn: Turn) -> None:
         async with turn.tool("Rename it", kind="edit") as call:
-            done.extend([await call.edit(n, "x\n", title=f"Create {n}?") for n in "abc"])
+            done.extend([await call.edit(name, "x\n") for name in "abc"])
+            assert await call.run(*argv) is not None
+            done.append(await call.delete("a", title="Delete it again?"))
 
     async with connect_client(FunctionAgent(work), version, cwd=str(tmp_path)) as client:
-        answers = iter(["allow_once", "reject_once", "allow_once"])
+        answers = iter(["allow_once", "reject_once", "allow_once", "allow_once", "reject_once"])
         client.allow = lambda _request: next(answers)
         await client.prompt("go")
-        assert done == [True, False, True]
+        assert done == [True, False, True, False]
         assert names_in(tmp_path) == ["a", "c"]
         call = client.tool()
         assert [Path(place.path).name for place in call["locations"]] == ["a", "b", "c"]
         assert (call["title"], call["status"]) == ("Rename it", "completed")
-        assert "b was not changed: permission was denied" in texts(call)
+        assert "Not allowed: Edit b\n" in texts(call)
+        assert "Not allowed: Delete a\n" in texts(call)
+        # Each question names what is asked now.
         titles = [r.tool_call.title if version == V1 else r.title for r in client.asked]
-        assert titles == ["Create a?", "Create b?", "Create c?"]
+        line = shlex.join(argv)
+        assert titles == ["Rename it", "Edit b", "Edit c", line, "Delete it again?"]
+        kinds = [asked_details(client, at).kind for at in range(5)]
+        assert kinds == ["edit", "edit", "edit", "execute", "delete"]
+        assert asked_details(client, 3).raw_input["command"] == line
+        assert "command" not in asked_details(client, 4).raw_input
 
 
 @BOTH

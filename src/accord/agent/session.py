@@ -56,7 +56,7 @@ class ToolCallHandle(ToolCallActions):
     `edit`, `delete` and `run` show the user what will be done, ask for permission, and do it.
     A call is pending until something happens in it, then in progress. Leaving the block completes
     it; an exception fails it and a cancel cancels it. It also ends as cancelled if permission
-    was denied and nothing was done after that. A `cancellable` one can be cancelled while the
+    was denied and nothing else was done. A `cancellable` one can be cancelled while the
     turn continues: leaving the block then raises `WorkCancelled`.
     """
 

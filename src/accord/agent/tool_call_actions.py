@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ class ToolCallActions(BaseToolCall):
     """A tool call with changes of files and commands; see `ToolCallHandle`."""
 
     session: Any  # the `Session`, whose module imports this one
+    _has_done: bool = False  # a step that was allowed
 
     @must_await("call")
     async def edit(self, path: str, text: str, *, title: str | None = None) -> bool:
@@ -56,13 +57,10 @@ class ToolCallActions(BaseToolCall):
         if old == text:
             return True
         await self._show(await self._change(absolute, old, text))
-        if not await self._permit_change(title, f"{path} was not changed"):
+        if not await self._permit_step(f"Edit {path}", title):
             return False
-        try:
+        async with self._step():
             await files.replace(path, old, text, read_again=self._user_decided)
-        except FileChanged as error:
-            await self._show(f"\n{error.message}\n")
-            raise
         return True
 
     @must_await("call")
@@ -85,13 +83,10 @@ class ToolCallActions(BaseToolCall):
             await self._show(f"{visible(absolute)}: {status.st_size:,} bytes that are not text")
         else:
             await self._show(await self._change(absolute, old, None))
-        if not await self._permit_change(title, f"{path} was not deleted"):
+        if not await self._permit_step(f"Delete {path}", title):
             return False
-        try:
+        async with self._step():
             await files.remove(path, status)
-        except FileChanged as error:
-            await self._show(f"\n{error.message}\n")
-            raise
         return True
 
     @must_await("call")
@@ -120,9 +115,10 @@ class ToolCallActions(BaseToolCall):
         await self._describe("execute", None, {"command": line, "cwd": folder})
         if self.title != line:
             await self._show(_fenced(line, "sh"))
-        if not await self._permit_change(title, None, *argv):
+        if not await self._permit_step(line, title, folder, *argv):
             return None
-        return await terminals.run(*argv, cwd=folder, env=env, timeout_s=timeout_s)
+        async with self._step():
+            return await terminals.run(*argv, cwd=folder, env=env, timeout_s=timeout_s)
 
     async def _describe(self, kind: ToolKind, path: str | None, raw_input: Any = None) -> None:
         """Report the kind, the path and the raw input of what will be done."""
@@ -133,19 +129,31 @@ class ToolCallActions(BaseToolCall):
             changes["kind"] = kind
         if path is not None and all(place.path != path for place in self.locations):
             changes["locations"] = [*self.locations, ToolCallLocation(path)]
+        if raw_input is None and self.kind == "execute":
+            raw_input = {"path": path}  # no longer the command of an earlier step
         if raw_input is not None and self.raw_input != raw_input:
             changes["raw_input"] = raw_input
         if changes:
             await self.update(**changes)
 
-    async def _permit_change(self, title: str | None, denied: str | None, *command: str) -> bool:
-        """Ask; if it is denied after other work of this call, say what was not done."""
-        has_worked = self.status != "pending"
-        if await self._permit(title, None, command):
+    async def _permit_step(self, step: str, title: str | None, *command: str) -> bool:
+        """Ask about a step of this call; if it is denied after others, say so."""
+        if await self._permit(title or (step if self._has_done else None), None, command):
             return True
-        if has_worked and denied is not None:
-            await self._show(f"\n{visible(denied)}: permission was denied.\n")
+        if self._has_done:
+            self._permission_denied = False
+            await self._show(f"\nNot allowed: {visible(step)}\n")
         return False
+
+    @asynccontextmanager
+    async def _step(self) -> AsyncGenerator[None, None]:
+        """Do what was allowed; show why a file was left as it is."""
+        try:
+            yield
+        except FileChanged as error:
+            await self._show(f"\n{visible(error.message)}\n")
+            raise
+        self._has_done = True
 
     async def _change(self, path: str, old: str | None, new: str | None) -> ToolContent:
         """Return a change as a diff; of large texts, the changed lines as text."""
