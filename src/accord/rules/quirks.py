@@ -303,10 +303,8 @@ _ROWS = (
         by="client",
         versions=(1,),
         programs=("acpx 0.1.15",),
-        does="answers the read of a missing file with the error -32603 and the text of the system: "
-        "`ENOENT: no such file or directory`",
-        response="an agent recognizes a missing file by the code -32002 or by the text of the "
-        "message or the data; it tries a write after any error of a read",
+        does="answers the read of a missing file with -32603 and `ENOENT: no such file or directory`",
+        response="recognizes a missing file by code, message or data, and tries the write",
         evidence="frames of acpx 0.1.15, which npm installs for Node 20",
         concerns=("fs/read_text_file", "R-FS-06"),
     ),
