@@ -528,6 +528,25 @@ async def test_call_of_its_own_fails_with_the_command(version: int, tmp_path: Pa
         assert client.tool()["title"].endswith("-c 'raise SystemExit(1)'")
 
 
+@BOTH
+async def test_change_in_a_subagent_is_shown_and_asked_as_what_it_is(
+    version: int, tmp_path: Path
+) -> None:
+    async def work(turn: Turn) -> None:
+        async with turn.subagent("Reviewer") as reviewer:
+            assert await reviewer.edit("a.txt", "1\n")
+
+    async with connect_client(FunctionAgent(work), version, cwd=str(tmp_path)) as client:
+        assert await client.prompt("go") == "end_turn"
+        details = asked_details(client)
+        assert (details.kind, details.locations[0].path) == ("edit", str(tmp_path / "a.txt"))
+        [diff] = [part for part in client.tool()["content"] if type(part).__name__ == "Diff"]
+        assert details.tool_call_id == client.of("ToolCall", "ToolCallUpdate")[0].tool_call_id
+        if version == V1:
+            assert diff in details.content
+        assert (tmp_path / "a.txt").read_text() == "1\n"
+
+
 # The warning.
 
 
