@@ -94,18 +94,18 @@ class SessionFiles:
             return on_disk if text is None else text
         return None
 
-    async def replace(self, path: str, old: str | None, text: str, *, read_again: bool) -> None:
+    async def replace(self, path: str, old: str | None, text: str) -> None:
         """Internal: write a file whose text is `old`, None for a new one.
 
-        Raises `FileChanged` if it has another text now. The text of a client is compared if
-        `read_again`, that on disk always, at the moment of the write.
+        Raises `FileChanged` if it has another text now: on disk at the moment of the write, in a
+        client just before it.
         """
         adapter = self._core.client_adapter
         absolute = self._roots.absolute(path)
         if not adapter.reads_files and not adapter.writes_files:
             await asyncio.to_thread(self._replace_local, absolute, old, text)
             return
-        if read_again and await self.current(path) != old:
+        if await self.current(path) != old:
             raise _changed(absolute)
         if adapter.writes_files:
             await adapter.write_file(self._core.id, absolute, text)

@@ -114,7 +114,6 @@ class BaseToolCall:
         self._permission_denied = False  # and nothing has been done since
         self._diffs: list[Diff] = []
         self._has_content = False  # that the user can see
-        self._user_decided = False  # at the last permission; otherwise the agent or an older answer
         self._token: Token[tuple[SessionCore, BaseToolCall] | None] | None = None
 
     async def __aenter__(self: CallT) -> CallT:
@@ -350,7 +349,6 @@ class BaseToolCall:
         allowed = memory.get(key)
         if allowed is None:
             allowed = await self._core.decide_permission(self)
-        self._user_decided = allowed is None
         if allowed is None:
             options = _COMMAND_OPTIONS if command else _DEFAULT_OPTIONS
             chosen = await self.request_choice(options, title=title, description=description)

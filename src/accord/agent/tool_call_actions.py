@@ -60,7 +60,7 @@ class ToolCallActions(BaseToolCall):
         if not await self._permit_step(f"Edit {path}", title):
             return False
         async with self._step():
-            await files.replace(path, old, text, read_again=self._user_decided)
+            await files.replace(path, old, text)
         return True
 
     @must_await("call")
