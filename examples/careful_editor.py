@@ -1,4 +1,4 @@
-"""An agent that edits a file if it may, runs a command, and keeps its sessions.
+"""An agent that edits a file and runs a command if it may, and keeps its sessions.
 
 Started with `agent` it serves stdin and stdout; else it starts itself as an agent, lets it
 work in its own directory, and checks the result.
@@ -26,25 +26,24 @@ class CarefulEditor(Agent):
         await turn.set_title(f"Sort {Path(path).name}")
         plan = await turn.plan(["Sort the lines", "Count them"])
 
-        async with turn.tool(f"Sort {path}", kind="edit", locations=[path]) as call:
-            if not await call.permission():
+        lines = (await turn.files.read(path)).splitlines(keepends=True)
+        async with turn.tool(f"Sort {path}") as call:
+            if not await call.edit(path, "".join(sorted(lines))):
                 await turn.say("I left the file alone.")
                 return
-            lines = (await turn.files.read(path)).splitlines(keepends=True)
-            await turn.files.write(path, "".join(sorted(lines)))
         await plan.update(0, status="completed")
 
         count = f"print(len(open({path!r}).readlines()))"
-        ran = await turn.terminals.run(sys.executable, "-c", count, timeout_s=30)
+        ran = await turn.run(sys.executable, "-c", count, timeout_s=30)
         await plan.update(1, status="completed")
-        await turn.say(f"Sorted {ran.output.strip()} lines.")
+        await turn.say(f"Sorted {ran.output.strip() if ran else 'all'} lines.")
 
 
 async def main(folder: Path) -> None:
     path = folder / "fruit.txt"
     path.write_text("pear\napple\nplum\n")
     command = [sys.executable, __file__, "agent"]
-    async with accord.connect(command, permissions=allow("edit")) as agent:
+    async with accord.connect(command, permissions=allow("edit", "execute")) as agent:
         session = await agent.new_session(cwd=folder)
         async with session.prompt(str(path)) as turn:
             async for event in turn:

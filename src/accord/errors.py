@@ -15,6 +15,7 @@ __all__ = (
     "ConnectionLost",
     "ConnectionRefused",
     "DecodeError",
+    "FileChanged",
     "FrameTooLarge",
     "InternalError",
     "InvalidParams",
@@ -240,6 +241,10 @@ class StoreUnavailable(InternalError):
     """The database of the sessions cannot be reached."""
 
     default_message = "Sessions cannot be stored at the moment"
+
+
+class FileChanged(InternalError):
+    """A file is no longer as the user has seen it in a proposed change; nothing was written."""
 
 
 class VersionNotOffered(RequestError):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+from accord import RequestError
 from accord.local.files import OutsideRoots, Roots
 from accord_coder.tools.formatting import display_path
 from accord_coder.tools.result import ToolFailed
@@ -170,6 +171,10 @@ class TrackedFiles:
             loaded = await self.load(path)
         except FileNotFoundError:
             loaded = None
+        except RequestError:
+            if await self.has_entry(path):
+                raise  # there may be unsaved text
+            loaded = None  # the write is tried, and its own error counts
         if previews:
             self._previewed[absolute] = loaded
         return loaded

@@ -152,6 +152,8 @@ async def test_conversation_is_exported(version: int, tmp_path: Path, store: Ses
         assert "`harness.md`" in await harness.prompt("/export harness.md")
         assert harness.asked[-1].tool_call.kind == "edit"
     text = (tmp_path / "harness.md").read_text()
+    [diff] = harness.asked[-1].tool_call.content  # the user saw it before it was written
+    assert (diff.new == text) if version == 1 else ("## User" in diff.patch)
     assert "## User" in text
     assert "**Read notes.txt** (completed)" in text
     assert text.endswith("## Agent\n\ndone\n")

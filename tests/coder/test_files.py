@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from accord import PermissionRequest
+from accord import PermissionRequest, RequestError
 from accord_coder.files import LoadedText
 from accord_coder.settings import Settings
 from coder.harness import BOTH, coder_session
 from coder.scripted_model import ScriptedModel
+from quirk import quirk
+from requirement import requirement
 
 FORMS = {
     "crlf": (b"one\r\ntwo\r\n", b"one\r\n2\r\n"),
@@ -336,6 +339,59 @@ async def test_new_file_can_be_written_if_the_client_reads_it_as_empty(
         assert (
             await harness.use("read", path="missing.txt")
         ).text == "The file missing.txt does not exist."
+
+
+class Failing(Editor):
+    """A client that answers reads of missing files, and perhaps writes, with its own errors."""
+
+    def __init__(self, error: RequestError, **texts: str) -> None:
+        super().__init__(**texts)
+        self.error = error
+        self.write_error: RequestError | None = None
+
+    def read(self, path: str) -> str:
+        if Path(path).name not in self.texts:
+            raise self.error
+        return super().read(path)
+
+    def write(self, path: str, text: str) -> None:
+        if self.write_error is not None:
+            raise self.write_error
+        super().write(path, text)
+
+
+@quirk("missing-file-code")
+@requirement("R-FS-04")
+@pytest.mark.parametrize(
+    "data",
+    [
+        "ENOENT: no such file or directory, open '/x/new.txt'",
+        {"details": "File not found"},
+        None,
+    ],
+)
+async def test_new_file_can_be_written_whatever_error_the_client_reads_it_with(
+    data: Any, tmp_path: Path
+) -> None:
+    editor = Failing(RequestError("Internal error", code=-32603, data=data))
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as harness:
+        made = await harness.use("write", path="new.txt", text="one\n")
+        assert not made.failed, made.text
+        assert editor.texts["new.txt"] == "one\n"
+        missing = await harness.use("read", path="missing.txt")
+        assert missing.failed
+        assert ("does not exist" in missing.text) is (data is not None)
+        editor.write_error = RequestError("The disk is full", code=-32010)
+        failed = await harness.use("write", path="other.txt", text="one\n")
+        assert "The disk is full" in failed.text
+
+
+async def test_file_that_the_client_cannot_read_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    editor = Failing(RequestError("Internal error", code=-32603))
+    async with coder_session(1, cwd=tmp_path, model=ScriptedModel(), files=editor) as harness:
+        assert (await harness.use("write", path="a.txt", text="two\n")).failed
+        assert not editor.written
 
 
 async def test_change_reads_its_file_once(tmp_path: Path) -> None:

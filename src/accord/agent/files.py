@@ -5,24 +5,44 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Any
 
 from accord.agent.tool_call import current_tool_call
-from accord.errors import InternalError, ResourceNotFound
+from accord.errors import (
+    FileChanged,
+    InternalError,
+    MethodNotFound,
+    RequestError,
+    ResourceNotFound,
+)
 from accord.local.fast_calls import InPlace
 from accord.local.file_reads import Reads
 from accord.local.files import OutsideRoots, Roots
 from accord.local.lines import TooLarge
+from accord.rules.quirks import tolerates
+from accord.text import lenient_json
 from accord.text.excerpt import excerpt, visible
 from accord.types.validation import require_type
 
 if TYPE_CHECKING:
     from accord.agent.session_core import SessionCore
 
-__all__ = ("SessionFiles", "file_failure")
+__all__ = ("SessionFiles", "file_failure", "means_missing_file")
 
 _MARK = "_accord_session_file"  # of the errors of session files: what failed
+
+# What programs write of a missing file. A method or a session that is not found is another thing.
+_MISSING = re.compile(
+    r"ENOENT|no such file|does ?n[o']t exist|cannot find the (?:file|path)"
+    r"|(?<!method )(?<!session )not found",
+    re.IGNORECASE,
+)
+_MAX_TEXTS = 64  # of the data of an error
+_MAX_CHARS = 2000  # of each
 
 
 class _Marked(AbstractContextManager[None]):
@@ -90,21 +110,11 @@ class SessionFiles:
     async def read(self, path: str, *, line: int | None = None, limit: int | None = None) -> str:
         """Return the text of a file, or `limit` lines of it from `line` on, counted from 1."""
         with _Marked("read", self._roots.absolute(path)):
+            await self._resolve(path)
             return await self._read(path, line, limit)
 
-    async def _read(self, path: str, line: int | None, limit: int | None) -> str:
-        await self._resolve(path)
-        adapter = self._core.client_adapter
-        if not adapter.reads_files:
-            return await self._reads.read(self._roots, path, line, limit)
-        absolute = self._roots.absolute(path)
-        try:
-            return await adapter.read_file(self._core.id, absolute, line, limit)
-        except ResourceNotFound as exc:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), absolute) from exc
-
     async def write(self, path: str, text: str, *, show: bool = True) -> None:
-        """Replace the text of a file, or create it.
+        """Replace the text of a file, or create it, without asking: see `ToolCallHandle.edit`.
 
         A tool call around it shows the change, which reads the old text; not if `show` is false.
         """
@@ -124,6 +134,97 @@ class SessionFiles:
         if call is not None:
             await call.add_diff(absolute, old, text)
 
+    # Internal: changes that are shown before they are made.
+
+    def absolute(self, path: str) -> str:
+        """Internal: return the absolute path without dots, links not resolved."""
+        return self._roots.absolute(path)
+
+    async def current(self, path: str) -> str | None:
+        """Internal: return the whole text of a file, None if it does not exist.
+
+        A client that fails to read the file says nothing of it, so the text on disk counts.
+        """
+        with _Marked("read", self._roots.absolute(path)):
+            return await self._current(path)
+
+    async def _current(self, path: str) -> str | None:
+        await self._in_place.call(self._roots.resolve, path)
+        text: str | None = None
+        if self._core.client_adapter.reads_files:
+            with suppress(FileNotFoundError, RequestError):
+                text = await self._read(path)
+        if text:
+            return text
+        # A client may answer with an empty text for a missing file.
+        with suppress(FileNotFoundError):
+            on_disk = await self._reads.read(self._roots, path)
+            return on_disk if text is None else text
+        return None
+
+    async def replace(self, path: str, old: str | None, text: str) -> None:
+        """Internal: write a file whose text is `old`, None for a new one.
+
+        Raises `FileChanged` if it has another text now: on disk at the moment of the write, in a
+        client just before it.
+        """
+        absolute = self._roots.absolute(path)
+        with _Marked("write", absolute):
+            await self._replace(path, absolute, old, text)
+
+    async def _replace(self, path: str, absolute: str, old: str | None, text: str) -> None:
+        adapter = self._core.client_adapter
+        if not adapter.reads_files and not adapter.writes_files:
+            await asyncio.to_thread(self._replace_local, absolute, old, text)
+            return
+        if await self.current(path) != old:
+            raise _changed(absolute)
+        if adapter.writes_files:
+            await adapter.write_file(self._core.id, absolute, text)
+        else:
+            await asyncio.to_thread(self._roots.write, path, text)
+
+    async def remove(self, path: str, old: os.stat_result) -> None:
+        """Internal: delete a file on disk; raise `FileChanged` if it has another status now."""
+        now = await self.status(path)
+        if (now.st_ino, now.st_size, now.st_mtime_ns) != (old.st_ino, old.st_size, old.st_mtime_ns):
+            raise _changed(self._roots.absolute(path))
+        await asyncio.to_thread(self._roots.remove, path)
+
+    async def status(self, path: str) -> os.stat_result:
+        """Internal: return the status of a file on disk, or of a link; not of a directory."""
+        await self._in_place.call(self._roots.resolve, path)
+        absolute = self._roots.absolute(path)
+        status = await asyncio.to_thread(os.lstat, absolute)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), absolute)
+        return status
+
+    def _replace_local(self, absolute: str, old: str | None, text: str) -> None:
+        def check(was: bytes | None) -> None:
+            if was is None or old is None or was != old.encode():
+                raise _changed(absolute)
+
+        if old is not None:
+            self._roots.replace(absolute, text.encode(), expected=check)
+            return
+        try:
+            self._roots.create(absolute, text.encode())
+        except FileExistsError:
+            raise _changed(absolute) from None
+
+    async def _read(self, path: str, line: int | None = None, limit: int | None = None) -> str:
+        adapter = self._core.client_adapter
+        if not adapter.reads_files:
+            return await self._reads.read(self._roots, path, line, limit)
+        absolute = self._roots.absolute(path)
+        try:
+            return await adapter.read_file(self._core.id, absolute, line, limit)
+        except RequestError as exc:
+            if not means_missing_file(exc, absolute):
+                raise
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), absolute) from exc
+
     async def _resolve(self, path: str) -> None:
         await self._in_place.call(self._roots.resolve, path)
         if (call := current_tool_call(self._core)) is not None:
@@ -131,8 +232,40 @@ class SessionFiles:
 
     async def _old(self, path: str) -> str | None:
         try:
-            return await self.read(path)
-        except FileNotFoundError:
-            return None
+            return await self.current(path)
         except UnicodeDecodeError:
             return ""  # not text, so the old content is not shown
+
+
+@tolerates("missing-file-code")
+def means_missing_file(error: RequestError, path: str) -> bool:
+    """Return whether a client's error for a read means that the file at `path` does not exist.
+
+    By its code, or by the text of its message or data, in which the path itself does not count.
+    """
+    if isinstance(error, ResourceNotFound):
+        return True
+    if isinstance(error, MethodNotFound):
+        return False
+    return any(
+        _MISSING.search(text[:_MAX_CHARS].replace(path, ""))
+        for text in (error.message, *_texts(error.data))
+    )
+
+
+def _texts(data: Any) -> Iterator[str]:
+    """Yield the strings in the data of an error, those of inner objects and lists last."""
+    waiting, seen = [data], 0
+    while waiting and seen < _MAX_TEXTS:
+        seen += 1
+        value = waiting.pop(0)
+        if isinstance(value, str):
+            yield value
+        elif lenient_json.is_object(value):
+            waiting += list(value.values())[:_MAX_TEXTS]
+        elif lenient_json.is_array(value):
+            waiting += value[:_MAX_TEXTS]
+
+
+def _changed(absolute: str) -> FileChanged:
+    return FileChanged(f"{absolute} has changed since the change was proposed; nothing was written")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from accord.agent.session_actions import SessionActions
-from accord.agent.tool_call import BaseToolCall
+from accord.agent.tool_call_actions import ToolCallActions
 from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock, require_content
 from accord.types.mcp import McpServer
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from accord.agent.files import SessionFiles
     from accord.agent.session_core import SessionCore, SessionState
     from accord.agent.subagent import SubagentCore
+    from accord.agent.terminals import CommandResult
     from accord.agent.toolbox import Toolbox
     from accord.agent.turn_state import TurnState
     from accord.agent.updates import Update
@@ -47,12 +50,13 @@ __all__ = (
 )
 
 
-class ToolCallHandle(BaseToolCall):
+class ToolCallHandle(ToolCallActions):
     """A tool call, to enter with `async with`.
 
-    It is pending until something happens in it, then in progress. Leaving the block completes
+    `edit`, `delete` and `run` show the user what will be done, ask for permission, and do it.
+    A call is pending until something happens in it, then in progress. Leaving the block completes
     it; an exception fails it and a cancel cancels it. It also ends as cancelled if permission
-    was denied and nothing was done after that. A `cancellable` one can be cancelled while the
+    was denied and nothing else was done. A `cancellable` one can be cancelled while the
     turn continues: leaving the block then raises `WorkCancelled`.
     """
 
@@ -65,7 +69,8 @@ class ToolCallHandle(BaseToolCall):
         **details: Any,
     ) -> None:
         super().__init__(core, turn, title, **details)
-        self.session = session
+        self.session: Session = session
+        """The session of the tool call."""
 
 
 class WorkActions(SessionActions):
@@ -143,6 +148,51 @@ class WorkActions(SessionActions):
         )
         await core.background.run(call, work, lambda: core.client_adapter.is_closed)
         return call
+
+    @must_await("turn")
+    async def edit(self, path: str, text: str) -> bool:
+        """Give a file this text if the user allows it, in a tool call of its own.
+
+        Returns whether it was done; see `ToolCallHandle.edit`.
+        """
+        require_type("edit(path=…)", path, str)
+        async with self._tool_for("Edit", path, "edit") as call:
+            return await call.edit(path, text)
+
+    @must_await("turn")
+    async def delete(self, path: str) -> bool:
+        """Delete a file if the user allows it, in a tool call of its own.
+
+        Returns whether it was done; see `ToolCallHandle.delete`.
+        """
+        require_type("delete(path=…)", path, str)
+        async with self._tool_for("Delete", path, "delete") as call:
+            return await call.delete(path)
+
+    @must_await("turn")
+    async def run(
+        self,
+        *argv: str,
+        cwd: str | None = None,
+        env: Mapping[str, str | None] | None = None,
+        timeout_s: float | None = None,
+    ) -> CommandResult | None:
+        """Run a command if the user allows it, in a tool call of its own.
+
+        The call fails if the command does. Returns None if it was not allowed; see
+        `ToolCallHandle.run`.
+        """
+        require_types("run(argv=…)", argv, str)
+        async with self.tool(shlex.join(argv) or "Run", kind="execute") as call:
+            result = await call.run(*argv, cwd=cwd, env=env, timeout_s=timeout_s)
+            if result is not None and not result.ok:
+                await call.fail()
+            return result
+
+    def _tool_for(self, verb: str, path: str, kind: ToolKind) -> ToolCallHandle:
+        """Return a tool call whose title has the path, relative to the working directory."""
+        shown = path.removeprefix(self._core.cwd.rstrip(os.sep) + os.sep)
+        return self.tool(f"{verb} {shown}", kind=kind, locations=[self.files.absolute(path)])
 
     def subagent(
         self,

@@ -77,7 +77,8 @@ class SessionCore:
         self.commands: tuple[AvailableCommand, ...] = ()
         self.is_open = False  # the client knows the session
         self.closed = False
-        self.permission_memory: dict[str, bool] = {}  # what the user always allows or rejects
+        # What the user always allows or rejects: name, kind and the words of a command.
+        self.permission_memory: dict[tuple[str, ...], bool] = {}
         self.turn_queue: list[TurnState] = []  # the first runs, the others wait
         self.open_tool_calls: dict[str, OpenToolCall] = {}
         self.subagents: list[OpenSubagent] = []  # that have not ended

@@ -55,7 +55,7 @@ class SubagentCore(SessionCore):
         self.description = description
         self.cancellable = cancellable
         self.options: tuple[SessionOption, ...] = parent.options
-        self.permission_memory: dict[str, bool] = parent.permission_memory
+        self.permission_memory: dict[tuple[str, ...], bool] = parent.permission_memory
         self._given_directories = cwd, additional_directories
         self._turn = turn
         self._around = current_tool_call(parent)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from accord.agent.client_adapter import ClientAdapter, PermissionQuestion
@@ -78,10 +77,8 @@ class SubagentToolCallAdapter(ClientAdapter):
 
     async def request_permission(self, session_id: str, question: PermissionQuestion) -> str | None:
         call = self._call
-        tool = ToolCallUpdate(id=call.id, title=call.title, kind=call.kind, status=call.status)
-        raw_input = question.tool.raw_input
-        if raw_input is not UNSET:
-            tool = replace(tool, raw_input=raw_input)
+        # With the kind, the paths and the raw input of what is asked about: clients decide by them.
+        tool = replace(question.tool, id=call.id, title=call.title, status=call.status)
         return await self._adapter.request_permission(
             self._session_id, replace(question, tool=tool)
         )

@@ -88,6 +88,12 @@ class SessionTerminals:
                 return ran
         return await self._run(call, argv, cwd, env, timeout_s, output_bytes)
 
+    async def folder(self, cwd: str | None) -> str:
+        """Internal: return the absolute path of a `cwd`; raise `OutsideRoots`."""
+        folder = self._roots.absolute(cwd or ".")
+        await self._in_place.call(self._roots.resolve, folder)
+        return folder
+
     async def _run(
         self,
         call: BaseToolCall,
@@ -97,8 +103,7 @@ class SessionTerminals:
         timeout_s: float | None,
         output_bytes: int,
     ) -> CommandResult:
-        folder = self._roots.absolute(cwd or ".")
-        await self._in_place.call(self._roots.resolve, folder)
+        folder = await self.folder(cwd)
         await call.start()
         if self._core.client_adapter.has_terminals:
             given = {name: value for name, value in (env or {}).items() if value is not None}

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar, Token
 from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from accord.agent.cancel_scope import CancelScope, WorkCancelled
 from accord.agent.client_adapter import PermissionQuestion
 from accord.agent.updates import ToolCallUpdate, ToolContentUpdate
 from accord.connection.tasks import is_stopped
+from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock, require_content, require_contents
 from accord.types.must_await import must_await
 from accord.types.permission import PermissionOption
@@ -45,6 +48,19 @@ _DEFAULT_OPTIONS = (
 )
 
 _KINDS = tuple(option.kind for option in _DEFAULT_OPTIONS)
+_COMMAND_OPTIONS = tuple(
+    replace(option, name=f"{option.name} this command") if option.is_remembered else option
+    for option in _DEFAULT_OPTIONS
+)
+# By kind: the call that shows what the user decides about.
+_SAFE_CALLS = {
+    "edit": "await call.edit(path, text)",
+    "delete": "await call.delete(path)",
+    "execute": "await call.run(program, …)",
+}
+_warned: list[str] = []  # the title of the request that the log warns of, once in this process
+
+log: logging.Logger = logging.getLogger("accord.agent")
 
 CallT = TypeVar("CallT", bound="BaseToolCall")
 
@@ -97,6 +113,7 @@ class BaseToolCall:
         self._scope = CancelScope()
         self._permission_denied = False  # and nothing has been done since
         self._diffs: list[Diff] = []
+        self._has_content = False  # that the user can see
         self._token: Token[tuple[SessionCore, BaseToolCall] | None] | None = None
 
     async def __aenter__(self: CallT) -> CallT:
@@ -194,6 +211,11 @@ class BaseToolCall:
         """Append content: text, images, diffs, terminals."""
         require_contents("add_content(items=…)", items, Diff, TerminalView)
         await self.start()
+        await self._show(*items)
+
+    async def _show(self, *items: ToolContent) -> None:
+        """Append content without starting the call: the user is asked about it first."""
+        self._has_content = self._has_content or bool(items)
         for item in items:
             await self._core.publish(ToolContentUpdate(self.id, item))
 
@@ -202,6 +224,7 @@ class BaseToolCall:
         """Replace all content."""
         require_contents("replace_content(items=…)", items, Diff, TerminalView)
         await self.start()
+        self._has_content = bool(items)
         await self._report(content=tuple(items))
 
     @must_await("call")
@@ -210,6 +233,7 @@ class BaseToolCall:
         if type(text) is not str:
             require_type("append_text(text=…)", text, str)
         await self.start()
+        self._has_content = True
         await self._core.publish(ToolContentUpdate(self.id, text, continues=True))
 
     @must_await("call")
@@ -307,20 +331,27 @@ class BaseToolCall:
     async def permission(self, title: str | None = None, *, description: str | None = None) -> bool:
         """Ask the user for permission; an "always" answer applies to the session.
 
-        The user is not asked if the agent's `decide_permission` decides. Raises
+        It applies to calls of the same name and kind. The user is not asked if the agent's
+        `decide_permission` decides. The user sees the content and the raw input of the call, so
+        add them first; `edit`, `delete` and `run` do that and what is allowed. Raises
         `CancelledError` if the turn is cancelled before the user answers.
         """
         require_type("permission(title=…)", title, str, NoneType)
         require_type("permission(description=…)", description, str, NoneType)
+        return await self._permit(title, description)
+
+    async def _permit(
+        self, title: str | None, description: str | None, command: Sequence[str] = ()
+    ) -> bool:
+        """Do what `permission` does; "always" applies to this command only, if there is one."""
         memory = self._core.permission_memory
-        key = self.name or str(self.kind)
+        key = (self.name or "", str(self.kind), *command)
         allowed = memory.get(key)
         if allowed is None:
             allowed = await self._core.decide_permission(self)
         if allowed is None:
-            chosen = await self.request_choice(
-                _DEFAULT_OPTIONS, title=title, description=description
-            )
+            options = _COMMAND_OPTIONS if command else _DEFAULT_OPTIONS
+            chosen = await self.request_choice(options, title=title, description=description)
             allowed = chosen is not None and chosen.allows
             if chosen is not None and chosen.is_remembered:
                 memory[key] = allowed
@@ -357,8 +388,17 @@ class BaseToolCall:
             title=title or self.title,
             description=description,
             options=offered,
-            tool=ToolCallUpdate(id=self.id, title=self.title, kind=self.kind, status=self.status),
+            tool=ToolCallUpdate(
+                id=self.id,
+                title=self.title,
+                kind=self.kind,
+                status=self.status,
+                locations=self.locations or UNSET,
+                raw_input=UNSET if self.raw_input is None else self.raw_input,
+            ),
         )
+        if description is None and not self._has_content and self.raw_input is None:
+            self._warn_of_unseen()
         self.is_asking = True
         try:
             async with core.waiting_for_user(detached=self.is_in_background):
@@ -370,6 +410,21 @@ class BaseToolCall:
                 self._turn.cancelled = True
             raise asyncio.CancelledError
         return None if chosen is None else by_id.get(chosen)  # R-PERM-05, R-PERM-14
+
+    def _warn_of_unseen(self) -> None:
+        """Warn, once in this process, that the user cannot see what is allowed."""
+        kind = str(self.kind)
+        if kind not in _SAFE_CALLS or _warned:
+            return
+        _warned.append(self.title)
+        log.warning(
+            "! the permission request %r of the kind %s has no content and no raw input, so the"
+            " user cannot see what is allowed: use `%s`, which shows it, asks and does it, or add"
+            " content or `raw_input` before you ask",
+            excerpt(self.title, 60),
+            kind,
+            _SAFE_CALLS[kind],
+        )
 
 
 def _require_json(name: str, value: Any) -> None:

@@ -297,6 +297,17 @@ _ROWS = (
         evidence="the pages of version 1 describe a program and arguments; frames of the clients",
         concerns=("terminal/create", "command", "R-TERM-11"),
     ),
+    # Files of the client.
+    Quirk(
+        id="missing-file-code",
+        by="client",
+        versions=(1,),
+        programs=("acpx 0.1.15",),
+        does="answers the read of a missing file with the error -32603 and a text with `ENOENT`",
+        response="recognizes a missing file by code, message or data, and tries the write",
+        evidence="frames of acpx 0.1.15, which npm installs for Node 20",
+        concerns=("fs/read_text_file", "R-FS-06"),
+    ),
     # Processes.
     Quirk(
         id="noise-on-stdout",

@@ -98,17 +98,13 @@ async def _write(turn: Turn, summary: str) -> bool:
         else:
             await call.fail("The file already exists.")
             return False
-        # Shown before the user is asked, so that the user can decide about the change.
-        await call.add_diff(_path(turn), None, summary)
-        if not await call.permission():
-            await call.fail("Permission denied.")
-            return False
         try:
-            await turn.files.write(SUMMARY, summary)
+            if await call.edit(SUMMARY, summary):
+                return True
+            await call.fail("Permission denied.")
         except (OSError, RequestError):
             await call.fail("It could not be written.")
-            return False
-        return True
+        return False
 
 
 async def _measure(turn: Turn) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from accord import ContentBlock, SelectOption
 from accord_coder.export_markdown import markdown_parts
 from accord_coder.loop.turn import compact as shorten
-from accord_coder.permissions.gate import PermissionDenied, require_permission
-from accord_coder.tools.result import Access
+from accord_coder.permissions.gate import require_permission
+from accord_coder.tools.result import Access, ToolFailed
 
 if TYPE_CHECKING:
     from accord import Turn
@@ -93,9 +93,16 @@ async def export(
         text = "\n\n".join(parts) + "\n"
     async with turn.tool(f"Export to {name}", kind="edit", locations=[path]) as call:
         try:
+            if not await state.files.is_reachable(path):
+                raise ToolFailed(f"{name} is outside the session's directories.")
+            old = await state.files.load_for_change(path, previews=False)
+            if old is None:
+                await call.add_diff(path, None, text)
+            else:
+                await call.add_diff(path, old.raw, old.raw_of(text))
             await require_permission(Access("edit", (path,)), call, state)
-            await turn.files.write(path, text)
-        except PermissionDenied as error:
+            await state.files.store(path, old, text)
+        except ToolFailed as error:
             await call.fail(str(error))
             return None
         except OSError as error:

@@ -130,7 +130,7 @@ def request_rows(request: PermissionRequest, title: str) -> Iterator[Row]:
         yield from diff_rows(diff, lines_before_diff(diff, call, cwd))
         shown = True
     text = text_of_call(call)
-    if text.strip():
+    if text.strip() and (command is None or _is_other(text, command)):
         yield from _text_rows(printable(text.strip("\n")), "", GUTTER)
         shown = True
     if not shown and call.raw_input is not None:
@@ -139,6 +139,14 @@ def request_rows(request: PermissionRequest, title: str) -> Iterator[Row]:
     places = [one_line(relative_path(place.path, cwd)) for place in call.locations]
     if places := [path for path in places if path not in paths and path not in title]:
         yield Row(", ".join(dict.fromkeys(places)), "dim", "  ")
+
+
+def _is_other(text: str, command: str) -> bool:
+    """Return whether a text is not just the command line, perhaps in a code block."""
+    lines = text.strip().splitlines()
+    if len(lines) > 2 and lines[0].startswith("```") and lines[-1] == "```":
+        lines = lines[1:-1]
+    return "\n".join(lines) != command
 
 
 def _text_rows(text: str, style: str, lead: str, first: str | None = None) -> Iterator[Row]:

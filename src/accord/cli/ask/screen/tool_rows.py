@@ -144,7 +144,9 @@ def plan_rows(plan: Plan, max_steps: int | None = None) -> Iterator[Row]:
 
 
 def _strip_fence(text: str) -> str:
-    """Return a text without the code fence that agents put around output."""
+    """Return a text without the code fence that agents put around an output or a command."""
     if not text.startswith("```"):
         return text
-    return text.partition("\n")[2].rstrip().removesuffix("```")
+    fence = text[: len(text) - len(text.lstrip("`"))]
+    rest = text.partition("\n")[2].rstrip()
+    return f"\n{rest}".replace(f"\n{fence}", "", 1).removeprefix("\n")
