@@ -6,12 +6,13 @@ A row describes one deviation and the response to it. The code that tolerates it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-__all__ = ("QUIRKS", "Quirk", "Where", "quirks_of", "tolerates")
+__all__ = ("QUIRKS", "Quirk", "Where", "has_quirk", "quirks_of", "tolerates")
 
 T = TypeVar("T")
 
@@ -32,6 +33,9 @@ class Quirk(Struct, frozen=True, kw_only=True):
     methods: Mapping[str, str] = {}  # early names of methods
     keys: Mapping[str, tuple[str, str]] = {}  # by method: an early key of its params, and its name
     codes: tuple[int, ...] = ()  # of errors
+    # By the agent's name in `initialize`: the first version that no longer deviates, None if
+    # no such version is known. Only for a deviation that the messages do not show.
+    agents: Mapping[str, str | None] = {}
 
 
 def tolerates(*ids: str) -> Callable[[T], T]:
@@ -297,6 +301,21 @@ _ROWS = (
         evidence="the pages of version 1 describe a program and arguments; frames of the clients",
         concerns=("terminal/create", "command", "R-TERM-11"),
     ),
+    # Files.
+    Quirk(
+        id="missing-file-fatal",
+        by="agent",
+        versions=(1,),
+        programs=("Gemini CLI 0.61.0 and before",),
+        does="reads a file before it writes it, and fails if the client answers the read with an "
+        "error: it cannot create a file",
+        response="answers the read of a missing file with an empty text, not with -32002, to every "
+        "version of Gemini CLI: no version is known that recognizes an error",
+        evidence="frames of Gemini CLI 0.61.0: `tool_call_update` with `failed` and the text "
+        "`Error checking existing file: Resource not found`",
+        concerns=("R-FS-06", "fs/read_text_file"),
+        agents={"gemini-cli": None},
+    ),
     # Processes.
     Quirk(
         id="noise-on-stdout",
@@ -335,6 +354,24 @@ _NAMES = {
     "gptme": "gptme",
     "pi ACP adapter": "pi-acp",
 }
+
+
+def has_quirk(quirk: str, agent: str, version: str) -> bool:
+    """Return whether a row names an agent in its `agents`, in this version of the agent.
+
+    A version that is not a number such as `0.61.0` counts as one that deviates.
+    """
+    agents = QUIRKS[quirk].agents
+    if agent not in agents:
+        return False
+    repaired = agents[agent]
+    return repaired is None or _numbers(version) < _numbers(repaired)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers at the start of a version; `0.61.0-nightly.1` is 0.61.0."""
+    found = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    return tuple(map(int, found[1].split("."))) if found else ()
 
 
 def quirks_of(agent: str, seen: Collection[str] = ()) -> list[Quirk]:
