@@ -81,8 +81,13 @@ async def test_client_runs_the_recorded_turns(path: Path, tmp_path: Path) -> Non
     """Accord's client gets through every conversation, with the recorded stop reasons."""
     expected = [(turn.stop_reason, turn.updates > 0) for turn in stats_of(open_trace(path)).turns]
     agent = ReplayedAgent(path)
+    capabilities = next(one for one in open_trace(path) if one.method == "initialize").value()
+    offered = capabilities.get("clientCapabilities") or {}
+    is_on = bool(offered.get("terminal"))
     found: list[tuple[str | None, bool]] = []
-    async with accord.connect(agent, permissions=allow("*"), files="rw") as connected:
+    async with accord.connect(
+        agent, permissions=allow("*"), files="rw" if is_on else None, terminals=is_on
+    ) as connected:
         session = await connected.new_session(tmp_path)
         for prompt in prompts(path):
             async with session.prompt(prompt) as turn:
