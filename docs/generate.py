@@ -126,6 +126,7 @@ what was on the disk afterwards: the *client*, at the agent's request (`fs/write
 `terminal/create`), or the *agent* itself. *Failed* says that it was not done, with the agent's
 words, and *no tool* that the agent has no tool for it. *Requests* are the methods that the agent
 calls, other than permission requests; *refused* are those that the client does not serve.
+A tool call is *left open* if its turn ended and the agent never sent its final status.
 """
 
 
@@ -403,8 +404,13 @@ def _agent_runs(runs: list[dict[str, Any]]) -> Iterator[str]:
         turns = _ended(run)
         if run["no_cancel"]:
             turns = f"{turns}; not cancelled: {run['no_cancel']}"
+        seen = _deviations(run)
+        if run["left_open"]:
+            left = f"{len(run['left_open'])} tool call left open"
+            left = left if len(run["left_open"]) == 1 else left.replace("call ", "calls ")
+            seen = left if seen == "none" else f"{seen}, {left}"
         cells = [f"{_program(run)}<br>`{name}`", _setting(run), *tasks, turns, *marks]
-        yield f"| {' | '.join([*cells, _requests(run), _deviations(run)])} |"
+        yield f"| {' | '.join([*cells, _requests(run), seen])} |"
     yield ""
 
 

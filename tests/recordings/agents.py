@@ -76,6 +76,7 @@ class Known:
     file_prompt: str | None = "Write the file {project}/notes.txt."
     command_prompt: str | None = "Run the command."
     slow: str | None = SLOW
+    program: tuple[str, str] | None = None  # name and version, if `initialize` has none
     no_cancel: str = ""  # the reason why no turn is cancelled; the row shows it
     has_link: bool = (
         False  # a test program: the prompts link to a file, and it needs the setting on
@@ -343,6 +344,7 @@ AGENTS = (
     Known(
         "deepagents",
         (python("deepagents"), "-m", "deepagents_acp"),
+        program=("Deep Agents", "0.0.13"),
         env=OPENAI,
         file_prompt="Write the file /notes.txt.",  # its root is the directory of the session
     ),
@@ -409,8 +411,7 @@ NOT_STARTED = (
     NotStarted(
         "Kimi CLI after 1.5",
         "kimi-cli 1.52.0",
-        "it needs an account: `session/new` is refused with -32000, although its configuration "
-        "has a model",
+        "`kimi acp` writes to stdout that it is no longer maintained, and ends with the exit status 0",
     ),
     NotStarted(
         "Anvil",

@@ -22,7 +22,7 @@ from accord.trace import Record, open_trace
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from recordings.agents import NOT_STARTED
+from recordings.agents import AGENTS, NOT_STARTED
 from recordings.fake_model import NO_TOOL, text_of
 
 __all__ = (
@@ -295,9 +295,11 @@ def _agent(path: Path) -> dict[str, Any]:
     info = answer.get("agentInfo") or answer.get("info") or {}
     updates = {one.kind_of_update for one in given if one.by_agent}
     requests = {one.method for one in given if one.by_agent and one.kind == "request"}
-    program, version = _sdk(path) or (
-        str(info.get("title") or info.get("name", "")),
-        str(info.get("version", "")),
+    known = next((one.program for one in AGENTS if one.name == name), None)
+    program, version = (
+        _sdk(path)
+        or known
+        or (str(info.get("title") or info.get("name", "")), str(info.get("version", "")))
     )
     return {
         "recording": path.name,
@@ -317,6 +319,7 @@ def _agent(path: Path) -> dict[str, Any]:
         "no_cancel": outcome.get("no_cancel", ""),
         "uses": sorted(requests - {"session/request_permission"}),
         "refused": refused_by_client(given),
+        "left_open": left_open(given),
         "quirks": _quirks(given, "agent"),
     }
 
@@ -371,6 +374,26 @@ def _turn_of(given: list[Message], outcome: dict[str, Any], task: str) -> list[M
     begin = starts[tasks.index(task) - len(tasks)]
     end = next((at for at in starts if at > begin), len(given))
     return given[begin:end]
+
+
+def left_open(given: list[Message]) -> list[str]:
+    """Return the titles of the tool calls that are open at the end of a turn that was completed.
+
+    Version 2 has work that outlives its turn.
+    """
+    open_calls: dict[object, str] = {}
+    found: list[str] = []
+    for one in given if version_of(given) == 1 else ():
+        call = one.update if one.kind_of_update in ("tool_call", "tool_call_update") else {}
+        if call.get("status") in ("completed", "failed"):
+            open_calls.pop(call.get("toolCallId"), None)
+        elif one.kind_of_update == "tool_call":
+            open_calls[call.get("toolCallId")] = str(call.get("title", ""))
+        elif one.method == "session/prompt" and one.kind == "response":
+            is_complete = one.value.get("stopReason") == "end_turn"
+            found += open_calls.values() if is_complete else ()
+            open_calls.clear()
+    return found
 
 
 def refused_by_client(given: list[Message]) -> list[str]:

@@ -13,7 +13,7 @@ from accord.rules.quirks import QUIRKS, quirks_of
 from accord.trace import Recording, open_trace
 from accord.trace.records import Direction
 from recordings.agents import AGENTS, ON, SETTINGS, recordings_of
-from recordings.compatibility import DATA, DETECTORS, HERE, messages, report, task_of
+from recordings.compatibility import DATA, DETECTORS, HERE, left_open, messages, report, task_of
 from recordings.fake_model import NO_TOOL
 from recordings.record import FAILURES, options_of
 
@@ -33,8 +33,8 @@ def test_detectors_are_of_the_table() -> None:
 def test_seen_quirk_is_known_of_the_program(run: dict[str, Any]) -> None:
     found = messages(HERE / run["recording"])
     answer = next(one for one in found if one.kind == "response" and one.method == "initialize")
-    info = answer.value.get("agentInfo") or answer.value["info"]
-    known = {row.id for row in quirks_of(info["name"])}
+    info = answer.value.get("agentInfo") or answer.value.get("info") or {}
+    known = {row.id for row in quirks_of(info.get("name", ""))}
     assert set(run["quirks"]) <= known
 
 
@@ -142,6 +142,24 @@ def test_task_was_done_only_if_it_was_found_on_the_disk(
     outcome |= {} if is_done is None else {"file": is_done}
     found = messages(saved([*NEW, PROMPT, *frames], tmp_path))
     assert task_of(found, outcome, "file") == {"by": by, "reason": reason}
+
+
+CALL = update("tool_call", toolCallId="t", title="Write", status="pending")
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        ([CALL, ENDED], ["Write"]),
+        ([CALL, COMPLETED, ENDED], []),
+        ([CALL, FAILED, ENDED], []),
+        ([CALL, (TO_CLIENT, {"id": 2, "result": {"stopReason": "cancelled"}})], []),
+    ],
+)
+def test_tool_call_without_a_final_status_is_left_open(
+    frames: list[tuple[str, Any]], expected: list[str], tmp_path: Path
+) -> None:
+    assert left_open(messages(saved([*NEW, PROMPT, *frames], tmp_path))) == expected
 
 
 def test_agent_without_a_cancel_needs_a_reason() -> None:
