@@ -526,7 +526,8 @@ def _quirk(row: Quirk, recordings: list[str]) -> Iterator[str]:
     yield from wrap(programs, 120, subsequent_indent="  ", break_on_hyphens=False)
     yield f"* Evidence: {row.evidence}"
     if recordings:
-        yield f"* Recordings: {', '.join(f'`{name}`' for name in recordings)}"
+        named = f"* Recordings: {', '.join(f'`{name}`' for name in recordings)}"
+        yield from wrap(named, 118, subsequent_indent="  ", break_on_hyphens=False)
     yield f"* Concerns: {', '.join(f'`{name}`' for name in row.concerns)}"
     for early, now in row.methods.items():
         yield f"* Method: `{early}` is read as `{now}`"

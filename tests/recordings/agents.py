@@ -284,6 +284,7 @@ AGENTS = (
         "minion",
         (of_package("minion", "mcode"), "acp"),
         env={"OPENAI_API_KEY": "none"},
+        prompts=("Say hello.", "Say it again."),
         file_prompt=None,  # without an account its model is a canned one
         command_prompt=None,
         slow=None,
@@ -380,8 +381,6 @@ AGENTS = (
             "API_BASE": "{model}/v1",
             "AI_MODEL": "fake-model",
         },
-        slow=None,
-        no_cancel="it does not end a cancelled turn within 10 s",
     ),
     sdk("typescript-sdk", NODE, "ts_agent.mjs", 1),
     sdk("python-sdk", python("python-1.0"), "py_agent.py", 1),
@@ -411,7 +410,7 @@ NOT_STARTED = (
     NotStarted(
         "Kimi CLI after 1.5",
         "kimi-cli 1.52.0",
-        "`kimi acp` writes to stdout that it is no longer maintained, and ends with the exit status 0",
+        "`kimi acp` writes to stdout that it is no longer maintained, and ends with status 0",
     ),
     NotStarted(
         "Anvil",

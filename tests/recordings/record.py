@@ -291,7 +291,8 @@ def main(arguments: Sequence[str]) -> int:
             try:
                 asyncio.run(record(known, setting, out))
             except (AccordError, TimeoutError, ValueError) as error:
-                failures[name] = f"{type(error).__name__}: {error}"
+                late = f"a turn did not end within {TURN_S:g} s"
+                failures[name] = f"{type(error).__name__}: {str(error) or late}"
                 out.unlink(missing_ok=True)
                 print(f"{name}: {failures[name]}")
                 status = 1
