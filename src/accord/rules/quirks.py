@@ -272,6 +272,17 @@ _ROWS = (
         concerns=("R-CANCEL-06",),
     ),
     Quirk(
+        id="cancel-ignored",
+        by="agent",
+        versions=(1,),
+        programs=("Bub 0.5.1 with bub-acp-server 0.1.1",),
+        does="does not end a turn that is cancelled",
+        response="fails the turn with `CancelTimeout` after 10 s, or the given time; the session can "
+        "be used again",
+        evidence="runs of `tests/recordings/record.py`, which cancel a turn of each agent",
+        concerns=("R-CANCEL-05", "session/cancel"),
+    ),
+    Quirk(
         id="idle-without-reason",
         by="agent",
         versions=(2,),
@@ -343,6 +354,7 @@ _ROWS = (
 QUIRKS: Mapping[str, Quirk] = {row.id: row for row in _ROWS}
 # What agents call themselves in `initialize`, by the name in `programs`.
 _NAMES = {
+    "Bub": "bub",
     "Claude adapter": "@agentclientprotocol/claude-agent-acp",
     "Codex adapter": "@agentclientprotocol/codex-acp",
     "Copilot CLI": "Copilot",
