@@ -42,7 +42,7 @@ def test_programs_of_others_are_recorded_as_agents_and_as_clients() -> None:
     made = report()
     assert len({run["program"] for run in made["agents"]} - {"Accord"}) >= 9
     assert len(made["clients"]) >= 6
-    assert all(run["version"] for side in made.values() for run in side)
+    assert all(run["version"] for side in ("agents", "clients") for run in made[side])
 
 
 def test_every_agent_is_recorded_in_every_setting_or_listed_with_its_failure() -> None:

@@ -203,6 +203,7 @@ _ROWS = (
             "fast-agent 0.10.46",
             "gptme 0.35.1",
             "Copilot CLI 1.0.102",
+            "Crow 0.1.48",
             "Mistral Vibe 3.0.2",
         ),
         does="sends updates of a session before the response to `session/new`, or outside turns",
@@ -277,8 +278,8 @@ _ROWS = (
         versions=(1,),
         programs=("Bub 0.5.1 with bub-acp-server 0.1.1",),
         does="does not end a turn that is cancelled",
-        response="fails the turn with `CancelTimeout` after 10 s, or the given time; the session can "
-        "be used again",
+        response="fails the turn with `CancelTimeout` after 10 s, or the given time; the session "
+        "can be used again",
         evidence="runs of `tests/recordings/record.py`, which cancel a turn of each agent",
         concerns=("R-CANCEL-05", "session/cancel"),
     ),
@@ -358,6 +359,7 @@ _NAMES = {
     "Claude adapter": "@agentclientprotocol/claude-agent-acp",
     "Codex adapter": "@agentclientprotocol/codex-acp",
     "Copilot CLI": "Copilot",
+    "Crow": "crow-cli",
     "Gemini CLI": "gemini-cli",
     "Hermes": "hermes-agent",
     "Kimi Code CLI": "Kimi Code CLI",
