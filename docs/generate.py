@@ -515,20 +515,22 @@ def _deviations(run: dict[str, Any]) -> str:
     return ", ".join(f"[`{name}`](#{name})" for name in run["quirks"]) or "none"
 
 
+def _item(name: str, text: str) -> list[str]:
+    """Return the lines of an item of a list."""
+    return wrap(f"* {name}: {text}", 118, subsequent_indent="  ", break_on_hyphens=False)
+
+
 def _quirk(row: Quirk, recordings: list[str]) -> Iterator[str]:
-    versions = " and ".join(map(str, row.versions))
     yield f"#### `{row.id}`"
     yield ""
-    yield f"* Deviation: {row.does}"
-    yield f"* Accord: {row.response}"
-    yield f"* Version of the protocol: {versions}"
-    programs = f"* Programs: {'; '.join(row.programs)}"
-    yield from wrap(programs, 120, subsequent_indent="  ", break_on_hyphens=False)
-    yield f"* Evidence: {row.evidence}"
+    yield from _item("Deviation", row.does)
+    yield from _item("Accord", row.response)
+    yield from _item("Version of the protocol", " and ".join(map(str, row.versions)))
+    yield from _item("Programs", "; ".join(row.programs))
+    yield from _item("Evidence", row.evidence)
     if recordings:
-        named = f"* Recordings: {', '.join(f'`{name}`' for name in recordings)}"
-        yield from wrap(named, 118, subsequent_indent="  ", break_on_hyphens=False)
-    yield f"* Concerns: {', '.join(f'`{name}`' for name in row.concerns)}"
+        yield from _item("Recordings", ", ".join(f"`{name}`" for name in recordings))
+    yield from _item("Concerns", ", ".join(f"`{name}`" for name in row.concerns))
     for early, now in row.methods.items():
         yield f"* Method: `{early}` is read as `{now}`"
     for method, (early, now) in row.keys.items():
