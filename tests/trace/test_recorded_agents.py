@@ -85,6 +85,7 @@ async def test_client_runs_the_recorded_turns(path: Path, tmp_path: Path) -> Non
     offered = capabilities.get("clientCapabilities") or {}
     is_on = bool(offered.get("terminal"))
     found: list[tuple[str | None, bool]] = []
+    cancels = cancelled_at(path)
     async with accord.connect(
         agent, permissions=allow("*"), files="rw" if is_on else None, terminals=is_on
     ) as connected:
@@ -92,7 +93,11 @@ async def test_client_runs_the_recorded_turns(path: Path, tmp_path: Path) -> Non
         for prompt in prompts(path):
             async with session.prompt(prompt) as turn:
                 events = 0
-                is_cancelled = expected[len(found)][0] != "cancelled"
+                updates = cancels[len(found)]
+                is_cancelled = updates is None
+                if updates == 0:
+                    is_cancelled = True
+                    await turn.cancel()
                 async for event in turn:
                     events += 1
                     if not is_cancelled and isinstance(event, accord.Text | accord.ToolCall):
@@ -100,6 +105,23 @@ async def test_client_runs_the_recorded_turns(path: Path, tmp_path: Path) -> Non
                         await turn.cancel()
             found.append((turn.stop_reason, events > 0))
     assert found == expected
+
+
+def cancelled_at(path: Path) -> list[int | None]:
+    """Return for each turn how many updates with text or tool calls came before its cancel."""
+    turns: list[int | None] = []
+    updates = 0
+    for record in open_trace(path):
+        params = record.value()
+        if record.method == "session/prompt":
+            turns.append(None)
+            updates = 0
+        elif record.method == "session/cancel":
+            turns[-1] = updates
+        elif record.method == "session/update" and is_object(params):
+            kind = str(params["update"].get("sessionUpdate"))
+            updates += kind.startswith(("agent_message", "tool_call"))
+    return turns
 
 
 def prompts(path: Path) -> list[str]:
