@@ -108,9 +108,32 @@ the deviations that Accord tolerates, with its response to each.
 `make recordings` runs every agent and client that starts without an account, with a model that is
 not a language model, and records the messages. Each row below was read from such a recording in
 `tests/recordings`, and `compatibility.json` in the folder of this page has the same data. A dash
-says that the run did not show it; the agent may do it in other turns. *Requests* are the methods
-that the agent calls, other than permission requests. The rows of the SDKs are test programs on
-them. `accord doctor` shows what is known of the agents on your machine.
+says that the run did not show it; the agent may do it in other turns. The rows of the SDKs are test
+programs on them. `accord doctor` shows what is known of the agents on your machine.
+
+A row holds for one **setting** of the client. In version 1, *on* is `files="rw"` and
+`terminals=True`, and *off* is neither; version 2 has neither files nor terminals. This repeats the
+row of an agent whose recording is called `gemini-cli.off`:
+
+<!-- skip: needs the agents -->
+```console
+$ sh tests/recordings/install_agents.sh
+$ .venv/bin/python tests/recordings/record.py gemini-cli --setting off
+```
+
+Each agent was asked for a new file and for a command. *New file* and *Command* say who did it, by
+what was on the disk afterwards: the *client*, at the agent's request (`fs/write_text_file`,
+`terminal/create`), or the *agent* itself. *Failed* says that it was not done, with the agent's
+words, and *no tool* that the agent has no tool for it. *Requests* are the methods that the agent
+calls, other than permission requests; *refused* are those that the client does not serve.
+A tool call is *left open* if its turn ended and the agent never sent its final status.
+"""
+
+
+NOT_RECORDED = """\
+## Agents that were not recorded
+
+These were tried in the same way, and did not get through.
 """
 
 
@@ -357,6 +380,8 @@ def quirks_page() -> str:
             seen.setdefault(name, []).append(run["recording"])
     headings = {"client": "Clients", "agent": "Agents", "both": "Clients and agents"}
     lines = [QUIRKS_INTRO, *_agent_runs(runs["agents"]), *_client_runs(runs["clients"])]
+    if runs["failures"] or runs["not_started"]:
+        lines += _failures(runs["failures"], runs["not_started"])
     lines += [QUIRKS_CHATS, *_chats(json.loads(CHATS.read_text("utf-8"))), QUIRKS_DEVIATIONS]
     for by, heading in headings.items():
         lines += [f"### {heading}", ""]
@@ -367,13 +392,68 @@ def quirks_page() -> str:
 
 
 def _agent_runs(runs: list[dict[str, Any]]) -> Iterator[str]:
-    yield "| Agent | Protocol | Turns | Permission | Diff | Plan | Requests | Deviations seen |"
-    yield "|---|--:|---|---|---|---|---|---|"
+    yield (
+        "| Agent, recording | Setting | New file | Command | Turns | Permission | Diff | Plan "
+        "| Requests | Deviations seen |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for run in runs:
+        name = run["recording"].removesuffix(".acp.jsonl")
+        tasks = [_task(run[key]) for key in ("file", "shell_command")]
         marks = ["yes" if run[key] else "–" for key in ("permission", "diff", "plan")]
-        uses = _methods(run["uses"])
-        cells = [_program(run), str(run["protocol"]), _ended(run), *marks, uses, _deviations(run)]
-        yield f"| {' | '.join(cells)} |"
+        turns = _ended(run)
+        if run["no_cancel"]:
+            turns = f"{turns}; not cancelled: {run['no_cancel']}"
+        seen = _deviations(run)
+        if run["left_open"]:
+            left = f"{len(run['left_open'])} tool call left open"
+            left = left if len(run["left_open"]) == 1 else left.replace("call ", "calls ")
+            seen = left if seen == "none" else f"{seen}, {left}"
+        cells = [f"{_program(run)}<br>`{name}`", _setting(run), *tasks, turns, *marks]
+        yield f"| {' | '.join([*cells, _requests(run), seen])} |"
+    yield ""
+
+
+def _setting(run: dict[str, Any]) -> str:
+    """Return the version of the protocol, and what the client offered."""
+    offered = run["offered"]
+    if offered is None:
+        return f"v{run['protocol']}"
+    names = {True: "on", False: "off"}
+    both = {names[one] for one in offered.values()}
+    if len(both) == 1:
+        return f"v{run['protocol']}, {both.pop()}"
+    return f"v{run['protocol']}, " + ", ".join(
+        f"{name} {names[on]}" for name, on in offered.items()
+    )
+
+
+def _task(task: dict[str, str]) -> str:
+    """Return who did a task, or that it failed."""
+    if task["by"] == "not asked":
+        return "–"
+    if task["by"] == "failed":
+        reason = task["reason"].replace("|", "\\|")
+        return f"**failed**: {reason}" if reason else "**failed**"
+    return task["by"]
+
+
+def _requests(run: dict[str, Any]) -> str:
+    """Return the methods that the agent calls; those that the client does not serve are marked."""
+    served = [name for name in run["uses"] if name not in run["refused"]]
+    shown = [_methods(served)] if served else []
+    shown += [f"`{name}` (refused)" for name in run["refused"]]
+    return ", ".join(shown) or "–"
+
+
+def _failures(failures: dict[str, str], not_started: list[dict[str, str]]) -> Iterator[str]:
+    yield NOT_RECORDED
+    yield "| Agent | What happened |"
+    yield "|---|---|"
+    for name, reason in failures.items():
+        yield f"| `{name}` | {reason} |"
+    for row in not_started:
+        yield f"| {row['program']} (`{row['package']}`) | {row['reason']} |"
     yield ""
 
 
@@ -435,19 +515,22 @@ def _deviations(run: dict[str, Any]) -> str:
     return ", ".join(f"[`{name}`](#{name})" for name in run["quirks"]) or "none"
 
 
+def _item(name: str, text: str) -> list[str]:
+    """Return the lines of an item of a list."""
+    return wrap(f"* {name}: {text}", 118, subsequent_indent="  ", break_on_hyphens=False)
+
+
 def _quirk(row: Quirk, recordings: list[str]) -> Iterator[str]:
-    versions = " and ".join(map(str, row.versions))
     yield f"#### `{row.id}`"
     yield ""
-    yield f"* Deviation: {row.does}"
-    yield f"* Accord: {row.response}"
-    yield f"* Version of the protocol: {versions}"
-    programs = f"* Programs: {'; '.join(row.programs)}"
-    yield from wrap(programs, 120, subsequent_indent="  ", break_on_hyphens=False)
-    yield f"* Evidence: {row.evidence}"
+    yield from _item("Deviation", row.does)
+    yield from _item("Accord", row.response)
+    yield from _item("Version of the protocol", " and ".join(map(str, row.versions)))
+    yield from _item("Programs", "; ".join(row.programs))
+    yield from _item("Evidence", row.evidence)
     if recordings:
-        yield f"* Recordings: {', '.join(f'`{name}`' for name in recordings)}"
-    yield f"* Concerns: {', '.join(f'`{name}`' for name in row.concerns)}"
+        yield from _item("Recordings", ", ".join(f"`{name}`" for name in recordings))
+    yield from _item("Concerns", ", ".join(f"`{name}`" for name in row.concerns))
     for early, now in row.methods.items():
         yield f"* Method: `{early}` is read as `{now}`"
     for method, (early, now) in row.keys.items():

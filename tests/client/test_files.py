@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+from collections.abc import Awaitable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from accord import InvalidParams
 from accord.client.agent_adapter import SessionSetup
-from accord.client.files import ClientFiles, restrict_to_parent
+from accord.client.files import ClientFiles, Files, restrict_to_parent
 from client.test_handlers import reading, working, writing
 from client.wire_agents import Speaker, agent_by_hand, opened
+from quirk import quirk
 from raw_peer import cancel, request
 from requirement import requirement
 
@@ -130,3 +133,71 @@ async def test_read_that_is_cancelled_before_it_begins_leaves_no_coroutine(
         assert (response["id"], response["error"]["code"]) == (7, -32800)
         await asyncio.sleep(0)
         gc.collect()  # the interpreter warns of a coroutine that was never awaited: an error here
+
+
+class Buffers:
+    """Texts of an editor that has no file open."""
+
+    def __init__(self, *, is_async: bool) -> None:
+        self.is_async = is_async
+
+    def read(self, path: str) -> str | Awaitable[str]:
+        if self.is_async:
+            return self._read(path)
+        raise FileNotFoundError(path)
+
+    async def _read(self, path: str) -> str:
+        raise FileNotFoundError(path)
+
+    def write(self, path: str, text: str) -> None:
+        raise AssertionError("nothing is written")
+
+
+SOURCES = pytest.mark.parametrize(
+    "files",
+    ["ro", "rw", Buffers(is_async=False), Buffers(is_async=True)],
+    ids=["ro", "rw", "buffers", "slow buffers"],
+)
+GEMINI = {"name": "gemini-cli", "version": "0.61.0"}
+
+
+async def answer_to_read(
+    info: dict[str, str], folder: Path, path: str, files: Files
+) -> dict[str, Any]:
+    """Return the response to a read by the agent that calls itself this."""
+    told = {"agentInfo": info}
+    async with agent_by_hand(1, initialize=told, files=files) as (agent, raw):
+        session = await opened(agent, raw, str(folder))
+        params = {"sessionId": session.id, "path": path, "line": 1, "limit": 9}
+        raw.ask("r1", "fs/read_text_file", params)
+        answer = await raw.get()
+        assert answer["id"] == "r1"
+        return answer
+
+
+@SOURCES
+@quirk("missing-file-fatal")
+async def test_agent_that_gives_up_at_the_error_reads_a_missing_file_as_empty(
+    tmp_path: Path, files: Files
+) -> None:
+    answer = await answer_to_read(GEMINI, tmp_path, str(tmp_path / "new" / "a.txt"), files)
+    assert answer["result"] == {"content": ""}
+
+
+@SOURCES
+@requirement("R-FS-06")
+@pytest.mark.parametrize("name", ["qwen-code", "OpenCode", "someone", "Gemini-CLI"])
+async def test_missing_file_is_an_error_for_other_agents(
+    tmp_path: Path, files: Files, name: str
+) -> None:
+    info = {"name": name, "version": "0.61.0"}
+    answer = await answer_to_read(info, tmp_path, str(tmp_path / "a.txt"), files)
+    assert answer["error"]["code"] == -32002
+
+
+@requirement("R-DIR-12")
+async def test_only_a_missing_file_is_read_as_empty(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "folder", tmp_path.parent / "outside.txt"):
+        answer = await answer_to_read(GEMINI, tmp_path, str(path), "rw")
+        assert "error" in answer

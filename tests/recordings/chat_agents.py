@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recordings.agents import AGENTS, OURS, Known
 from recordings.fake_model import EDITED, NEW
-from recordings.record import AGENTS, OURS, Known, of_package
 
 __all__ = ("CHAT_AGENTS", "ChatAgent", "Say")
 
@@ -23,7 +23,6 @@ class ChatAgent:
     """An agent and a conversation; `{notes}` in a prompt is the path of the file to change."""
 
     known: Known
-    mode: str | None = None  # in which the agent asks before it changes a file
     hello: Say = Say("Say hello to Ada.", "Hello Ada!")
     edit: Say = Say("Edit the file {notes}.", EDITED)
     slow: Say = Say("Count slowly.", "3 4 5")
@@ -36,6 +35,11 @@ class ChatAgent:
     @property
     def name(self) -> str:
         return self.known.name
+
+    @property
+    def mode(self) -> str | None:
+        """The mode in which the agent asks before it changes a file."""
+        return self.known.mode
 
 
 KNOWN = {known.name: known for known in AGENTS}
@@ -61,31 +65,24 @@ CHAT_AGENTS = (
     ),
     ChatAgent(KNOWN["claude-agent-acp"]),
     ChatAgent(KNOWN["claude-agent-acp-v2"]),
-    ChatAgent(KNOWN["codex-acp"], mode="read-only"),
-    ChatAgent(KNOWN["codex-acp-v2"], mode="read-only"),
+    ChatAgent(KNOWN["codex-acp"]),
+    ChatAgent(KNOWN["codex-acp-v2"]),
     ChatAgent(
         KNOWN["gemini-cli"],
         needs_new_minute=True,
         remarks=("It cannot load a session in the minute in which it was made.",),
     ),
     ChatAgent(KNOWN["opencode"]),
-    ChatAgent(KNOWN["qwen-code"], mode="default"),
+    ChatAgent(KNOWN["qwen-code"]),
     ChatAgent(
-        Known(
-            "fast-agent",
-            (of_package("fast-agent", "fast-agent-acp"), "--model", "generic.fake-model", "-x"),
-            env={"GENERIC_API_KEY": "none", "GENERIC_BASE_URL": "{model}/v1"},
-        ),
+        KNOWN["fast-agent"],
         remarks=(
             "It asks, and reports changes, only if the client holds the files and terminals "
             "(`fs/…`, `terminal/…`), which this client does not: the change was found in the "
             "files.",
         ),
     ),
-    ChatAgent(
-        KNOWN["vibe"],
-        mode="ask",
-    ),
+    ChatAgent(KNOWN["vibe"]),
     ChatAgent(KNOWN["copilot"]),
     ChatAgent(
         KNOWN["kimi"],

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,11 @@ from typing import Any
 from accord.rules.quirks import QUIRKS
 from accord.text.lenient_json import is_object
 from accord.trace import Record, open_trace
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from recordings.agents import AGENTS, NOT_STARTED
+from recordings.fake_model import NO_TOOL, text_of
 
 __all__ = (
     "DATA",
@@ -33,6 +39,8 @@ __all__ = (
 HERE = Path(__file__).parent
 INTEROP = HERE.parent / "interop"
 DATA = HERE.parent.parent / "docs" / "reference" / "compatibility.json"
+# By task: the request that an agent makes if the client does the task.
+SERVED = {"file": "fs/write_text_file", "command": "terminal/create"}
 V1_UPDATES = frozenset(
     (
         "agent_message_chunk",
@@ -273,34 +281,141 @@ def report() -> dict[str, Any]:
     """Return what each recorded program did, and the quirks that were seen."""
     return {
         "agents": [_agent(path) for path in sorted(HERE.glob("*.acp.jsonl"))],
+        "failures": json.loads((HERE / "failures.json").read_text("utf-8")),
+        "not_started": [one._asdict() for one in NOT_STARTED],
         "clients": [_client(path) for path in sorted(HERE.glob("clients/*.acp.jsonl"))],
     }
 
 
 def _agent(path: Path) -> dict[str, Any]:
     given = messages(path)
+    name, _, setting = path.name.removesuffix(".acp.jsonl").partition(".")
+    outcome = outcome_of(path)
     answer = next(answers(given, "initialize")).value
     info = answer.get("agentInfo") or answer.get("info") or {}
     updates = {one.kind_of_update for one in given if one.by_agent}
     requests = {one.method for one in given if one.by_agent and one.kind == "request"}
-    program, version = _sdk(path) or (
-        str(info.get("title") or info.get("name", "")),
-        str(info.get("version", "")),
+    known = next((one.program for one in AGENTS if one.name == name), None)
+    program, version = (
+        _sdk(path)
+        or known
+        or (str(info.get("title") or info.get("name", "")), str(info.get("version", "")))
     )
     return {
         "recording": path.name,
+        "command": f"python tests/recordings/record.py {name} --setting {setting or 'on'}",
         "program": program,
         "version": version,
         "protocol": version_of(given),
+        "offered": offered_to(given),
+        "file": task_of(given, outcome, "file"),
+        "shell_command": task_of(given, outcome, "command"),
         "text": bool(updates & {"agent_message_chunk", "agent_message"}),
         "tool_calls": bool(updates & {"tool_call", "tool_call_update"}),
         "permission": "session/request_permission" in requests,
         "diff": _mentions_diff(given),
         "plan": bool(updates & {"plan", "plan_update"}),
         "turns": turns_of(given),
+        "no_cancel": outcome.get("no_cancel", ""),
         "uses": sorted(requests - {"session/request_permission"}),
+        "refused": refused_by_client(given),
+        "left_open": left_open(given),
         "quirks": _quirks(given, "agent"),
     }
+
+
+def outcome_of(path: Path) -> dict[str, Any]:
+    """Return what `record.py` found on the disk after the turns."""
+    with path.open("rb") as lines:
+        return json.loads(next(lines)).get("outcome", {})
+
+
+def offered_to(given: list[Message]) -> dict[str, bool] | None:
+    """Return what the client offered to the agent; None in version 2, which has neither."""
+    request = next(by_method(given, "initialize")).value
+    if version_of(given) != 1:
+        return None
+    capabilities = request.get("clientCapabilities") or {}
+    files = capabilities.get("fs") or {}
+    return {
+        "files": bool(files.get("readTextFile") and files.get("writeTextFile")),
+        "terminals": bool(capabilities.get("terminal")),
+    }
+
+
+def task_of(given: list[Message], outcome: dict[str, Any], task: str) -> dict[str, str]:
+    """Return who did a task, or the reason why it was not done.
+
+    `by` is "client" if the client served the request for it, "agent" if the agent did it without
+    the client, "failed", "no tool" if the model found none, or "not asked". Whether it was done is
+    what was found on the disk, not what the agent reported.
+    """
+    if task not in outcome:
+        return {"by": "not asked", "reason": ""}
+    turn = _turn_of(given, outcome, task)
+    if outcome[task]:
+        served = any(not one.is_error for one in answers(turn, SERVED[task]))
+        return {"by": "client" if served else "agent", "reason": ""}
+    said = "".join(text_of(one.update.get("content")) for one in turn if one.update)
+    if NO_TOOL in said:
+        return {"by": "no tool", "reason": ""}
+    return {"by": "failed", "reason": _reason(turn)}
+
+
+def _turn_of(given: list[Message], outcome: dict[str, Any], task: str) -> list[Message]:
+    """Return the messages of the turn of a task: the last ones, before a cancelled turn."""
+    starts = [
+        at for at, one in enumerate(given) if one.method == "session/prompt" and not one.by_agent
+    ]
+    starts = [at for at in starts if given[at].kind == "request"]
+    if not outcome.get("no_cancel"):
+        starts.pop()
+    tasks = [name for name in SERVED if name in outcome]
+    begin = starts[tasks.index(task) - len(tasks)]
+    end = next((at for at in starts if at > begin), len(given))
+    return given[begin:end]
+
+
+def left_open(given: list[Message]) -> list[str]:
+    """Return the titles of the tool calls that are open at the end of a turn that was completed.
+
+    Version 2 has work that outlives its turn.
+    """
+    open_calls: dict[object, str] = {}
+    found: list[str] = []
+    for one in given if version_of(given) == 1 else ():
+        call = one.update if one.kind_of_update in ("tool_call", "tool_call_update") else {}
+        if call.get("status") in ("completed", "failed"):
+            open_calls.pop(call.get("toolCallId"), None)
+        elif one.kind_of_update == "tool_call":
+            open_calls[call.get("toolCallId")] = str(call.get("title", ""))
+        elif one.method == "session/prompt" and one.kind == "response":
+            is_complete = one.value.get("stopReason") == "end_turn"
+            found += open_calls.values() if is_complete else ()
+            open_calls.clear()
+    return found
+
+
+def refused_by_client(given: list[Message]) -> list[str]:
+    """Return the methods that the agent called although the client does not serve them."""
+    return sorted(
+        {
+            one.method
+            for one in given
+            if one.kind == "response" and not one.by_agent and one.value.get("code") == -32601
+        }
+        - {""}
+    )
+
+
+def _reason(turn: list[Message]) -> str:
+    """Return what the agent wrote about the failure, in one line."""
+    for one in reversed(turn):
+        if one.kind == "response" and one.method == "session/prompt" and one.is_error:
+            return str(one.value.get("message", ""))
+        if one.update.get("status") == "failed":
+            return " ".join(text_of(one.update.get("content")).split())[:120]
+    return ""
 
 
 def _client(path: Path) -> dict[str, Any]:

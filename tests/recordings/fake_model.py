@@ -4,6 +4,7 @@ It has the APIs of OpenAI (chat and responses), Anthropic and Gemini, with and w
 The last text of the user decides:
 
 - `Write the file NAME.` calls the agent's own tool for files, or else its shell.
+- `Run the command.` calls the agent's shell, which makes the file `ran.txt`.
 - `Edit the file NAME.` reads the file and changes two lines of it, `OLD` to `NEW`, with the agent's
   own tools.
 - `Count slowly.` says numbers until the client hangs up.
@@ -28,7 +29,12 @@ DONE = "The file is written."
 EDITED = "The file is edited."
 YES = "Yes, you said hello."
 NO = "No, you have just begun."
-COMMAND = re.compile(r"(Say hello|Write the file|Edit the file|Count slowly|Did I say hello)\b")
+RAN = "The command has ended."
+NO_TOOL = "I have no tool for that."
+SHELL_LINE = "echo ran > ran.txt"
+COMMAND = re.compile(
+    r"(Say hello|Run the command|Write the file|Edit the file|Count slowly|Did I say hello)\b"
+)
 CHANGED_LINES = (2, 26)
 LINES = [f"Line {at + 1} of the {'draft' if at in CHANGED_LINES else 'notes'}." for at in range(30)]
 OLD = "\n".join(LINES) + "\n"
@@ -39,7 +45,9 @@ IDS = itertools.count(1)
 READ_TOOLS = ("read", "Read", "view", "read_file", "ReadFile", "read_text_file", "file_read")
 EDIT_TOOLS = ("edit", "Edit", "replace", "edit_file", "StrReplaceFile", "file_edit")
 WRITE_TOOLS = ("write", "Write", "write_file", "create_file", "write_to_file", "WriteFile")
+WRITE_TOOLS += ("fs_write", "fs.write", "file_editor")
 SHELL_TOOLS = ("shell", "exec_command", "shell_command", "bash", "Bash", "run_shell_command")
+SHELL_TOOLS += ("Shell", "terminal", "execute", "execute_command", "run_command")
 PATCH_BLOCK = "patch block"  # not a tool: an agent that runs code blocks of the answer
 CONFLICT = "<<<<<<< ORIGINAL"
 PATH_KEYS = ("file_path", "filePath", "path", "filename")
@@ -86,16 +94,22 @@ def decide(conversation: list[Said], tools: list[Tool]) -> Call | Iterator[str]:
         calls = list(edit_calls(match[1], named))
         return calls[results] if results < len(calls) else words(EDITED)
     if results:
-        return words(DONE)
+        return words(RAN if "Run the command" in text else DONE)
+    if "Run the command" in text:
+        if PATCH_BLOCK in named:
+            return words(f"```shell\n{SHELL_LINE}\n```")
+        return shell_call(SHELL_LINE, named) or no_tool(named)
     if (match := re.search(r"Write the file (\S+)\.", text)) is not None:
         if PATCH_BLOCK in named:
             return words(f"```save {match[1]}\n{CONTENT}```")
-        call = call_for(match[1], named)
-        if call is not None:
-            return call
+        return call_for(match[1], named) or no_tool(named)
     if (match := re.search(r"Say hello to (\w+)\.", text)) is not None:
         return words(f"Hello {match[1]}! Nice to meet you.")
     return words(HELLO)
+
+
+def no_tool(named: Iterable[str]) -> Iterator[str]:
+    return iter([f"{NO_TOOL} I have: {', '.join(named) or 'none'}."])
 
 
 def words(text: str) -> Iterator[str]:
@@ -112,10 +126,12 @@ def numbers() -> Iterator[str]:
 
 def call_for(name: str, tools: dict[str, Tool]) -> Call | None:
     values: dict[str, Any] = dict.fromkeys(PATH_KEYS, name)
-    values |= dict.fromkeys(TEXT_KEYS, CONTENT)
-    return call_of(WRITE_TOOLS, tools, values) or shell_call(
-        f"echo '{CONTENT.strip()}' > {name}", tools
-    )
+    values |= dict.fromkeys(TEXT_KEYS, CONTENT) | {"command": "create"}
+    line = f"echo '{CONTENT.strip()}' > {name}"
+    if "exec_command" in tools:  # Codex
+        patch = f"*** Begin Patch\n*** Add File: {name}\n+{CONTENT.strip()}\n*** End Patch"
+        line = f"apply_patch <<'EOF'\n{patch}\nEOF"
+    return call_of(WRITE_TOOLS, tools, values) or shell_call(line, tools)
 
 
 def edit_calls(name: str, tools: dict[str, Tool]) -> Iterator[Call]:
@@ -165,7 +181,10 @@ def shell_call(line: str, tools: dict[str, Tool]) -> Call | None:
             schema = tools[known].schema
             command = schema.get("properties", {}).get("command", {})
             words_of = ["bash", "-lc", line] if command.get("type") == "array" else line
-            values = {"command": words_of, "cmd": line, "description": "Write a file"}
+            values = {"command": words_of, "cmd": line, "description": "Run a command"}
+            # Codex asks for permission to leave its sandbox.
+            values |= {"sandbox_permissions": "require_escalated", "justification": "Run it?"}
+            values["code"] = f"import subprocess; subprocess.run({line!r}, shell=True, check=True)"
             return Call(known, filled(schema, values))
     return None
 
@@ -176,7 +195,12 @@ def filled(schema: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     for key in schema.get("required", ()):
         if key not in found:
             kind = schema["properties"][key].get("type")
-            found[key] = {"integer": 1, "number": 1, "boolean": False, "array": []}.get(kind, "x")
+            choices = schema["properties"][key].get("enum")
+            found[key] = (
+                choices[0]
+                if choices
+                else {"integer": 1, "number": 1, "boolean": False, "array": []}.get(kind, "x")
+            )
     return found
 
 

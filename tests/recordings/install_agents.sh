@@ -12,10 +12,21 @@ fi
 venvs=../interop/.venvs
 newer=$venvs/fast-agent/bin/python # needs a new Python, as the following do
 [ -e "$newer" ] || exit 0
-for one in vibe:mistral-vibe==3.0.2 gptme:gptme-acp==0.35.1 kimi:kimi-cli==1.5; do
-    folder=$venvs/${one%%:*} package=${one#*:}
-    if [ "$(cat "$folder/.installed" 2>/dev/null)" = "$package" ]; then continue; fi
+install() { # name, requirements
+    folder=$venvs/$1
+    shift
+    if [ "$(cat "$folder/.installed" 2>/dev/null)" = "$*" ]; then return; fi
     "$newer" -m venv --clear "$folder"
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$package"
-    echo "$package" >"$folder/.installed"
-done
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+    echo "$*" >"$folder/.installed"
+}
+install vibe mistral-vibe==3.0.2
+install gptme gptme-acp==0.35.1
+install kimi kimi-cli==1.5 # later versions end at once
+install hermes "hermes-agent[acp,mcp]==0.19.0"
+install deepagents deepagents-acp==0.0.13 langchain-openai
+install crow crow-cli==0.1.48
+install bub bub==0.5.1 bub-acp-server==0.1.1
+install agentao "agentao[cli]==0.5.17"
+install openhands openhands==1.16.0
+install yycode yycode==0.3.7

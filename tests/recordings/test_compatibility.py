@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 from accord.rules.quirks import QUIRKS, quirks_of
 from accord.trace import Recording, open_trace
 from accord.trace.records import Direction
-from recordings.compatibility import DATA, DETECTORS, HERE, messages, report
+from recordings.agents import AGENTS, ON, SETTINGS, recordings_of
+from recordings.compatibility import DATA, DETECTORS, HERE, left_open, messages, report, task_of
+from recordings.fake_model import NO_TOOL
+from recordings.record import FAILURES, options_of
 
 CLIENTS = sorted(HERE.glob("clients/*.acp.jsonl"))
 
@@ -29,8 +33,8 @@ def test_detectors_are_of_the_table() -> None:
 def test_seen_quirk_is_known_of_the_program(run: dict[str, Any]) -> None:
     found = messages(HERE / run["recording"])
     answer = next(one for one in found if one.kind == "response" and one.method == "initialize")
-    info = answer.value.get("agentInfo") or answer.value["info"]
-    known = {row.id for row in quirks_of(info["name"])}
+    info = answer.value.get("agentInfo") or answer.value.get("info") or {}
+    known = {row.id for row in quirks_of(info.get("name", ""))}
     assert set(run["quirks"]) <= known
 
 
@@ -38,7 +42,48 @@ def test_programs_of_others_are_recorded_as_agents_and_as_clients() -> None:
     made = report()
     assert len({run["program"] for run in made["agents"]} - {"Accord"}) >= 9
     assert len(made["clients"]) >= 6
-    assert all(run["version"] for side in made.values() for run in side)
+    assert all(run["version"] for side in ("agents", "clients") for run in made[side])
+
+
+def test_every_agent_is_recorded_in_every_setting_or_listed_with_its_failure() -> None:
+    expected = {name for known in AGENTS for name in recordings_of(known)}
+    recorded = {path.name.removesuffix(".acp.jsonl") for path in HERE.glob("*.acp.jsonl")}
+    failed = set(json.loads(FAILURES.read_text("utf-8")))
+    assert recorded | failed == expected
+    assert not recorded & failed
+    by_others = [known for known in AGENTS if known.version == 1 and not known.has_link]
+    assert all(known.settings == SETTINGS for known in by_others)
+
+
+every_run = pytest.mark.parametrize("run", report()["agents"], ids=lambda run: run["recording"])
+
+
+@every_run
+def test_row_names_the_setting_that_the_recording_was_made_in(run: dict[str, Any]) -> None:
+    name = run["recording"].removesuffix(".acp.jsonl")
+    (setting,) = [made[name] for made in map(recordings_of, AGENTS) if name in made]
+    offered = {"files": setting.files, "terminals": setting.terminals}
+    assert run["offered"] == (offered if run["protocol"] == 1 else None)
+    program, _, arguments = run["command"].partition("record.py ")
+    assert program == "python tests/recordings/"
+    options = options_of(arguments.split())
+    assert (options.name, options.setting) == ([name.partition(".")[0]], setting.name)
+
+
+@every_run
+def test_row_does_not_claim_what_the_client_did_not_offer(run: dict[str, Any]) -> None:
+    """A feature that was off, or a call that was refused, is not shown as one that works."""
+    offered = run["offered"] or {"files": False, "terminals": False}
+    served = set(run["uses"]) - set(run["refused"])
+    for task, feature, family in (
+        ("file", "files", "fs/"),
+        ("shell_command", "terminals", "terminal/"),
+    ):
+        if not offered[feature]:
+            assert run[task]["by"] != "client"
+            assert not [name for name in served if name.startswith(family)]
+    if run["file"]["by"] != "not asked":
+        assert run["no_cancel"] or run["turns"][-1] in ("cancelled", "end_turn")
 
 
 @pytest.mark.parametrize("path", CLIENTS, ids=lambda path: path.name)
@@ -68,7 +113,62 @@ def initialize(result: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(TO_AGENT, request), (TO_CLIENT, {"id": 0, **result})]
 
 
-def seen(frames: list[tuple[str, Any]], folder: Path) -> set[str]:
+WRITE = (TO_CLIENT, {"id": 7, "method": "fs/write_text_file", "params": {"sessionId": "s"}})
+WRITTEN = (TO_AGENT, {"id": 7, "result": {}})
+REFUSED = (TO_AGENT, {"id": 7, "error": {"code": -32601, "message": "Method not found"}})
+ENDED = (TO_CLIENT, {"id": 2, "result": {"stopReason": "end_turn"}})
+FAILED = update("tool_call_update", toolCallId="t", status="failed", content=[{"text": "No. Way"}])
+COMPLETED = update("tool_call_update", toolCallId="t", status="completed")
+SAID = update("agent_message_chunk", content={"type": "text", "text": NO_TOOL})
+
+
+@pytest.mark.parametrize(
+    ("is_done", "frames", "by", "reason"),
+    [
+        (True, [WRITE, WRITTEN, COMPLETED, ENDED], "client", ""),
+        (True, [COMPLETED, ENDED], "agent", ""),
+        (True, [WRITE, REFUSED, COMPLETED, ENDED], "agent", ""),
+        (False, [WRITE, WRITTEN, COMPLETED, ENDED], "failed", ""),
+        (False, [COMPLETED, ENDED], "failed", ""),
+        (False, [FAILED, ENDED], "failed", "No. Way"),
+        (False, [SAID, ENDED], "no tool", ""),
+        (None, [COMPLETED, ENDED], "not asked", ""),
+    ],
+)
+def test_task_was_done_only_if_it_was_found_on_the_disk(
+    is_done: bool | None, frames: list[tuple[str, Any]], by: str, reason: str, tmp_path: Path
+) -> None:
+    outcome: dict[str, Any] = {"no_cancel": "it is short"}
+    outcome |= {} if is_done is None else {"file": is_done}
+    found = messages(saved([*NEW, PROMPT, *frames], tmp_path))
+    assert task_of(found, outcome, "file") == {"by": by, "reason": reason}
+
+
+CALL = update("tool_call", toolCallId="t", title="Write", status="pending")
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        ([CALL, ENDED], ["Write"]),
+        ([CALL, COMPLETED, ENDED], []),
+        ([CALL, FAILED, ENDED], []),
+        ([CALL, (TO_CLIENT, {"id": 2, "result": {"stopReason": "cancelled"}})], []),
+    ],
+)
+def test_tool_call_without_a_final_status_is_left_open(
+    frames: list[tuple[str, Any]], expected: list[str], tmp_path: Path
+) -> None:
+    assert left_open(messages(saved([*NEW, PROMPT, *frames], tmp_path))) == expected
+
+
+def test_agent_without_a_cancel_needs_a_reason() -> None:
+    with pytest.raises(ValueError, match="needs a reason"):
+        replace(AGENTS[0], slow=None)
+    assert recordings_of(AGENTS[0])[AGENTS[0].name] is ON
+
+
+def saved(frames: list[tuple[str, Any]], folder: Path) -> Path:
     path = folder / "r.acp.jsonl"
     with Recording(path) as recording:
         hop = recording.hop()
@@ -79,7 +179,11 @@ def seen(frames: list[tuple[str, Any]], folder: Path) -> set[str]:
                 else json.dumps({"jsonrpc": "2.0", **frame}).encode()
             )
             hop.frames(direction, [text])  # pyright: ignore[reportArgumentType]
-    found = messages(path)
+    return path
+
+
+def seen(frames: list[tuple[str, Any]], folder: Path) -> set[str]:
+    found = messages(saved(frames, folder))
     return {name for name, detect in DETECTORS.items() if detect(found)}
 
 
@@ -154,6 +258,6 @@ def test_every_detector_has_an_example() -> None:
 
 
 def test_bundled_agents_have_no_quirk() -> None:
-    for name in ("accord-coder", "accord-script"):
+    for name in ("accord-coder", "accord-script", "accord-script.off"):
         found = messages(HERE / f"{name}.acp.jsonl")
         assert [quirk for quirk, detect in DETECTORS.items() if detect(found)] == []

@@ -7,9 +7,11 @@ import re
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from accord.rules.quirks import QUIRKS, tolerates
+from accord.rules import quirks
+from accord.rules.quirks import QUIRKS, has_quirk, tolerates
 from requirement import own_test_files, rules
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -70,3 +72,25 @@ def test_code_names_existing_rows() -> None:
     assert not set().union(*in_code().values()) - QUIRKS.keys()
     with pytest.raises(KeyError):
         tolerates("no such row")
+
+
+@pytest.mark.parametrize(
+    ("repaired", "version", "expected"),
+    [
+        (None, "0.1.0", True),
+        (None, "99.0.0", True),
+        (None, "", True),
+        ("0.62.0", "0.9.9", True),
+        ("0.62.0", "0.61.9-nightly.20260909", True),
+        ("0.62.0", "v0.62.0", False),
+        ("0.62.0", "1.0", False),
+        ("0.62.0", "built by hand", True),
+    ],
+)
+def test_quirk_of_an_agent_ends_with_the_version_that_is_repaired(
+    monkeypatch: pytest.MonkeyPatch, repaired: str | None, version: str, expected: bool
+) -> None:
+    row = msgspec.structs.replace(QUIRKS["missing-file-fatal"], agents={"an agent": repaired})
+    monkeypatch.setattr(quirks, "QUIRKS", {row.id: row})
+    assert has_quirk(row.id, "an agent", version) is expected
+    assert not has_quirk(row.id, "another agent", version)

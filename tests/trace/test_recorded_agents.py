@@ -81,13 +81,23 @@ async def test_client_runs_the_recorded_turns(path: Path, tmp_path: Path) -> Non
     """Accord's client gets through every conversation, with the recorded stop reasons."""
     expected = [(turn.stop_reason, turn.updates > 0) for turn in stats_of(open_trace(path)).turns]
     agent = ReplayedAgent(path)
+    capabilities = next(one for one in open_trace(path) if one.method == "initialize").value()
+    offered = capabilities.get("clientCapabilities") or {}
+    is_on = bool(offered.get("terminal"))
     found: list[tuple[str | None, bool]] = []
-    async with accord.connect(agent, permissions=allow("*"), files="rw") as connected:
+    cancels = cancelled_at(path)
+    async with accord.connect(
+        agent, permissions=allow("*"), files="rw" if is_on else None, terminals=is_on
+    ) as connected:
         session = await connected.new_session(tmp_path)
         for prompt in prompts(path):
             async with session.prompt(prompt) as turn:
                 events = 0
-                is_cancelled = expected[len(found)][0] != "cancelled"
+                updates = cancels[len(found)]
+                is_cancelled = updates is None
+                if updates == 0:
+                    is_cancelled = True
+                    await turn.cancel()
                 async for event in turn:
                     events += 1
                     if not is_cancelled and isinstance(event, accord.Text | accord.ToolCall):
@@ -95,6 +105,23 @@ async def test_client_runs_the_recorded_turns(path: Path, tmp_path: Path) -> Non
                         await turn.cancel()
             found.append((turn.stop_reason, events > 0))
     assert found == expected
+
+
+def cancelled_at(path: Path) -> list[int | None]:
+    """Return for each turn how many updates with text or tool calls came before its cancel."""
+    turns: list[int | None] = []
+    updates = 0
+    for record in open_trace(path):
+        params = record.value()
+        if record.method == "session/prompt":
+            turns.append(None)
+            updates = 0
+        elif record.method == "session/cancel":
+            turns[-1] = updates
+        elif record.method == "session/update" and is_object(params):
+            kind = str(params["update"].get("sessionUpdate"))
+            updates += kind.startswith(("agent_message", "tool_call"))
+    return turns
 
 
 def prompts(path: Path) -> list[str]:

@@ -186,6 +186,7 @@ async def connect(
     async with connection(versions) as remote:
         adapter = _classes(remote.spec.version)[1](remote)
         remote.connection.flow.reads_others = handlers.reads_others
+        handlers.files.set_agent(adapter.info)
         if reconnect:
             from accord.client.reconnect import Reconnector
 

@@ -17,6 +17,8 @@ from accord.local.fast_calls import InPlace
 from accord.local.file_reads import Reads
 from accord.local.files import HardLinked, OutsideRoots, Roots, is_within, real_path
 from accord.local.lines import MAX_BYTES, TooLarge, lines_of
+from accord.rules.quirks import has_quirk, tolerates
+from accord.types.session import Implementation
 from accord.wire.base import replace
 
 __all__ = ("ClientFiles", "Files", "TextSource", "restrict_to_parent")
@@ -55,8 +57,14 @@ class ClientFiles:
         self.readable: bool = files is not None
         self.writable: bool = files is not None and files != "ro"
         self._texts = None if isinstance(files, str) else files
+        self._missing_is_empty = False
         self._reads = Reads()
         self._in_place = InPlace()
+
+    @tolerates("missing-file-fatal")
+    def set_agent(self, info: Implementation) -> None:
+        """Answer the reads of missing files as this agent needs it; call it before sessions."""
+        self._missing_is_empty = has_quirk("missing-file-fatal", info.name, info.version)
 
     def read(
         self, setup: SessionSetup, path: str, line: int | None, limit: int | None
@@ -67,28 +75,35 @@ class ClientFiles:
         """
         if self._texts is None or self._in_place.is_slow:
             return self._read(setup, path, line, limit)
-        with _AgentErrors(path, _UNREADABLE):
+        with self._read_errors(path):
             roots = _roots_for(setup, path)
             text = self._texts.read(self._in_place.call_here(roots.resolve, path))
             if isinstance(text, str):
                 return lines_of(text, line, limit)
             return Owning(self._await_lines(text, path, line, limit), text)
+        return ""
 
     async def _read(
         self, setup: SessionSetup, path: str, line: int | None, limit: int | None
     ) -> str:
-        with _AgentErrors(path, _UNREADABLE):
+        with self._read_errors(path):
             roots = _roots_for(setup, path)
             if self._texts is None:
                 return await self._reads.read(roots, path, line, limit)
             text = self._texts.read(await self._in_place.call(roots.resolve, path))
             return lines_of(await text if inspect.isawaitable(text) else text, line, limit)
+        return ""
 
     async def _await_lines(
         self, text: Awaitable[str], path: str, line: int | None, limit: int | None
     ) -> str:
-        with _AgentErrors(path, _UNREADABLE):
+        with self._read_errors(path):
             return lines_of(await text, line, limit)
+        return ""
+
+    def _read_errors(self, path: str) -> _AgentErrors:
+        """Return the errors of a read; the block is left early only for a missing file."""
+        return _AgentErrors(path, _UNREADABLE, missing_is_empty=self._missing_is_empty)
 
     async def write(self, setup: SessionSetup, path: str, text: str) -> None:
         """Replace the text of a file, or create the file."""
@@ -103,22 +118,29 @@ class ClientFiles:
 
 
 class _AgentErrors:
-    """Turns the errors of a file into those for the agent, which contain what it may know."""
+    """Turns the errors of a file into those for the agent, which contain what it may know.
 
-    __slots__ = ("_message", "_path")
+    With `missing_is_empty` it suppresses the error of a missing file.
+    """
 
-    def __init__(self, path: str, message: str) -> None:
+    __slots__ = ("_message", "_missing_is_empty", "_path")
+
+    def __init__(self, path: str, message: str, *, missing_is_empty: bool = False) -> None:
         self._path = path
         self._message = message
+        self._missing_is_empty = missing_is_empty
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _where: object
-    ) -> None:
+    ) -> bool:
+        if self._missing_is_empty and isinstance(error, FileNotFoundError):
+            return True
         if isinstance(error, OSError | UnicodeError):
             raise _error(error, self._path, self._message) from None
+        return False
 
 
 def restrict_to_parent(child: SessionSetup, parent: SessionSetup) -> SessionSetup:

@@ -6,12 +6,13 @@ A row describes one deviation and the response to it. The code that tolerates it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-__all__ = ("QUIRKS", "Quirk", "Where", "quirks_of", "tolerates")
+__all__ = ("QUIRKS", "Quirk", "Where", "has_quirk", "quirks_of", "tolerates")
 
 T = TypeVar("T")
 
@@ -32,6 +33,9 @@ class Quirk(Struct, frozen=True, kw_only=True):
     methods: Mapping[str, str] = {}  # early names of methods
     keys: Mapping[str, tuple[str, str]] = {}  # by method: an early key of its params, and its name
     codes: tuple[int, ...] = ()  # of errors
+    # By the agent's name in `initialize`: the first version that no longer deviates, None if
+    # no such version is known. Only for a deviation that the messages do not show.
+    agents: Mapping[str, str | None] = {}
 
 
 def tolerates(*ids: str) -> Callable[[T], T]:
@@ -102,6 +106,7 @@ _ROWS = (
         programs=(
             "Codex adapter 2.6.0",
             "Gemini CLI 0.61.0",
+            "Hermes 0.19.0",
             "Kimi Code CLI 1.5",
             "Qwen Code 0.24.4",
             "pi ACP adapter 0.0.34",
@@ -198,6 +203,7 @@ _ROWS = (
             "fast-agent 0.10.46",
             "gptme 0.35.1",
             "Copilot CLI 1.0.102",
+            "Crow 0.1.48",
             "Mistral Vibe 3.0.2",
         ),
         does="sends updates of a session before the response to `session/new`, or outside turns",
@@ -209,7 +215,7 @@ _ROWS = (
         id="replay-on-resume",
         by="agent",
         versions=(1,),
-        programs=("fast-agent 0.10.46",),
+        programs=("fast-agent 0.10.46", "Hermes 0.19.0"),
         does="replays the conversation in `session/resume`",
         response="drops the replayed updates, as `load_session(replay=False)` requests",
         evidence=_FINDINGS + "fast-agent 0.10.46",
@@ -250,7 +256,7 @@ _ROWS = (
         id="unannounced-tool-call",
         by="agent",
         versions=(1,),
-        programs=("Gemini CLI 0.61.0",),
+        programs=("Gemini CLI 0.61.0", "Hermes 0.19.0"),
         does="announces a tool call only in the permission request, or in its first update",
         response="creates the tool call from that message",
         evidence=_FINDINGS + "Gemini CLI 0.61.0",
@@ -265,6 +271,17 @@ _ROWS = (
         response="ends the turn with the stop reason `cancelled`",
         evidence=_FINDINGS + "Mistral Vibe 3.0.2",
         concerns=("R-CANCEL-06",),
+    ),
+    Quirk(
+        id="cancel-ignored",
+        by="agent",
+        versions=(1,),
+        programs=("Bub 0.5.1 with bub-acp-server 0.1.1",),
+        does="does not end a turn that is cancelled",
+        response="fails the turn with `CancelTimeout` after 10 s, or the given time; the session "
+        "can be used again",
+        evidence="runs of `tests/recordings/record.py`, which cancel a turn of each agent",
+        concerns=("R-CANCEL-05", "session/cancel"),
     ),
     Quirk(
         id="idle-without-reason",
@@ -290,14 +307,14 @@ _ROWS = (
         id="shell-line",
         by="agent",
         versions=(1,),
-        programs=("several agents; three other clients run such lines",),
+        programs=("Kimi Code CLI 1.5", "several agents; three other clients run such lines"),
         does="sends `terminal/create` with a whole shell line as `command`, without `args`",
         response="runs the line in the user's shell if no program has that name; a permission "
         "requested for the line applies to it; Accord's agents never send such lines",
         evidence="the pages of version 1 describe a program and arguments; frames of the clients",
         concerns=("terminal/create", "command", "R-TERM-11"),
     ),
-    # Files of the client.
+    # Files.
     Quirk(
         id="missing-file-code",
         by="client",
@@ -307,6 +324,20 @@ _ROWS = (
         response="recognizes a missing file by code, message or data, and tries the write",
         evidence="frames of acpx 0.1.15, which npm installs for Node 20",
         concerns=("fs/read_text_file", "R-FS-06"),
+    ),
+    Quirk(
+        id="missing-file-fatal",
+        by="agent",
+        versions=(1,),
+        programs=("Gemini CLI 0.61.0 and before",),
+        does="reads a file before it writes it, and fails if the client answers the read with an "
+        "error: it cannot create a file",
+        response="answers the read of a missing file with an empty text, not with -32002, to every "
+        "version of Gemini CLI: no version is known that recognizes an error",
+        evidence="frames of Gemini CLI 0.61.0: `tool_call_update` with `failed` and the text "
+        "`Error checking existing file: Resource not found`",
+        concerns=("R-FS-06", "fs/read_text_file"),
+        agents={"gemini-cli": None},
     ),
     # Processes.
     Quirk(
@@ -334,10 +365,13 @@ _ROWS = (
 QUIRKS: Mapping[str, Quirk] = {row.id: row for row in _ROWS}
 # What agents call themselves in `initialize`, by the name in `programs`.
 _NAMES = {
+    "Bub": "bub",
     "Claude adapter": "@agentclientprotocol/claude-agent-acp",
     "Codex adapter": "@agentclientprotocol/codex-acp",
     "Copilot CLI": "Copilot",
+    "Crow": "crow-cli",
     "Gemini CLI": "gemini-cli",
+    "Hermes": "hermes-agent",
     "Kimi Code CLI": "Kimi Code CLI",
     "Mistral Vibe": "@mistralai/mistral-vibe",
     "OpenCode": "OpenCode",
@@ -346,6 +380,24 @@ _NAMES = {
     "gptme": "gptme",
     "pi ACP adapter": "pi-acp",
 }
+
+
+def has_quirk(quirk: str, agent: str, version: str) -> bool:
+    """Return whether a row names an agent in its `agents`, in this version of the agent.
+
+    A version that is not a number such as `0.61.0` counts as one that deviates.
+    """
+    agents = QUIRKS[quirk].agents
+    if agent not in agents:
+        return False
+    repaired = agents[agent]
+    return repaired is None or _numbers(version) < _numbers(repaired)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers at the start of a version; `0.61.0-nightly.1` is 0.61.0."""
+    found = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    return tuple(map(int, found[1].split("."))) if found else ()
 
 
 def quirks_of(agent: str, seen: Collection[str] = ()) -> list[Quirk]:
