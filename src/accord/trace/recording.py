@@ -17,9 +17,9 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from accord.jsonrpc.head import HEAD_BYTES
+from accord.text.secret_places import SecretPlace, may_have, possible_secrets, redacted_argv
 from accord.trace.line_builder import Hop, LineBuilder
 from accord.trace.records import Direction, Header
-from accord.trace.redaction import may_have_secrets, redacted_argv
 from accord.trace.trace_file import TraceFile
 from accord.transports.base import Frame
 from accord.version import __version__
@@ -218,19 +218,25 @@ def _lines(waiting: list[_Waiting], *, redact: bool) -> list[bytes]:
         return lines  # type: ignore[return-value]  # has no None
     # One search in many frames takes less time than one in each.
     others = [item[3] for item, line in zip(waiting, lines, strict=True) if line is None]
-    secrets = redact and may_have_secrets(b"".join(others))
+    secrets = possible_secrets(b"\n".join(others)) if redact else ()
     return [
-        _line(*item, secrets=secrets) if line is None else line
+        _line(*item, secrets) if line is None else line
         for item, line in zip(waiting, lines, strict=True)
     ]
 
 
 def _line(
-    hop: HopRecorder, ts: float, direction: Direction, frame: Frame, *, secrets: bool
+    hop: HopRecorder,
+    ts: float,
+    direction: Direction,
+    frame: Frame,
+    secrets: Sequence[SecretPlace],
 ) -> bytes:
     # It may repeat a frame whose line was made since.
     line = hop.lines.repeated(ts, direction, frame)
-    return hop.lines.line(ts, direction, frame, may_have_secrets=secrets) if line is None else line
+    if line is not None:
+        return line
+    return hop.lines.line(ts, direction, frame, may_have_secrets=may_have(frame, secrets))
 
 
 class HopRecorder:
