@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 from functools import lru_cache
-from typing import Any, TypeAlias
+from itertools import accumulate
+from typing import Any
 from urllib.parse import unquote
 
 from accord.text import lenient_json
@@ -20,14 +22,12 @@ from accord.text.redact import MASK
 from accord.text.secret_names import is_secret_header, is_secret_name
 
 __all__ = (
-    "SecretPlace",
     "is_masked",
-    "may_have",
     "plain_url",
-    "possible_secrets",
     "redacted_argv",
     "redacted_json",
     "redacted_text",
+    "with_possible_secrets",
 )
 
 _URL_MASK = "%5Bredacted%5D"  # a bracket before the host of a URL is not valid
@@ -91,15 +91,15 @@ _SHAPE_START = re.compile(r"sk-|gh[pousri]|glpat-|xox|A[KS]IA|AIza|hf_|npm_|eyJ"
 _MARKS = (*_WORDS, "sig", "code=", "pass=", "://")
 # Where secrets can be in a JSON text in lower case: a word that is searched first, in 1 ns for a
 # byte, and what is true of its place.
-_AFTER = rb"[\w.%-]{0,32}(?:\\*[\"']|\s*[=:]|\\u003d)"
-SecretPlace: TypeAlias = tuple[bytes, re.Pattern[bytes]]
-_IN_JSON: tuple[SecretPlace, ...] = tuple(
+_AFTER = rb"(?:s|_?id|[_-]?\d{1,3})?(?:\\*[\"']|\s*[=:]|\\u003d)"
+_BACKSLASH = ord("\\")
+_IN_JSON = tuple(
     (word, re.compile(pattern))
     for word, pattern in (
         (b"key", rb"key" + _AFTER),
         (b"token", rb"token(?!s\")" + _AFTER),
         (b"secret", rb"secret" + _AFTER),
-        (b"passw", rb"passw" + _AFTER),
+        (b"passw", rb"passw(?:or)?d" + _AFTER),
         (b"passphrase", rb"passphrase" + _AFTER),
         (b"credential", rb"credential" + _AFTER),
         (b"cookie", rb"cookie" + _AFTER),
@@ -116,21 +116,30 @@ _IN_JSON: tuple[SecretPlace, ...] = tuple(
 )
 
 
-def possible_secrets(text: bytes | bytearray) -> list[SecretPlace]:
-    """Return the places where a JSON text, of one value or of many, may have secrets."""
-    lower = text.lower()
-    return [place for place in _IN_JSON if place[0] in lower]
+def with_possible_secrets(texts: Iterable[bytes | bytearray]) -> set[int]:
+    """Return the numbers of the JSON texts that may have something to replace."""
+    # One search in many texts takes less time than one in each.
+    parts = [_structure(text) for text in texts]
+    lower = b"\n".join(parts).lower()
+    ends: list[int] = []
+    found: set[int] = set()
+    for word, pattern in _IN_JSON:
+        if word in lower:
+            for match in pattern.finditer(lower):
+                ends = ends or list(accumulate(len(part) + 1 for part in parts))
+                found.add(bisect_right(ends, match.start()))
+    return found
 
 
-def may_have(text: bytes | bytearray, places: Sequence[SecretPlace]) -> bool:
-    """Return False if a part of that text has nothing to replace."""
-    if not places:
-        return False
-    lower = text.lower()
-    for word, pattern in places:  # noqa: SIM110  # half the time of `any`
-        if word in lower and pattern.search(lower):
-            return True
-    return False
+def _structure(text: bytes | bytearray) -> bytes | bytearray:
+    """Return a JSON text without a spoken text, which is most of the bytes."""
+    for start in (b'"text":"', b'"content":"'):
+        begin = text.find(start) + len(start)
+        if begin >= len(start):
+            end = text.find(b'"}', begin)
+            if end - begin > 64 and text[end - 1] != _BACKSLASH:
+                return text[:begin] + text[end:]
+    return text
 
 
 def is_masked(text: str) -> bool:
