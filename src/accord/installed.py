@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
+
+from accord.text.lenient_json import NotJson, is_object, loads
 
 __all__ = ("install_command", "requirement")
 
@@ -57,20 +60,16 @@ def requirement(extras: str) -> str:
 
 def _origin() -> dict[str, Any] | None:
     """Return the record of an installation that is not from an index (PEP 610)."""
-    import json
-
-    text = _metadata_text("direct_url.json")
     try:
-        origin = json.loads(text) if text else None
-    except ValueError:
+        origin = loads((_metadata_text("direct_url.json") or "null").encode())
+    except NotJson:
         return None
-    return origin if isinstance(origin, dict) and isinstance(origin.get("url"), str) else None
+    return origin if is_object(origin) and isinstance(origin.get("url"), str) else None
 
 
 def _is_editable(origin: dict[str, Any] | None) -> bool:
-    if origin is None:
-        return False
-    return bool((origin.get("dir_info") or {}).get("editable"))
+    about = origin.get("dir_info") if origin else None
+    return is_object(about) and about.get("editable") is True
 
 
 def _metadata_text(file: str) -> str | None:
@@ -83,13 +82,13 @@ def _metadata_text(file: str) -> str | None:
 
 
 def _is_in_prefix(file: str) -> bool:
-    return os.path.exists(os.path.join(sys.prefix, file))
+    return Path(sys.prefix, file).exists()
 
 
-def _source_tree() -> str | None:
+def _source_tree() -> Path | None:
     """Return the clone that this package is run from without having been installed."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return root if os.path.exists(os.path.join(root, "pyproject.toml")) else None
+    root = Path(__file__).resolve().parents[2]
+    return root if (root / "pyproject.toml").exists() else None
 
 
 def _quoted(text: str) -> str:
