@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from accord.text.redact import MASK
 from accord.trace import HopRecorder, Recording
 from accord_fleet.message_texts import text_in, with_text
-from accord_fleet.redaction import REDACTED, Redactor
+from accord_fleet.redaction import Redactor
 from accord_fleet.running_agent import Direction
 from accord_fleet.split_secrets import SplitSecrets
 from accord_fleet.types.task import WorkItem
@@ -38,7 +39,7 @@ class AttemptRecording:
         self._hop: HopRecorder = self._recording.hop("Client", "Agent")
         self._waiting: list[_Frame] = []
         self._waiting_bytes = 0
-        self._split = SplitSecrets(redactor.values, REDACTED, self._write)
+        self._split = SplitSecrets(redactor.values, MASK, self._write)
 
     def repeat(self, handshake: Sequence[tuple[Direction, bytes]]) -> None:
         """Record a handshake that was before this attempt."""

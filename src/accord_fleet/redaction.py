@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import msgspec
 
+from accord.text.redact import MASK
 from accord_fleet.types.result import Result
 
-__all__ = ("REDACTED", "Redactor")
+__all__ = ("Redactor",)
 
-REDACTED = "[redacted]"
-_MARK = REDACTED.encode()
+_MARK = MASK.encode()
 _SHORTEST = 8  # characters; the values of shorter variables occur by chance
 # What agents and graders write; ids, names and numbers stay what they are.
 _FREE = ("answer", "diff", "files_changed", "stderr", "stop_reasons")
@@ -37,7 +37,7 @@ class Redactor:
         """Replace these values, too."""
         # In a diff, a mark precedes each line of a private key.
         parts = {part for value in values for part in (value, *value.splitlines())}
-        longer = (part for part in parts if len(part) >= _SHORTEST and part not in REDACTED)
+        longer = (part for part in parts if len(part) >= _SHORTEST and part not in MASK)
         texts = {*self.values, *longer}
         self.values = tuple(sorted(texts, key=len, reverse=True))
         written = {

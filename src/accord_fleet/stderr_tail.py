@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from accord_fleet.redaction import REDACTED, Redactor
+from accord.text.redact import MASK
+from accord_fleet.redaction import Redactor
 from accord_fleet.split_secrets import SplitSecrets
 
 __all__ = ("StderrTail",)
@@ -15,7 +16,7 @@ class StderrTail:
         self._redactor = redactor
         self._chars = chars
         self._text = ""
-        self._lines = SplitSecrets(redactor.values, REDACTED, self._write)
+        self._lines = SplitSecrets(redactor.values, MASK, self._write)
 
     def add(self, line: str) -> None:
         """Add a line, or a part of a very long one."""

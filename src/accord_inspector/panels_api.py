@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from accord.text.lenient_json import is_object
-from accord.trace.redaction import redacted_argv
+from accord.text.secret_places import redacted_argv
 from accord_inspector.api import json_response
 from accord_inspector.errors import ApiError
 from accord_inspector.handshake import last_initialize

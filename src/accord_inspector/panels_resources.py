@@ -7,7 +7,7 @@ from collections import deque
 import psutil
 from msgspec import Struct
 
-from accord.trace.redaction import REDACTED
+from accord.text.redact import MASK
 
 __all__ = ("ResourceMeter", "Sample", "redacted_environment")
 
@@ -30,7 +30,7 @@ class Sample(Struct):
 def redacted_environment(environment: dict[str, str]) -> dict[str, str]:
     """Return the names, and the values of those that are never secrets."""
     return {
-        name: value if name in _SHOWN or name.startswith("LC_") else REDACTED
+        name: value if name in _SHOWN or name.startswith("LC_") else MASK
         for name, value in sorted(environment.items())
     }
 

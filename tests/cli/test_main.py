@@ -11,6 +11,7 @@ import pytest
 
 import accord
 from accord.cli.main import COMMANDS
+from accord.installed import install_command, requirement
 
 FULL = Path("/dev/full")
 
@@ -122,7 +123,7 @@ def test_missing_extra_is_one_clear_line(words: list[str]) -> None:
     done = run(start=("-c", NO_EXTRAS.format(words=words)))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"accord: `accord {words[0]}` requires more packages: pip install 'accord[cli]'\n"
+        f"accord: `accord {words[0]}` requires more packages: {install_command('cli')}\n"
     )
 
 
@@ -145,7 +146,7 @@ NO_REMOTE = (
 def test_missing_packages_for_remote_agents_are_one_clear_line(words: list[str]) -> None:
     done = run(start=("-c", NO_REMOTE.format(words=words)))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith(" requires more packages: pip install 'accord[remote]'\n")
+    assert done.stderr.endswith(f" requires more packages: {install_command('remote')}\n")
     assert "Traceback" not in done.stderr
 
 
@@ -158,7 +159,7 @@ def test_missing_packages_of_the_inspector_are_one_clear_line(missing: str) -> N
     done = run(start=("-c", code))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "accord: `accord inspect` requires more packages: pip install 'accord[inspector]'\n"
+        f"accord: `accord inspect` requires more packages: {install_command('inspector')}\n"
     )
 
 
@@ -167,8 +168,8 @@ def test_missing_packages_of_the_coding_agent_are_one_clear_line() -> None:
     done = run(start=("-c", f"{clear}\n{NO_EXTRAS.format(words=['agent'])}"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "accord agent: the coding agent requires more packages: pip install 'accord[cli]',"
-        " or 'accord[coder]' to use a language model\n"
+        f"accord agent: the coding agent requires more packages: {install_command('cli')},"
+        f" or {requirement('coder')} to use a language model\n"
     )
 
 

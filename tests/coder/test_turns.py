@@ -17,6 +17,7 @@ from accord import (
     TokenUsage,
     UsageChanged,
 )
+from accord.installed import install_command
 from accord_coder.loop.messages import Answer, Message, Prompt, Results, ToolResult, ToolUse
 from accord_coder.models.base import (
     ContextOverflow,
@@ -266,4 +267,4 @@ async def test_missing_mcp_library_is_reported_once(
         assert await harness.prompt("Hello") == "Hello."
         assert await harness.prompt("Hello again") == "Hello."
         (notice,) = (event for event in harness.events if isinstance(event, Notice))
-        assert "pip install 'accord[coder]'" in notice.title
+        assert install_command("coder") in notice.title

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("mcp", reason="the library `mcp` is not installed")
 
 from accord import LocalProtocolError
+from accord.installed import install_command
 from client.test_reconnect import LOAD, connected
 from client.wire_agents import BOTH, agent_by_hand
 from mcp_tools import META, Opened, capabilities, open_session
@@ -239,4 +240,4 @@ async def test_without_the_library_the_error_names_the_extra() -> None:
         sys.executable, "-c", MISSING, stdout=asyncio.subprocess.PIPE
     )
     output, _ = await process.communicate()
-    assert b"pip install 'accord[mcp]'" in output
+    assert install_command("mcp").encode() in output

@@ -27,6 +27,7 @@ from accord import (
     Session,
     Turn,
 )
+from accord.installed import install_command
 from accord.mcp import McpConnection, binding_error
 from accord.mcp.consumer import McpConsumer
 from accord.mcp.consumer_transport import acp_transport
@@ -516,4 +517,4 @@ async def test_missing_library_is_named(version: int, monkeypatch: pytest.Monkey
     async with raw_provider(version, work) as provider:
         await provider.open(SERVER)
         await ended(provider, provider.prompt())
-    assert raised == ["MCP servers need the extra: pip install 'accord[mcp]'"]
+    assert raised == [f"MCP servers need the extra: {install_command('mcp')}"]

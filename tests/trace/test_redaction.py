@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from accord.text.redact import MASK
+from accord.text.secret_places import redacted_argv
 from accord.trace.line_builder import Hop, LineBuilder
 from accord.trace.records import decode_record
-from accord.trace.redaction import REDACTED, redacted_argv
 from requirement import requirement
 
 SECRET = "s3cr3t"
@@ -43,7 +44,7 @@ def test_secret_is_replaced_unless_that_is_switched_off(message: dict[str, Any])
     record = decode_record(line)
     assert record is not None
     assert record.redacted
-    assert REDACTED in record.frame.decode()
+    assert MASK in record.frame.decode()
     assert record.bytes == len(frame)
     kept = LineBuilder(Hop(), redact=False).line(0.0, "to_agent", frame)
     assert SECRET.encode() in kept
@@ -65,5 +66,5 @@ def test_message_without_secrets_is_unchanged() -> None:
 
 def test_secret_options_of_a_command_are_replaced() -> None:
     argv = ["agent", "--token", SECRET, f"--api-key={SECRET}", "--tokens", "5", "--password"]
-    shown = [REDACTED if word == SECRET else word.replace(SECRET, REDACTED) for word in argv]
+    shown = [MASK if word == SECRET else word.replace(SECRET, MASK) for word in argv]
     assert redacted_argv(argv) == shown

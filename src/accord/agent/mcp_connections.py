@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from accord.installed import install_command
+
 if TYPE_CHECKING:
     from accord.agent.hooks import AgentHooks
     from accord.mcp.consumer import McpConsumer
@@ -21,7 +23,7 @@ def mcp_connections(
     try:
         from accord.mcp.consumer_connections import McpConnections
     except ImportError as exc:
-        message = "MCP servers need the extra: pip install 'accord[mcp]'"
+        message = f"MCP servers need the extra: {install_command('mcp')}"
         raise ImportError(message) from exc
     info = agent.info
     name, version = (type(agent).__name__, "0") if info is None else (info.name, info.version)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from accord.cli.output import write_output
 from accord.errors import AccordError
+from accord.installed import install_command, requirement
 
 if TYPE_CHECKING:
     from accord_coder.settings import Settings
@@ -77,8 +78,8 @@ def main(arguments: Sequence[str]) -> int:
         if error.name != "platformdirs":
             raise
         print(
-            "accord agent: the coding agent requires more packages: pip install 'accord[cli]',"
-            " or 'accord[coder]' to use a language model",
+            "accord agent: the coding agent requires more packages:"
+            f" {install_command('cli')}, or {requirement('coder')} to use a language model",
             file=sys.stderr,
         )
         return 2

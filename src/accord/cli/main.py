@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from accord.cli.output import write_output
 from accord.cli.standard_streams import open_standard_streams
+from accord.installed import install_command
 from accord.version import __version__
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0  # no candidates, and no error in the middle of the user's line
         extra = _EXTRA_OF_COMMAND.get(words[0], extra)
         print(
-            f"accord: `accord {words[0]}` requires more packages: pip install 'accord[{extra}]'",
+            f"accord: `accord {words[0]}` requires more packages: {install_command(extra)}",
             file=sys.stderr,
         )
         return 2

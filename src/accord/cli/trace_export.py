@@ -18,6 +18,7 @@ from accord.cli.trace_options import (
     refuse_recording,
     show_problems,
 )
+from accord.installed import install_command
 from accord.trace.exporting import jsons_lines
 from accord.trace.http_archive import http_archive
 from accord.trace.otlp import otlp_lines
@@ -128,7 +129,7 @@ def _sent(trace: Trace, endpoint: str, content: bool) -> int:
         from accord.trace.otlp_sender import send_spans
     except ImportError:
         raise click.ClickException(
-            "--endpoint needs the extra `otlp`: pip install 'accord[cli,otlp]'"
+            f"--endpoint needs the extra `otlp`: {install_command('cli,otlp')}"
         ) from None
     return send_spans(trace, endpoint, content=content)
 

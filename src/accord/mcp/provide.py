@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
+from accord.installed import install_command
 from accord.mcp.provider import McpProvider
 
 if TYPE_CHECKING:
@@ -58,6 +59,6 @@ def _session_tools() -> type[SessionTools]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("anyio", "mcp", "pydantic", "uvicorn"):
             raise
-        hint = "tools=[…] requires more packages: pip install 'accord[mcp]'"
+        hint = f"tools=[…] requires more packages: {install_command('mcp')}"
         raise ModuleNotFoundError(hint, name=error.name) from None
     return SessionTools

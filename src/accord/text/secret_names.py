@@ -1,25 +1,68 @@
-"""Which variables of an environment hold secrets, by their names."""
+"""Which names are those of secrets: of variables, headers, options, and keys of JSON objects."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
-__all__ = ("SHORTEST", "is_secret_name", "secret_variables")
+__all__ = ("SHORTEST", "is_secret_header", "is_secret_name", "secret_variables")
 
-_SECRET = re.compile(
-    r"(?i)(?:KEYS?|TOKENS?|SECRETS?|PASSWORDS?|PASSWD|_PWD|PASSPHRASE|CREDENTIALS?)(?:_|-|\d|$)"
+SHORTEST = 8  # characters; the values of shorter variables are numbers and switches
+_LONGEST = 128  # characters of a name that are looked at, from its end
+
+# The end of a name without separators, in lower case.
+_END = re.compile(
+    r"""(?:
+        pass(?:word|wd|phrase|code)s? | secrets? | credentials? | cookies? | bearer
+      | (?:proxy|^)authorization
+      | token
+      | (?: access | account | anthropic | api | app(?:lication)? | auth | azure | bot | deploy
+          | (?:en|de)cryption | function s? | gemini | google | groq | hmac | license | master
+          | mistral | openai | openrouter | private | secret | shared | sign(?:ing)? | ssh
+          | subscription | webhook )  keys? (?:id)?
+    )\d*$""",
+    re.VERBOSE,
 )
-_PLACE = re.compile(r"(?i)_(?:PATH|FILE|DIR|SOCK)$")
-SHORTEST = 8  # characters; shorter values are numbers and switches
+# Positions in lists, and symbols of language models.
+_NO_TOKEN = re.compile(
+    r"(?:progress|page|continuation|cancell?ation|cancel|next|prev|previous|stop|start|begin|end"
+    r"|first|last|eos|bos|pad|unk|sep|cls|mask|special|max|min|per|unexpected)token\d*$"
+)
+# Variables of environments: a word anywhere in the name.
+_VARIABLE = re.compile(
+    r"(?:^|[_\d])(?:KEYS?|TOKENS?|SECRETS?|CREDENTIALS?)(?:[_\d]|$)"
+    r"|(?:PASSWORDS?|PASSWD|PASSPHRASE)(?:[_\d]|$)|_PWD(?:[_\d]|$)"
+)
+_NO_VARIABLE = re.compile(
+    r"_(?:PATH|FILE|DIR|SOCK|URL|LIMIT|COUNT|NAME|TYPE|TTL|PREFIX|SIZE|BUDGET)$"
+    r"|(?:^|_)(?:PUBLIC_KEYS?|(?:MAX|MIN|INPUT|OUTPUT|TOTAL|CONTEXT|THINKING)_TOKENS)$"
+)
+_HANDSHAKE = frozenset(("secwebsocketkey", "secwebsocketprotocol"))
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a variable with this name holds a secret, such as `ANTHROPIC_API_KEY`.
+    """Return whether what has this name is a secret, such as `ANTHROPIC_API_KEY` or `apiKey`.
 
-    Names of places, such as `SSL_KEY_FILE`, are not.
+    Case and separators do not matter. Names of places, counts and limits are not: `SSL_KEY_FILE`,
+    `maxTokens`.
     """
-    return _SECRET.search(name) is not None and _PLACE.search(name) is None
+    return _is_secret_name(name[-_LONGEST:])
+
+
+@lru_cache(maxsize=4096)
+def _is_secret_name(name: str) -> bool:
+    if name.isupper() and _VARIABLE.search(name):
+        return _NO_VARIABLE.search(name) is None
+    letters = _letters(name)
+    if _END.search(letters):
+        return _NO_TOKEN.search(letters) is None
+    return name[-4:].lower() in ("_pwd", "-pwd")
+
+
+def is_secret_header(name: str) -> bool:
+    """Return whether a header of HTTP has a secret, that of a handshake included."""
+    return is_secret_name(name) or _letters(name) in _HANDSHAKE
 
 
 def secret_variables(environment: Mapping[str, str]) -> dict[str, str]:
@@ -29,3 +72,7 @@ def secret_variables(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if len(value) >= SHORTEST and is_secret_name(name)
     }
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).lower()

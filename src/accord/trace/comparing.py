@@ -10,7 +10,8 @@ from msgspec import Struct
 from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
-from accord.trace.redaction import REDACTED
+from accord.text.redact import MASK
+from accord.text.secret_places import is_masked
 
 __all__ = (
     "ValueDifference",
@@ -68,7 +69,7 @@ def canonical(value: Any) -> Any:
 
 def value_differences(expected: Any, got: Any, path: str = "") -> Iterator[ValueDifference]:
     """Yield where values are different; what was redacted equals every value."""
-    if expected == REDACTED:
+    if expected == MASK:
         return
     if is_object(expected) and is_object(got):
         for key in (*expected, *(key for key in got if key not in expected)):
@@ -84,7 +85,7 @@ def value_differences(expected: Any, got: Any, path: str = "") -> Iterator[Value
             yield from value_differences(old, new, f"{path}[{number}]")
         if len(expected) != len(got):
             yield ValueDifference(path or "value", _items(expected), _items(got))
-    elif isinstance(expected, str) and REDACTED in expected:
+    elif isinstance(expected, str) and is_masked(expected):
         return  # such as NAME=[redacted]
     elif expected != got or isinstance(expected, bool) is not isinstance(got, bool):
         yield _different(expected, got, path)
@@ -100,7 +101,7 @@ def shape_differences(
     have names, such as commands, are compared with those of the same name. With `strict` every
     value is the same, except ids and times.
     """
-    if expected == REDACTED:
+    if expected == MASK:
         return
     if is_object(expected) and is_object(got):
         if not strict and isinstance(kind := expected.get("type"), str):

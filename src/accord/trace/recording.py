@@ -17,9 +17,9 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from accord.jsonrpc.head import HEAD_BYTES
+from accord.text.secret_places import redacted_argv, with_possible_secrets
 from accord.trace.line_builder import Hop, LineBuilder
 from accord.trace.records import Direction, Header
-from accord.trace.redaction import may_have_secrets, redacted_argv
 from accord.trace.trace_file import TraceFile
 from accord.transports.base import Frame
 from accord.version import __version__
@@ -214,23 +214,16 @@ class Recording:
 
 def _lines(waiting: list[_Waiting], *, redact: bool) -> list[bytes]:
     lines = [hop.lines.repeated(ts, direction, frame) for hop, ts, direction, frame in waiting]
-    if None not in lines:
-        return lines  # type: ignore[return-value]  # has no None
-    # One search in many frames takes less time than one in each.
-    others = [item[3] for item, line in zip(waiting, lines, strict=True) if line is None]
-    secrets = redact and may_have_secrets(b"".join(others))
-    return [
-        _line(*item, secrets=secrets) if line is None else line
-        for item, line in zip(waiting, lines, strict=True)
-    ]
-
-
-def _line(
-    hop: HopRecorder, ts: float, direction: Direction, frame: Frame, *, secrets: bool
-) -> bytes:
-    # It may repeat a frame whose line was made since.
-    line = hop.lines.repeated(ts, direction, frame)
-    return hop.lines.line(ts, direction, frame, may_have_secrets=secrets) if line is None else line
+    others = [number for number, line in enumerate(lines) if line is None]
+    found = with_possible_secrets([waiting[number][3] for number in others]) if redact else ()
+    for place, number in enumerate(others):
+        hop, ts, direction, frame = waiting[number]
+        # It may repeat a frame whose line was made since.
+        line = hop.lines.repeated(ts, direction, frame) if place else None
+        lines[number] = line or hop.lines.line(
+            ts, direction, frame, may_have_secrets=place in found
+        )
+    return [line for line in lines if line]
 
 
 class HopRecorder:

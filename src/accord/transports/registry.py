@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
+from accord.installed import install_command
 from accord.transports.base import TransportFactory
 
 if TYPE_CHECKING:
@@ -81,6 +82,6 @@ def transport_for_url(url: str, options: RemoteOptions | None = None) -> Transpo
         except ModuleNotFoundError as exc:
             if (exc.name or "").partition(".")[0] not in _EXTRA:
                 raise
-            hint = f"{scheme}:// requires more packages: pip install 'accord[remote]'"
+            hint = f"{scheme}:// requires more packages: {install_command('remote')}"
             raise ModuleNotFoundError(hint, name=exc.name) from None
     return opener(url, options or RemoteOptions())

@@ -19,7 +19,7 @@ from accord_coder.commands.custom import (
     read_linked,
     scan_commands,
 )
-from accord_coder.models.providers import HOW_TO_GET_A_MODEL
+from accord_coder.models.providers import how_to_get_a_model
 from accord_coder.models.selection import DEMO
 from accord_coder.permissions.gate import PermissionDenied, ask_always
 from accord_coder.tools.result import Access
@@ -55,7 +55,7 @@ async def _help(
     lines += ["", f"The mode is `{state.mode}`, the model `{chosen}`."]
     if chosen == DEMO:
         lines.append(
-            "Type `help` for the commands of the demonstration model. " + HOW_TO_GET_A_MODEL
+            "Type `help` for the commands of the demonstration model. " + how_to_get_a_model()
         )
     await turn.say("\n".join(lines))
     return None

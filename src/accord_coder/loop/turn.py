@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from itertools import takewhile
 
 from accord import AuthRequired, ContentBlock, Cost, RequestError, TokenUsage, Turn
+from accord.installed import install_command
 from accord_coder.loop.coder_session import CoderSession
 from accord_coder.loop.messages import Answer, Prompt, ToolUse, repair
 from accord_coder.loop.run_tools import run_tools
@@ -81,7 +82,7 @@ async def _connect_servers(turn: Turn, state: CoderSession) -> None:
         if not state.lacks_mcp:
             state.lacks_mcp = True
             await turn.show_notice(
-                "MCP servers cannot be used: they require pip install 'accord[coder]'.",
+                f"MCP servers cannot be used: they require {install_command('coder')}.",
                 severity="warning",
             )
     else:

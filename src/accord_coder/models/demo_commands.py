@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from accord import AccordError, ContentBlock, EmbeddedResource, ResourceLink
 from accord_coder.loop.messages import ToolResult
-from accord_coder.models.providers import HOW_TO_GET_A_MODEL
+from accord_coder.models.providers import how_to_get_a_model
 from accord_coder.tools.formatting import count_noun, fenced, one_line
 
 __all__ = (
@@ -275,7 +275,7 @@ _BY_NAME = {command.name: command for command in COMMANDS}
 
 def help_text() -> str:
     """Return the table of commands, and how to use a language model."""
-    return f"{_WHAT_IT_IS}\n\n{table()}\n\n{_SYNTAX}\n\n{HOW_TO_GET_A_MODEL}"
+    return f"{_WHAT_IT_IS}\n\n{table()}\n\n{_SYNTAX}\n\n{how_to_get_a_model()}"
 
 
 def table() -> str:

@@ -5,23 +5,26 @@ from __future__ import annotations
 from msgspec import Struct
 
 from accord import AuthRequired
+from accord.installed import install_command
 
 __all__ = (
-    "HOW_TO_GET_A_MODEL",
     "KEY_VARIABLES",
     "PROVIDERS",
     "ModelProvider",
+    "how_to_get_a_model",
     "missing_key_error",
     "provider_of",
 )
 
-# For users of the demonstration model.
-HOW_TO_GET_A_MODEL = (
-    "To use a language model, set the API key of a provider (such as `ANTHROPIC_API_KEY` or"
-    " `OPENAI_API_KEY`) or save one with `accord agent --login PROVIDER`. Without an account, start"
-    " a model server on this machine (Ollama, llama.cpp, LM Studio or vLLM) and run"
-    " `accord agent --model local`. Both require `pip install 'accord[coder]'`."
-)
+
+def how_to_get_a_model() -> str:
+    """Return what users of the demonstration model can do."""
+    return (
+        "To use a language model, set the API key of a provider (such as `ANTHROPIC_API_KEY` or"
+        " `OPENAI_API_KEY`) or save one with `accord agent --login PROVIDER`. Without an account,"
+        " start a model server on this machine (Ollama, llama.cpp, LM Studio or vLLM) and run"
+        f" `accord agent --model local`. Both require `{install_command('coder')}`."
+    )
 
 
 class ModelProvider(Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from accord import InvalidParams, OptionChoice, SelectOption
+from accord.installed import install_command
 from accord_coder.models.local_servers import (
     LOCAL,
     SERVERS,
@@ -235,6 +236,6 @@ def _open_provider_model(
         from accord_coder.models.remote import open_remote
     except ImportError as exc:
         raise InvalidParams(
-            f"{source.name} requires more packages: pip install 'accord[coder]'"
+            f"{source.name} requires more packages: {install_command('coder')}"
         ) from exc
     return open_remote(source, name, key=key, address=address, retry_policy=retry_policy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 
+from accord.installed import install_command
 from accord_fleet.engines.engine import Engine
 from accord_fleet.engines.local import LocalEngine
 from accord_fleet.engines.ray import RayEngine
@@ -24,7 +25,7 @@ def why_not_usable(engine: str) -> str | None:
             f" `ray://head:10001`, got {engine!r}"
         )
     if engine != "local" and importlib.util.find_spec("ray") is None:
-        return f"--on {engine}: Ray is not installed: pip install 'accord[fleet]'"
+        return f"--on {engine}: Ray is not installed: {install_command('fleet')}"
     return None
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 import accord
+from accord.installed import install_command
 from accord_fleet.engines.ray_lost import ClusterLost
 from accord_fleet.engines.ray_packages import Found, own_packages, own_requirements, probe
 from accord_fleet.engines.ray_thread import CallThread
@@ -61,7 +62,7 @@ def ray_module() -> Any:
         return importlib.import_module("ray")
     except ImportError as error:
         raise FleetError(
-            f"engine Ray: {error}. It requires more packages: pip install 'accord[fleet]'"
+            f"engine Ray: {error}. It requires more packages: {install_command('fleet')}"
         ) from None
 
 

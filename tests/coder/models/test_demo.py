@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord import EmbeddedResource, ImageContent, RequestError, ResourceLink, Text
+from accord.installed import install_command
 from accord_coder.models.demo import DemoModel
 from accord_coder.models.demo_commands import COMMANDS, InvalidPrompt, help_text, parse_prompt
 from accord_coder.settings import Settings
@@ -190,7 +191,7 @@ async def test_help_explains_how_to_use_a_language_model(version: int, project: 
         "--login PROVIDER",
         "--model local",
         "Ollama",
-        "accord[coder]",
+        install_command("coder"),
     ):
         assert part in said
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from accord import AuthRequired, InvalidParams
+from accord.installed import install_command
 from accord_coder.models.api_keys import ApiKeys
 from accord_coder.models.selection import (
     default_model,
@@ -95,7 +97,7 @@ async def test_missing_library_explains_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "accord_coder.models.remote", None)
-    with pytest.raises(InvalidParams, match=r"pip install 'accord\[coder\]'"):
+    with pytest.raises(InvalidParams, match=re.escape(install_command("coder"))):
         await open_model("ollama:qwen", Settings(), NO_KEYS)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from accord.installed import install_command
 from free_ports import free_ports
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -58,7 +59,7 @@ def running_cluster(python: str = sys.executable) -> Generator[RayCluster]:
     if importlib.util.find_spec("ray") is None:
         if os.environ.get("ACCORD_REQUIRE_RAY"):
             pytest.fail("ray is not installed, and ACCORD_REQUIRE_RAY is set")
-        pytest.skip("needs ray: pip install 'accord[fleet]'")
+        pytest.skip(f"needs ray: {install_command('fleet')}")
     process = subprocess.Popen(
         [python, str(PROGRAMS / "cluster.py"), str(free_ports(1)[0])],
         stdin=subprocess.PIPE,

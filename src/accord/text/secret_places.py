@@ -1,0 +1,505 @@
+"""Replaces secrets that are recognized by their place: in JSON, command lines, URLs and headers.
+
+A secret is the value of a key, option, variable or header with the name of one, the user and
+password in a URL, or a text in the form of a well-known kind of key.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from enum import Enum, auto
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any
+from urllib.parse import unquote
+
+from accord.text import lenient_json
+from accord.text.lenient_json import is_array, is_object
+from accord.text.redact import MASK
+from accord.text.secret_names import is_secret_header, is_secret_name
+
+__all__ = (
+    "is_masked",
+    "plain_url",
+    "redacted_argv",
+    "redacted_json",
+    "redacted_text",
+    "with_possible_secrets",
+)
+
+_URL_MASK = "%5Bredacted%5D"  # a bracket before the host of a URL is not valid
+
+_PAIRS = re.compile(r"(?i)(?:env|environ|environment|env_?vars|.*headers)$")  # names and values
+_NAMES = ("name", "key", "header", "variable", "configId")  # the name of a `value` next to it
+# What users and agents say, and contents of files.
+_SPOKEN = frozenset(("text", "content", "newText", "oldText", "output", "blob", "thought"))
+_EXAMPLES = frozenset(("default", "const", "enum", "example", "examples"))  # in a JSON Schema
+_MAX_DEPTH = 100  # everything below is replaced
+
+# Names that mean a secret only here.
+_OPTIONS = frozenset(("key", "pass", "pw", "pwd"))
+_PARAMETERS = frozenset(("key", "sig", "signature", "code", "auth", "pass", "pwd"))
+_HEADER_OPTIONS = frozenset(("-H", "--header", "--headers", "--proxy-header"))
+_USER_OPTIONS = frozenset(("-u", "--user", "--proxy-user", "--auth", "--basic-auth", "--userpwd"))
+
+_FILE = re.compile(r"(?:[~.]{0,2}|[A-Za-z]:)[/\\]|[\w.-]+\.(?:pem|key|crt)$")
+_NUMBER = re.compile(r"[\d.,_]+")
+_FILLED_IN_LATER = re.compile(r"\$\w+|\$?\$?\{[^}]*\}|%\w+%|<[^>]*>|[A-Z][A-Z_]{0,23}")
+
+_OPTION = re.compile(r"(-{1,2}[A-Za-z][\w.-]*)=(.+)", re.DOTALL)
+_VARIABLE = re.compile(r"([A-Za-z_][\w.-]*)=(.+)", re.DOTALL)
+_HEADER = re.compile(r"([A-Za-z][\w-]*):\s*(\S.*)", re.DOTALL)
+_USER = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]{0,31})?://(?P<user>[^\s/?#\"'<>\\]+)@")
+
+# A part of each name of a secret. A text without any of `_MARKS` has no secret in it.
+_WORDS = (
+    *("key", "token", "secret", "passw", "passphrase", "passcode", "pwd", "credential"),
+    *("cookie", "auth", "bearer"),
+)
+_SHAPES = (
+    "sk-[A-Za-z0-9_-]{16,}",
+    "gh[pousr]_[A-Za-z0-9]{20,}",
+    "github_pat_[A-Za-z0-9_]{20,}",
+    "glpat-[A-Za-z0-9_-]{16,}",
+    "xox[abeoprs]-[A-Za-z0-9-]{10,}",
+    "A[KS]IA[A-Z0-9]{16}",
+    "AIza[A-Za-z0-9_-]{30,}",
+    "hf_[A-Za-z0-9]{20,}",
+    "npm_[A-Za-z0-9]{30,}",
+    r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+",
+)
+_SHAPE = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})")
+
+# The end of a name, and what separates it from its value.
+_HEAD = re.compile(
+    rf"(?i)(?:{'|'.join(_WORDS)}|(?<=[?&#;])(?:sig|signature|code|pass)(?==))[\w.%-]{{0,32}}"
+    r"(\\*[\"'])?(\s*[=:]\s*|\s+)"
+)
+_NAME_CHARACTERS = f"{string.ascii_letters}{string.digits}_.%-"
+_QUOTED = re.compile(r"(\\*)([\"'])((?:(?!\1\2)(?:\\.|[^\\]))*)", re.DOTALL)
+_UNQUOTED = re.compile(
+    r"(?:(?:bearer|basic|token|digest|apikey|negotiate)\s+)?[^\s\"'&;|<>\\]+", re.IGNORECASE
+)
+_PARAMETER = re.compile(r"[^\s\"'&;#<>\\]+")
+_LINE = re.compile(r"[^\"'\r\n\\]+")
+
+# How a text with one of them can begin; a cheap search, before that with `_SHAPE`.
+_SHAPE_START = re.compile(r"sk-|gh[pousri]|glpat-|xox|A[KS]IA|AIza|hf_|npm_|eyJ")  # is fast
+_MARKS = (*_WORDS, "sig", "code=", "pass=", "://")
+# Where secrets can be in a JSON text in lower case: a word that is searched first, in 1 ns for a
+# byte, and what is true of its place.
+_AFTER = rb"(?:s|_?id|[_-]?\d{1,3})?(?:\\*[\"']|\s*[=:]|\\u003d)"
+_BACKSLASH = ord("\\")
+_IN_JSON = tuple(
+    (word, re.compile(pattern))
+    for word, pattern in (
+        (b"key", rb"key" + _AFTER),
+        (b"token", rb"token(?!s\")" + _AFTER),
+        (b"secret", rb"secret" + _AFTER),
+        (b"passw", rb"passw(?:or)?d" + _AFTER),
+        (b"passphrase", rb"passphrase" + _AFTER),
+        (b"credential", rb"credential" + _AFTER),
+        (b"cookie", rb"cookie" + _AFTER),
+        (b"auth", rb"auth(?:orization\b|enticate\"|/login\")"),
+        (b'bearer"', rb'bearer"'),
+        (b'pwd"', rb'pwd"'),
+        (b'"env', rb'"env'),
+        (b'headers"', rb'headers"'),
+        (b'"arg', rb'"arg'),
+        (b" --", rb" --[\w-]{0,32}(?:key|token|secret|pass|cred|pwd|pw )"),
+        (b"@", rb"/[^\s\"/:]{1,256}(?::[^\s\"/]{0,256})?@"),
+        (b"?", rb"\?[^\s\"]{0,512}?(?:sig|signature|code|auth|pass|pwd)(?:=|\\u003d)"),
+    )
+)
+
+
+def with_possible_secrets(texts: Iterable[bytes | bytearray]) -> set[int]:
+    """Return the numbers of the JSON texts that may have something to replace."""
+    # One search in many texts takes less time than one in each.
+    parts = [_structure(text) for text in texts]
+    lower = b"\n".join(parts).lower()
+    ends: list[int] = []
+    found: set[int] = set()
+    for word, pattern in _IN_JSON:
+        if word in lower:
+            for match in pattern.finditer(lower):
+                ends = ends or list(accumulate(len(part) + 1 for part in parts))
+                found.add(bisect_right(ends, match.start()))
+    return found
+
+
+def _structure(text: bytes | bytearray) -> bytes | bytearray:
+    """Return a JSON text without a spoken text, which is most of the bytes."""
+    for start in (b'"text":"', b'"content":"'):
+        begin = text.find(start) + len(start)
+        if begin >= len(start):
+            end = text.find(b'"}', begin)
+            if end - begin > 64 and text[end - 1] != _BACKSLASH:
+                return text[:begin] + text[end:]
+    return text
+
+
+def is_masked(text: str) -> bool:
+    """Return whether something was replaced in a text."""
+    return MASK in text or _URL_MASK in text
+
+
+def plain_url(url: str) -> str:
+    """Return a URL for messages and logs: without user, password, query and fragment."""
+    url = url.partition("?")[0].partition("#")[0]
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def redacted_argv(argv: Sequence[str]) -> list[str]:
+    """Return a command line without secrets.
+
+    They are the values of options such as `--token X`, `--api-key=X` and `-H 'Authorization: X'`,
+    of variables (`API_KEY=X`), and what `redacted_text` replaces in a word.
+    """
+    words: list[str] = []
+    option = ""
+    for word in argv:
+        is_value = not word.startswith("-")
+        if option and is_value and _is_secret_option(option, word):
+            words.append(_mask(word))
+        elif option in _HEADER_OPTIONS and is_value:
+            words.append(_header(word))
+        elif option in _USER_OPTIONS and is_value:
+            words.append(_user(word))
+        else:
+            words.append(_word(word))
+        option = "" if is_value or "=" in word else word
+    return words
+
+
+def redacted_text(text: str) -> str:
+    """Return a text without secrets: part of a command line, a URL, a line of a log, or JSON.
+
+    For what people and models write it is not suited: it also replaces in examples and code.
+    """
+    if _is_plain(text):
+        return text
+    if text[0] in '{["' and (new := _json_text(text)) is not None:
+        return new
+    text = _USER.sub(_without_user, text)
+    return _SHAPE.sub(MASK, _without_values(text))
+
+
+def redacted_json(value: Any) -> Any:
+    """Return builtin values without secrets; the same object if it has none.
+
+    Replaced are the values of `env` and `headers`, those of keys such as `apiKey`, and in other
+    strings what `redacted_text` replaces; lists of strings are command lines. Strings of the keys
+    `text`, `content`, `output` and their like stay: users and agents have written them. Numbers of
+    tokens, null and booleans stay.
+    """
+    if _is_clean(value):
+        return value
+    walk = _Walk()
+    new = walk.value(value, 0)
+    return new if walk.changed else value
+
+
+def _is_clean(value: Any) -> bool:
+    """Return True if a value has no secret: most messages have none, and are not rebuilt."""
+    nodes: list[Any] = [value]
+    for node in nodes:
+        if is_object(node):
+            for key, item in node.items():
+                kind = _kinds.get(key) or _kind(key)
+                if kind is _Kind.SPOKEN and isinstance(item, str):
+                    continue
+                if kind is _Kind.SECRET and item is not None and item not in ("", True, False):
+                    return False
+                if isinstance(item, str):
+                    if not _is_plain(item) and redacted_text(item) != item:
+                        return False
+                    if kind is _Kind.VALUE and _has_name(node):
+                        return False
+                elif isinstance(item, dict | list):
+                    nodes.append(item)
+        elif is_array(node):
+            if node and isinstance(node[0], str) and all(isinstance(item, str) for item in node):
+                if redacted_argv(node) != node:
+                    return False
+            else:
+                nodes += node
+        elif isinstance(node, str) and redacted_text(node) != node:
+            return False
+    return True
+
+
+class _Kind(Enum):
+    """What the key of an object says about its value."""
+
+    PLAIN = auto()
+    SPOKEN = auto()  # if it is a string
+    SECRET = auto()  # or an object of secrets
+    VALUE = auto()  # the name is next to it
+
+
+_kinds: dict[str, _Kind] = {}  # of usual keys
+
+
+def _kind(key: str) -> _Kind:
+    if key in _SPOKEN:
+        kind = _Kind.SPOKEN
+    elif key.lower() == "pwd" or "://" in key or _PAIRS.match(key) or is_secret_name(key):
+        kind = _Kind.SECRET
+    else:
+        kind = _Kind.VALUE if key == "value" else _Kind.PLAIN
+    if len(_kinds) < 10_000 and len(key) < 100:
+        _kinds[key] = kind
+    return kind
+
+
+def _has_name(node: dict[str, Any]) -> bool:
+    """Return whether an object with a `value` has the name of a secret."""
+    return any(isinstance(name := node.get(key), str) and _is_name(name) for key in _NAMES)
+
+
+def _is_plain(text: str) -> bool:
+    """Return True if a text has nothing to replace, False if `redacted_text` has to look."""
+    return _is_plain_short(text) if len(text) < 100 else _is_plain_long(text)
+
+
+def _is_plain_long(text: str) -> bool:
+    if "=" in text or ":" in text or " " in text or "\n" in text or "\t" in text:
+        lower = text.lower()
+        for mark in _MARKS:
+            if mark in lower:
+                return False
+    return _SHAPE_START.search(text) is None
+
+
+_is_plain_short = lru_cache(maxsize=2048)(_is_plain_long)
+
+
+def _json_text(text: str) -> str | None:
+    """Return a text without secrets if it is JSON, such as `{"apiKey": …}` in an argument."""
+    try:
+        value = lenient_json.loads(text.encode("utf-8", "surrogatepass"))
+    except lenient_json.NotJson:
+        return None
+    new = redacted_json(value)
+    return text if new is value else lenient_json.dumps(new).decode()
+
+
+def _mask(value: str) -> str:
+    return MASK if value else value
+
+
+def _is_secret_option(name: str, value: str) -> bool:
+    name = name.lstrip("-")
+    if name.lower() in _OPTIONS:
+        return _FILE.match(value) is None
+    return is_secret_name(name) and not name.startswith("no-")
+
+
+def _word(word: str) -> str:
+    """Return one word of a command line without secrets."""
+    if (match := _OPTION.fullmatch(word)) is not None:
+        name, value = match[1], match[2]
+        if _is_secret_option(name, value):
+            return f"{name}={MASK}"
+        if name in _HEADER_OPTIONS:
+            return f"{name}={_header(value)}"
+        if name in _USER_OPTIONS:
+            return f"{name}={_user(value)}"
+        return f"{name}={redacted_text(value)}"
+    if (match := _VARIABLE.fullmatch(word)) is not None:
+        name, value = match[1], match[2]
+        if is_secret_name(name) and not _is_count(name, value):
+            return f"{name}={MASK}"
+        return f"{name}={redacted_text(value)}"
+    if word.startswith("-H"):
+        return f"-H{_header(word[2:])}"
+    if (match := _HEADER.fullmatch(word)) is not None and is_secret_header(match[1]):
+        return f"{match[1]}: {MASK}"
+    return redacted_text(word)
+
+
+def _header(text: str) -> str:
+    name, colon, value = text.partition(":")
+    return f"{name}: {MASK}" if colon and value.strip() else redacted_text(text)
+
+
+def _user(text: str) -> str:
+    """Return `user:password` without both; numbers, such as `1000:1000`, stay."""
+    name, colon, password = text.partition(":")
+    if not colon or (name.isdigit() and password.isdigit()):
+        return redacted_text(text)
+    return MASK
+
+
+def _is_count(name: str, value: str) -> bool:
+    """Return whether a value is a number of tokens."""
+    return "token" in name.lower() and _NUMBER.fullmatch(value) is not None
+
+
+def _without_user(match: re.Match[str]) -> str:
+    scheme, user = match["scheme"] or "", match["user"]
+    if scheme.lower() in ("ssh", "sftp", "git+ssh") and ":" not in user:
+        return match[0]
+    return f"{scheme}://{_URL_MASK}@"
+
+
+def _without_values(text: str) -> str:
+    """Return a text without the values of names of secrets in it."""
+    parts: list[str] = []
+    done = at = 0
+    while (head := _HEAD.search(text, at)) is not None:
+        at = head.end()
+        value = _value(text, head, done)
+        if value is not None:
+            parts += (text[done : value[0]], MASK)
+            done = at = value[1]
+    return "".join((*parts, text[done:])) if parts else text
+
+
+def _value(text: str, head: re.Match[str], done: int) -> tuple[int, int] | None:
+    """Return where the value is that belongs to a name; None if it is not a secret."""
+    before = text[max(done, head.start() - 64) : head.start()]
+    before = before[len(before.rstrip(_NAME_CHARACTERS)) :]
+    end = head.start(1) if head[1] is not None else head.start(2)
+    name = unquote(before + text[head.start() : end])
+    is_option, name = name.startswith("-"), name.lstrip("-.")
+    place = head.start() - len(before) - 1
+    is_parameter = place >= 0 and text[place] in "?&#;"
+    quoted = _QUOTED.match(text, head.end())
+    pattern = _PARAMETER if is_parameter else _UNQUOTED
+    is_sure = True
+    match head[2].strip():
+        case "=":
+            more = _PARAMETERS if is_parameter else _OPTIONS if is_option else ()
+            is_secret = is_secret_name(name) or name.lower() in more
+            if head[2] != "=" and quoted is None:
+                is_secret = False  # code, not a command line
+        case ":":
+            is_secret = is_secret_header(name)
+            if head[1] is None and name.lower().endswith(("authorization", "cookie")):
+                pattern = _LINE
+            else:
+                is_sure = quoted is not None
+        case _:
+            is_secret = name.lower() == "bearer" or (is_option and _is_secret_option(name, ""))
+            is_sure = is_option
+            if text.startswith("-", head.end()):
+                is_secret = False  # the next option
+    found = quoted or pattern.match(text, head.end())
+    if not is_secret or found is None:
+        return None
+    start, stop = found.span(3 if quoted else 0)
+    value = text[start:stop]
+    stays = (
+        not value
+        or is_masked(value)
+        or _FILLED_IN_LATER.fullmatch(value) is not None
+        or _is_count(name, value)
+        or not (is_sure or _looks_secret(value))
+        or (name.lower() in _OPTIONS and _FILE.match(value) is not None)
+    )
+    return None if stays else (start, stop)
+
+
+def _looks_secret(value: str) -> bool:
+    return len(value) >= 20 or (len(value) >= 6 and any(map(str.isdigit, value)))
+
+
+class _Walk:
+    """Returns JSON values without secrets."""
+
+    def __init__(self) -> None:
+        self.changed = False
+
+    def value(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            return self._string(value)
+        if depth > _MAX_DEPTH and (is_object(value) or is_array(value)):
+            return self._changed(MASK)
+        if is_object(value):
+            new = {self._key(key): self._field(key, item, depth) for key, item in value.items()}
+            if isinstance(new.get("value"), str) and _has_name(value):
+                new["value"] = self._hidden(new["value"])
+            return new
+        if is_array(value):
+            if all(isinstance(item, str) for item in value):
+                words = redacted_argv(value)
+                return self._changed(words) if words != value else value
+            return [self.value(item, depth + 1) for item in value]
+        return value
+
+    def _key(self, key: str) -> str:
+        return self._string(key) if "://" in key else key
+
+    def _field(self, key: str, value: Any, depth: int) -> Any:
+        if key in _SPOKEN and isinstance(value, str):
+            return value
+        if _PAIRS.match(key):
+            return self._pairs(value, depth)
+        if key.lower() == "pwd" and isinstance(value, str):
+            return self._string(value) if _FILE.match(value) else self._hidden(value)
+        if not is_secret_name(key):
+            return self.value(value, depth + 1)
+        if is_object(value) and _is_schema(value):
+            return {
+                name: self._hidden(item) if name in _EXAMPLES else self.value(item, depth + 1)
+                for name, item in value.items()
+            }
+        return self._hidden(value, keeps_numbers="token" in key.lower())
+
+    def _pairs(self, value: Any, depth: int) -> Any:
+        if is_array(value):
+            return [self._pair(item, depth) for item in value]
+        return self._hidden(value) if is_object(value) else self.value(value, depth)
+
+    def _pair(self, item: Any, depth: int) -> Any:
+        if isinstance(item, str):  # NAME=VALUE or NAME: VALUE
+            match = re.fullmatch(r"([^=:]*[=:]\s*)(.+)", item, re.DOTALL)
+            return item if match is None else match[1] + self._hidden(match[2])
+        if not is_object(item):
+            return item
+        return {
+            key: self._hidden(part) if key == "value" else self.value(part, depth + 1)
+            for key, part in item.items()
+        }
+
+    def _hidden(self, value: Any, *, keeps_numbers: bool = False) -> Any:
+        """Replace all strings and numbers in a value."""
+        if is_object(value):
+            return {
+                key: self._hidden(item, keeps_numbers=keeps_numbers) for key, item in value.items()
+            }
+        if is_array(value):
+            return [self._hidden(item, keeps_numbers=keeps_numbers) for item in value]
+        if value is None or isinstance(value, bool) or value in ("", MASK):
+            return value
+        if keeps_numbers and not isinstance(value, str):
+            return value
+        return self._changed(MASK)
+
+    def _string(self, text: str) -> str:
+        new = redacted_text(text)
+        return text if new == text else self._changed(new)
+
+    def _changed(self, value: Any) -> Any:
+        self.changed = True
+        return value
+
+
+def _is_name(text: str) -> bool:
+    """Return whether a text is the name of a secret, not a title such as "API key"."""
+    return text.isascii() and not set(text) & set(" /:") and is_secret_name(text)
+
+
+def _is_schema(value: dict[str, Any]) -> bool:
+    """Return whether an object is a JSON Schema of a field that has the name of a secret."""
+    kind = value.get("type", value.get("anyOf", value.get("oneOf")))
+    return is_array(kind) or kind in ("string", "object", "number", "integer", "boolean", "array")
