@@ -26,6 +26,7 @@ from accord_chat.lines.prompt_commands import draft_rows
 from accord_chat.lines.reader import SessionReader
 from accord_chat.live_session import LiveSession
 from accord_chat.model.questions import PermissionQuestion, Question
+from accord_chat.pace import Pace
 from accord_chat.start import MakeChat
 
 __all__ = ("LinesProgram",)
@@ -47,6 +48,7 @@ class LinesProgram:
 
     def __init__(self, make_chat: MakeChat, printer: Printer, *, lists_sessions: bool) -> None:
         self.chat: Chat | None = None
+        self.pace = Pace()
         self.status = 0
         self._make_chat = make_chat
         self._printer = printer

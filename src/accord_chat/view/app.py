@@ -23,6 +23,7 @@ from accord.errors import AccordError
 from accord_chat.chat import Chat
 from accord_chat.live_session import LiveSession
 from accord_chat.model.known_agents import short_name
+from accord_chat.pace import Pace
 from accord_chat.start import MakeChat
 from accord_chat.view.editor import editor_command, has_own_window
 from accord_chat.view.login_command import log_in_here
@@ -52,6 +53,7 @@ class ChatApp(App[int]):
         for theme in THEMES.values():
             self.register_theme(theme.widgets)
         self.theme = next(iter(THEMES))
+        self.pace = Pace()
         self.chat: Chat | None = None
         self.failure: BaseException | None = None
         self._make_chat = make_chat
@@ -62,6 +64,12 @@ class ChatApp(App[int]):
         self._terminal_lock = asyncio.Lock()
         self._is_suspended = False  # another program has the terminal
         self._owner_task: asyncio.Task[None] | None = None
+
+    async def on_event(self, event: events.Event) -> None:
+        """Note what the user does, before anything else happens for it."""
+        if isinstance(event, events.InputEvent | events.Paste) and not event.is_forwarded:
+            self.pace.note_key()
+        await super().on_event(event)
 
     async def on_mount(self) -> None:
         """Open the sessions, and show them."""
@@ -92,7 +100,7 @@ class ChatApp(App[int]):
             async with asyncio.TaskGroup() as tasks:
                 self.chat = self._make_chat(self, tasks)
                 terminal = Terminal(self._write, is_real=not self.is_headless)
-                self._main = MainScreen(self.chat, tasks, terminal)
+                self._main = MainScreen(self.chat, tasks, terminal, self.pace)
                 ready.set()
         except BaseExceptionGroup as error:
             self.failure = error

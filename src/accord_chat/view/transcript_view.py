@@ -23,6 +23,7 @@ from accord.cli.ask.screen.rows import GUTTER
 from accord.client.events import ToolCall
 from accord_chat.model.timeline import Entry, Remark, Timeline
 from accord_chat.view.entry_lines import EntryLines, estimated_height, is_expandable
+from accord_chat.view.lazy_lines import Lines
 from accord_chat.view.pictures.previews import PICTURE, Previews
 from accord_chat.view.selectable import SelectableView
 
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ("TranscriptView",)
 
-MAX_CACHED = 400  # entries with lines
+MAX_CACHED = 200  # entries with lines
 MARGIN = 40  # lines above the window that are measured before they scroll into it
-STRIDE = 1 << 24  # between the keys of two entries: more than the lines of one
+STRIDE = 1 << 60  # between the keys of two entries: more than the keys of one
 INDENT = 2  # columns before each line
 
 
@@ -186,7 +187,7 @@ class TranscriptView(SelectableView, can_focus=True):
             top += self._heights[at]
         self._tops[len(self._heights)] = top
 
-    def _lines(self, at: int) -> list[Strip]:
+    def _lines(self, at: int) -> Lines:
         assert self.timeline is not None
         entries = self.timeline.entries
         lines = self._cache.get(at)
@@ -228,11 +229,15 @@ class TranscriptView(SelectableView, can_focus=True):
         wrong, above = False, 0
         window = self._at_line(top)
         for at in range(first, last + 1):
-            measured = len(self._lines(at))
+            lines, begin = self._lines(at), top - self._tops[at]
+            added = lines.measure(begin - MARGIN, begin + height, begin)
+            measured = len(lines)
             if measured != self._heights[at]:
                 wrong = True
                 if at < window:
                     above += measured - self._heights[at]
+                elif at == window:
+                    above += added
                 self._heights[at] = measured
         if wrong:
             self._fix_tops(first)
@@ -264,18 +269,20 @@ class TranscriptView(SelectableView, can_focus=True):
         at = self._at_line(number)
         lines = self._lines(at)
         inside = number - self._tops[at]
-        strip = lines[inside] if inside < len(lines) else Strip([])
+        is_line = inside < len(lines)
+        strip = lines[inside] if is_line else Strip([])
+        key = lines.key(inside) if is_line else STRIDE - 1
         if at == self.selected and self.has_focus:
             mark = Segment("▎", Style(color="yellow", bold=True))
             strip = Strip([mark, *strip.crop(1)]) if strip.cell_length else Strip([mark])
-        return at * STRIDE + inside, strip
+        return at * STRIDE + key, strip
 
     def lines_between(self, first: int, last: int) -> Iterator[tuple[int, str]]:
         """Yield the keys and texts of the lines from one key to another."""
         for at in range(first // STRIDE, min(last // STRIDE, len(self._heights) - 1) + 1):
-            for inside, strip in enumerate(self._lines(at)):
-                if first <= (key := at * STRIDE + inside) <= last:
-                    yield key, strip.text
+            base = at * STRIDE
+            for key, strip in self._lines(at).keyed(first - base, last - base):
+                yield base + key, strip.text
             self._drop_far()
 
     def margin(self, text: str) -> int:
@@ -333,7 +340,7 @@ class TranscriptView(SelectableView, can_focus=True):
             self._choose("view", number)
             return
         lines = self._lines(at)
-        first = next((n for n, strip in enumerate(lines) if strip.cell_length), 0)
+        first = next((n for n in range(min(len(lines), 2)) if lines[n].cell_length), 0)
         if not self._is_open(at) or line - self._tops[at] <= first:
             self.action_fold()
 
