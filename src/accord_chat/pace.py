@@ -72,15 +72,16 @@ async def collect_in_pauses(pace: Pace) -> None:
     do it whenever many objects have been made: in the middle of a word. What the program has at
     its start is never garbage.
     """
-    before = gc.get_threshold()
+    before, wait_s = gc.get_threshold(), COLLECT_S
     gc.freeze()
     gc.set_threshold(YOUNG, 10, 1_000_000)
     try:
         while True:
-            await asyncio.sleep(COLLECT_S)
-            while pace.idle_s < PAUSE_S:
-                await asyncio.sleep(PAUSE_S)
-            gc.collect()
+            await asyncio.sleep(wait_s)
+            is_pause = pace.idle_s >= PAUSE_S
+            wait_s = COLLECT_S if is_pause else PAUSE_S
+            if is_pause:
+                gc.collect()
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()

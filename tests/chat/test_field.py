@@ -76,3 +76,46 @@ async def test_shift_tab_goes_back_in_a_form_and_keeps_the_mode(tmp_path: Path) 
         await user.until(lambda: user.composer.has_focus)
         await user.press("shift+tab")
         await user.sees("Auto · Small")
+
+
+LISTS = {"ctrl+p": "new session", "f2": "large", "alt+n": "local"}
+
+
+@pytest.mark.parametrize("opens", [True, False], ids=["open", "opening"])
+@pytest.mark.parametrize("key", LISTS)
+async def test_burst_in_a_list_chooses_like_a_slow_typist(
+    tmp_path: Path, key: str, opens: bool
+) -> None:
+    letters = LISTS[key][:1]
+    keys = (*letters, "down", "down", "up", "down", "enter")
+
+    async def chosen(slowly: bool) -> object:
+        agents = [LocalAgent(ScriptAgent(), label=name) for name in ("local", "lunar", "solar")]
+        async with open_chat(*agents, folder=tmp_path / str(slowly)) as user:
+            await user.sees("Ask · Small")
+            found: list[object] = []
+            if slowly:
+                await user.press(key)
+                screen = await opened(user)
+            else:
+                type_at_once(user, key)
+                screen = await opened(user) if opens else None
+                type_at_once(user, *keys)
+                screen = screen or await opened(user)
+            screen.dismiss = found.append  # type: ignore[method-assign]
+            if slowly:
+                for one in keys:
+                    await user.press(one)
+            await user.until(lambda: found)
+            return found[0]
+
+    async def opened(user: Typist) -> PickScreen[object]:
+        await user.until(lambda: isinstance(user.app.screen, PickScreen))
+        screen = user.app.screen
+        assert isinstance(screen, PickScreen)
+        await user.until(lambda: not opens or screen.query_one(Field).has_focus)
+        return screen
+
+    for name in ("True", "False"):
+        (tmp_path / name).mkdir()
+    assert await chosen(slowly=False) == await chosen(slowly=True)

@@ -388,15 +388,15 @@ class StackedLines:
     """Lines below each other."""
 
     def __init__(self, items: Sequence[Lines]) -> None:
-        self._items: list[Lines] = []
+        self.items: list[Lines] = []
         for item in items:
-            self._items += item._items if isinstance(item, StackedLines) else [item]
+            self.items += item.items if isinstance(item, StackedLines) else [item]
 
     def __len__(self) -> int:
-        return sum(map(len, self._items))
+        return sum(map(len, self.items))
 
     def _at(self, number: int) -> tuple[int, int]:
-        for at, item in enumerate(self._items):
+        for at, item in enumerate(self.items):
             if number < len(item):
                 return at, number
             number -= len(item)
@@ -404,16 +404,16 @@ class StackedLines:
 
     def __getitem__(self, number: int, /) -> Strip:
         at, inside = self._at(number)
-        return self._items[at][inside]
+        return self.items[at][inside]
 
     def key(self, number: int) -> int:
         """Return the number of the item, and the key in it."""
         at, inside = self._at(number)
-        return (at << ITEM_BITS) + self._items[at].key(inside)
+        return (at << ITEM_BITS) + self.items[at].key(inside)
 
     def keyed(self, first: int, last: int) -> Iterator[tuple[int, Strip]]:
         """Yield the lines between two keys."""
-        for at, item in enumerate(self._items):
+        for at, item in enumerate(self.items):
             base = at << ITEM_BITS
             for key, strip in item.keyed(first - base, min(last - base, (1 << ITEM_BITS) - 1)):
                 yield base + key, strip
@@ -421,7 +421,7 @@ class StackedLines:
     def measure(self, first: int, last: int, window: int) -> int:
         """Measure the items; return how many lines were added above `window`."""
         above = top = 0
-        for item in self._items:
+        for item in self.items:
             moved = above - top
             if top <= last + above and top + len(item) >= first + above:
                 above += item.measure(first + moved, last + moved, window + moved)
