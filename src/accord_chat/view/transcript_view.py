@@ -18,6 +18,7 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message as TextualMessage
 from textual.strip import Strip
+from textual.widget import Widget
 
 from accord.cli.ask.screen.rows import GUTTER
 from accord.client.events import ToolCall
@@ -253,8 +254,15 @@ class TranscriptView(SelectableView, can_focus=True):
 
     def _set_size(self) -> None:
         size = Size(self._width, self._tops[-1])
-        if size != self.virtual_size:
+        if size == self.virtual_size:
+            return
+        if size.width != self.virtual_size.width:
             self.virtual_size = size
+            return
+        # Only the scroll bar changes. Textual would arrange the whole screen again.
+        self.set_reactive(Widget.virtual_size, size)
+        bar = self.vertical_scrollbar
+        bar.window_virtual_size, bar.window_size = size.height, self.size.height
 
     def _drop_far(self) -> None:
         while len(self._cache) > MAX_CACHED:
