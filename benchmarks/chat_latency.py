@@ -32,7 +32,7 @@ import pyte
 
 KEYS = 60
 KEY_S = 0.1  # between two keys
-WAIT_S = 120.0
+WAIT_S = 30.0
 BOUND_MS = 50.0
 LEAVES = b"\x1b[?1049l"  # the screen of the program
 MESSAGES = 10_000

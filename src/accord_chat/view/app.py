@@ -7,6 +7,7 @@ import errno
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -35,6 +36,14 @@ from accord_chat.view.themes import BOXES, THEMES
 __all__ = ("ChatApp",)
 
 SIZE_S = 1.0
+# Not the movements of the mouse, which come without a pause.
+_USER_EVENTS = (
+    events.Key,
+    events.Paste,
+    events.MouseDown,
+    events.MouseScrollDown,
+    events.MouseScrollUp,
+)
 
 
 class ChatApp(App[int]):
@@ -67,7 +76,7 @@ class ChatApp(App[int]):
 
     async def on_event(self, event: events.Event) -> None:
         """Note what the user does, before anything else happens for it."""
-        if isinstance(event, events.InputEvent | events.Paste) and not event.is_forwarded:
+        if isinstance(event, _USER_EVENTS) and not event.is_forwarded:
             self.pace.note_key()
         await super().on_event(event)
 
@@ -99,7 +108,14 @@ class ChatApp(App[int]):
         try:
             async with asyncio.TaskGroup() as tasks:
                 self.chat = self._make_chat(self, tasks)
-                terminal = Terminal(self._write, is_real=not self.is_headless)
+                loop = asyncio.get_running_loop()
+
+                def note_key() -> None:
+                    with suppress(RuntimeError):  # the program has ended
+                        loop.call_soon_threadsafe(self.pace.note_key)
+
+                is_real = not self.is_headless
+                terminal = Terminal(self._write, is_real=is_real, on_typed=note_key)
                 self._main = MainScreen(self.chat, tasks, terminal, self.pace)
                 ready.set()
         except BaseExceptionGroup as error:

@@ -260,7 +260,7 @@ class TranscriptView(SelectableView, can_focus=True):
             self.virtual_size = size
             return
         # Only the scroll bar changes. Textual would arrange the whole screen again.
-        self.set_reactive(Widget.virtual_size, size)
+        self.set_reactive(Widget.virtual_size, size)  # pyright: ignore[reportArgumentType]  # a descriptor
         bar = self.vertical_scrollbar
         bar.window_virtual_size, bar.window_size = size.height, self.size.height
 
