@@ -153,6 +153,15 @@ class LiveSession:
         """The open session of the agent, None until it is open."""
         return self._session
 
+    @property
+    def is_demonstration(self) -> bool:
+        """Whether Accord's own agent answers with its demonstration model."""
+        agent = self._open_at
+        if agent is None or agent.info.name != "accord-coder":
+            return False
+        options = {option.id: option.value for option in self.transcript.options}
+        return options.get("model") == "demo"
+
     # What the user does.
 
     def send(self, text: str, images: Sequence[Attachment] = ()) -> None:

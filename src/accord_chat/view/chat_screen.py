@@ -31,6 +31,7 @@ from accord_chat.view.status import activity_text, status_text
 from accord_chat.view.strips import row_strips
 from accord_chat.view.tabs import tab_line
 from accord_chat.view.transcript_view import TranscriptView
+from accord_chat.view.welcome import welcome_lines
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -239,6 +240,7 @@ class ChatScreen(Screen[None]):
         else:
             self.conversation.update_changed()
             self.file_pane.update_from(session)
+        self.conversation.show_welcome(welcome_lines(session, self.conversation.size))
         if session.timeline.side_changed:
             session.timeline.side_changed = False
             self._draw_plan(session)

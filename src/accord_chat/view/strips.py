@@ -15,7 +15,7 @@ from accord.cli.ask.screen.folding import fold_row, fold_words
 from accord.cli.ask.screen.markdown import MAX_COLUMNS, markdown_segments
 from accord.cli.ask.screen.rows import Row
 
-__all__ = ("ansi_strip", "blank", "folded", "indent", "markdown", "row_strips")
+__all__ = ("ansi_strip", "blank", "folded", "indent", "markdown", "row_strips", "text_strips")
 
 # Rich writes code on black, which dark letters do not have in a light theme.
 _console = Console(
@@ -37,6 +37,11 @@ def blank() -> Strip:
 def row_strips(rows: Iterable[Row], width: int) -> list[Strip]:
     """Return rows as lines of at most this width."""
     return [Strip(_segments(text)) for row in rows for text in fold_row(row, max(width, 1))]
+
+
+def text_strips(texts: Iterable[Text]) -> list[Strip]:
+    """Return texts as lines, which are not folded."""
+    return [Strip(_segments(text)) for text in texts]
 
 
 def ansi_strip(line: str) -> Strip:

@@ -8,11 +8,12 @@ length of the conversation beyond the text itself.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
@@ -27,6 +28,7 @@ from accord_chat.view.entry_lines import EntryLines, estimated_height, is_expand
 from accord_chat.view.lazy_lines import Lines
 from accord_chat.view.pictures.previews import PICTURE, Previews
 from accord_chat.view.selectable import SelectableView
+from accord_chat.view.strips import text_strips
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -96,6 +98,8 @@ class TranscriptView(SelectableView, can_focus=True):
         self._is_leaving = False  # for the prompt, with the letter that was typed
         self._is_held = False  # by the mouse: the text must not move away from it
         self._previews = Previews()
+        self._welcome_texts: list[Text] = []
+        self._welcome: list[Strip] = []
 
     # What is shown.
 
@@ -119,6 +123,13 @@ class TranscriptView(SelectableView, can_focus=True):
         timeline.take_changed()
         self._settle()
         self.refresh()
+
+    def show_welcome(self, lines: Sequence[Text]) -> None:
+        """Show lines where there is no conversation yet; they leave room for its first entry."""
+        if self._welcome_texts != lines:
+            self._welcome_texts = list(lines)
+            self._welcome = text_strips(lines)
+            self.refresh()
 
     def update_changed(self) -> None:
         """Show what has changed in the timeline since the last call."""
@@ -272,6 +283,8 @@ class TranscriptView(SelectableView, can_focus=True):
 
     def line(self, number: int) -> tuple[int, Strip]:
         """Return the key of a line, counted from the beginning, and the line itself."""
+        if not self._heights and number < len(self._welcome):
+            return number, self._welcome[number]
         if not self._heights or number >= self._tops[-1]:
             return len(self._heights) * STRIDE, Strip([])
         at = self._at_line(number)
