@@ -20,6 +20,7 @@ from accord_chat.lines.commands import Commands
 from accord_chat.lines.dialogs import ask_form
 from accord_chat.lines.editor import NoEditor, PromptFile, open_in_editor
 from accord_chat.lines.keyboard import Keyboard
+from accord_chat.lines.line_editor import LineEditor
 from accord_chat.lines.permission import answer, show_permission
 from accord_chat.lines.printer import Printer
 from accord_chat.lines.prompt_commands import draft_rows
@@ -68,6 +69,7 @@ class LinesProgram:
         self._is_terminal_given = False
         self._tasks: asyncio.TaskGroup | None = None
         self._keyboard: Keyboard | None = None
+        self._typed_lines: dict[str, None] = {}  # the latest at the end
 
     @property
     def _open_chat(self) -> Chat:
@@ -87,7 +89,8 @@ class LinesProgram:
 
     async def run(self) -> int:
         """Run the chat; return the exit status."""
-        keyboard = self._keyboard = Keyboard(self._typed)
+        editor = LineEditor(self._earlier, self._printer.write, self._printer.width)
+        keyboard = self._keyboard = Keyboard(self._typed, editor=editor)
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             chat = self.chat = self._make_chat(self, tasks)
@@ -135,7 +138,16 @@ class LinesProgram:
 
     # What is typed.
 
+    def _earlier(self) -> list[str]:
+        """Return what Up recalls: the prompts of the session, and what was typed here."""
+        prompts = self._current.timeline.prompts
+        here = list(self._typed_lines)
+        return [*(prompt for prompt in prompts if prompt not in self._typed_lines), *here]
+
     def _typed(self, line: str | None) -> None:
+        if line and len(line) > 1:  # not an answer
+            self._typed_lines.pop(line, None)
+            self._typed_lines[line] = None
         self._events.put_nowait(ENDED if line is None else line)
 
     async def _read(self) -> str | None:

@@ -240,7 +240,8 @@ class ChatScreen(Screen[None]):
         else:
             self.conversation.update_changed()
             self.file_pane.update_from(session)
-        self.conversation.show_welcome(welcome_lines(session, self.conversation.size))
+        view = self.conversation
+        view.show_welcome(welcome_lines(session, Size(view.size.width, view.free_rows)))
         if session.timeline.side_changed:
             session.timeline.side_changed = False
             self._draw_plan(session)

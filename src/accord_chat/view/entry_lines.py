@@ -89,6 +89,11 @@ class EntryLines:
             return self._lines
         return StackedLines((_BLANK, self._lines))
 
+    @property
+    def made_lines(self) -> int:
+        """How many lines of long texts are in memory."""
+        return sum(text.made_lines for text in self._texts.values())
+
     def _render(self, cwd: str) -> Lines:
         width = max(self.width - 2, 4)
         self._shown_others = self._shown_pictures = 0

@@ -125,7 +125,7 @@ class TranscriptView(SelectableView, can_focus=True):
         self.refresh()
 
     def show_welcome(self, lines: Sequence[Text]) -> None:
-        """Show lines where there is no conversation yet; they leave room for its first entry."""
+        """Show lines below what there is, as long as there is no conversation."""
         if self._welcome_texts != lines:
             self._welcome_texts = list(lines)
             self._welcome = text_strips(lines)
@@ -170,6 +170,11 @@ class TranscriptView(SelectableView, can_focus=True):
             self.refresh()
 
     @property
+    def free_rows(self) -> int:
+        """How many lines of the window are below the conversation."""
+        return max(0, self.size.height - self._tops[-1])
+
+    @property
     def hidden_below(self) -> int:
         """How many lines are below the window."""
         return max(0, self._tops[-1] - self.size.height - self.scroll_offset.y)
@@ -178,6 +183,11 @@ class TranscriptView(SelectableView, can_focus=True):
     def cached_entries(self) -> int:
         """How many entries have lines in memory."""
         return len(self._cache)
+
+    @property
+    def made_lines(self) -> int:
+        """How many lines of long texts are in memory."""
+        return sum(lines.made_lines for lines in self._cache.values())
 
     def _redraw(self) -> None:
         """Show an image that has been decoded; what is above the window stays above."""
@@ -283,9 +293,10 @@ class TranscriptView(SelectableView, can_focus=True):
 
     def line(self, number: int) -> tuple[int, Strip]:
         """Return the key of a line, counted from the beginning, and the line itself."""
-        if not self._heights and number < len(self._welcome):
-            return number, self._welcome[number]
-        if not self._heights or number >= self._tops[-1]:
+        below = number - self._tops[-1]
+        if 0 <= below < len(self._welcome):
+            return len(self._heights) * STRIDE + below, self._welcome[below]
+        if not self._heights or below >= 0:
             return len(self._heights) * STRIDE, Strip([])
         at = self._at_line(number)
         lines = self._lines(at)

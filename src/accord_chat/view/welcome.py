@@ -13,10 +13,11 @@ from accord.cli.ask.safe_text import one_line
 from accord.cli.ask.screen.folding import fold_words
 from accord.types.session import SelectOption
 from accord_chat.live_session import LiveSession
+from accord_chat.model.timeline import Remark
 
 __all__ = ("welcome_lines",)
 
-MAX_WIDTH = 76
+MIN_WIDTH, MAX_WIDTH = 20, 76
 DEMO = (
     "The demonstration model is not a language model: it runs a few fixed commands, "
     "without an account. With an API key, accord uses a language model."
@@ -46,9 +47,8 @@ def welcome_lines(session: LiveSession, size: Size) -> list[Text]:
 
     Small screens have no empty lines, and then fewer things to try.
     """
-    is_new = not (session.has_prompts or session.queue or session.timeline.entries)
     width = min(size.width - 4, MAX_WIDTH)
-    if not is_new or width < 20:
+    if width < MIN_WIDTH or not _is_new(session):
         return []
     model = _model(session)
     is_demo = session.is_demonstration
@@ -73,6 +73,13 @@ def welcome_lines(session: LiveSession, size: Size) -> list[Text]:
     lines = lines[: size.height]
     above = max((size.height - len(lines)) // 3, 0)
     return [*(Text() for _ in range(above)), *(_fitted(line, width) for line in lines)]
+
+
+def _is_new(session: LiveSession) -> bool:
+    """Return whether nothing was said or has failed; the program may have remarked something."""
+    if session.has_prompts or session.queue or session.state == "failed":
+        return False
+    return all(isinstance(entry.content, Remark) for entry in session.timeline.entries)
 
 
 def _joined(blocks: Sequence[Sequence[Text]], *, apart: bool) -> list[Text]:
