@@ -136,6 +136,7 @@ async def picture(name: str) -> str:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made, "shop")
         folder.mkdir()  # noqa: ASYNC240
+        os.environ["HOME"] = made  # the picture shows ~/shop
         for file, text in PROJECT.items():
             (folder / file).write_text(text)
         setup = SourceSetup(env={"ACCORD_MODEL": "demo", "ACCORD_DATA": f"{made}/data"})

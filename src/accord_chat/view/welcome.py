@@ -24,15 +24,15 @@ DEMO = (
 )
 TRIES_OF_DEMO = (
     ("help", "lists its commands"),
-    ("list", "lists the files of this folder"),
+    ("list", "lists the files here"),
     ("create hello.txt 'Hello'", "asks for your permission"),
 )
 TRIES = (
     ("What is in this folder?", ""),
-    ("Explain @", "then a part of the name of a file"),
+    ("Explain @", "then a part of a file's name"),
     ("Find a bug, and write a test for it", ""),
 )
-COMMANDS = ("/", "lists the commands of the agent")
+COMMANDS = ("/", "lists the agent's commands")
 KEYS = (  # in two columns, and in one line
     ("Enter", "sends", "sends"),
     ("Esc", "cancels the turn", "cancels"),
@@ -96,7 +96,7 @@ def _fitted(line: Text, width: int) -> Text:
 
 
 def _head(session: LiveSession, model: str) -> Text:
-    head = Text(one_line(session.agent_name, 60), "bold cyan")
+    head = Text.assemble((one_line(session.agent_name, 60), "bold cyan"))
     if model:
         head.append(f" · {model}", "cyan")
     return head
@@ -126,7 +126,7 @@ def _tries(tries: Sequence[tuple[str, str]], width: int) -> list[Text]:
     column = max(cell_len(text) for text, _ in tries) + 4
     lines: list[Text] = []
     for text, about in tries:
-        line = Text(f"  {text}", "green")
+        line = Text.assemble("  ", (text, "green"))
         if about and column + cell_len(about) <= width:
             line.append(" " * (column - cell_len(text)))
             line.append(about, "dim")
