@@ -154,13 +154,9 @@ class LiveSession:
         return self._session
 
     @property
-    def is_demonstration(self) -> bool:
-        """Whether Accord's own agent answers with its demonstration model."""
-        agent = self._open_at
-        if agent is None or agent.info.name != "accord-coder":
-            return False
-        options = {option.id: option.value for option in self.transcript.options}
-        return options.get("model") == "demo"
+    def agent(self) -> ConnectedAgent | None:
+        """The agent that has opened it, None until then."""
+        return self._open_at
 
     # What the user does.
 

@@ -39,17 +39,18 @@ def can_edit(descriptor: int) -> bool:
 
 
 class LineEditor:
-    """Makes lines of keys. `earlier` returns the lines that Up recalls, the latest at the end."""
+    """Makes lines of keys, and recalls them; before them come those that `prompts` returns."""
 
     def __init__(
         self,
-        earlier: Callable[[], Sequence[str]],
+        prompts: Callable[[], Sequence[str]],
         write: Callable[[str], None],
         width: Callable[[], int | None],
     ) -> None:
         self.line = ""  # what is typed so far
         self.has_ended = False
-        self._earlier = earlier
+        self._prompts = prompts
+        self._typed: dict[str, None] = {}  # the latest at the end
         self._write = write
         self._width = width
         self._recalled: list[str] = []  # while the user goes through them; what was typed is last
@@ -74,6 +75,7 @@ class LineEditor:
             if key in ("\r", "\n"):
                 self._write("\n")
                 finished.append(f"{self.line}\n")
+                self._remember(self.line)
                 self.line, self._recalled = "", []
             elif key == _END and not self.line:
                 self.has_ended = True
@@ -95,10 +97,16 @@ class LineEditor:
             self.line += key
             self._write(key)
 
+    def _remember(self, line: str) -> None:
+        if len(line) > 1:  # not an answer
+            self._typed.pop(line, None)
+            self._typed[line] = None
+
     def _recall(self, step: int) -> None:
         if not self._recalled:
             # Earlier prompts can come from an agent, which opens a session again.
-            self._recalled = [*map(visible, self._earlier()), self.line]
+            prompts = [visible(one) for one in self._prompts() if one not in self._typed]
+            self._recalled = [*prompts, *self._typed, self.line]
             self._at = len(self._recalled) - 1
         at = self._at + step
         if not 0 <= at < len(self._recalled):

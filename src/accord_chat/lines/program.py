@@ -69,7 +69,6 @@ class LinesProgram:
         self._is_terminal_given = False
         self._tasks: asyncio.TaskGroup | None = None
         self._keyboard: Keyboard | None = None
-        self._typed_lines: dict[str, None] = {}  # the latest at the end
 
     @property
     def _open_chat(self) -> Chat:
@@ -89,7 +88,8 @@ class LinesProgram:
 
     async def run(self) -> int:
         """Run the chat; return the exit status."""
-        editor = LineEditor(self._earlier, self._printer.write, self._printer.width)
+        write, width = self._printer.write, self._printer.width
+        editor = LineEditor(lambda: self._current.timeline.prompts, write, width)
         keyboard = self._keyboard = Keyboard(self._typed, editor=editor)
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
@@ -138,16 +138,7 @@ class LinesProgram:
 
     # What is typed.
 
-    def _earlier(self) -> list[str]:
-        """Return what Up recalls: the prompts of the session, and what was typed here."""
-        prompts = self._current.timeline.prompts
-        here = list(self._typed_lines)
-        return [*(prompt for prompt in prompts if prompt not in self._typed_lines), *here]
-
     def _typed(self, line: str | None) -> None:
-        if line and len(line) > 1:  # not an answer
-            self._typed_lines.pop(line, None)
-            self._typed_lines[line] = None
         self._events.put_nowait(ENDED if line is None else line)
 
     async def _read(self) -> str | None:

@@ -198,7 +198,7 @@ class Composer(TextArea):
         super().action_paste()
 
     def _completes(self, key: str) -> bool:
-        """Use a key for the completions; return whether it was one of theirs."""
+        """Use a key for the completions; return whether it has a meaning there."""
         if key in LIST_KEYS and self.is_completing:
             self._completer.complete("move", LIST_KEYS[key])
         elif key == "tab":

@@ -18,6 +18,7 @@ from accord_chat.model.timeline import Remark
 __all__ = ("welcome_lines",)
 
 MIN_WIDTH, MAX_WIDTH = 20, 76
+CODER = "accord-coder"  # the name of Accord's own agent in the protocol
 DEMO = (
     "The demonstration model is not a language model: it runs a few fixed commands, "
     "without an account. With an API key, accord uses a language model."
@@ -51,7 +52,7 @@ def welcome_lines(session: LiveSession, size: Size) -> list[Text]:
     if width < MIN_WIDTH or not _is_new(session):
         return []
     model = _model(session)
-    is_demo = session.is_demonstration
+    is_demo = _is_demonstration(session)
     about = fold_words(DEMO, width) if is_demo else []
     tries = list(TRIES_OF_DEMO if is_demo else TRIES)
     if not is_demo and session.transcript.commands:
@@ -80,6 +81,13 @@ def _is_new(session: LiveSession) -> bool:
     if session.has_prompts or session.queue or session.state == "failed":
         return False
     return all(isinstance(entry.content, Remark) for entry in session.timeline.entries)
+
+
+def _is_demonstration(session: LiveSession) -> bool:
+    """Return whether Accord's own agent answers with its demonstration model."""
+    options = {option.id: option.value for option in session.transcript.options}
+    agent = session.agent
+    return agent is not None and agent.info.name == CODER and options.get("model") == "demo"
 
 
 def _joined(blocks: Sequence[Sequence[Text]], *, apart: bool) -> list[Text]:
