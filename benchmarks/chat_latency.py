@@ -293,7 +293,7 @@ def go_first() -> None:
 
 def main() -> None:
     go_first()
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description="Measure the time from a key to the screen.")
     parser.add_argument("--only", help="names of the measurements, separated by commas")
     parser.add_argument("--save", type=Path, help="write the table to this file")
     parser.add_argument("--compare", type=Path, help="a source folder with another version")

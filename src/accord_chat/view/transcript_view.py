@@ -125,7 +125,7 @@ class TranscriptView(SelectableView, can_focus=True):
         self.refresh()
 
     def show_welcome(self, lines: Sequence[Text]) -> None:
-        """Show lines below what there is, as long as there is no conversation."""
+        """Show lines below the remarks, while the session has no conversation."""
         if self._welcome_texts != lines:
             self._welcome_texts = list(lines)
             self._welcome = text_strips(lines)
