@@ -245,7 +245,7 @@ class LongText:
             last = piece
             if piece.is_last:
                 break
-            # A block that is cut is shown as it was written, from its beginning to its end.
+            # All of a block that is cut is shown as it was written.
             source = is_source or (piece.is_cut and not piece.fence)
             self._add(_Part(piece.text, fence, source and not fence, is_apart), None)
             is_source = piece.is_cut and not piece.fence
