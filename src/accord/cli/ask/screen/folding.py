@@ -12,7 +12,7 @@ from accord.cli.ask.screen.rows import Row
 __all__ = ("fold", "fold_row", "fold_words", "row_height")
 
 TAB = 4
-MIN_ROOM = 4  # columns beside a gutter
+MIN_ROOM = 4  # columns after a gutter
 
 
 def fold_row(row: Row, width: int) -> Iterator[Text]:
