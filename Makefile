@@ -9,7 +9,7 @@ endif
 
 .DEFAULT_GOAL := help
 SECONDS := 3600
-.PHONY: help setup demo test test-programs test-clusters unit library attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace bench-fleet simulate recordings clean
+.PHONY: help setup demo test test-programs test-clusters unit library attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace bench-fleet bench-chat simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -102,6 +102,9 @@ bench-trace: $(VENV)/.dev  ## Measure what recording costs, and searching a reco
 
 bench-fleet: $(VENV)/.dev  ## Measure fleets on this machine and on Ray, 5 minutes
 	$(BIN)/python benchmarks/fleets/run.py --save benchmarks/RESULTS_FLEET.md
+
+bench-chat: $(VENV)/.dev  ## Measure the time from a key to the screen of accord chat, 4 minutes
+	$(BIN)/python benchmarks/chat_latency.py --save benchmarks/RESULTS_CHAT.md
 
 bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and npm)
 	$(BIN)/python benchmarks/run.py

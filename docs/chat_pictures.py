@@ -85,6 +85,10 @@ class Run:
                     await self.press("y")
 
 
+async def first(run: Run) -> None:
+    """Show a new session as it is."""
+
+
 async def turn(run: Run) -> None:
     await run.send(PROMPT)
     await run.allow_all()
@@ -119,6 +123,7 @@ async def registry(run: Run) -> None:
 
 
 PICTURES: dict[str, tuple[tuple[int, int], Callable[[Run], Awaitable[None]]]] = {
+    "chat-first": ((90, 22), first),
     "chat": ((90, 34), turn),
     "chat-permission": ((90, 28), permission),
     "chat-review": ((90, 18), review),
@@ -131,6 +136,7 @@ async def picture(name: str) -> str:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made, "shop")
         folder.mkdir()  # noqa: ASYNC240
+        os.environ["HOME"] = made  # the picture shows ~/shop
         for file, text in PROJECT.items():
             (folder / file).write_text(text)
         setup = SourceSetup(env={"ACCORD_MODEL": "demo", "ACCORD_DATA": f"{made}/data"})

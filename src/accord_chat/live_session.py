@@ -39,6 +39,7 @@ from accord_chat.model.prompt_queue import PromptQueue, QueuedPrompt
 from accord_chat.model.questions import PermissionQuestion, Question
 from accord_chat.model.review import Review, ReviewedHunk
 from accord_chat.model.timeline import Timeline
+from accord_chat.pace import Pace
 from accord_chat.prompt_contents import prompt_contents
 from accord_chat.turn_changes import TurnChanges
 from accord_chat.turn_words import end_words, error_words
@@ -56,6 +57,8 @@ SessionState: TypeAlias = Literal[
 
 class Watcher(Protocol):
     """Shows a session and what it asks."""
+
+    pace: Pace
 
     def session_changed(self, session: LiveSession) -> None:
         """The session has something new to show."""
@@ -149,6 +152,11 @@ class LiveSession:
     def session(self) -> ClientSession | None:
         """The open session of the agent, None until it is open."""
         return self._session
+
+    @property
+    def agent(self) -> ConnectedAgent | None:
+        """The agent that has opened it, None until then."""
+        return self._open_at
 
     # What the user does.
 
@@ -362,7 +370,14 @@ class LiveSession:
         async with session.events() as events:
             self.timeline.sync()  # what came since the session was opened
             async for event in events:
-                self._take(event)
+                await self._take_in_turn(event)
+
+    async def _take_in_turn(self, event: Event) -> None:
+        """Take an event over, when the keys of the user have been handled."""
+        pace = self._watcher.pace
+        if pace.is_slice_over:
+            await pace.rest()
+        self._take(event)
 
     def _take(self, event: Event) -> None:
         self.timeline.apply(event)
@@ -413,7 +428,7 @@ class LiveSession:
         try:
             async with turn:
                 async for event in turn:
-                    self._take(event)
+                    await self._take_in_turn(event)
         except AuthRequired:
             raise
         except RequestCancelled:

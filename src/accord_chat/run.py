@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
 
 from accord.local.run import run_program
+from accord_chat.pace import collect_in_pauses
 from accord_chat.start import ChatOptions, prepare
 from accord_chat.view.app import ChatApp
 
@@ -43,8 +45,10 @@ def _leave_without_terminal() -> None:
 
 
 async def _run(app: ChatApp) -> int:
+    collecting = asyncio.create_task(collect_in_pauses(app.pace))
     try:
         status = await app.run_async()
     finally:
+        collecting.cancel()
         await app.aclose()
     return status or app.return_code or 0

@@ -191,8 +191,12 @@ async def open_chat(
     only: str | None = None,
     more: Sources | None = None,
     at_start: Callable[[ChatApp], None] = lambda app: None,
+    at_open: Callable[[Typist], object] = lambda user: None,
 ) -> AsyncGenerator[Typist]:
-    """Open a chat with the first of these agents; `state` is where it is saved."""
+    """Open a chat with the first of these agents; `state` is where it is saved.
+
+    `at_open` is called when there is a screen, before the agent has started.
+    """
     saved = SavedChats(folder, state or folder / ".state")
     assert saved.acquire()
     memory = PermissionMemory(saved.path.parent)
@@ -218,7 +222,7 @@ async def open_chat(
 
     app = ChatApp(make_chat, lists_sessions=lists_sessions)
     try:
-        async with typing_at(app, size) as typist:
+        async with typing_at(app, size, at_open) as typist:
             yield typist
     finally:
         for source in sources:
@@ -227,12 +231,17 @@ async def open_chat(
 
 
 @asynccontextmanager
-async def typing_at(app: ChatApp, size: tuple[int, int] = (80, 24)) -> AsyncGenerator[Typist]:
+async def typing_at(
+    app: ChatApp,
+    size: tuple[int, int] = (80, 24),
+    at_open: Callable[[Typist], object] = lambda user: None,
+) -> AsyncGenerator[Typist]:
     """Run a program until the end of the block."""
     try:
         async with app.run_test(size=size, notifications=True) as pilot:
             typist = Typist(app, pilot)
             await typist.until(lambda: app.chat is not None and len(app.screen_stack) > 1)
+            at_open(typist)
             await typist.until(lambda: typist.session.state in ("idle", "failed", "logging_in"))
             yield typist
             assert app.failure is None, app.failure

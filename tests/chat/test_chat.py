@@ -44,8 +44,8 @@ async def test_allowed_action_goes_on(tmp_path: Path, version: int) -> None:
         assert "Do thing 1" in user.screen
         await user.press("y")
         await user.sees("1 of 1 allowed.")
-        assert not user.app.screen.query(PermissionPanel)
-        assert user.composer.has_focus
+        await user.until(lambda: not user.app.screen.query(PermissionPanel))
+        await user.until(lambda: user.composer.has_focus)
 
 
 @VERSIONS

@@ -10,7 +10,7 @@ from textual import events
 from accord.script_agent.agent import ScriptAgent
 from accord_chat.view.field import Field
 from accord_chat.view.form_panel import FormPanel
-from accord_chat.view.pick_screen import PickScreen
+from accord_chat.view.pick_screen import Choice, PickScreen
 from chat.chats import LocalAgent, Typist, open_chat
 
 
@@ -76,3 +76,81 @@ async def test_shift_tab_goes_back_in_a_form_and_keeps_the_mode(tmp_path: Path) 
         await user.until(lambda: user.composer.has_focus)
         await user.press("shift+tab")
         await user.sees("Auto · Small")
+
+
+CHOICES = [
+    Choice(f"{word} {n}", f"{word} {n}") for n in range(9) for word in ("sun", "moon", "sea")
+]
+BURSTS = {
+    "letters": (*"mo", "down", "down", "enter"),
+    "between": ("down", *"s", "down", *"u", "down", "pagedown", "up", "enter"),
+    "none": (*"zz", "enter", "backspace", "backspace", "down", "enter"),
+}
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "opening"])
+@pytest.mark.parametrize("burst", BURSTS)
+async def test_burst_in_a_list_chooses_what_a_slow_typist_gets(
+    tmp_path: Path, burst: str, is_open: bool
+) -> None:
+    keys = BURSTS[burst]
+    async with open_chat(script(), folder=tmp_path) as user:
+        found: list[str | None] = []
+
+        async def open_list(*, waits: bool) -> None:
+            screen = PickScreen[str]("Choose", CHOICES)
+            user.app.push_screen(screen, found.append)
+            await user.until(lambda: not waits or screen.focused is not None)
+
+        await open_list(waits=True)
+        await user.press(*keys)
+        await user.until(lambda: len(found) == 1)
+        await open_list(waits=is_open)
+        type_at_once(user, *keys)
+        await user.until(lambda: len(found) == 2)
+        assert found[0] == found[1]
+
+
+async def test_burst_in_a_list_that_loads_waits_for_it(tmp_path: Path) -> None:
+    class Loading(PickScreen[str]):
+        def on_mount(self) -> None:
+            super().on_mount()
+            self.is_loading = True
+
+    async with open_chat(script(), folder=tmp_path) as user:
+        found: list[str | None] = []
+        screen = Loading("Choose", CHOICES)
+        user.app.push_screen(screen, found.append)
+        await user.until(lambda: screen.focused is not None)
+        await user.press(*"mo", "down", "enter")
+        assert not found
+        screen.load_ends()
+        await user.until(lambda: found)
+        assert found == ["moon 1"]
+
+
+@pytest.mark.parametrize("is_burst", [True, False], ids=["burst", "slow"])
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ((*"read @b", "down", "enter", *"now"), "read @notes/b2.txt now"),
+        ((*"@a", "tab", *"and @b", "enter"), "@notes/a1.txt and @notes/b1.txt "),
+        (("/", *"pl", "enter", *"x"), "/plan x"),
+        ((*"@b", "down", "down", "escape", *"x", "up"), "@bx"),
+    ],
+)
+async def test_burst_in_the_prompt_completes_what_a_slow_typist_gets(
+    tmp_path: Path, keys: tuple[str, ...], text: str, is_burst: bool
+) -> None:
+    (tmp_path / "notes").mkdir()
+    for name in ("a1", "b1", "b2"):
+        (tmp_path / "notes" / f"{name}.txt").touch()
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.until(lambda: user.session.transcript.commands)
+        if is_burst:  # the files are not listed yet
+            type_at_once(user, *keys)
+        else:
+            user.session.files.refresh()
+            names = {" ": "space", "@": "at", "/": "slash"}
+            await user.press(*(names.get(key, key) for key in keys))
+        await user.until(lambda: user.composer.text == text)

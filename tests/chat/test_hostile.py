@@ -90,7 +90,7 @@ async def test_question_stays_while_the_agent_goes_on(tmp_path: Path) -> None:
         assert "local asks for permission" in user.screen
         await user.press("y")
         await user.sees("done")
-        assert not user.app.screen.query(PermissionPanel)
+        await user.until(lambda: not user.app.screen.query(PermissionPanel))
 
 
 async def test_very_long_output_does_not_stop_the_keyboard(tmp_path: Path) -> None:

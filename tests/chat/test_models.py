@@ -17,7 +17,7 @@ from accord_chat.model.mentions import mention_before, mention_text, mentions
 from accord_chat.model.prompt_queue import PromptQueue
 from accord_chat.model.saved_chats import SavedChat, SavedChats, SavedTab
 from accord_chat.model.timeline import Remark, Timeline
-from accord_chat.view.strips import GrowingText
+from accord_chat.view.lazy_lines import LongText
 
 
 def test_queued_prompts_leave_in_order_and_can_be_withdrawn() -> None:
@@ -158,18 +158,21 @@ The end
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_text_that_grows_ends_like_text_that_comes_at_once(size: int) -> None:
-    whole = [strip.text for strip in GrowingText(60).lines(SOURCE, is_final=True)]
-    growing = GrowingText(60)
+    at_once = LongText(60)
+    at_once.update(SOURCE, is_final=True)
+    whole = [strip.text for strip in at_once]
+    growing = LongText(60)
     for end in range(size, len(SOURCE) + size, size):
-        lines = growing.lines(SOURCE[:end], is_final=False)
-    lines = growing.lines(SOURCE, is_final=True)
-    assert [strip.text for strip in lines] == whole
+        growing.update(SOURCE[:end], is_final=False)
+    growing.update(SOURCE, is_final=True)
+    assert [strip.text for strip in growing] == whole
     assert any("link (https://real.example/)" in line for line in whole)
 
 
 def test_very_long_block_is_shown_as_it_was_written() -> None:
     text = "x" * 500_000
-    growing = GrowingText(50)
-    growing.lines(text[:300_000], is_final=False)
-    lines = growing.lines(text, is_final=True)
-    assert sum(len(strip.text) for strip in lines) == len(text)
+    growing = LongText(50)
+    growing.update(text[:300_000], is_final=False)
+    growing.update(text, is_final=True)
+    growing.measure(0, len(text), 0)
+    assert sum(len(strip.text) for strip in growing) == len(text)

@@ -1,15 +1,22 @@
-"""Reads lines from the standard input while the event loop runs; the terminal edits the line."""
+"""Reads lines from the standard input while the event loop runs.
+
+In a terminal, Up and Down recall earlier lines; a simple terminal edits the line itself.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import os
 import select
+import signal
 import stat
 import sys
 import threading
 from collections.abc import Callable
+
+from accord_chat.lines.line_editor import KeyMode, LineEditor, can_edit
 
 __all__ = ("Keyboard",)
 
@@ -20,7 +27,15 @@ PASTE_S = 0.1  # a line that comes within this time after another was pasted, to
 class Keyboard:
     """Passes whole lines on, without their ends, and None at the end of the input."""
 
-    def __init__(self, on_line: Callable[[str | None], None], descriptor: int = 0) -> None:
+    def __init__(
+        self,
+        on_line: Callable[[str | None], None],
+        descriptor: int = 0,
+        *,
+        editor: LineEditor | None = None,
+    ) -> None:
+        self._editor = editor if editor is not None and can_edit(descriptor) else None
+        self._mode = KeyMode(descriptor) if self._editor is not None else None
         self.is_terminal = os.isatty(descriptor)
         self._unfinished = ""  # before the end of the input
         self._descriptor = descriptor
@@ -37,6 +52,8 @@ class Keyboard:
         if self._is_reading or self._has_ended:
             return
         self._is_reading = True
+        if self._mode is not None:
+            self._begin_keys(self._mode)
         if self._can_wait:
             try:
                 self._loop.add_reader(self._descriptor, self._read)
@@ -50,6 +67,16 @@ class Keyboard:
         if self._is_reading and self._can_wait:
             self._loop.remove_reader(self._descriptor)
             self._is_reading = False
+            if self._mode is not None:
+                self._mode.end()
+                atexit.unregister(self._mode.end)
+                self._loop.remove_signal_handler(signal.SIGCONT)
+
+    def _begin_keys(self, mode: KeyMode) -> None:
+        mode.begin()
+        atexit.register(mode.end)
+        # The shell has changed it while the program was stopped.
+        self._loop.add_signal_handler(signal.SIGCONT, mode.begin)
 
     def close(self) -> str:
         """Read no more; return what was typed and is not a whole line, or not passed on yet."""
@@ -57,7 +84,8 @@ class Keyboard:
         if self._pasted is not None:
             self._pasted.cancel()
         data = _decoded(self._data.replace(b"\\\n", b"\n"))
-        return "\n".join(filter(None, [self._unfinished, data])).strip("\n")
+        line = "" if self._editor is None else self._editor.line
+        return "\n".join(filter(None, [self._unfinished, data, line])).strip("\n")
 
     def _read_all(self) -> None:
         """Read what cannot be waited for: files, and terminals of Windows."""
@@ -81,6 +109,14 @@ class Keyboard:
         if not data:
             self._end()
             return
+        if self._editor is not None:
+            data = self._editor.feed(data).encode()
+            if self._editor.has_ended:
+                self._data += data
+                self._end()
+                return
+            if not data:
+                return
         self._data += data
         if not self.is_terminal:
             self._deliver()

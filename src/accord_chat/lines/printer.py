@@ -20,8 +20,8 @@ class Printer:
     """Prints whole lines; `width` is None if nothing is to be folded."""
 
     def __init__(self, write: Callable[[str], None], width: Callable[[], int | None]) -> None:
-        self._write = write
-        self._width = width
+        self.write = write
+        self.width = width
         self._held: list[str] | None = None
 
     def say(self, text: str) -> None:
@@ -47,7 +47,7 @@ class Printer:
             self._put(held)
 
     def _folded(self, line: str) -> list[str]:
-        width = self._width()
+        width = self.width()
         if width is None or width < MIN_WIDTH:
             return [line]
         # The terminal must not break a line: the rest would begin at the left edge.
@@ -58,4 +58,4 @@ class Printer:
         if self._held is not None:
             self._held += lines
         elif lines:
-            self._write("\n".join(lines) + "\n")
+            self.write("\n".join(lines) + "\n")

@@ -20,12 +20,14 @@ from accord_chat.lines.commands import Commands
 from accord_chat.lines.dialogs import ask_form
 from accord_chat.lines.editor import NoEditor, PromptFile, open_in_editor
 from accord_chat.lines.keyboard import Keyboard
+from accord_chat.lines.line_editor import LineEditor
 from accord_chat.lines.permission import answer, show_permission
 from accord_chat.lines.printer import Printer
 from accord_chat.lines.prompt_commands import draft_rows
 from accord_chat.lines.reader import SessionReader
 from accord_chat.live_session import LiveSession
 from accord_chat.model.questions import PermissionQuestion, Question
+from accord_chat.pace import Pace
 from accord_chat.start import MakeChat
 
 __all__ = ("LinesProgram",)
@@ -47,6 +49,7 @@ class LinesProgram:
 
     def __init__(self, make_chat: MakeChat, printer: Printer, *, lists_sessions: bool) -> None:
         self.chat: Chat | None = None
+        self.pace = Pace()
         self.status = 0
         self._make_chat = make_chat
         self._printer = printer
@@ -85,7 +88,9 @@ class LinesProgram:
 
     async def run(self) -> int:
         """Run the chat; return the exit status."""
-        keyboard = self._keyboard = Keyboard(self._typed)
+        write, width = self._printer.write, self._printer.width
+        editor = LineEditor(lambda: self._current.timeline.prompts, write, width)
+        keyboard = self._keyboard = Keyboard(self._typed, editor=editor)
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             chat = self.chat = self._make_chat(self, tasks)

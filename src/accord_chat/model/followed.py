@@ -62,7 +62,12 @@ class FollowedFile(Struct, frozen=True):
 
 def names_file(call: ToolCall) -> bool:
     """Return whether a tool call says where the agent works."""
-    return bool(call.locations) or any(isinstance(part, Diff) for part in call.content)
+    if call.locations:
+        return True
+    for part in call.content:  # noqa: SIM110  # for each update: without a generator
+        if type(part) is Diff:
+            return True
+    return False
 
 
 def location_of(call: ToolCall) -> tuple[str, int | None] | None:

@@ -50,6 +50,7 @@ class Entry(Struct, kw_only=True, eq=False):
 
     content: Item | Remark
     version: int = 0
+    replaced: int = 0  # how often the agent has replaced a message
     expanded: bool | None = None  # None: not chosen by the user
     terminals: tuple[TerminalTranscript, ...] = ()  # that a tool call shows
     is_open: bool = False  # a message that may still grow
@@ -98,12 +99,14 @@ class Timeline:
             case UserText(message_id=message_id):
                 if message_id is not None:
                     self._touched.add(("user", message_id))
-            case (
-                ContentChunk(role=role, message_id=message_id)
-                | MessageReplaced(role=role, message_id=message_id)
-            ):
+            case ContentChunk(role=role, message_id=message_id):
                 if message_id is not None:
                     self._touched.add((role, message_id))
+            case MessageReplaced(role=role, message_id=message_id):
+                self._touched.add((role, message_id))
+                number = self._items.get((role, message_id))
+                if number is not None:
+                    self.entries[self._entry_of[number]].replaced += 1
             case ToolCall(id=call_id):
                 self._touched.add(("tool call", call_id))
             case Compaction(id=item_id):

@@ -7,6 +7,7 @@ import errno
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,6 +24,7 @@ from accord.errors import AccordError
 from accord_chat.chat import Chat
 from accord_chat.live_session import LiveSession
 from accord_chat.model.known_agents import short_name
+from accord_chat.pace import Pace
 from accord_chat.start import MakeChat
 from accord_chat.view.editor import editor_command, has_own_window
 from accord_chat.view.login_command import log_in_here
@@ -34,6 +36,14 @@ from accord_chat.view.themes import BOXES, THEMES
 __all__ = ("ChatApp",)
 
 SIZE_S = 1.0
+# Not the movements of the mouse, which come without a pause.
+_USER_EVENTS = (
+    events.Key,
+    events.Paste,
+    events.MouseDown,
+    events.MouseScrollDown,
+    events.MouseScrollUp,
+)
 
 
 class ChatApp(App[int]):
@@ -52,6 +62,7 @@ class ChatApp(App[int]):
         for theme in THEMES.values():
             self.register_theme(theme.widgets)
         self.theme = next(iter(THEMES))
+        self.pace = Pace()
         self.chat: Chat | None = None
         self.failure: BaseException | None = None
         self._make_chat = make_chat
@@ -62,6 +73,12 @@ class ChatApp(App[int]):
         self._terminal_lock = asyncio.Lock()
         self._is_suspended = False  # another program has the terminal
         self._owner_task: asyncio.Task[None] | None = None
+
+    async def on_event(self, event: events.Event) -> None:
+        """Note what the user does, before anything else happens for it."""
+        if isinstance(event, _USER_EVENTS) and not event.is_forwarded:
+            self.pace.note_key()
+        await super().on_event(event)
 
     async def on_mount(self) -> None:
         """Open the sessions, and show them."""
@@ -91,8 +108,15 @@ class ChatApp(App[int]):
         try:
             async with asyncio.TaskGroup() as tasks:
                 self.chat = self._make_chat(self, tasks)
-                terminal = Terminal(self._write, is_real=not self.is_headless)
-                self._main = MainScreen(self.chat, tasks, terminal)
+                loop = asyncio.get_running_loop()
+
+                def note_key() -> None:
+                    with suppress(RuntimeError):  # the program has ended
+                        loop.call_soon_threadsafe(self.pace.note_key)
+
+                is_real = not self.is_headless
+                terminal = Terminal(self._write, is_real=is_real, on_typed=note_key)
+                self._main = MainScreen(self.chat, tasks, terminal, self.pace)
                 ready.set()
         except BaseExceptionGroup as error:
             self.failure = error

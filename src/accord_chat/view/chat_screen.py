@@ -21,6 +21,7 @@ from textual.widgets import Static
 
 from accord.cli.ask.safe_text import printable
 from accord_chat.live_session import LiveSession
+from accord_chat.pace import Pace
 from accord_chat.view.file_pane import FilePane
 from accord_chat.view.permission_panel import LOW_ROWS, LOWEST_ROWS
 from accord_chat.view.plan_lines import short_plan_rows
@@ -30,6 +31,7 @@ from accord_chat.view.status import activity_text, status_text
 from accord_chat.view.strips import row_strips
 from accord_chat.view.tabs import tab_line
 from accord_chat.view.transcript_view import TranscriptView
+from accord_chat.view.welcome import welcome_lines
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ("ChatScreen",)
 
 FRAME_S = 1 / 30
+PAUSE = 3  # times as long as a frame took
 TICK_S = 0.5  # of the clock and the spinner while an agent works
 SAVE_S = 1.0  # after the last change of a draft
 FOLLOW_KEY = "Alt+W"
@@ -73,15 +76,19 @@ class ChatScreen(Screen[None]):
     """
     AUTO_FOCUS = "Composer"  # from the first key on, also of those typed before the start
 
-    def __init__(self, chat: Chat, tasks: asyncio.TaskGroup, terminal: Terminal) -> None:
+    def __init__(
+        self, chat: Chat, tasks: asyncio.TaskGroup, terminal: Terminal, pace: Pace
+    ) -> None:
         super().__init__()
         self.chat = chat
+        self._pace = pace
         self.terminal = terminal
         self._tasks = tasks
         self._shown: LiveSession | None = None
         self._is_dirty = False
         self._frame_planned = False
         self._frame = 0
+        self._frame_s = FRAME_S  # until the next one
         self._save_at_s = float("inf")
         self._told_problem: str | None = None
         self._notice = ""
@@ -204,7 +211,7 @@ class ChatScreen(Screen[None]):
     def session_changed(self) -> None:
         """Draw what has changed in the next frame."""
         self._is_dirty = True
-        self._plan_frame(FRAME_S)
+        self._plan_frame(self._frame_s)
 
     # Drawing.
 
@@ -216,19 +223,25 @@ class ChatScreen(Screen[None]):
     def _draw_frame(self) -> None:
         if not self.program.is_running:
             return  # the program ends, and parts of the screen may be gone
-        started_s = time.monotonic()
+        started_s = time.thread_time()
         self._frame_planned = self._is_dirty = False
         self._draw()
+        # A frame that takes long is followed by a pause, so that keys are handled.
+        self._frame_s = max(FRAME_S, PAUSE * (time.thread_time() - started_s))
         if self._is_dirty:
-            # A frame that takes long is followed by a pause, so that keys are handled.
-            self._plan_frame(max(FRAME_S, time.monotonic() - started_s))
+            self._plan_frame(self._frame_s)
 
     def _draw(self) -> None:
         if not self.chat.sessions or self._shown is None:
             return
         session = self.session
-        self.conversation.update_changed()
-        self.file_pane.update_from(session)
+        if self._pace.wait_s() > 0:
+            self._is_dirty = True  # a key is drawn first, and what it does to the lines
+        else:
+            self.conversation.update_changed()
+            self.file_pane.update_from(session)
+        view = self.conversation
+        view.show_welcome(welcome_lines(session, Size(view.size.width, view.free_rows)))
         if session.timeline.side_changed:
             session.timeline.side_changed = False
             self._draw_plan(session)
@@ -242,9 +255,15 @@ class ChatScreen(Screen[None]):
         session, view, width = self.session, self.conversation, self.size.width
         below = 0 if view.is_following else view.hidden_below
         tabs = tab_line(self.chat.sessions, self.chat.active, width)
-        self.query_one("#tabs", Static).update(tabs.text)
-        self.query_one("#activity", Static).update(activity_text(session, below, self._frame))
-        self.query_one("#status", Static).update(status_text(session, width - 2))
+        self._draw_line("#tabs", tabs.text)
+        self._draw_line("#activity", activity_text(session, below, self._frame))
+        self._draw_line("#status", status_text(session, width - 2))
+
+    def _draw_line(self, name: str, text: Text) -> None:
+        """Draw a line that has changed; its place stays, so there is nothing to arrange."""
+        line = self.query_one(name, Static)
+        if line.content != text:
+            line.update(text, layout=False)
 
     def _draw_plan(self, session: LiveSession) -> None:
         box, plan = self.query_one("#plan", Static), session.transcript.plan

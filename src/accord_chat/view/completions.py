@@ -60,7 +60,7 @@ class CompletionList(OptionList, can_focus=False):
     """
 
     class Accepted(Message):
-        """A completion was chosen."""
+        """A completion was clicked."""
 
         def __init__(self, completion: Completion) -> None:
             super().__init__()
@@ -96,11 +96,6 @@ class CompletionList(OptionList, can_focus=False):
         """The marked one."""
         at = self.highlighted
         return None if at is None or at >= len(self._completions) else self._completions[at]
-
-    def accept(self) -> None:
-        """Choose the marked one."""
-        if self.marked is not None:
-            self.post_message(self.Accepted(self.marked))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Choose the one that was clicked."""

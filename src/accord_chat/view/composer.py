@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from textual import events
 from textual.binding import Binding, BindingType
@@ -18,13 +18,28 @@ from textual.widgets import TextArea
 from accord.text.excerpt import visible
 from accord_chat.model.attachments import Attachment, dropped_images
 
-__all__ = ("Composer",)
+__all__ = ("Completer", "CompletionAction", "Composer")
 
 DROP_S = 2.0  # to look at pasted paths, which can be on a slow network
 NEW_LINE_KEYS = frozenset({"shift+enter", "ctrl+j", "alt+enter", "ctrl+enter"})
 # With them a text could be read in another order than it is sent in.
 _DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
 LIST_KEYS = {"up": -1, "down": 1}
+KEYS_OF_COMPLETIONS = frozenset({*LIST_KEYS, "tab", "enter", "escape"})
+
+CompletionAction: TypeAlias = Literal["move", "accept", "close", "open"]
+
+
+class Completer(Protocol):
+    """The list of completions, as the prompt uses it: at once, between two keys."""
+
+    async def catch_up(self) -> None:
+        """Let the list be that of the text as it is now."""
+        ...
+
+    def complete(self, action: CompletionAction, step: int = 0) -> None:
+        """Move in the list, choose what is marked, close it, or open it."""
+        ...
 
 
 class Composer(TextArea):
@@ -52,14 +67,6 @@ class Composer(TextArea):
 
     class Moved(Message):
         """The text or the cursor has changed."""
-
-    class Completing(Message):
-        """A key for the list of completions: a step, or `open`, `accept` or `close`."""
-
-        def __init__(self, step: int = 0, action: str = "") -> None:
-            super().__init__()
-            self.step = step
-            self.action = action
 
     class Recalled(Message):
         """The user wants the previous prompt (-1) or the next one (1)."""
@@ -90,7 +97,8 @@ class Composer(TextArea):
             super().__init__()
             self.pages = pages
 
-    def __init__(self) -> None:
+    def __init__(self, completer: Completer) -> None:
+        self._completer = completer
         super().__init__(
             id="composer",
             soft_wrap=True,
@@ -109,6 +117,11 @@ class Composer(TextArea):
         """The text of the line up to the cursor."""
         row, column = self.cursor_location
         return self.document.get_line(row)[:column]
+
+    @property
+    def place(self) -> tuple[tuple[int, int], str]:
+        """What completions depend on: the cursor, and the text before it."""
+        return self.cursor_location, self.line_before_cursor
 
     def replace_before_cursor(self, start: int, text: str) -> None:
         """Replace the line from a column to the cursor."""
@@ -138,6 +151,12 @@ class Composer(TextArea):
             event.prevent_default()
             self.insert("\n")
             return
+        if event.key in KEYS_OF_COMPLETIONS:
+            await self._completer.catch_up()
+            if self._completes(event.key):
+                event.stop()
+                event.prevent_default()
+                return
         message = self._message_for(event.key)
         bindings = self._bindings.key_to_bindings.get(event.key)
         if message is None and not bindings:
@@ -178,19 +197,24 @@ class Composer(TextArea):
         """Paste the text that was copied last."""
         super().action_paste()
 
+    def _completes(self, key: str) -> bool:
+        """Use a key for the completions; return whether it has a meaning there."""
+        if key in LIST_KEYS and self.is_completing:
+            self._completer.complete("move", LIST_KEYS[key])
+        elif key == "tab":
+            self._completer.complete("accept" if self.is_completing else "open")
+        elif key == "enter" and self.is_completing and self.enter_completes:
+            self._completer.complete("accept")
+        elif key == "escape" and self.is_completing:
+            self._completer.complete("close")
+        else:
+            return False
+        return True
+
     def _message_for(self, key: str) -> Message | None:
-        if self.is_completing:
-            if key in LIST_KEYS:
-                return self.Completing(step=LIST_KEYS[key])
-            if key == "tab" or (key == "enter" and self.enter_completes):
-                return self.Completing(action="accept")
-            if key == "escape":
-                return self.Completing(action="close")
         match key:
             case "enter":
                 return self.Submitted(self.text)
-            case "tab":
-                return self.Completing(action="open")
             case "backspace" if not self.text:
                 return self.Emptied()
             case "pageup" | "pagedown":

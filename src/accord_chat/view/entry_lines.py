@@ -38,13 +38,17 @@ from accord.types.content import (
 from accord.types.tool_calls import Diff
 from accord_chat.model.pictures import picture_of, size_text
 from accord_chat.model.timeline import Entry, Remark
+from accord_chat.view.lazy_lines import FoldedRows, Lines, LongText, MadeLines, StackedLines
 from accord_chat.view.pictures.previews import Previews
-from accord_chat.view.strips import GrowingText, blank, indent, row_strips
+from accord_chat.view.strips import blank, indent, row_strips
 
 __all__ = ("EntryLines", "entry_title", "estimated_height", "is_expandable", "viewer_rows")
 
 FOLDED_DIFF_ROWS = 16
 EXPANDED_ROWS = 2000  # the rest is in the viewer
+EXPANDED_CHARACTERS = 200_000
+ENDS = 4000  # characters of a thought that are looked at while it is folded
+MAX_DIFF = 400_000  # characters that are compared while the screen is drawn
 OTHER_CONTENT = (ImageContent, AudioContent, EmbeddedResource, ResourceLink, Other)
 MAX_OTHERS = 50  # parts of a message other than text
 LIVE_OUTPUT_LINES = 8
@@ -56,8 +60,11 @@ SEVERITY_STYLES = {
 }
 
 
+_BLANK = MadeLines((blank(),))
+
+
 class EntryLines:
-    """Renders one entry at one width; a growing message is rendered in pieces."""
+    """Renders one entry at one width; of a long one, what is near the window."""
 
     def __init__(
         self, entry: Entry, width: int, previews: Previews, on_redraw: Callable[[], None]
@@ -66,68 +73,76 @@ class EntryLines:
         self.width = width
         self._previews = previews
         self._on_redraw = on_redraw
-        self._texts: dict[int, GrowingText] = {}
+        self._texts: dict[int, LongText] = {}
+        self._replaced = entry.replaced
         self._shown_others = self._shown_pictures = 0
         self._rendered_version = -1
         self._rendered_expanded: bool | None = None
-        self._lines: list[Strip] = []
+        self._lines: Lines = MadeLines(())
 
-    def lines(self, cwd: str, joins: bool) -> list[Strip]:
+    def lines(self, cwd: str, joins: bool) -> Lines:
         """Return the lines; `joins` means that no line separates it from the entry above."""
         entry = self.entry
         if (entry.version, entry.expanded) != (self._rendered_version, self._rendered_expanded):
             self._rendered_version, self._rendered_expanded = entry.version, entry.expanded
             self._lines = self._render(cwd)
-        if joins or not self._lines:
+        if joins or not len(self._lines):
             return self._lines
-        return [blank(), *self._lines]
+        return StackedLines((_BLANK, self._lines))
 
-    def _render(self, cwd: str) -> list[Strip]:
+    @property
+    def made_lines(self) -> int:
+        """How many lines of long texts are in memory."""
+        return sum(text.made_lines for text in self._texts.values())
+
+    def _render(self, cwd: str) -> Lines:
         width = max(self.width - 2, 4)
         self._shown_others = self._shown_pictures = 0
         match self.entry.content:
             case Message() as message:
                 return self._message(message, width, cwd)
             case ToolCall() as call:
-                strips = row_strips(self._call(call, cwd), width)
-                if self.entry.expanded is not False:
-                    strips += self._contents(call.content, width, cwd)
-                return indent(strips, "  ")
+                rows = FoldedRows(self._call(call, cwd), width, "  ")
+                if self.entry.expanded is False:
+                    return rows
+                return _with_contents(rows, self._contents(call.content, width, cwd), "  ")
             case Compaction() as compaction:
-                return indent(row_strips(_compaction(compaction), width), "  ")
+                return FoldedRows(_compaction(compaction), width, "  ")
             case SessionMessage(content=content) as message:
-                strips = row_strips(_session_message(message), width)
-                strips += self._contents(content, width, cwd)
-                return indent(strips, "  ")
+                rows = FoldedRows(_session_message(message), width, "  ")
+                return _with_contents(rows, self._contents(content, width, cwd), "  ")
             case Remark() as remark:
-                return indent(row_strips(_remark(remark), width), "  ")
+                return FoldedRows(_remark(remark), width, "  ")
 
-    def _message(self, message: Message, width: int, cwd: str) -> list[Strip]:
+    def _message(self, message: Message, width: int, cwd: str) -> Lines:
         if message.role == "user":
-            texts = (part for part in message.content if isinstance(part, str))
-            rows = [Row(line, "bold") for line in printable("\n".join(texts)).split("\n")]
-            strips = row_strips(rows, width)
-            strips += self._contents(message.content, width, cwd)
-            return indent(strips, "▌ ", "bold blue")
+            rows = FoldedRows(_prompt(message), width, "▌ ", "bold blue")
+            others = self._contents(message.content, width, cwd)
+            return _with_contents(rows, others, "▌ ", "bold blue")
         if message.role == "thought":
-            return indent(row_strips(self._thought(message), width), "  ")
+            return FoldedRows(self._thought(message), width, "  ")
         return self._answer(message, width, cwd)
 
-    def _answer(self, message: Message, width: int, cwd: str) -> list[Strip]:
+    def _answer(self, message: Message, width: int, cwd: str) -> Lines:
         """Return text and other content in their order."""
-        strips: list[Strip] = []
+        if self.entry.replaced != self._replaced:
+            self._replaced = self.entry.replaced
+            self._texts = {}
+        items: list[Lines] = []
         runs = [
             list(run) for _, run in groupby(message.content, lambda part: isinstance(part, str))
         ]
         for number, run in enumerate(runs):
             if isinstance(run[0], str):
-                text = self._texts.setdefault(number, GrowingText(width, "  "))
+                text = self._texts.setdefault(number, LongText(width, "  "))
                 is_final = number < len(runs) - 1 or not self.entry.is_open
-                more = text.lines("\n\n".join(map(str, run)), is_final=is_final)
+                text.update("\n\n".join(map(str, run)), is_final=is_final)
+                more: Lines = text
             else:
-                more = indent(self._contents(run, width, cwd), "  ")
-            strips += [blank(), *more] if strips and more else more
-        return strips
+                more = MadeLines(indent(self._contents(run, width, cwd), "  "))
+            if len(more):
+                items += [_BLANK, more] if items else [more]
+        return items[0] if len(items) == 1 else StackedLines(items)
 
     def _contents(self, parts: Iterable[object], width: int, cwd: str) -> list[Strip]:
         """Return the lines of content other than text."""
@@ -149,12 +164,12 @@ class EntryLines:
         self._on_redraw()
 
     def _thought(self, message: Message) -> Iterator[Row]:
-        text = printable(message.text).strip()
+        whole = message.text
         if self.entry.expanded:
             yield Row("Thought", "dim bold", "▾ ", lead_style="dim")
-            for line in text.split("\n")[:EXPANDED_ROWS]:
-                yield Row(line, "dim italic", "  ")
+            yield from _first_lines(whole.strip(), "dim italic", "  ")
             return
+        text = printable((whole[-ENDS:] if self.entry.is_open else whole[:ENDS]).strip())
         if self.entry.is_open:  # the last line shows that it continues
             yield Row(
                 one_line(text[-200:].rpartition("\n")[2] or text[-200:], 70),
@@ -166,8 +181,12 @@ class EntryLines:
 
     def _call(self, call: ToolCall, cwd: str) -> Iterator[Row]:
         expanded = self.entry.expanded
-        yield from title_rows(call, cwd)
         diffs = list(diffs_of(call))
+        is_large = sum(map(_size, diffs)) > MAX_DIFF
+        yield from title_rows(call, cwd, counts=not is_large)
+        if is_large:
+            yield Row("A large change: v shows all of it", "dim", "  ")
+            diffs = []
         for diff in diffs:
             if len(diffs) > 1:
                 yield Row(one_line(relative_path(diff.path, cwd)), "bold", "  ")
@@ -182,13 +201,37 @@ class EntryLines:
                 most = EXPANDED_ROWS if expanded else LIVE_OUTPUT_LINES
                 yield from terminal_rows(terminal, most)
         elif expanded:
-            text = text_of_call(call)[:200_000]
+            text = text_of_call(call)[:EXPANDED_CHARACTERS]
             lines = output_lines(text) if text.strip() else []
             yield from gutter_rows(lines[:EXPANDED_ROWS], False)
             if len(lines) > EXPANDED_ROWS:
                 yield Row(f"… {len(lines) - EXPANDED_ROWS} more lines", "dim", GUTTER)
         else:
             yield from output_rows(call)
+
+
+def _with_contents(rows: Lines, strips: list[Strip], lead: str, style: str = "") -> Lines:
+    """Return rows with the lines of other content below them."""
+    return StackedLines((rows, MadeLines(indent(strips, lead, style)))) if strips else rows
+
+
+def _prompt(message: Message) -> Iterator[Row]:
+    texts = [part for part in message.content if isinstance(part, str)]
+    if texts:
+        yield from _first_lines("\n".join(texts), "bold")
+
+
+def _first_lines(text: str, style: str, lead: str = "") -> Iterator[Row]:
+    """Yield the first lines of a text, and that the viewer has the rest."""
+    lines = printable(text[:EXPANDED_CHARACTERS]).split("\n")
+    for line in lines[:EXPANDED_ROWS]:
+        yield Row(line, style, lead)
+    if len(lines) > EXPANDED_ROWS or len(text) > EXPANDED_CHARACTERS:
+        yield Row("… v shows all of it", "dim", lead)
+
+
+def _size(diff: Diff) -> int:
+    return sum(len(text) for text in (diff.old, diff.new, diff.patch) if text)
 
 
 def _lines_before(entry: Entry, diff: Diff, call: ToolCall, cwd: str) -> int | None:
@@ -314,9 +357,9 @@ def estimated_height(entry: Entry, width: int) -> int:
             return 2
         case Message() as message:
             text = message.text
-            return 1 + max(1, len(text) // max(min(width, 100) - 4, 1) + text.count("\n"))
-        case ToolCall():
-            return 2
+            begin = text[:ENDS]
+            rows = len(begin) // max(min(width, 100) - 4, 1) + begin.count("\n")
+            return 1 + max(1, rows * len(text) // max(len(begin), 1))
         case _:
             return 2
 

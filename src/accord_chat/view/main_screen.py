@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import ClassVar
 
 from textual import events
@@ -22,6 +23,7 @@ from accord_chat.view.keys import COMMANDS
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_chat.view.pictures.picture_screen import PictureScreen
 from accord_chat.view.prompt_area import PromptArea
+from accord_chat.view.rows_view import MAX_ROWS
 from accord_chat.view.tabs import tab_line
 from accord_chat.view.transcript_view import TranscriptView
 from accord_chat.view.viewer_screen import ViewerScreen
@@ -185,7 +187,7 @@ class MainScreen(ChatScreen):
 
     def _view(self, entry: Entry, picture: int) -> None:
         """Show the images of an entry; if there are none, or the user wants it, its text."""
-        rows = list(viewer_rows(entry, str(self.session.cwd)))
+        rows = list(islice(viewer_rows(entry, str(self.session.cwd)), MAX_ROWS + 1))
 
         def show_text(wanted: bool | None) -> None:
             if wanted:

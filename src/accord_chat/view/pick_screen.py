@@ -9,13 +9,12 @@ from msgspec import Struct
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.widgets import Input, OptionList
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from accord.cli.ask.safe_text import one_line
 from accord_chat.model.fuzzy import best_matches
-from accord_chat.view.field import Field
-from accord_chat.view.search_list import SearchList
+from accord_chat.view.search_list import SearchField, SearchList
 
 __all__ = ("Choice", "PickScreen", "no_match")
 
@@ -74,7 +73,7 @@ class PickScreen(SearchList[T], Generic[T]):
         with Vertical() as box:
             box.border_title = self._title
             box.border_subtitle = self._hint
-            yield Field(placeholder=self._placeholder, compact=True)
+            yield SearchField(placeholder=self._placeholder, compact=True)
             yield OptionList()
 
     def on_mount(self) -> None:
@@ -86,22 +85,14 @@ class PickScreen(SearchList[T], Generic[T]):
         if self._shown:
             options.highlighted = current[0] if current else 0
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter the lines."""
-        event.stop()
-        self._filter(event.value.strip())
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Choose the marked line."""
-        event.stop()
-        at = self.query_one(OptionList).highlighted
-        if at is not None and at < len(self._shown):
+    def choose(self, at: int) -> None:
+        """Return the value of a line."""
+        if at < len(self._shown):
             self.dismiss(self._shown[at].value)
 
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Choose the line that was clicked."""
-        event.stop()
-        self.dismiss(self._shown[event.option_index].value)
+    def search(self, query: str) -> None:
+        """Show the lines that match."""
+        self._filter(query.strip())
 
     def _filter(self, query: str) -> None:
         texts = {

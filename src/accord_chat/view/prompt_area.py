@@ -15,14 +15,16 @@ from accord.cli.ask.safe_text import one_line
 from accord_chat.live_session import LiveSession
 from accord_chat.model.attachments import MAX_ATTACHED, Attachment, attached
 from accord_chat.model.clipboard import NoImage, clipboard_image
+from accord_chat.model.mentions import mention_before
 from accord_chat.model.prompt_queue import QueuedPrompt
 from accord_chat.view.attachment_bar import AttachmentBar
 from accord_chat.view.completions import Completion, CompletionList, completions_for
-from accord_chat.view.composer import Composer
+from accord_chat.view.composer import CompletionAction, Composer
 
 __all__ = ("PromptArea",)
 
 TAKES_NONE = "The agent takes no images"
+LIST_S = 1.0  # for the files of the folder, before a key chooses one
 
 
 class PromptArea(Vertical):
@@ -50,6 +52,7 @@ class PromptArea(Vertical):
         self._session: LiveSession | None = None
         self._recall_at: int | None = None  # of the earlier prompt that is shown
         self._listing: asyncio.Task[None] | None = None
+        self._completed: object = None  # the text and the place that the list is for
 
     def compose(self) -> ComposeResult:
         """Make the list, and below it the prompt."""
@@ -57,7 +60,7 @@ class PromptArea(Vertical):
         yield AttachmentBar()
         with Horizontal(id="prompt"):
             yield Static("❯", id="mark")
-            yield Composer()
+            yield Composer(self)
 
     @property
     def composer(self) -> Composer:
@@ -193,9 +196,25 @@ class PromptArea(Vertical):
             return
         self._session.draft = self.composer.text
         self.post_message(self.Edited())
-        self._complete(self._session)
+        if self._completed != self.composer.place:
+            self._complete(self._session)
+
+    async def catch_up(self) -> None:
+        """Let the list be that of the text as it is now; wait a short time for its files."""
+        session = self._session
+        if session is None:
+            return
+        if self._completed != self.composer.place:
+            self._complete(session)
+        listing = self._listing
+        if listing is None or listing.done():
+            return
+        if mention_before(self.composer.line_before_cursor) is not None:
+            await asyncio.wait([listing], timeout=LIST_S)
+            self._complete(session)
 
     def _complete(self, session: LiveSession) -> None:
+        self._completed = self.composer.place
         line = self.composer.line_before_cursor
         is_listing = self._listing is not None and not self._listing.done()
         if "@" in line and not session.files.is_fresh and not is_listing:
@@ -227,13 +246,13 @@ class PromptArea(Vertical):
             marked is None or line[marked.start :] != marked.text.rstrip()
         )
 
-    def on_composer_completing(self, event: Composer.Completing) -> None:
-        """Move in the list of completions, or choose one."""
-        event.stop()
+    def complete(self, action: CompletionAction, step: int = 0) -> None:
+        """Move in the list of completions, choose one, close the list or open it."""
         shown = self.query_one(CompletionList)
-        match event.action:
+        match action:
             case "accept":
-                shown.accept()
+                if shown.marked is not None:
+                    self._insert(shown.marked)
             case "close":
                 self._show_completions(())
             case "open":
@@ -241,17 +260,21 @@ class PromptArea(Vertical):
                     self._complete(self._session)
                 if not shown.is_open:
                     self.post_message(self.Left())
-            case _:
-                shown.move(event.step)
+            case "move":
+                shown.move(step)
                 self._mark_changed(shown.marked)
 
     def on_completion_list_accepted(self, event: CompletionList.Accepted) -> None:
-        """Put the completion into the prompt."""
+        """Put the completion that was clicked into the prompt."""
         event.stop()
+        self._insert(event.completion)
+        self.composer.focus()
+
+    def _insert(self, completion: Completion) -> None:
         composer = self.composer
-        composer.replace_before_cursor(event.completion.start, event.completion.text)
+        composer.replace_before_cursor(completion.start, completion.text)
+        self._completed = composer.place
         self._show_completions(())
-        composer.focus()
 
     def on_composer_recalled(self, event: Composer.Recalled) -> None:
         """Put an earlier prompt into the field."""

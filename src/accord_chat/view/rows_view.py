@@ -12,8 +12,8 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from accord.cli.ask.screen.rows import Row
+from accord_chat.view.lazy_lines import FoldedRows
 from accord_chat.view.selectable import SCROLL_KEYS, SelectableView
-from accord_chat.view.strips import row_strips
 
 __all__ = ("MAX_ROWS", "RowsView")
 
@@ -33,7 +33,7 @@ class RowsView(SelectableView, can_focus=True):
     def __init__(self, rows: Iterable[Row] = (), *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._rows: list[Row] = []
-        self._strips: list[Strip] = []
+        self._strips = FoldedRows((), 1)
         self._width = 0
         self.is_cut = False  # there are more rows than can be shown
         self._take(rows)
@@ -54,7 +54,7 @@ class RowsView(SelectableView, can_focus=True):
 
     def _fold(self, width: int) -> None:
         self._width = width
-        self._strips = row_strips(self._rows, width)
+        self._strips = FoldedRows(self._rows, width)
         self.virtual_size = Size(width, len(self._strips))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -76,5 +76,4 @@ class RowsView(SelectableView, can_focus=True):
 
     def lines_between(self, first: int, last: int) -> Iterator[tuple[int, str]]:
         """Yield the keys and texts of the lines from one key to another."""
-        for key, strip in enumerate(self._strips[first : last + 1], first):
-            yield key, strip.text
+        return ((key, strip.text) for key, strip in self._strips.keyed(first, last))

@@ -11,15 +11,11 @@ from rich.text import Text
 from rich.theme import Theme
 from textual.strip import Strip
 
-from accord.cli.ask.safe_text import printable
 from accord.cli.ask.screen.folding import fold_row, fold_words
-from accord.cli.ask.screen.markdown import MAX_COLUMNS, finished_length, markdown_segments
+from accord.cli.ask.screen.markdown import MAX_COLUMNS, markdown_segments
 from accord.cli.ask.screen.rows import Row
 
-__all__ = ("GrowingText", "ansi_strip", "blank", "indent", "row_strips")
-
-MAX_LIVE = 4000  # characters of an unfinished block that are rendered as Markdown
-MAX_BLOCK = 64_000  # characters of a block that may become Markdown at all
+__all__ = ("ansi_strip", "blank", "folded", "indent", "markdown", "row_strips", "text_strips")
 
 # Rich writes code on black, which dark letters do not have in a light theme.
 _console = Console(
@@ -43,6 +39,11 @@ def row_strips(rows: Iterable[Row], width: int) -> list[Strip]:
     return [Strip(_segments(text)) for row in rows for text in fold_row(row, max(width, 1))]
 
 
+def text_strips(texts: Iterable[Text]) -> list[Strip]:
+    """Return texts as lines, which are not folded."""
+    return [Strip(_segments(text)) for text in texts]
+
+
 def ansi_strip(line: str) -> Strip:
     """Return a line with the styles of a terminal; other control characters must be removed."""
     return Strip(_segments(Text.from_ansi(line, no_wrap=True, end="")))
@@ -63,10 +64,11 @@ def _render(renderable: RenderableType, width: int) -> list[list[Segment]]:
     return _console.render_lines(renderable, options, pad=False)
 
 
-def _markdown(text: str, width: int) -> list[Strip]:
+def markdown(text: str, width: int) -> list[Strip]:
+    """Return a Markdown text as lines; if rendering would lose text, its source."""
     lines = markdown_segments(_render, text, width)
     if lines is None:
-        return _folded(text, width)
+        return folded(text, width)
     strips = [_without_trailing_space(line) for line in lines]
     full = [number for number, strip in enumerate(strips) if strip.text.strip()]
     return strips[full[0] : full[-1] + 1] if full else []
@@ -83,62 +85,11 @@ def _has_background(part: Segment) -> bool:
     return part.style is not None and part.style.bgcolor is not None
 
 
-def _folded(text: str, width: int) -> list[Strip]:
+def folded(text: str, width: int) -> list[Strip]:
+    """Return a text as it was written, folded."""
     width = max(min(width, MAX_COLUMNS), 1)
     return [
         Strip([Segment(part)])
         for line in text.rstrip("\n").split("\n")
         for part in fold_words(line.expandtabs(4), width)
     ]
-
-
-class GrowingText:
-    """The lines of a Markdown text that grows: each finished block is rendered once.
-
-    A block that is too long for that is folded as it was written.
-    """
-
-    def __init__(self, width: int, lead: str = "") -> None:
-        self.width = width
-        self._lead = lead  # before each line
-        self._taken = 0  # characters of the source
-        self._tail = ""  # the last block, which may still change
-        self._tried = 0  # the length of the tail when it was last searched for finished blocks
-        self._finished: list[Strip] = []
-
-    def lines(self, text: str, *, is_final: bool) -> list[Strip]:
-        """Return the lines of the text, which begins as before."""
-        if len(text) < self._taken:  # the agent has replaced it
-            self.__init__(self.width, self._lead)
-        new = text[self._taken :]
-        self._taken = len(text)
-        self._tail += printable(new)
-        if len(self._tail) >= self._tried + max(1, self._tried // 2) or is_final:
-            self._finish_blocks()
-        if len(self._tail) > MAX_BLOCK:
-            end = self._tail.rfind("\n", 0, -1) + 1 or len(self._tail)
-            self._append(_folded(self._tail[:end], self.width), apart=False)
-            self._tail, self._tried = self._tail[end:], 0
-        if not self._tail.strip():
-            return list(self._finished)
-        if len(self._tail) <= MAX_LIVE or is_final:
-            tail = _markdown(self._tail, self.width)
-        else:
-            tail = _folded(self._tail, self.width)
-        tail = indent(tail, self._lead)
-        apart = [blank()] if self._finished and tail else []
-        return [*self._finished, *apart, *tail]
-
-    def _finish_blocks(self) -> None:
-        if len(self._tail) > MAX_BLOCK:
-            return
-        end = finished_length(self._tail)
-        self._tried = 0 if len(self._tail) < MAX_LIVE else len(self._tail)
-        if end:
-            self._append(_markdown(self._tail[:end], self.width), apart=True)
-            self._tail, self._tried = self._tail[end:], 0
-
-    def _append(self, strips: list[Strip], *, apart: bool) -> None:
-        if apart and self._finished and strips:
-            self._finished.append(blank())
-        self._finished += indent(strips, self._lead)

@@ -8,32 +8,36 @@ length of the conversation beyond the text itself.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message as TextualMessage
 from textual.strip import Strip
+from textual.widget import Widget
 
 from accord.cli.ask.screen.rows import GUTTER
 from accord.client.events import ToolCall
 from accord_chat.model.timeline import Entry, Remark, Timeline
 from accord_chat.view.entry_lines import EntryLines, estimated_height, is_expandable
+from accord_chat.view.lazy_lines import Lines
 from accord_chat.view.pictures.previews import PICTURE, Previews
 from accord_chat.view.selectable import SelectableView
+from accord_chat.view.strips import text_strips
 
 if TYPE_CHECKING:
     from textual.app import App
 
 __all__ = ("TranscriptView",)
 
-MAX_CACHED = 400  # entries with lines
+MAX_CACHED = 200  # entries with lines
 MARGIN = 40  # lines above the window that are measured before they scroll into it
-STRIDE = 1 << 24  # between the keys of two entries: more than the lines of one
+STRIDE = 1 << 60  # between the keys of two entries: more than the keys of one
 INDENT = 2  # columns before each line
 
 
@@ -94,6 +98,8 @@ class TranscriptView(SelectableView, can_focus=True):
         self._is_leaving = False  # for the prompt, with the letter that was typed
         self._is_held = False  # by the mouse: the text must not move away from it
         self._previews = Previews()
+        self._welcome_texts: list[Text] = []
+        self._welcome: list[Strip] = []
 
     # What is shown.
 
@@ -117,6 +123,13 @@ class TranscriptView(SelectableView, can_focus=True):
         timeline.take_changed()
         self._settle()
         self.refresh()
+
+    def show_welcome(self, lines: Sequence[Text]) -> None:
+        """Show lines below the remarks, while the session has no conversation."""
+        if self._welcome_texts != lines:
+            self._welcome_texts = list(lines)
+            self._welcome = text_strips(lines)
+            self.refresh()
 
     def update_changed(self) -> None:
         """Show what has changed in the timeline since the last call."""
@@ -157,6 +170,11 @@ class TranscriptView(SelectableView, can_focus=True):
             self.refresh()
 
     @property
+    def free_rows(self) -> int:
+        """How many lines of the window are below the conversation."""
+        return max(0, self.size.height - self._tops[-1])
+
+    @property
     def hidden_below(self) -> int:
         """How many lines are below the window."""
         return max(0, self._tops[-1] - self.size.height - self.scroll_offset.y)
@@ -165,6 +183,11 @@ class TranscriptView(SelectableView, can_focus=True):
     def cached_entries(self) -> int:
         """How many entries have lines in memory."""
         return len(self._cache)
+
+    @property
+    def made_lines(self) -> int:
+        """How many lines of long texts are in memory."""
+        return sum(lines.made_lines for lines in self._cache.values())
 
     def _redraw(self) -> None:
         """Show an image that has been decoded; what is above the window stays above."""
@@ -186,7 +209,7 @@ class TranscriptView(SelectableView, can_focus=True):
             top += self._heights[at]
         self._tops[len(self._heights)] = top
 
-    def _lines(self, at: int) -> list[Strip]:
+    def _lines(self, at: int) -> Lines:
         assert self.timeline is not None
         entries = self.timeline.entries
         lines = self._cache.get(at)
@@ -228,11 +251,15 @@ class TranscriptView(SelectableView, can_focus=True):
         wrong, above = False, 0
         window = self._at_line(top)
         for at in range(first, last + 1):
-            measured = len(self._lines(at))
+            lines, begin = self._lines(at), top - self._tops[at]
+            added = lines.measure(begin - MARGIN, begin + height, begin)
+            measured = len(lines)
             if measured != self._heights[at]:
                 wrong = True
                 if at < window:
                     above += measured - self._heights[at]
+                elif at == window:
+                    above += added
                 self._heights[at] = measured
         if wrong:
             self._fix_tops(first)
@@ -248,8 +275,15 @@ class TranscriptView(SelectableView, can_focus=True):
 
     def _set_size(self) -> None:
         size = Size(self._width, self._tops[-1])
-        if size != self.virtual_size:
+        if size == self.virtual_size:
+            return
+        if size.width != self.virtual_size.width:
             self.virtual_size = size
+            return
+        # Only the scroll bar changes. Textual would arrange the whole screen again.
+        self.set_reactive(Widget.virtual_size, size)  # pyright: ignore[reportArgumentType]  # a descriptor
+        bar = self.vertical_scrollbar
+        bar.window_virtual_size, bar.window_size = size.height, self.size.height
 
     def _drop_far(self) -> None:
         while len(self._cache) > MAX_CACHED:
@@ -259,23 +293,28 @@ class TranscriptView(SelectableView, can_focus=True):
 
     def line(self, number: int) -> tuple[int, Strip]:
         """Return the key of a line, counted from the beginning, and the line itself."""
-        if not self._heights or number >= self._tops[-1]:
+        below = number - self._tops[-1]
+        if 0 <= below < len(self._welcome):
+            return len(self._heights) * STRIDE + below, self._welcome[below]
+        if not self._heights or below >= 0:
             return len(self._heights) * STRIDE, Strip([])
         at = self._at_line(number)
         lines = self._lines(at)
         inside = number - self._tops[at]
-        strip = lines[inside] if inside < len(lines) else Strip([])
+        is_line = inside < len(lines)
+        strip = lines[inside] if is_line else Strip([])
+        key = lines.key(inside) if is_line else STRIDE - 1
         if at == self.selected and self.has_focus:
             mark = Segment("▎", Style(color="yellow", bold=True))
             strip = Strip([mark, *strip.crop(1)]) if strip.cell_length else Strip([mark])
-        return at * STRIDE + inside, strip
+        return at * STRIDE + key, strip
 
     def lines_between(self, first: int, last: int) -> Iterator[tuple[int, str]]:
         """Yield the keys and texts of the lines from one key to another."""
         for at in range(first // STRIDE, min(last // STRIDE, len(self._heights) - 1) + 1):
-            for inside, strip in enumerate(self._lines(at)):
-                if first <= (key := at * STRIDE + inside) <= last:
-                    yield key, strip.text
+            base = at * STRIDE
+            for key, strip in self._lines(at).keyed(first - base, last - base):
+                yield base + key, strip.text
             self._drop_far()
 
     def margin(self, text: str) -> int:
@@ -333,7 +372,7 @@ class TranscriptView(SelectableView, can_focus=True):
             self._choose("view", number)
             return
         lines = self._lines(at)
-        first = next((n for n, strip in enumerate(lines) if strip.cell_length), 0)
+        first = next((n for n in range(min(len(lines), 2)) if lines[n].cell_length), 0)
         if not self._is_open(at) or line - self._tops[at] <= first:
             self.action_fold()
 

@@ -24,9 +24,11 @@ if sys.platform != "win32":
 
 __all__ = ("InputParser", "Terminal")
 
+MOUSE = "\x1b[<"  # what is sent while it moves
 ANSWER_S = 0.5  # a later answer counts for the next image
 
 _replies = Replies()  # of the terminal of this process
+_told_of_keys: list[Callable[[], None]] = []  # in the thread that reads
 
 
 class InputParser(XTermParser):
@@ -43,6 +45,9 @@ class InputParser(XTermParser):
         """Yield the events of what has come; an empty text is the end."""
         if not data:
             yield from super().feed(data)
+        elif not data.startswith(MOUSE):
+            for told in _told_of_keys:
+                told()
         for part in self._pastes.take(data):
             if isinstance(part, Paste):
                 yield events.Paste(part.text)
@@ -67,10 +72,21 @@ if sys.platform != "win32":
 
 
 class Terminal:
-    """Where graphics are written; `write` passes text to the terminal as it is."""
+    """Where graphics are written; `write` passes text to the terminal as it is.
 
-    def __init__(self, write: Callable[[str], None], *, is_real: bool) -> None:
+    `on_typed` is called in another thread as soon as the user types, before the key is handled.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        *,
+        is_real: bool,
+        on_typed: Callable[[], None] | None = None,
+    ) -> None:
         self.write = write
+        if is_real and on_typed is not None:
+            _told_of_keys[:] = [on_typed]
         can_ask = is_real and sys.platform != "win32"
         self._question = question(os.environ) if can_ask else None
 

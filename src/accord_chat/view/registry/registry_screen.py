@@ -18,10 +18,9 @@ from accord_agents.index import Entry
 from accord_agents.installation import installable_kinds
 from accord_agents.registry import Catalogue
 from accord_chat.registry import load_registry
-from accord_chat.view.field import Field
 from accord_chat.view.pick_screen import no_match
 from accord_chat.view.registry.install_screen import InstallScreen
-from accord_chat.view.search_list import SearchList
+from accord_chat.view.search_list import SearchField, SearchList
 
 __all__ = ("RegistryScreen",)
 
@@ -59,7 +58,7 @@ class RegistryScreen(SearchList[str]):
         with Vertical() as box:
             box.border_title = "Agents of the registry"
             box.border_subtitle = "Enter shows what would be run · Esc leaves"
-            yield Field(self._words, placeholder="Type to search", compact=True)
+            yield SearchField(self._words, placeholder="Type to search", compact=True)
             yield Static(id="state")
             options = OptionList()
             options.can_focus = False
@@ -68,6 +67,7 @@ class RegistryScreen(SearchList[str]):
 
     def on_mount(self) -> None:
         """Load the registry."""
+        self.is_loading = True
         self._say(f"Loading {self._address} …")
         self.run_worker(self._load(), exclusive=True)
 
@@ -79,30 +79,24 @@ class RegistryScreen(SearchList[str]):
             self._say(f"{error}\nYour own agents are not affected: Esc leaves.", "bold red")
             return
         self._catalogue = catalogue
-        self._filter(self.query_one(Input).value)
+        self._filter(self._words)
+        self.load_ends()
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter the agents."""
-        event.stop()
-        self._filter(event.value)
+    def search(self, query: str) -> None:
+        """Show the agents that match."""
+        self._filter(query)
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Look at the marked agent."""
-        event.stop()
-        self._look(self.query_one(OptionList).highlighted)
-
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Look at the agent that was clicked."""
-        event.stop()
-        self._look(event.option_index)
+    def choose(self, at: int) -> None:
+        """Look at an agent."""
+        self._look(at)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Say what is known about the marked agent."""
         event.stop()
         self._describe(event.option_index)
 
-    def _look(self, at: int | None) -> None:
-        if self._catalogue is None or at is None or at >= len(self._shown):
+    def _look(self, at: int) -> None:
+        if self._catalogue is None or at >= len(self._shown):
             return
 
         def looked(name: str | None) -> None:

@@ -9,22 +9,41 @@ from rich.text import Text
 
 from accord.cli.ask.screen.rows import Row
 
-__all__ = ("fold", "fold_row", "fold_words")
+__all__ = ("fold", "fold_row", "fold_words", "row_height")
 
 TAB = 4
+MIN_ROOM = 4  # columns after a gutter
 
 
 def fold_row(row: Row, width: int) -> Iterator[Text]:
     """Yield lines of at most this width, each with the gutter."""
-    lead = row.lead
+    lead, room = row.lead, _room(row, width)
     rest = " " * cell_len(lead) if row.rest is None else row.rest
-    room = width - cell_len(lead)
-    if room < 4:  # too narrow for a gutter
-        lead, rest, room = "", "", max(width, 1)
-    cut = fold_words if row.whole_words else fold
-    for number, part in enumerate(cut(row.text.expandtabs(TAB), room)):
+    if width - cell_len(lead) < MIN_ROOM:  # too narrow for a gutter
+        lead = rest = ""
+    for number, part in enumerate(_parts(row, room)):
         gutter = rest if number else lead
         yield Text.assemble((gutter, row.lead_style), (part, row.style), no_wrap=True)
+
+
+def row_height(row: Row, width: int) -> int:
+    """Return how many lines `fold_row` yields, in a fraction of the time."""
+    room = _room(row, width)
+    text = row.text
+    if len(text) <= room and text.isascii() and "\t" not in text:
+        return 1
+    return len(_parts(row, room))
+
+
+def _room(row: Row, width: int) -> int:
+    """Return the width without the gutter, or all of it if too little would be left."""
+    room = width - cell_len(row.lead)
+    return room if room >= MIN_ROOM else max(width, 1)
+
+
+def _parts(row: Row, room: int) -> list[str]:
+    cut = fold_words if row.whole_words else fold
+    return cut(row.text.expandtabs(TAB), room)
 
 
 def fold(text: str, width: int) -> list[str]:

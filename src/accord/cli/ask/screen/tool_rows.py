@@ -47,14 +47,17 @@ LAST_LINES = 12  # of a finished output
 MAX_DIFF_ROWS = 60
 
 
-def title_rows(call: ToolCall, cwd: str | None) -> Iterator[Row]:
-    """Yield the title line of a tool call, and a line of paths that the title does not contain."""
+def title_rows(call: ToolCall, cwd: str | None, *, counts: bool = True) -> Iterator[Row]:
+    """Yield the title line of a tool call, and a line of paths that the title does not contain.
+
+    `counts` adds the numbers of added and removed lines, which compares all of the texts.
+    """
     mark, style = MARKS.get(call.shown_status, MARKS["in_progress"])
     title = relative_title(call.title, cwd) or one_line(str(call.kind), 40)
     added = removed = 0
     changed: dict[str, None] = {}
     for diff in diffs_of(call):
-        plus, minus = diff_counts(diff)
+        plus, minus = diff_counts(diff) if counts else (0, 0)
         added, removed = added + plus, removed + minus
         changed[diff.path] = None
     paths = [*changed, *(location.path for location in call.locations)]
@@ -62,9 +65,9 @@ def title_rows(call: ToolCall, cwd: str | None) -> Iterator[Row]:
         paths = [path for path in paths if path not in changed]
     shown = [one_line(relative_path(path, cwd)) for path in dict.fromkeys(paths)]
     unnamed = [path for path in shown if path not in title]
-    counts = [f"+{added}"] * bool(added) + [f"−{removed}"] * bool(removed)
+    numbers = [f"+{added}"] * bool(added) + [f"−{removed}"] * bool(removed)
     left = [UNFINISHED] * (call.shown_status == UNFINISHED)
-    yield Row("  ".join([title, *counts, *left]), "", f"{mark} ", lead_style=style)
+    yield Row("  ".join([title, *numbers, *left]), "", f"{mark} ", lead_style=style)
     if unnamed:
         others = f" and {len(unnamed) - 3} more" if len(unnamed) > 3 else ""
         yield Row(", ".join(unnamed[:3]) + others, "dim", "  ")

@@ -1,0 +1,123 @@
+"""Shares one thread between the keys of the user and the updates of agents: keys come first.
+
+After a key, nothing is read from agents, taken over or drawn until the key itself has been drawn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from accord.connection.flow import Flow
+
+__all__ = ("Pace", "collect_in_pauses")
+
+SLICE_S = 0.004  # of updates; then the screen and the keys have a turn
+KEY_S = 0.05  # after a key, until its effect is on the screen
+HELD_S = 0.25  # that updates wait at most while keys come without a pause;
+OPEN_S = 0.05  # then they have this long
+PAUSE_S = 2.0  # without a key: the user reads or thinks
+COLLECT_S = 30.0  # between two collections of all garbage
+YOUNG = 10_000  # new objects between two collections of the young ones
+
+
+class Pace:
+    """Says when updates are taken over and drawn, so that typing is never late."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._key_s = float("-inf")
+        self._held_since_s: float | None = None
+        self._slice_end_s = 0.0
+        self._flows: list[Callable[[], Flow]] = []
+        self._held: list[Flow] = []
+
+    def note_key(self) -> None:
+        """Let updates wait until this key has been drawn."""
+        self._key_s = self._clock()
+        self._slice_end_s = 0.0
+        if not self._held and self.wait_s() > 0:
+            self._held = [flow() for flow in self._flows]
+            for flow in self._held:
+                flow.hold()
+            if self._held:
+                self._release_later()
+
+    def _release_later(self) -> None:
+        asyncio.get_running_loop().call_later(self.wait_s(), self._release)
+
+    def _release(self) -> None:
+        if self.wait_s() > 0:
+            self._release_later()
+            return
+        held, self._held = self._held, []
+        for flow in held:
+            flow.release()
+
+    @contextmanager
+    def slowing(self, flow: Callable[[], Flow]) -> Generator[None]:
+        """Let the reading of a connection wait for keys while the block runs."""
+        self._flows.append(flow)
+        try:
+            yield
+        finally:
+            self._flows.remove(flow)
+
+    def wait_s(self) -> float:
+        """Return how long updates have to wait for keys now; 0.0 if they need not."""
+        now = self._clock()
+        left = self._key_s + KEY_S - now
+        if left <= 0:
+            self._held_since_s = None
+            return 0.0
+        if self._held_since_s is None:
+            self._held_since_s = now
+        held_s = now - self._held_since_s
+        if held_s < HELD_S:
+            return left
+        if held_s < HELD_S + OPEN_S:
+            return 0.0
+        self._held_since_s = now
+        return left
+
+    @property
+    def idle_s(self) -> float:
+        """How long ago the last key was pressed."""
+        return self._clock() - self._key_s
+
+    @property
+    def is_slice_over(self) -> bool:
+        """Whether updates have been taken over for long enough."""
+        return self._clock() >= self._slice_end_s
+
+    async def rest(self) -> None:
+        """Let keys and the screen have a turn."""
+        await asyncio.sleep(self.wait_s())
+        self._slice_end_s = self._clock() + SLICE_S
+
+
+async def collect_in_pauses(pace: Pace) -> None:
+    """Collect garbage while the user types nothing, until the task is cancelled.
+
+    A collection of all objects of a long conversation takes a tenth of a second, and Python would
+    do it whenever many objects have been made: in the middle of a word. What the program has at
+    its start is never garbage.
+    """
+    before, wait_s = gc.get_threshold(), COLLECT_S
+    gc.freeze()
+    gc.set_threshold(YOUNG, 10, 1_000_000)
+    try:
+        while True:
+            await asyncio.sleep(wait_s)
+            is_pause = pace.idle_s >= PAUSE_S
+            wait_s = COLLECT_S if is_pause else PAUSE_S
+            if is_pause:
+                gc.collect()
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

@@ -1,0 +1,214 @@
+"""Keys come before updates, whatever the agent does: flood, silence, or one very large update."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord import Agent, Turn
+from accord.connection.flow import Flow
+from accord.connection.limits import Limits
+from accord.transports.memory import pair
+from accord_chat.pace import HELD_S, KEY_S, OPEN_S, SLICE_S, Pace
+from accord_chat.view import lazy_lines
+from accord_chat.view.lazy_lines import LongText
+from chat.chats import LocalAgent, Typist, open_chat
+
+LINE = "Line {} of a text with **some** words, as they come from a model.\n"
+LARGE = "".join(LINE.format(n) + "\n" * (n % 5 == 4) for n in range(160_000))[:10_000_000]
+
+
+class Clock:
+    """A time that passes when the test says so."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_updates_wait_for_a_key_and_then_go_on() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    assert pace.wait_s() == 0.0
+    pace.note_key()
+    assert pace.wait_s() == pytest.approx(KEY_S)
+    clock.now += KEY_S
+    assert pace.wait_s() == 0.0
+
+
+def test_updates_are_drawn_also_while_a_key_is_held_down() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    drawn = waited = 0
+    for _ in range(300):  # 100 keys in a second
+        clock.now += 0.01
+        pace.note_key()
+        if pace.wait_s() == 0.0:
+            drawn += 1
+        else:
+            waited += 1
+    share = OPEN_S / (HELD_S + OPEN_S)
+    assert drawn / (drawn + waited) == pytest.approx(share, rel=0.3)
+
+
+async def test_updates_are_taken_over_in_slices() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    assert pace.is_slice_over
+    await pace.rest()
+    assert not pace.is_slice_over
+    clock.now += SLICE_S
+    assert pace.is_slice_over
+    await pace.rest()
+    pace.note_key()  # ends the slice
+    assert pace.is_slice_over
+
+
+async def test_connections_are_not_read_while_a_key_is_handled() -> None:
+    ours, _ = pair()
+    calls: list[str] = []
+    ours.pause_reading = lambda: calls.append("pause")
+    ours.resume_reading = lambda: calls.append("resume")
+    flow = Flow(ours, Limits(), pytest.fail)
+    pace = Pace()
+    with pace.slowing(lambda: flow):
+        pace.note_key()
+        pace.note_key()
+        assert calls == ["pause"]
+        flow.begin_call(None, None)  # a response that is expected waits, too
+        assert calls == ["pause"]
+        async with asyncio.timeout(20):
+            while calls != ["pause", "resume"]:
+                await asyncio.sleep(KEY_S / 10)
+
+
+def test_only_the_parts_of_a_long_text_near_the_window_are_rendered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rendered: list[int] = []
+
+    def markdown(text: str, width: int) -> Any:
+        rendered.append(len(text))
+        return real(text, width)
+
+    real = lazy_lines.markdown
+    monkeypatch.setattr(lazy_lines, "markdown", markdown)
+    text = LongText(76)
+    text.update(LARGE, is_final=False)
+    end = len(text)
+    assert sum(rendered) <= lazy_lines.MAX_PART
+    text.measure(end - 64, end, end - 24)
+    assert "".join(text[n].text for n in range(len(text) - 24, len(text))).count("Line 1") > 5
+    assert sum(rendered) <= 10 * lazy_lines.MAX_PART
+    assert text.made_lines < 1000
+    text.measure(0, 40, 0)
+    assert text[0].text.startswith("Line 0 of a text with some words")
+    assert text.made_lines < 1000
+
+
+def test_long_text_shows_every_line_in_order() -> None:
+    source = LARGE[:100_000] + "\n\n```python\n" + "value = 1\n" * 3000 + "```\n\nThe **end**\n"
+    text = LongText(90)
+    text.update(source, is_final=True)
+    at = 0
+    shown: list[str] = []
+    while at < len(text):
+        text.measure(at, at + 60, at)
+        shown += [text[n].text for n in range(at, min(at + 60, len(text)))]
+        at += 60
+    whole = "\n".join(shown)
+    assert whole.count("value = 1") == 3000
+    assert "```" not in whole
+    assert "The end" in whole
+    numbers = [
+        int(word)
+        for line in shown
+        for word in line.split("Line ")[1:2]
+        for word in [word.split()[0]]
+    ]
+    assert numbers == sorted(numbers)
+    assert len(numbers) > 800  # the others are folded
+
+
+@pytest.mark.parametrize("size", [100, 5000])
+def test_text_that_grows_keeps_the_keys_of_its_lines(size: int) -> None:
+    text = LongText(76)
+    keys: dict[int, str] = {}
+    for end in range(size, 40_000, size):
+        text.update(LARGE[:end], is_final=False)
+        text.measure(0, len(text), 0)
+        for number in range(0, max(len(text) - 40, 0), 37):
+            line = text[number].text
+            assert keys.setdefault(text.key(number), line) == line
+    first, last = min(keys), max(keys)
+    found = {key: strip.text for key, strip in text.keyed(first, last)}
+    assert {key: found[key] for key in keys} == keys
+
+
+class Large(Agent):
+    """Sends much in one update, or without an end."""
+
+    def __init__(self) -> None:
+        self.may_end = asyncio.Event()
+
+    async def prompt(self, turn: Turn) -> None:
+        match turn.text:
+            case "text":
+                await turn.say(LARGE)
+            case "line":
+                await turn.say("x" * 10_000_000)
+            case "thought":
+                await turn.think(LARGE)
+            case "output":
+                async with turn.tool("Output", kind="execute") as call:
+                    await call.append_text(LARGE)
+            case "diff":
+                async with turn.tool("Diff", kind="edit") as call:
+                    await call.add_diff("/file.txt", LARGE[:5_000_000], LARGE.replace("as", "if"))
+            case _:
+                while True:
+                    await turn.say("word\n\n")
+        await self.may_end.wait()
+
+
+async def send(user: Typist, what: str, mark: str) -> None:
+    await user.send(what)
+    await user.sees(mark)
+
+
+@pytest.mark.parametrize(
+    ("what", "mark"),
+    [
+        ("text", "of a text with some words"),
+        ("line", "xxxxxxxxxx"),
+        ("thought", "Thinking:"),
+        ("output", "of a text with **some** words"),
+        ("diff", "A large change: v shows all of it"),
+    ],
+)
+async def test_large_update_leaves_typing_cancelling_and_little_memory(
+    tmp_path: Path, what: str, mark: str
+) -> None:
+    agent = Large()
+    async with open_chat(LocalAgent(agent), folder=tmp_path) as user:
+        await send(user, what, mark)
+        await user.type("still typing")
+        assert user.composer.text == "still typing"
+        assert user.view.made_lines < 2000  # a screen has 24
+        await user.press("escape")
+        await user.until(lambda: user.session.state == "cancelling" or not user.session.is_busy)
+        agent.may_end.set()
+        await user.until(lambda: not user.session.is_busy)
+
+
+async def test_flood_leaves_typing_and_cancelling(tmp_path: Path) -> None:
+    async with open_chat(LocalAgent(Large()), folder=tmp_path) as user:
+        await send(user, "flood", "word")
+        await user.type("still typing")
+        assert user.composer.text == "still typing"
+        await user.press("escape")
+        await user.until(lambda: not user.session.is_busy)
