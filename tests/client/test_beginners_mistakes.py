@@ -145,7 +145,7 @@ async def _awaited(value: Any) -> None:
         ({"timeout_s": "3"}, "timeout_s=…): expected int, float or None"),
         ({"timeout": 3}, "unexpected keyword argument 'timeout'; did you mean 'timeout_s'?"),
         ({"permission": ()}, "argument 'permission'; did you mean 'permissions'?"),
-        ({"verison": (1,)}, "'verison'; did you mean 'versions'?"),
+        ({"versionz": (1,)}, "'versionz'; did you mean 'versions'?"),
         ({"permissions": allow}, '`allow` makes a policy: write allow("*")'),
         ({"permissions": [deny]}, '`deny` makes a policy: write deny("*")'),
     ],
@@ -199,8 +199,8 @@ async def test_relative_directory_must_exist(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(NotADirectoryError, match="projcet does not exist"):
-        await both[0].new_session("projcet")
+    with pytest.raises(NotADirectoryError, match="nosuchfolder does not exist"):
+        await both[0].new_session("nosuchfolder")
     with pytest.raises(NotADirectoryError, match="file is a file"):
         await both[0].new_session("file")
 

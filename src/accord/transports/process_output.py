@@ -1,4 +1,4 @@
-"""What a process writes besides messages, and how errors report it.
+"""What a process writes in addition to messages, and how errors report it.
 
 The end of its stderr and the last lines on its stdout that are not messages are remembered in one
 place. Errors get them as lines without escape sequences and secrets.
@@ -42,7 +42,7 @@ _LATE_S = 0.25  # for a line of stderr that is written after the response about 
 _QUIET_S = 0.05  # between two lines that belong together
 _SETTLE_S = 0.5  # for all of them
 
-# These say what is wrong, and are no failures of the agent.
+# These say what is wrong, and do not come from a failure of the agent.
 _CLEAR = (MethodNotFound, RequestCancelled, VersionNotOffered)
 _DELIBERATE = (AuthRequired, InvalidParams, ResourceNotFound)
 
