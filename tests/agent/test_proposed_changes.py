@@ -18,6 +18,7 @@ from accord.agent import ToolCallHandle, tool_call
 from accord.agent.files import means_missing_file
 from accord.errors import MethodNotFound, RequestError, ResourceNotFound
 from accord.local.files import OutsideRoots
+from accord.wire.base import UNSET
 from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, FunctionAgent, connect_client
 from quirk import quirk
 from requirement import requirement
@@ -89,9 +90,9 @@ async def test_user_sees_a_change_before_it_is_made(version: int, tmp_path: Path
         [diff] = call["content"]
         details = asked_details(client)
         assert (details.kind, details.locations[0].path) == ("edit", str(file))
+        assert details.content == [diff]  # a client may show the request alone
         if version == V1:
             assert (diff.old_text, diff.new_text) == ("one\r\n", "two\r\n")
-            assert details.content == [diff]  # a client may show the request alone
         else:
             assert "-one\r\n+two\r\n" in diff.patch.text
         assert file.read_bytes() == b"two\r\n"
@@ -422,6 +423,25 @@ async def test_change_is_kept_in_the_history(tmp_path: Path) -> None:
         assert "a.txt" in repr(kept)
 
 
+@BOTH
+async def test_request_repeats_all_content_or_leaves_it_as_it_is(version: int) -> None:
+    async def work(turn: Turn) -> None:
+        async with turn.tool("Look", kind="edit") as call:
+            await call.add_content("one")
+            await call.replace_content("two", "three")
+            await call.permission()
+            await call.append_text("streamed")
+            await call.permission()
+
+    async with connect_client(FunctionAgent(work), version) as client:
+        await client.prompt("go")
+        first, second = (asked_details(client, at).content for at in range(2))
+        assert [part.content.text for part in first] == ["two", "three"]
+        if version == V2:
+            assert second is UNSET
+        assert texts(client.tool()) == "twothreestreamed"
+
+
 # Deletions.
 
 
@@ -572,7 +592,7 @@ async def _with_description(call: ToolCallHandle) -> None:
         ("execute", None, _deletes, "await call.run(program, …)"),
         ("edit", {"path": "a"}, _deletes, None),
         ("edit", None, _with_text, None),
-        ("edit", None, _with_description, None),
+        ("edit", None, _with_description, "await call.edit(path, text)"),
         ("read", None, _deletes, None),
         ("other", None, _deletes, None),
     ],

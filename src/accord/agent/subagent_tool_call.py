@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from accord.agent.client_adapter import ClientAdapter, PermissionQuestion
@@ -78,7 +79,9 @@ class SubagentToolCallAdapter(ClientAdapter):
     async def request_permission(self, session_id: str, question: PermissionQuestion) -> str | None:
         call = self._call
         # With the kind, the paths and the raw input of what is asked about: clients decide by them.
-        tool = replace(question.tool, id=call.id, title=call.title, status=call.status)
+        tool = replace(
+            question.tool, id=call.id, title=call.title, status=call.status, content=UNSET
+        )
         return await self._adapter.request_permission(
             self._session_id, replace(question, tool=tool)
         )

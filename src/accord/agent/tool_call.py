@@ -58,6 +58,7 @@ _SAFE_CALLS = {
     "delete": "await call.delete(path)",
     "execute": "await call.run(program, …)",
 }
+_MAX_REPEATED = 32  # items of content that a permission request repeats
 _warned: list[str] = []  # the title of the request that the log warns of, once in this process
 
 log: logging.Logger = logging.getLogger("accord.agent")
@@ -113,7 +114,8 @@ class BaseToolCall:
         self._scope = CancelScope()
         self._permission_denied = False  # and nothing has been done since
         self._diffs: list[Diff] = []
-        self._has_content = False  # that the user can see
+        # What the user can see; None for much content and for streams.
+        self._content: list[ToolContent] | None = []
         self._token: Token[tuple[SessionCore, BaseToolCall] | None] | None = None
 
     async def __aenter__(self: CallT) -> CallT:
@@ -215,7 +217,8 @@ class BaseToolCall:
 
     async def _show(self, *items: ToolContent) -> None:
         """Append content without starting the call: the user is asked about it first."""
-        self._has_content = self._has_content or bool(items)
+        if self._content is not None:
+            self._content = _if_few([*self._content, *items])
         for item in items:
             await self._core.publish(ToolContentUpdate(self.id, item))
 
@@ -224,7 +227,7 @@ class BaseToolCall:
         """Replace all content."""
         require_contents("replace_content(items=…)", items, Diff, TerminalView)
         await self.start()
-        self._has_content = bool(items)
+        self._content = _if_few([*items])
         await self._report(content=tuple(items))
 
     @must_await("call")
@@ -233,7 +236,7 @@ class BaseToolCall:
         if type(text) is not str:
             require_type("append_text(text=…)", text, str)
         await self.start()
-        self._has_content = True
+        self._content = None
         await self._core.publish(ToolContentUpdate(self.id, text, continues=True))
 
     @must_await("call")
@@ -384,24 +387,17 @@ class BaseToolCall:
         by_id = {option.id: option for option in offered}
         if not by_id or len(by_id) < len(offered):
             raise ValueError("options must not be empty, and their ids must be unique")
-        question = PermissionQuestion(
-            title=title or self.title,
-            description=description,
-            options=offered,
-            tool=ToolCallUpdate(
-                id=self.id,
-                title=self.title,
-                kind=self.kind,
-                status=self.status,
-                locations=self.locations or UNSET,
-                raw_input=UNSET if self.raw_input is None else self.raw_input,
-            ),
-        )
-        if description is None and not self._has_content and self.raw_input is None:
+        if self._content == [] and self.raw_input is None:
             self._warn_of_unseen()
         self.is_asking = True
         try:
             async with core.waiting_for_user(detached=self.is_in_background):
+                question = PermissionQuestion(
+                    title=title or self.title,
+                    description=description,
+                    options=offered,
+                    tool=self._state(),
+                )
                 chosen = await core.client_adapter.request_permission(core.id, question)
         finally:
             self.is_asking: bool = False
@@ -410,6 +406,18 @@ class BaseToolCall:
                 self._turn.cancelled = True
             raise asyncio.CancelledError
         return None if chosen is None else by_id.get(chosen)  # R-PERM-05, R-PERM-14
+
+    def _state(self) -> ToolCallUpdate:
+        """Return the call for a request about it: a client may show the request alone."""
+        return ToolCallUpdate(
+            id=self.id,
+            title=self.title,
+            kind=self.kind,
+            status=self.status,
+            content=tuple(self._content) if self._content else UNSET,
+            locations=self.locations or UNSET,
+            raw_input=UNSET if self.raw_input is None else self.raw_input,
+        )
 
     def _warn_of_unseen(self) -> None:
         """Warn, once in this process, that the user cannot see what is allowed."""
@@ -433,6 +441,10 @@ def _require_json(name: str, value: Any) -> None:
         encode(value)
     except TypeError as exc:
         raise TypeError(f"{name}: expected what JSON can hold: {exc}") from exc
+
+
+def _if_few(items: list[ToolContent]) -> list[ToolContent] | None:
+    return items if len(items) <= _MAX_REPEATED else None
 
 
 def _locations(

@@ -234,7 +234,6 @@ class ClientAdapterV1(SharedClientAdapter):
         tool = question.tool
         fields = tool_call_fields(tool)
         fields["title"] = question.title
-        # Repeated: a client may show the request alone, and not the call that it is about.
         shown = self._tool_content.buffer(session_id, tool.id).content()
         if question.description is not None:
             shown.append(v1.Content(content=v1.TextContent(text=question.description)))
