@@ -30,7 +30,8 @@ a { color: var(--link) }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
 th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line);
   vertical-align: top }
-th:first-child, td:first-child { text-align: left }
+th:first-child, td:first-child, .scenarios td { text-align: left }
+.scenarios td:last-child { white-space: nowrap }
 summary { cursor: pointer; padding: .5rem 0 }
 section.rule { border-left: .25rem solid var(--dim); padding-left: 1rem; margin: 1.5rem 0 }
 section.failed { border-color: var(--bad) } section.warned { border-color: var(--warn) }
@@ -165,11 +166,12 @@ def _advisory(result: ScenarioResult) -> list[str]:
 def _scenarios(scenarios: list[ScenarioResult]) -> list[str]:
     rows = [
         f"<tr><td>{_text(one.scenario)} <span class=dim>{_text(one.about)}</span></td>"
-        f"<td>{one.outcome} {_text(one.reason)}</td><td>{one.seconds:.1f} s</td></tr>"
+        f"<td>{one.outcome}{_text(f': {one.reason}' if one.reason else '')}</td>"
+        f"<td>{one.seconds:.1f} s</td></tr>"
         for one in scenarios
     ]
     return [
-        f"<details><summary>{len(scenarios)} scenarios</summary><table>",
+        f"<details><summary>{len(scenarios)} scenarios</summary><table class='scenarios'>",
         *rows,
         "</table></details>",
     ]
