@@ -402,6 +402,8 @@ def _agent_runs(runs: list[dict[str, Any]]) -> Iterator[str]:
         tasks = [_task(run[key]) for key in ("file", "shell_command")]
         marks = ["yes" if run[key] else "–" for key in ("permission", "diff", "plan")]
         turns = _ended(run)
+        if run["cancels"] > run["turns"].count("cancelled"):
+            turns = f"{turns}; **failed**: a cancelled turn ended with `{run['turns'][-1]}`"
         if run["no_cancel"]:
             turns = f"{turns}; not cancelled: {run['no_cancel']}"
         seen = _deviations(run)

@@ -316,6 +316,7 @@ def _agent(path: Path) -> dict[str, Any]:
         "diff": _mentions_diff(given),
         "plan": bool(updates & {"plan", "plan_update"}),
         "turns": turns_of(given),
+        "cancels": sum(one.method == "session/cancel" for one in given),
         "no_cancel": outcome.get("no_cancel", ""),
         "uses": sorted(requests - {"session/request_permission"}),
         "refused": refused_by_client(given),
