@@ -110,7 +110,10 @@ def test_damaged_records_are_survived(monkeypatch: pytest.MonkeyPatch, damaged: 
     ("text", "found"),
     [
         *((f"{text} ", True) for text in ("pip install accord", "pip install 'accord[cli]'")),
-        *((text, True) for text in ("uvx accord", "pipx run accord", "uv tool install accord[cli]")),
+        *(
+            (text, True)
+            for text in ("uvx accord", "pipx run accord", "uv tool install accord[cli]")
+        ),
         *((text, False) for text in ("pip install '.[cli]'", "uvx --from x.whl accord-0.1.whl")),
         ("pip install dist/accord-0.1.0-py3-none-any.whl", False),
     ],
