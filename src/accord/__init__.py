@@ -166,4 +166,5 @@ else:
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        """Return the names for completion, without what only this module uses."""
+        return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from accord.client.transcript import TerminalTranscript, Transcript
+from accord.client.transcript import TerminalTranscript, Transcript, calls_left_open
 from accord.types.session import Cost
 from accord_sessions.entries import Answered, Asked, Ended, Entry, Queued, Started, Updated
 from accord_sessions.owner.translate import Translator
@@ -60,7 +60,7 @@ def turns_of(entries: Iterable[Entry], version: int) -> Iterator[Turn]:
                 )
             case Ended():
                 if turn is not None and turn.id == entry.prompt:
-                    for call in translator.transcript.calls_left_open(version):
+                    for call in calls_left_open(translator.transcript, version):
                         translator.transcript.apply(call)
                     yield _ended(turn, entry, translator.transcript)
                     turn = None

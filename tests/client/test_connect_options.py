@@ -39,8 +39,8 @@ async def test_unsupported_method_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("laod_session", "did you mean 'load_session'?"),
-        ("session/laod", "did you mean 'session/load'?"),
+        ("lload_session", "did you mean 'load_session'?"),
+        ("session/lload", "did you mean 'session/load'?"),
         ("set_modes", "did you mean 'set_mode'?"),
         ("fs/read_text_file", "expected one of agents, such as 'session/load'"),
         ("$/cancel_request", "expected one of agents, such as 'session/load'"),

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, ClientSession, Plan, PlanEntry, Turn, connect, serve
+import accord
+from accord import (
+    Agent,
+    ClientSession,
+    LocalProtocolError,
+    Plan,
+    PlanEntry,
+    Turn,
+    connect,
+    serve,
+)
 from accord.client.ask import AskResult
 from accord.client.events import Compaction, Text, Thought, TitleChanged, ToolCall, UserText
 from accord.client.transcript import Transcript
@@ -105,3 +115,44 @@ def test_transcript_is_shown_as_markdown() -> None:
 def test_ask_result_is_shown_as_markdown(stop_reason: Any, shown: str) -> None:
     answer = AskResult(text="Hi", stop_reason=stop_reason, transcript=Transcript())
     assert answer._repr_markdown_() == shown
+
+
+async def test_completion_shows_what_programs_use() -> None:
+    async with session_with(1, greet) as session, session.prompt("Hi") as turn:
+        await turn.wait()
+        of_turn = {name for name in dir(turn) if not name.startswith("_")}
+        of_session = {name for name in dir(session) if not name.startswith("_")}
+    assert of_turn == {
+        *("cancel", "error", "meta", "stop_reason", "text", "token_usage", "tool_calls", "wait")
+    }
+    assert {"cwd", "directories", "id", "prompt", "set_mode", "transcript"} <= of_session
+    names = [name for name in dir(accord) if not name.startswith("_")]
+    assert set(names) <= set(vars(accord)["__all__"])
+
+
+async def test_mistakes_with_turns_and_results_name_the_cure() -> None:
+    async with session_with(1, greet) as session:
+        with pytest.raises(TypeError, match="Enter a turn with"), session.prompt("Hi"):  # type: ignore[attr-defined]
+            pass
+        with pytest.raises(TypeError, match="async for event in turn"):
+            list(session.prompt("Hi"))  # type: ignore[call-overload]
+        with pytest.raises(LocalProtocolError, match="no option 'x', nor any other"):
+            await session.set_option("x", "y")
+    with pytest.raises(TypeError, match=r"accord\.ask\(…\) is not awaited"):
+        await AskResult(text="", stop_reason="end_turn", transcript=Transcript())  # type: ignore[misc]
+
+
+async def test_tool_calls_of_a_turn_are_those_that_began_in_it() -> None:
+    calls = iter("ab")
+
+    async def work(speaker: Speaker) -> None:
+        await speaker.show(speaker.types.ToolCall(tool_call_id=next(calls), title="T"))
+
+    async with session_with(1, work) as session:
+        turn = session.prompt("Hi")
+        assert turn.tool_calls == []
+        async with turn:
+            pass
+        async with session.prompt("Again") as other:
+            pass
+        assert [[call.id for call in one.tool_calls] for one in (turn, other)] == [["a"], ["b"]]

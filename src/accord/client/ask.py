@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Sequence
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack
 
 from msgspec import Struct
 
@@ -45,6 +45,14 @@ class AskResult(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"<AskResult {excerpt(self.text, 60)!r}, {excerpt(self.stop_reason, 60)}>"
 
+    if not TYPE_CHECKING:  # type checkers should reject it
+
+        def __await__(self) -> NoReturn:
+            raise TypeError(
+                "accord.ask(…) is not awaited: it returns the result, and blocks an event loop;"
+                " in coroutines use `async with accord.connect(…) as agent:`"
+            )
+
     def _repr_markdown_(self) -> str:
         ended = "" if self.stop_reason == "end_turn" else f"\n\n*Stopped: {self.stop_reason}*"
         return self.text + ended
@@ -61,6 +69,9 @@ def ask(
     **options: Unpack[ConnectOptions],
 ) -> AskResult:
     """Start an agent, run one turn in a new session in `cwd`, and stop the agent.
+
+        result = accord.ask("opencode acp", "What does this project do?")
+        print(result)
 
     If an event loop is running, it is blocked until then. After `timeout_s` the turn is cancelled
     and `TimeoutError` is raised; the agent has 10 s to end the turn. Ctrl-C cancels the turn and

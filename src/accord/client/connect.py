@@ -114,6 +114,9 @@ async def connect(
 ) -> AsyncGenerator[ConnectedAgent, None]:
     """Connect to an agent in the newest protocol version that both sides support.
 
+        async with accord.connect("opencode acp") as agent:
+            session = await agent.new_session(cwd=".")
+
     `command` starts the agent. It can also be the URL of a remote agent (`wss://…`, `https://…`),
     a transport, or a function that returns one. Leaving the block closes the connection and stops
     the agent's process.

@@ -16,7 +16,7 @@ from accord.client.transcript import Transcript
 from accord.client.turn import ClientTurn
 from accord.errors import LocalProtocolError
 from accord.rules.quirks import tolerates
-from accord.text.excerpt import excerpt
+from accord.text.excerpt import excerpt, one_line
 from accord.types.content import ContentBlock, require_contents
 from accord.types.must_await import must_await, must_enter
 from accord.types.session import SessionOption
@@ -65,7 +65,12 @@ class SessionView:
     )
     @asynccontextmanager
     async def events(self) -> AsyncGenerator[AsyncIterator[Event], None]:
-        """Yield an iterator over the following events outside turns."""
+        """Yield an iterator over the following events outside turns.
+
+        async with session.events() as events:
+            async for event in events:
+                print(event)
+        """
         queue = self._stream.subscribe(self._adapter.remote.connection.flow.backlogs)
         try:
             yield queue
@@ -118,6 +123,11 @@ class ClientSession(SessionView):
     ) -> ClientTurn:
         """Return a turn, which sends the prompt when it is entered with `async with`.
 
+            async with session.prompt("Fix the test") as turn:
+                async for event in turn:
+                    print(event)
+            print(turn.stop_reason, turn.text)
+
         `meta` is sent as `_meta`.
         """
         if not contents:
@@ -160,7 +170,7 @@ class ClientSession(SessionView):
 
     @must_await("session")
     async def set_mode(self, mode: str) -> None:
-        """Set the mode; `transcript.mode_option` lists the available modes."""
+        """Set the mode: one of the `choices` of `transcript.mode_option`, by its `value`."""
         option = self.transcript.mode_option
         if option is None:
             raise LocalProtocolError("The session has no modes")
@@ -168,12 +178,20 @@ class ClientSession(SessionView):
 
     @must_await("session")
     async def set_option(self, option_id: str, value: str | bool) -> None:
-        """Set a config option; `transcript.options` lists the options."""
-        for option in self.transcript.options:
+        """Set a config option by its id; `transcript.options` lists the options.
+
+            await session.set_option("model", "large")
+
+        Raises `LocalProtocolError`, which lists the ids, for an unknown option.
+        """
+        options = self.transcript.options
+        for option in options:
             if option.id == option_id:
                 await self._set(option, value)
                 return
-        raise LocalProtocolError(f"The session has no option {option_id!r}")
+        ids = one_line(", ".join(repr(option.id) for option in options), 300)
+        known = f": it has {ids}" if options else ", nor any other"
+        raise LocalProtocolError(f"The session has no option {option_id!r}{known}")
 
     async def _set(self, option: SessionOption, value: str | bool) -> None:
         stream = self._stream

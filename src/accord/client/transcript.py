@@ -35,7 +35,13 @@ from accord.client.message import AgentText, Message
 from accord.text.excerpt import excerpt
 from accord.types.session import AvailableCommand, ContextUsage, SelectOption, SessionOption
 
-__all__ = ("Item", "TerminalTranscript", "Transcript", "message_events")
+__all__ = (
+    "Item",
+    "TerminalTranscript",
+    "Transcript",
+    "calls_left_open",
+    "message_events",
+)
 
 _TEXT_EVENTS: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
     "agent": Text,
@@ -192,18 +198,6 @@ class Transcript:
         """The tool calls that the agent is still at (`ToolCall.is_open`)."""
         calls = (self.tool_call(call_id) for call_id in self._open_tool_calls)
         return [call for call in calls if call is not None]
-
-    def calls_left_open(self, version: int) -> list[ToolCall]:
-        """Return the open tool calls as `unfinished`, for the end of a turn in a protocol version.
-
-        A turn of version 1 ends with all its work. In version 2, work can continue in the
-        background, unless the agent reports that none does (R-BGW-01).
-        """
-        state = self.state
-        if version != 1 and (state is None or state.state != "idle" or state.background != ()):
-            return []
-        calls = self.open_tool_calls
-        return [replace(call, unfinished=True, changed=("unfinished",)) for call in calls]
 
     def message(self, role: Role, message_id: str) -> Message | None:
         """Return the message of a role with this id, None if there is none."""
@@ -465,6 +459,19 @@ class Transcript:
             self.state,
             self._mode,
         )
+
+
+def calls_left_open(transcript: Transcript, version: int) -> list[ToolCall]:
+    """Return the open tool calls as `unfinished`, for the end of a turn in a protocol version.
+
+    A turn of version 1 ends with all its work. In version 2, work can continue in the
+    background, unless the agent reports that none does (R-BGW-01).
+    """
+    state = transcript.state
+    if version != 1 and (state is None or state.state != "idle" or state.background != ()):
+        return []
+    calls = transcript.open_tool_calls
+    return [replace(call, unfinished=True, changed=("unfinished",)) for call in calls]
 
 
 def _key(item: Item) -> tuple[str, str] | None:

@@ -25,6 +25,7 @@ from accord.client.events import (
 )
 from accord.client.message import AgentText
 from accord.client.metadata import text_event
+from accord.client.transcript import calls_left_open
 from accord.errors import (
     AccordError,
     BacklogExceeded,
@@ -109,9 +110,22 @@ class ClientTurn(MustEnter):
         """The text of the agent in this turn so far, up to the start of the next turn."""
         if self._queue is None:
             return ""
+        return self._stream.transcript.read_agent_text(self._agent_text, self._items.stop)
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The tool calls that began in this turn, in their current state."""
+        if self._queue is None:
+            return []
+        items = self._stream.transcript.items[self._items]
+        return [item for item in items if isinstance(item, ToolCall)]
+
+    @property
+    def _items(self) -> slice:
+        """The place of the turn's items in the transcript."""
         starts = self._stream.turn_starts
         until = starts[self._number + 1] if self._number + 1 < len(starts) else None
-        return self._stream.transcript.read_agent_text(self._agent_text, until)
+        return slice(starts[self._number], until)
 
     async def __aenter__(self) -> Self:
         stream = self._stream
@@ -217,14 +231,12 @@ class ClientTurn(MustEnter):
 
         Background work continues (R-CANCEL-02); it is listed by its call or by its terminal.
         """
-        transcript = self._stream.transcript
-        state = transcript.state
+        state = self._stream.transcript.state
         background = () if state is None else state.background or ()
         return [
             call
-            for call in transcript.items[self._stream.turn_starts[self._number] :]
-            if isinstance(call, ToolCall)
-            and call.is_open
+            for call in self.tool_calls
+            if call.is_open
             and call.id not in background
             and not any(
                 isinstance(part, TerminalView) and part.terminal_id in background
@@ -339,7 +351,7 @@ class ClientTurn(MustEnter):
             error = InternalError("The agent failed without giving a reason")
         self.stop_reason, self.token_usage, self.error = stop_reason, ended.token_usage, error
         self.meta = ended.meta
-        for call in self._stream.transcript.calls_left_open(self._adapter.version):
+        for call in calls_left_open(self._stream.transcript, self._adapter.version):
             self._stream.publish(call)
         if self._has_ended.is_set():
             return  # its consumer was too slow for these events

@@ -30,7 +30,7 @@ from accord.client.events import (
     UserText,
 )
 from accord.client.message import Message
-from accord.client.transcript import Transcript
+from accord.client.transcript import Transcript, calls_left_open
 from accord.v2.update import MessageUpdateBase
 from accord_inspector.talk.message_parts import MessageParts
 from accord_inspector.talk.wire import Wire
@@ -273,7 +273,7 @@ class SessionLog:
     def end_turn(self, event: StateChanged, seconds: float | None = None) -> None:
         """Add the end of a turn."""
         if not self.prompts:
-            for call in self.transcript.calls_left_open(2 if self.wire.echoes_prompts else 1):
+            for call in calls_left_open(self.transcript, 2 if self.wire.echoes_prompts else 1):
                 self.apply(call)
         self.add("end", (event, seconds))
         self.touch()

@@ -6,6 +6,7 @@ from typing import TextIO
 
 from accord.cli.ask.safe_text import one_line, printable
 from accord.client.events import ContentChunk, Event, Plan, Text, ToolCall
+from accord.client.transcript import calls_left_open
 from accord.types.content import text_of
 from accord_sessions.entries import (
     Answered,
@@ -84,7 +85,7 @@ class JournalText:
     def _left_open(self) -> list[ToolCall]:
         """Return the tool calls that the turn has left open, and apply this to the transcript."""
         transcript = self._translator.transcript
-        calls = transcript.calls_left_open(self._version)
+        calls = calls_left_open(transcript, self._version)
         for call in calls:
             transcript.apply(call)
         return calls
