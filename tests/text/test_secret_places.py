@@ -113,15 +113,19 @@ def test_messages_of_both_versions_have_no_secret(
         assert record is not None
         assert record.redacted
         assert SECRET not in line.decode()
-        assert b"1200" in record.frame
-        assert b"the session token limit" in record.frame
+        if row[1].name not in ("authenticate", "auth/login"):
+            assert b"1200" in record.frame
+            assert b"the session token limit" in record.frame
 
 
 @given(
     st.recursive(
         st.integers() | plain | st.booleans() | st.none(),
         lambda inner: (
-            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(STAYS), inner, max_size=4)
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from([each for each in STAYS if each != "PWD"]), inner, max_size=4
+            )
         ),
         max_leaves=20,
     )

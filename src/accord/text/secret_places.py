@@ -47,7 +47,9 @@ _USER_OPTIONS = frozenset(("-u", "--user", "--proxy-user", "--auth", "--basic-au
 
 _FILE = re.compile(r"(?:[~.]{0,2}|[A-Za-z]:)[/\\]|[\w.-]+\.(?:pem|key|crt)$")
 _NUMBER = re.compile(r"[\d.,_]+")
-_FILLED_IN_LATER = re.compile(r"\$\w+|\$?\$?\{[^}]*\}|%\w+%|<[^>]*>|[A-Z][A-Z_]{0,23}")
+_FILLED_IN_LATER = re.compile(
+    r"(?:[A-Za-z]+ )?(?:\$\w+|\$?\$?\{[^}]*\}|%\w+%|<[^>]*>|[A-Z][A-Z_]{0,23})"
+)
 
 _OPTION = re.compile(r"(-{1,2}[A-Za-z][\w.-]*)=(.+)", re.DOTALL)
 _VARIABLE = re.compile(r"([A-Za-z_][\w.-]*)=(.+)", re.DOTALL)
@@ -92,7 +94,7 @@ _MARKS = (*_WORDS, "sig", "code=", "pass=", "://")
 # Where secrets can be in a JSON text in lower case: a word that is searched first, in 1 ns for a
 # byte, and what is true of its place.
 _AFTER = rb"(?:s|_?id|[_-]?\d{1,3})?(?:\\*[\"']|\s*[=:]|\\u003d)"
-_BACKSLASH = ord("\\")
+_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # up to its end
 _IN_JSON = tuple(
     (word, re.compile(pattern))
     for word, pattern in (
@@ -135,10 +137,8 @@ def _structure(text: bytes | bytearray) -> bytes | bytearray:
     """Return a JSON text without a spoken text, which is most of the bytes."""
     for start in (b'"text":"', b'"content":"'):
         begin = text.find(start) + len(start)
-        if begin >= len(start):
-            end = text.find(b'"}', begin)
-            if end - begin > 64 and text[end - 1] != _BACKSLASH:
-                return text[:begin] + text[end:]
+        if begin >= len(start) and (end := _STRING.match(text, begin)) is not None:
+            return text[:begin] + text[end.end() :]
     return text
 
 
@@ -216,7 +216,9 @@ def _is_clean(value: Any) -> bool:
                 kind = _kinds.get(key) or _kind(key)
                 if kind is _Kind.SPOKEN and isinstance(item, str):
                     continue
-                if kind is _Kind.SECRET and item is not None and item not in ("", True, False):
+                if kind is _Kind.SECRET and (
+                    "://" in key or not (item is None or item == "" or isinstance(item, bool))
+                ):
                     return False
                 if isinstance(item, str):
                     if not _is_plain(item) and redacted_text(item) != item:
