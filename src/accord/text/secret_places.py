@@ -62,14 +62,12 @@ _WORDS = (
     *("cookie", "auth", "bearer"),
 )
 _SHAPES = (
-    "sk-[A-Za-z0-9_-]{16,}",
-    "gh[pousr]_[A-Za-z0-9]{20,}",
+    "(?:gh[pousr]|hf)_[A-Za-z0-9]{20,}",
     "github_pat_[A-Za-z0-9_]{20,}",
-    "glpat-[A-Za-z0-9_-]{16,}",
+    "(?:sk-|glpat-)[A-Za-z0-9_-]{16,}",
     "xox[abeoprs]-[A-Za-z0-9-]{10,}",
     "A[KS]IA[A-Z0-9]{16}",
     "AIza[A-Za-z0-9_-]{30,}",
-    "hf_[A-Za-z0-9]{20,}",
     "npm_[A-Za-z0-9]{30,}",
     r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+",
 )
@@ -98,20 +96,15 @@ _STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # up to its end
 _IN_JSON = tuple(
     (word, re.compile(pattern))
     for word, pattern in (
-        (b"key", rb"key" + _AFTER),
+        *((word, word + _AFTER) for word in (b"key", b"secret", b"passphrase", b"credential")),
+        *((word, word + _AFTER) for word in (b"cookie", b"bearer", b"pwd")),
         (b"token", rb"token(?!s\")" + _AFTER),
-        (b"secret", rb"secret" + _AFTER),
         (b"passw", rb"passw(?:or)?d" + _AFTER),
-        (b"passphrase", rb"passphrase" + _AFTER),
-        (b"credential", rb"credential" + _AFTER),
-        (b"cookie", rb"cookie" + _AFTER),
         (b"auth", rb"auth(?:orization\b|enticate\"|/login\")"),
-        (b"bearer", rb"bearer" + _AFTER),
-        (b"pwd", rb"pwd" + _AFTER),
         (b'"env', rb'"env'),
         (b'headers"', rb'headers"'),
         (b'"arg', rb'"arg'),
-        (b" --", rb" --[\w-]{0,32}(?:key|token|secret|pass|cred|pwd|pw )"),
+        (b" --", rb" --[\w-]{0,32}(?:key|token|secret|pass|cred|pwd|pw |bearer|cookie|auth)"),
         (b"@", rb"/[^\s\"/:]{1,256}(?::[^\s\"/]{0,256})?@"),
         (b"?", rb"\?[^\s\"]{0,512}?(?:sig|signature|code|auth|pass|pwd)(?:=|\\u003d)"),
     )
