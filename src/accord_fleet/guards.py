@@ -9,6 +9,7 @@ from functools import partial
 
 import msgspec
 
+from accord.text.secret_names import secret_variables
 from accord_fleet.breaker import AgentBreaker
 from accord_fleet.control import OnWait
 from accord_fleet.engines.engine import RunSettings
@@ -17,7 +18,6 @@ from accord_fleet.gateway.providers import Provider, providers_of
 from accord_fleet.parts import Breaker, Gateway, Sandbox
 from accord_fleet.process_watcher import ProcessWatcher
 from accord_fleet.redaction import Redactor
-from accord_fleet.secret_names import secret_variables
 from accord_fleet.types.limits import Limits
 
 __all__ = (

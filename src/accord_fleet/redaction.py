@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
 
 from accord.text.redact import MASK
+from accord.text.secret_names import SHORTEST
 from accord_fleet.types.result import Result
 
-__all__ = ("Redactor",)
+__all__ = ("Redactor", "why_not_redacted")
 
 _MARK = MASK.encode()
-_SHORTEST = 8  # characters; the values of shorter variables occur by chance
 # What agents and graders write; ids, names and numbers stay what they are.
 _FREE = ("answer", "diff", "files_changed", "stderr", "stop_reasons")
 
@@ -37,7 +37,7 @@ class Redactor:
         """Replace these values, too."""
         # In a diff, a mark precedes each line of a private key.
         parts = {part for value in values for part in (value, *value.splitlines())}
-        longer = (part for part in parts if len(part) >= _SHORTEST and part not in MASK)
+        longer = (part for part in parts if len(part) >= SHORTEST and part not in MASK)
         texts = {*self.values, *longer}
         self.values = tuple(sorted(texts, key=len, reverse=True))
         written = {
@@ -97,12 +97,25 @@ class Redactor:
                 return value
 
 
+def why_not_redacted(name: str, environment: Mapping[str, str]) -> str | None:
+    """Return why the value of a variable cannot be removed from what is stored; None if it is."""
+    value = environment.get(name)
+    if value is None:
+        return f"expected the environment variable {name}, which is not set"
+    if len(value) < SHORTEST:
+        return (
+            f"expected a value of {SHORTEST} characters or more in {name}, it has {len(value)}:"
+            " a short text occurs by chance"
+        )
+    return None
+
+
 class _Value:
     """A value as it is written, and its halves: text that was cut has a part of it."""
 
     def __init__(self, value: bytes) -> None:
-        half = max(_SHORTEST, (len(value) + 1) // 2)
-        if len(value) < 2 * _SHORTEST:
+        half = max(SHORTEST, (len(value) + 1) // 2)
+        if len(value) < 2 * SHORTEST:
             half = len(value)
         self.value = value
         self.head = value[:half]

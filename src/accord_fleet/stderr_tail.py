@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from accord.text.redact import MASK
+from accord.text.secret_places import redacted_text
 from accord_fleet.redaction import Redactor
 from accord_fleet.split_secrets import SplitSecrets
 
@@ -29,5 +30,5 @@ class StderrTail:
 
     def _write(self, line: str, changed: str | None) -> None:
         # Redacted before it is cut: half a secret is not found later.
-        line = self._redactor.text(line if changed is None else changed)
+        line = redacted_text(self._redactor.text(line if changed is None else changed))
         self._text = f"{self._text}{line}\n"[-self._chars :]

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from accord.errors import ConnectionLost
+from accord.text.secret_places import redacted_argv
 from accord.trace.reading import TraceError
 from accord.trace.recording import Recording
 from accord.trace.records import Direction
@@ -131,7 +132,7 @@ class LiveInspection(Inspection):
         file = None if self._folder is not None else os.fspath(self.recording.path.absolute())
         return {
             **super().describe(),
-            "command": self.command,
+            "command": redacted_argv(self.command),
             "file": file,
             "redacted": self.is_redacted,
         }

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from accord.text.secret_names import is_secret_name
 from accord.trace import open_trace
 from accord.transports.process import STDERR_BYTES
 from accord_fleet import AgentSpec, Limits, machine
@@ -15,7 +16,6 @@ from accord_fleet.breaker import AgentBreaker, BreakerSettings
 from accord_fleet.gateway.providers import KNOWN_PROVIDERS, Provider, ProviderError
 from accord_fleet.redaction import Redactor
 from accord_fleet.sandbox.settings import SandboxSettings
-from accord_fleet.secret_names import is_secret_name
 from accord_fleet.types.result import Result, Times, Verdict
 from accord_fleet.types.task import CommandGrader, FunctionGrader
 from coder.models.provider import Says, serve_provider

@@ -16,6 +16,7 @@ from accord.remote.asgi_types import Receive, Scope, Send, path_of
 from accord.remote.monitored import MonitoredTransport
 from accord.remote.running_turns import Turn
 from accord.text.excerpt import excerpt, one_line, visible
+from accord.text.secret_places import redacted_text
 
 __all__ = (
     "AccessLog",
@@ -253,7 +254,7 @@ def _log(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
 def _clean(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, 3)
-    return visible(one_line(value)) if isinstance(value, str) else value  # R-SEC-12
+    return visible(one_line(redacted_text(value))) if isinstance(value, str) else value  # R-SEC-12
 
 
 def _shown(value: Any) -> str:

@@ -47,7 +47,9 @@ _USER_OPTIONS = frozenset(("-u", "--user", "--proxy-user", "--auth", "--basic-au
 
 _FILE = re.compile(r"(?:[~.]{0,2}|[A-Za-z]:)[/\\]|[\w.-]+\.(?:pem|key|crt)$")
 _NUMBER = re.compile(r"[\d.,_]+")
-_FILLED_IN_LATER = re.compile(r"\$\w+|\$?\$?\{[^}]*\}|%\w+%|<[^>]*>|[A-Z][A-Z_]{0,23}")
+_FILLED_IN_LATER = re.compile(
+    r"(?:[A-Za-z]+ )?(?:\$\w+|\$?\$?\{[^}]*\}|%\w+%|<[^>]*>|[A-Z][A-Z_]{0,23})"
+)
 
 _OPTION = re.compile(r"(-{1,2}[A-Za-z][\w.-]*)=(.+)", re.DOTALL)
 _VARIABLE = re.compile(r"([A-Za-z_][\w.-]*)=(.+)", re.DOTALL)
@@ -60,14 +62,12 @@ _WORDS = (
     *("cookie", "auth", "bearer"),
 )
 _SHAPES = (
-    "sk-[A-Za-z0-9_-]{16,}",
-    "gh[pousr]_[A-Za-z0-9]{20,}",
+    "(?:gh[pousr]|hf)_[A-Za-z0-9]{20,}",
     "github_pat_[A-Za-z0-9_]{20,}",
-    "glpat-[A-Za-z0-9_-]{16,}",
+    "(?:sk-|glpat-)[A-Za-z0-9_-]{16,}",
     "xox[abeoprs]-[A-Za-z0-9-]{10,}",
     "A[KS]IA[A-Z0-9]{16}",
     "AIza[A-Za-z0-9_-]{30,}",
-    "hf_[A-Za-z0-9]{20,}",
     "npm_[A-Za-z0-9]{30,}",
     r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+",
 )
@@ -92,24 +92,19 @@ _MARKS = (*_WORDS, "sig", "code=", "pass=", "://")
 # Where secrets can be in a JSON text in lower case: a word that is searched first, in 1 ns for a
 # byte, and what is true of its place.
 _AFTER = rb"(?:s|_?id|[_-]?\d{1,3})?(?:\\*[\"']|\s*[=:]|\\u003d)"
-_BACKSLASH = ord("\\")
+_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # up to its end
 _IN_JSON = tuple(
     (word, re.compile(pattern))
     for word, pattern in (
-        (b"key", rb"key" + _AFTER),
+        *((word, word + _AFTER) for word in (b"key", b"secret", b"passphrase", b"credential")),
+        *((word, word + _AFTER) for word in (b"cookie", b"bearer", b"pwd")),
         (b"token", rb"token(?!s\")" + _AFTER),
-        (b"secret", rb"secret" + _AFTER),
         (b"passw", rb"passw(?:or)?d" + _AFTER),
-        (b"passphrase", rb"passphrase" + _AFTER),
-        (b"credential", rb"credential" + _AFTER),
-        (b"cookie", rb"cookie" + _AFTER),
         (b"auth", rb"auth(?:orization\b|enticate\"|/login\")"),
-        (b'bearer"', rb'bearer"'),
-        (b'pwd"', rb'pwd"'),
         (b'"env', rb'"env'),
         (b'headers"', rb'headers"'),
         (b'"arg', rb'"arg'),
-        (b" --", rb" --[\w-]{0,32}(?:key|token|secret|pass|cred|pwd|pw )"),
+        (b" --", rb" --[\w-]{0,32}(?:key|token|secret|pass|cred|pwd|pw |bearer|cookie|auth)"),
         (b"@", rb"/[^\s\"/:]{1,256}(?::[^\s\"/]{0,256})?@"),
         (b"?", rb"\?[^\s\"]{0,512}?(?:sig|signature|code|auth|pass|pwd)(?:=|\\u003d)"),
     )
@@ -135,10 +130,8 @@ def _structure(text: bytes | bytearray) -> bytes | bytearray:
     """Return a JSON text without a spoken text, which is most of the bytes."""
     for start in (b'"text":"', b'"content":"'):
         begin = text.find(start) + len(start)
-        if begin >= len(start):
-            end = text.find(b'"}', begin)
-            if end - begin > 64 and text[end - 1] != _BACKSLASH:
-                return text[:begin] + text[end:]
+        if begin >= len(start) and (end := _STRING.match(text, begin)) is not None:
+            return text[:begin] + text[end.end() :]
     return text
 
 
@@ -216,7 +209,9 @@ def _is_clean(value: Any) -> bool:
                 kind = _kinds.get(key) or _kind(key)
                 if kind is _Kind.SPOKEN and isinstance(item, str):
                     continue
-                if kind is _Kind.SECRET and item is not None and item not in ("", True, False):
+                if kind is _Kind.SECRET and (
+                    "://" in key or not (item is None or item == "" or isinstance(item, bool))
+                ):
                     return False
                 if isinstance(item, str):
                     if not _is_plain(item) and redacted_text(item) != item:

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from accord.errors import ConnectionClosed, ConnectionLost, ConnectionRefused, TransportError
 from accord.text.excerpt import excerpt, one_line
+from accord.text.secret_places import plain_url
 from accord.transports.base import (
     Frame,
     NullReceiver,
@@ -36,7 +37,7 @@ from accord.transports.http_messages import (
     session_of_subagent,
 )
 from accord.transports.http_posts import PostQueues
-from accord.transports.http_status import advice_for, redirect_error, where
+from accord.transports.http_status import advice_for, redirect_error
 from accord.transports.http_streams import EventStream, EventStreams
 from accord.transports.registry import RemoteOptions
 from accord.transports.remote_address import REMOTE_FRAME_BYTES, remote_url
@@ -95,7 +96,7 @@ class HttpTransport(Transport):
         self._inbox = Inbox(frame_bytes)
         self.may_read: asyncio.Event = self._inbox.may_read
         self._url = url
-        self._where = where(url)
+        self._where = plain_url(url)
         cookies = options.cookies or CookieStore()
         self._posts = HttpClient(url, options, cookies)
         # Long streams must not take the place of short requests (R-HTTP-38).

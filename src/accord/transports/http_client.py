@@ -12,10 +12,10 @@ from urllib.request import getproxies, proxy_bypass
 
 from accord.errors import ConnectionLost, TransportError
 from accord.text.excerpt import excerpt, one_line
+from accord.text.secret_places import plain_url
 from accord.transports.cookies import CookieStore
 from accord.transports.http_codec import KEEP_S, Headers, RawResponse
 from accord.transports.http_exchange import CannotConnect, HttpConnections
-from accord.transports.http_status import where
 from accord.transports.registry import RemoteOptions
 from accord.transports.remote_address import login_headers
 from accord.transports.tls_errors import tls_reason
@@ -138,7 +138,7 @@ class HttpClient:
             response = await self._connections.send(method, self._target, sent, body)
         except CannotConnect as exc:
             reason = tls_reason(exc) or _shown(exc)
-            raise TransportError(f"Cannot connect to {where(self._url)}: {reason}") from exc
+            raise TransportError(f"Cannot connect to {plain_url(self._url)}: {reason}") from exc
         except OSError as exc:
             raise ConnectionLost(self.lost(exc)) from exc
         set_cookies = [value for name, value in response.headers if name.lower() == b"set-cookie"]
@@ -149,7 +149,7 @@ class HttpClient:
     def lost(self, why: Exception | str) -> str:
         """Return the error message for a lost connection."""
         reason = why if isinstance(why, str) else _shown(why)
-        return f"The connection to {where(self._url)} was lost: {reason}"
+        return f"The connection to {plain_url(self._url)} was lost: {reason}"
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -163,7 +163,7 @@ def _proxy_for(url: str) -> str | None:
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if proxy is None or proxy_bypass(parts.hostname or ""):
         return None
-    log.info("= %s is reached by the proxy %s", where(url), where(proxy).rpartition("@")[2])
+    log.info("= %s is reached by the proxy %s", plain_url(url), plain_url(proxy))
     return proxy
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from accord.text.excerpt import excerpt, one_line
+from accord.text.secret_places import plain_url
 
-__all__ = ("advice_for", "redirect_error", "where")
+__all__ = ("advice_for", "redirect_error")
 
 _ADVICE = {
     400: "the server does not understand this client",
@@ -28,11 +29,6 @@ _ADVICE = {
 }
 
 
-def where(url: str) -> str:
-    """Return a URL for messages and logs, without its query, which may be a secret (T5)."""
-    return url.partition("?")[0]
-
-
 def advice_for(status: int, reason: str = "", **known: str) -> str:
     """Return what to do about a status; `known` has texts by status, as `_426="…"`."""
     text = known.get(f"_{status}") or _ADVICE.get(status) or one_line(excerpt(reason))
@@ -41,5 +37,5 @@ def advice_for(status: int, reason: str = "", **known: str) -> str:
 
 def redirect_error(asked: str, target: str | None) -> str:
     """Return the error message for a redirect, which is never followed (R-HTTP-48)."""
-    shown = excerpt(one_line(where(target or "nowhere")))
-    return f"{where(asked)} redirects to {shown}, which is not followed"
+    shown = excerpt(one_line(plain_url(target or "nowhere")))
+    return f"{plain_url(asked)} redirects to {shown}, which is not followed"

@@ -6,6 +6,7 @@ import ipaddress
 from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
+from accord.text.secret_places import plain_url
 from accord.transports.registry import RemoteOptions
 
 __all__ = (
@@ -71,5 +72,4 @@ def is_loopback(host: str) -> bool:
 
 def _shown(parts: SplitResult) -> str:
     """Return a URL for an error message, without credentials and query."""
-    host = parts.netloc.rpartition("@")[2]
-    return repr(urlunsplit((parts.scheme, host, parts.path, "", "")))
+    return repr(plain_url(urlunsplit(parts)))

@@ -14,9 +14,10 @@ from websockets.exceptions import InvalidHandshake, InvalidStatus
 
 from accord.errors import ConnectionLost, ConnectionRefused, TransportError
 from accord.text.excerpt import excerpt, one_line
+from accord.text.secret_places import plain_url
 from accord.transports.base import TransportFactory
 from accord.transports.cookies import CookieStore
-from accord.transports.http_status import advice_for, redirect_error, where
+from accord.transports.http_status import advice_for, redirect_error
 from accord.transports.registry import RemoteOptions
 from accord.transports.remote_address import (
     PING_S,
@@ -114,7 +115,7 @@ class WebSocketTransport(SocketTransport):
             **secure,
             **self._unix,
         )
-        address = where(self._url)
+        address = plain_url(self._url)
         try:
             connection = await opening
         except InvalidStatus as exc:
@@ -133,7 +134,7 @@ class WebSocketTransport(SocketTransport):
         sent, received = connection.protocol.close_sent, connection.protocol.close_rcvd
         if received is not None and received.code == 1000:
             return None
-        address = where(self._url)
+        address = plain_url(self._url)
         if received is not None:
             shown, reason = _code(received.code), one_line(excerpt(received.reason))
             why = f" ({reason})" if reason and not shown.endswith(reason) else ""
@@ -161,7 +162,7 @@ def _refusal(url: str, exc: InvalidStatus) -> str:
     if 300 <= status < 400:
         return redirect_error(url, response.headers.get("Location"))
     advice = advice_for(status, response.reason_phrase, _426=_NO_WEBSOCKET)
-    return f"{where(url)} refused the connection with status {status}{advice}"
+    return f"{plain_url(url)} refused the connection with status {status}{advice}"
 
 
 def _code(code: int) -> str:

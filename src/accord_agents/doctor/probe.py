@@ -17,6 +17,7 @@ from accord.cli.ask.safe_text import one_line
 from accord.client.connect import ConnectedAgent, connect
 from accord.errors import AccordError, AuthRequired, RequestError
 from accord.rules.quirks import quirks_of, tolerates
+from accord.text.secret_places import redacted_argv, redacted_text
 from accord.transports.process import process
 from accord.transports.registry import is_url
 
@@ -83,7 +84,7 @@ class Probe(Struct, kw_only=True):
 
 async def probe(agent: NamedAgent, limit_s: float) -> Probe:
     """Return what an agent says within the time limit; never raises for what agents do."""
-    found = Probe(name=agent.name, source=agent.source, command=list(agent.argv))
+    found = Probe(name=agent.name, source=agent.source, command=redacted_argv(agent.argv))
     noise: deque[str] = deque(maxlen=_MAX_LINES)
     stderr: deque[str] = deque(maxlen=50)
     limit = asyncio.timeout(limit_s)
@@ -98,9 +99,9 @@ async def probe(agent: NamedAgent, limit_s: float) -> Probe:
         else:
             found.error = f"it did not respond to `session/new` within {limit_s:g} s"
     except (AccordError, OSError, ValueError) as error:
-        found.error = one_line(str(error), 500)
-    found.noise = [one_line(line, 200) for line in noise]
-    said = [one_line(line, 200) for line in stderr if line.strip()]
+        found.error = one_line(redacted_text(str(error)), 500)
+    found.noise = [one_line(redacted_text(line), 200) for line in noise]
+    said = [one_line(redacted_text(line), 200) for line in stderr if line.strip()]
     found.stderr = said[-_MAX_LINES:]
     reasons = [line for line in said if _REASON.search(line)]
     failed = found.error is not None and found.initialize_s is None

@@ -13,6 +13,7 @@ import click
 from accord.cli.remote_token import read_token, token_file_option
 from accord.errors import TransportError
 from accord.local.run import run_program
+from accord.text.secret_places import plain_url, redacted_argv
 from accord.transports.base import Transport
 from accord.transports.process import process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
@@ -161,8 +162,7 @@ def _run(
         except OSError as error:
             faults.append(f"Cannot write into {trace}: {error.strerror}")
 
-    # The query of a URL may be a secret.
-    subject = " ".join(settings.command) if remote is None else remote.url.partition("?")[0]
+    subject = " ".join(redacted_argv(settings.command)) if remote is None else plain_url(remote.url)
     progress = Progress(sys.stderr, budget_s=settings.budget)
 
     def begun(version: int, name: str) -> None:

@@ -7,6 +7,7 @@ import time
 from typing import Any, TypeAlias
 
 from accord.text.lenient_json import is_object
+from accord.text.secret_names import is_secret_header
 from accord_conformance.judges.base import make_finding
 from accord_conformance.network.http_server import Exchange
 from accord_conformance.reports.report import Report
@@ -52,7 +53,6 @@ SESSION_METHODS = frozenset(
 )
 REOPENING = ("session/load", "session/resume")
 _SHOWN = 2000
-_HIDDEN = ("authorization", "cookie", "sec-websocket-protocol", "sec-websocket-key")
 
 
 class NetworkRules:
@@ -88,7 +88,7 @@ class NetworkRules:
         fields = [
             f"{name}: {value}"
             for name, value in exchange.headers.fields
-            if name.lower() not in _HIDDEN
+            if not is_secret_header(name)
         ]
         first = f"{exchange.method} {exchange.path}"
         return self.frame("\n".join((first, *fields)).encode() + b"\n\n" + exchange.body)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 
 from accord.errors import ConnectionLost
 from accord.text.excerpt import excerpt, visible
+from accord.text.secret_names import is_secret_name
+from accord.text.secret_places import redacted_text
 from accord.transports.base import Transport
 from accord.transports.process import ProcessTransport
 from accord.transports.process_group import exit_text
@@ -16,7 +17,6 @@ __all__ = ("SecretMask", "describe_exit", "exit_error", "last_stderr_lines")
 
 _LINES = 20  # an error may be above a stack trace
 _CHARACTERS = 200
-_SECRET = re.compile("key|token|secret|passw|credential", re.IGNORECASE)
 _SHORTEST = 4  # characters; shorter values occur in other words, too
 
 
@@ -24,7 +24,7 @@ class SecretMask:
     """Replaces secrets by their names: those in `env` and in the environment of this process."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
-        secret = {name: value for name, value in os.environ.items() if _SECRET.search(name)}
+        secret = {name: value for name, value in os.environ.items() if is_secret_name(name)}
         named = {value: f"${name}" for name, value in {**secret, **env}.items()}
         self._names = {
             value: named[value]
@@ -36,7 +36,7 @@ class SecretMask:
         """Return a text without secrets, with control characters escaped."""
         for value, name in self._names.items():
             text = text.replace(value, name)
-        return visible(text)
+        return visible(redacted_text(text))
 
 
 async def exit_error(transport: Transport) -> Exception | None:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from accord.text.lenient_json import is_object
+from accord.text.secret_names import is_secret_header
 from accord_conformance.network.http_message import (
     BadMessage,
     ByteReader,
@@ -32,7 +33,6 @@ __all__ = ("Address", "Event", "OpenStream", "RawClient", "Reply")
 
 _CONNECT_S = 10.0
 _SHOWN = 2000  # bytes of a body in the evidence
-_HIDDEN = ("authorization", "cookie", "set-cookie", "sec-websocket-key", "sec-websocket-protocol")
 
 
 class Address(Struct, frozen=True):
@@ -372,5 +372,5 @@ class RawClient:
 
 def _text(first: str, headers: Any, body: bytes) -> bytes:
     """Return a message as evidence, without secrets, and with the beginning of its body."""
-    shown = [f"{name}: {value}" for name, value in headers if name.lower() not in _HIDDEN]
+    shown = [f"{name}: {value}" for name, value in headers if not is_secret_header(name)]
     return "\n".join((first, *shown)).encode() + (b"\n\n" + body[:_SHOWN] if body else b"")

@@ -34,10 +34,10 @@ from accord_fleet.interrupts import stopped_by_signals
 from accord_fleet.limit_words import limits_from_words
 from accord_fleet.plan import Plan
 from accord_fleet.progress.choice import progress_for
+from accord_fleet.redaction import why_not_redacted
 from accord_fleet.run import run_plan
 from accord_fleet.run_observer import RunObserver
 from accord_fleet.run_setup import settings_for
-from accord_fleet.secret_names import why_not_redacted
 from accord_fleet.tasks.check import check_permissions
 from accord_fleet.tasks.defaults import read_defaults
 from accord_fleet.tasks.read import CheckedTasks, check_tasks

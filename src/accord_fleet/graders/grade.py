@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from accord.errors import AccordError
+from accord.text.secret_names import secret_variables
 from accord_fleet.child_process import Ended, run_child
 from accord_fleet.errors import FleetError
 from accord_fleet.graders.agent_prompt import first_prompt, second_prompt
 from accord_fleet.graders.function_process import Call, Check
 from accord_fleet.graders.verdicts import NotAVerdict, last_verdict
 from accord_fleet.parts import AskAgent, Launch, Sandbox
-from accord_fleet.secret_names import secret_variables
 from accord_fleet.types.grading import GradedAttempt
 from accord_fleet.types.result import Usage, Verdict
 from accord_fleet.types.task import AgentGrader, CommandGrader, FunctionGrader, Grader

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from accord.text.excerpt import one_line
+from accord.text.secret_places import redacted_text
 from accord_fleet.workspaces.errors import WorkspaceError
 
-__all__ = ("GIT_TIMEOUT_S", "GitOutput", "git", "has_git", "without_password")
+__all__ = ("GIT_TIMEOUT_S", "GitOutput", "git", "has_git")
 
 GIT_TIMEOUT_S = 120.0
 _CHUNK = 64 * 1024
@@ -32,7 +32,6 @@ _SETTINGS = (
     "advice.addEmbeddedRepo=false",
     "protocol.ext.allow=never",
 )
-_USERINFO = re.compile(r"(\w+://)[^/@\s]+@")
 
 
 class GitOutput(NamedTuple):
@@ -45,11 +44,6 @@ class GitOutput(NamedTuple):
 def has_git() -> bool:
     """Return whether git is installed."""
     return shutil.which("git") is not None
-
-
-def without_password(text: str) -> str:
-    """Return a text with the user names and passwords of its URLs removed."""
-    return _USERINFO.sub(r"\1", text)
 
 
 async def git(
@@ -100,13 +94,13 @@ async def git(
             await asyncio.shield(asyncio.gather(reading, process.wait(), return_exceptions=True))
     if status not in allowed and not cut:
         why = errors.decode("utf-8", "replace").strip() or f"exit status {status}"
-        raise WorkspaceError(f"{_named(args)}: {without_password(one_line(why))}")
+        raise WorkspaceError(f"{_named(args)}: {redacted_text(one_line(why))}")
     return GitOutput(stdout, cut)
 
 
 def _named(args: Sequence[str]) -> str:
     shown = [arg for arg in args if not arg.startswith("--git-dir")][:2]
-    return without_password(one_line(" ".join(("git", *shown)), 200))
+    return redacted_text(one_line(" ".join(("git", *shown)), 200))
 
 
 def _environment(changes: Mapping[str, str], user_config: bool) -> dict[str, str]:

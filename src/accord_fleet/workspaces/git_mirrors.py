@@ -11,8 +11,9 @@ from pathlib import Path
 import filelock
 import platformdirs
 
+from accord.text.secret_places import plain_url
 from accord_fleet.workspaces.errors import WorkspaceError
-from accord_fleet.workspaces.git_command import git, without_password
+from accord_fleet.workspaces.git_command import git
 
 __all__ = ("GitMirrors", "default_cache", "make_repository")
 
@@ -75,14 +76,14 @@ class GitMirrors:
 
     def _mirror(self, url: str) -> Path:
         digest = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        name = re.sub(r"[^\w.-]+", "-", without_password(url).rpartition("/")[2])[:60].strip("-.")
+        name = re.sub(r"[^\w.-]+", "-", plain_url(url).rpartition("/")[2])[:60].strip("-.")
         return self.cache / f"{name or 'repository'}-{digest}.git"
 
     async def _resolve(self, url: str, commit: str, mirror: Path) -> str:
         for text, what in ((url, "an address of a repository"), (commit, "a commit")):
             if not text or text.startswith("-") or "\0" in text:
                 raise WorkspaceError(f"Expected {what}, got {text!r}")
-        shown = without_password(url)
+        shown = plain_url(url)
         try:
             self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
             async with filelock.AsyncFileLock(f"{mirror}.lock"):

@@ -1,0 +1,232 @@
+"""Secrets are replaced wherever their place says what they are; everything else stays."""
+
+from __future__ import annotations
+
+import json
+import string
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord import v1, v2
+from accord.text.redact import MASK
+from accord.text.secret_names import is_secret_name, secret_variables
+from accord.text.secret_places import (
+    plain_url,
+    redacted_argv,
+    redacted_json,
+    redacted_text,
+    with_possible_secrets,
+)
+from accord.trace.line_builder import Hop, LineBuilder
+from accord.trace.recording import Recording
+from accord.trace.records import decode_record
+from requirement import requirement
+
+SECRET = "s3cr3t-V4lue.42"
+NAMES = (
+    *("apiKey", "API-KEY", "api_key", "x-api-key", "accessToken", "client_secret", "password"),
+    *("passwd", "db_pwd", "credential", "bearer", "private_key", "privateKey", "authToken"),
+    *("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN", "Authorization"),
+    *("Proxy-Authorization", "Cookie", "Set-Cookie", "token", "secret", "OPENAI_KEY_1"),
+)
+STAYS = (
+    *("tokens", "maxTokens", "tokenCount", "keyboard", "monkey", "MONKEY", "inputTokens"),
+    *("progressToken", "nextPageToken", "publicKey", "cacheKey", "key", "tokenType", "PWD"),
+    *("SSL_KEY_FILE", "MAX_TOKENS", "session_token_limit", "authMethods", "HOME", "OLDPWD"),
+)
+name = st.sampled_from(NAMES).flatmap(
+    lambda known: st.sampled_from((known, known.upper(), known.lower()))
+)
+option = name.map(lambda known: known.replace("_", "-"))
+words = st.one_of(
+    option.map(lambda each: [f"--{each}", SECRET]),
+    option.map(lambda each: [f"--{each}={SECRET}"]),
+    name.map(lambda each: [f"{each}={SECRET}"]),
+    st.sampled_from(("Authorization: Bearer ", "X-Api-Key: ", "X-Mine: ")).flatmap(
+        lambda head: st.sampled_from(
+            (["-H", head + SECRET], [f"--header={head}{SECRET}"], [f"-H{head}{SECRET}"])
+        )
+    ),
+    st.just([f"https://user:{SECRET}@x.test/a"]),
+    st.just([f"--url=https://{SECRET}@x.test/a"]),
+    name.map(lambda each: [f"wss://x.test/a?q=1&{each}={SECRET}&z=2"]),
+    name.map(lambda each: [f"https://x.test/#{each}={SECRET}"]),
+    name.map(lambda each: ["--config", json.dumps({"a": [{each: SECRET}]})]),
+    st.just(["sh", "-c", f"curl -H 'Authorization: Bearer {SECRET}' https://x.test"]),
+    option.map(lambda each: ["-c", f"run --{each} {SECRET} now"]),
+    st.just(["-u", f"me:{SECRET}"]),
+)
+plain = st.text(string.ascii_letters + string.digits + "/. -", max_size=12)
+place = st.one_of(
+    name.map(lambda each: {each: SECRET}),
+    name.map(lambda each: {each: {"deep": [SECRET]}}),
+    name.map(lambda each: {"items": [{"name": each, "value": SECRET}]}),
+    st.just({"env": [{"name": "ANY", "value": SECRET}]}),
+    st.just({"env": {"ANY": SECRET}}),
+    st.just({"environment": [f"ANY={SECRET}"]}),
+    st.just({"headers": [{"name": "X-Any", "value": SECRET}]}),
+    st.just({"httpHeaders": {"X-Any": SECRET}}),
+    words.map(lambda each: {"args": each}),
+    option.map(lambda each: {"command": f"run --{each} {SECRET} now"}),
+    name.map(lambda each: {"title": f"export {each}={SECRET}; run"}),
+    st.just({"url": f"https://me:{SECRET}@x.test"}),
+    st.just({f"https://me:{SECRET}@x.test": 1}),
+)
+METHODS = [(types, method) for types in (v1, v2) for method in types.METHODS]
+
+
+@given(words, st.lists(plain, max_size=3), st.lists(plain, max_size=3))
+def test_command_lines_have_no_secret(
+    found: list[str], before: list[str], after: list[str]
+) -> None:
+    argv = [*before, *found, *after]
+    new = redacted_argv(argv)
+    assert SECRET not in " ".join(new)
+    assert len(new) == len(argv)
+    assert redacted_argv(new) == new
+
+
+def frames_of(method: Any, value: Any) -> list[bytes]:
+    call = {"jsonrpc": "2.0", "method": method.name, "params": value}
+    answers = ({"result": value}, {"error": {"code": -1, "message": "m", "data": value}})
+    messages = [{**call, "id": 1}, call, *({"jsonrpc": "2.0", "id": 1, **each} for each in answers)]
+    return [json.dumps(message).encode() for message in messages]
+
+
+@requirement("R-TRACE-05")
+@given(
+    st.sampled_from(METHODS), place, st.lists(st.sampled_from(("_meta", "a", "update")), max_size=4)
+)
+def test_messages_of_both_versions_have_no_secret(
+    row: tuple[Any, Any], found: dict[str, Any], path: list[str]
+) -> None:
+    value: Any = {"usage": {"totalTokens": 1200}, "text": "the session token limit", **found}
+    for key in path:
+        value = {key: [value]}
+    for frame in frames_of(row[1], value):
+        assert with_possible_secrets([b"{}", frame]) == {1}
+        line = LineBuilder(Hop(), redact=True).line(0.0, "to_agent", frame)
+        record = decode_record(line)
+        assert record is not None
+        assert record.redacted
+        assert SECRET not in line.decode()
+        if row[1].name not in ("authenticate", "auth/login"):
+            assert b"1200" in record.frame
+            assert b"the session token limit" in record.frame
+
+
+@given(
+    st.recursive(
+        st.integers() | plain | st.booleans() | st.none(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from([each for each in STAYS if each != "PWD"]), inner, max_size=4
+            )
+        ),
+        max_leaves=20,
+    )
+)
+def test_values_without_secrets_are_the_same_object(value: Any) -> None:
+    assert redacted_json(value) is value
+
+
+@pytest.mark.parametrize("each", NAMES)
+def test_names_of_secrets(each: str) -> None:
+    assert is_secret_name(each)
+    assert redacted_json({each: SECRET}) == {each: MASK}
+    kept: tuple[Any, ...] = ("", None, True)
+    assert all(redacted_json({each: value}) == {each: value} for value in kept)
+
+
+@pytest.mark.parametrize("each", STAYS)
+def test_names_of_other_things(each: str) -> None:
+    assert not is_secret_name(each)
+    assert redacted_json({each: 1200, "_meta": {each: "/a/b"}}) == {
+        each: 1200,
+        "_meta": {each: "/a/b"},
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("The key is a token", "unexpected token: }", "/home/me/tokens/key.txt", "a=b&c=d"),
+        *("https://x.test/a?page=2", "ssh://git@x.test/a", "git@x.test:a/b", "1 token, 2 keys"),
+        *("MAX_TOKENS=4096", "--max-tokens 5", "use --api-key KEY or --token <TOKEN>", ""),
+        *("Authorization: Bearer $TOKEN", "docker run --user 1000:1000 -p 80:80", "key = value"),
+        *("--key ./tls/key.pem", "keyboard=us", "Bearer authentication is required"),
+    ],
+)
+def test_texts_without_secrets_stay(text: str) -> None:
+    assert redacted_text(text) == text
+    assert redacted_argv(text.split(" ")) == text.split(" ") or "$" in text or "KEY" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://me:pw@x.test/a", "https://%5Bredacted%5D@x.test/a"),
+        ("GET /a?api_key=abc&b=1", "GET /a?api_key=[redacted]&b=1"),
+        (
+            "https://x.test/?sig=abc#access_token=abc",
+            "https://x.test/?sig=[redacted]#access_token=[redacted]",
+        ),
+        ("export API_KEY='a b' && run", "export API_KEY='[redacted]' && run"),
+        ("Authorization: Basic YTpi", "Authorization: [redacted]"),
+        ('{"apiKey": "abc", "a": 1', '{"apiKey": "[redacted]", "a": 1'),
+        ("the key sk-ant-0123456789abcdefghij is wrong", "the key [redacted] is wrong"),
+        ("password: hunter2", "password: [redacted]"),
+    ],
+)
+def test_texts_with_secrets(text: str, expected: str) -> None:
+    assert redacted_text(text) == expected
+    assert redacted_text(expected) == expected
+
+
+def test_schema_of_a_field_for_a_secret_stays_a_schema() -> None:
+    form = {"properties": {"apiKey": {"type": "string", "title": "API key", "default": SECRET}}}
+    assert redacted_json(form) == {
+        "properties": {"apiKey": {"type": "string", "title": "API key", "default": MASK}}
+    }
+
+
+def test_deep_values_have_no_secret() -> None:
+    value: Any = {"apiKey": SECRET}
+    for _ in range(300):
+        value = [value]
+    assert SECRET not in str(redacted_json(value))
+
+
+def test_line_that_is_not_a_message_has_no_secret() -> None:
+    frame = f"connecting to https://a:{SECRET}@x.test with api_key={SECRET}".encode()
+    assert SECRET.encode() not in LineBuilder(Hop(), redact=True).line(0.0, "to_client", frame)
+
+
+def test_recording_without_secrets_in_each_frame(tmp_path: Any) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    with Recording(path, argv=["a", "--token", SECRET]) as recording:
+        hop = recording.hop()
+        for number in range(50):
+            params = {
+                "n": number,
+                "text": "x" * 99,
+                **({"url": f"x://{SECRET}@h"} if number % 7 == 3 else {}),
+            }
+            frame = {"jsonrpc": "2.0", "method": "_x", "params": params}
+            hop.frames("to_agent", [json.dumps(frame, separators=(",", ":")).encode()] * 2)
+    text = path.read_text()
+    assert SECRET not in text
+    assert text.count('"redacted":true,"') == 2 * 7 or text.count("%5Bredacted%5D") == 14
+
+
+def test_plain_url_has_no_user_and_no_query() -> None:
+    assert plain_url(f"wss://a:{SECRET}@x.test:1/p?token={SECRET}#f") == "wss://x.test:1/p"
+
+
+def test_secret_variables_are_long_enough() -> None:
+    given_values = {"A_TOKEN": "12345678", "B_TOKEN": "1234567", "PATH": "/usr/bin:/bin"}
+    assert secret_variables(given_values) == {"A_TOKEN": "12345678"}
