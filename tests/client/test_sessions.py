@@ -94,6 +94,7 @@ def said(kind: str, text: str, message_id: str) -> Any:
 async def test_directories_are_made_absolute(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path)
     async with by_hand(version) as (agent, raw):
         opening = agent.new_session("sub", additional_directories=["other"])

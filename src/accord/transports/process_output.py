@@ -30,7 +30,7 @@ from accord.text.secret_names import SHORTEST, secret_variables
 from accord.transports.base import Frame
 from accord.transports.fd import Reader, open_reader
 
-__all__ = ("MAX_LINES", "MAX_LINE_CHARACTERS", "LastLines", "ProcessOutput")
+__all__ = ("MAX_LINES", "MAX_LINE_CHARACTERS", "STDERR_BYTES", "LastLines", "ProcessOutput")
 
 log: logging.Logger = logging.getLogger("accord.transports")
 
