@@ -1,6 +1,7 @@
 """Shares one thread between the keys of the user and the updates of agents: keys come first.
 
-After a key, nothing is read from agents, taken over or drawn until the key itself has been drawn.
+After a key, no update is taken over or drawn until the key itself has been drawn. The connection
+stops reading by itself if too many updates wait.
 """
 
 from __future__ import annotations
@@ -8,12 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from accord.connection.flow import Flow
+from collections.abc import Callable
 
 __all__ = ("Pace", "collect_in_pauses")
 
@@ -34,39 +30,11 @@ class Pace:
         self._key_s = float("-inf")
         self._held_since_s: float | None = None
         self._slice_end_s = 0.0
-        self._flows: list[Callable[[], Flow]] = []
-        self._held: list[Flow] = []
 
     def note_key(self) -> None:
         """Let updates wait until this key has been drawn."""
         self._key_s = self._clock()
         self._slice_end_s = 0.0
-        if not self._held and self.wait_s() > 0:
-            self._held = [flow() for flow in self._flows]
-            for flow in self._held:
-                flow.hold()
-            if self._held:
-                self._release_later()
-
-    def _release_later(self) -> None:
-        asyncio.get_running_loop().call_later(self.wait_s(), self._release)
-
-    def _release(self) -> None:
-        if self.wait_s() > 0:
-            self._release_later()
-            return
-        held, self._held = self._held, []
-        for flow in held:
-            flow.release()
-
-    @contextmanager
-    def slowing(self, flow: Callable[[], Flow]) -> Generator[None]:
-        """Let the reading of a connection wait for keys while the block runs."""
-        self._flows.append(flow)
-        try:
-            yield
-        finally:
-            self._flows.remove(flow)
 
     def wait_s(self) -> float:
         """Return how long updates have to wait for keys now; 0.0 if they need not."""

@@ -93,7 +93,7 @@ def test_lines_are_recalled_in_a_terminal_also_after_a_restart(tmp_path: Path) -
         chat.write(UP + UP)
         chat.sees("say the first")
         chat.write(b" time\n")
-        chat.sees("Agent: the first time")
+        chat.sees("Agent: say the first time")
         chat.sees("Done:")
         chat.write(b"unfinished\x15\x04")
         assert chat.status() == 0

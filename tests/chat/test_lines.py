@@ -240,9 +240,9 @@ def test_half_a_prompt_is_kept_when_the_terminal_is_closed(tmp_path: Path) -> No
         os.kill(chat.process.pid, signal.SIGHUP)
         chat.status()
     with LinesChat(tmp_path, "--agent", AGENT, terminal=True) as chat:
-        chat.sees("Draft, not sent:\n  first line")
+        chat.sees("Draft, not sent:\n  first line\n  half a li")
         chat.type("the rest")
-        chat.sees("Agent: first line\n  the rest\n")
+        chat.sees("Agent: first line\n  half a li\n  the rest\n")
 
 
 def test_end_of_a_pipe_rejects_what_nobody_can_answer(tmp_path: Path) -> None:

@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 
 from accord import Agent, Turn
-from accord.connection.flow import Flow
-from accord.connection.limits import Limits
-from accord.transports.memory import pair
 from accord_chat.pace import HELD_S, KEY_S, OPEN_S, SLICE_S, Pace
 from accord_chat.view import lazy_lines
 from accord_chat.view.lazy_lines import LongText
@@ -66,24 +63,6 @@ async def test_updates_are_taken_over_in_slices() -> None:
     await pace.rest()
     pace.note_key()  # ends the slice
     assert pace.is_slice_over
-
-
-async def test_connections_are_not_read_while_a_key_is_handled() -> None:
-    ours, _ = pair()
-    calls: list[str] = []
-    ours.pause_reading = lambda: calls.append("pause")
-    ours.resume_reading = lambda: calls.append("resume")
-    flow = Flow(ours, Limits(), pytest.fail)
-    pace = Pace()
-    with pace.slowing(lambda: flow):
-        pace.note_key()
-        pace.note_key()
-        assert calls == ["pause"]
-        flow.begin_call(None, None)  # a response that is expected waits, too
-        assert calls == ["pause"]
-        async with asyncio.timeout(20):
-            while calls != ["pause", "resume"]:
-                await asyncio.sleep(KEY_S / 10)
 
 
 def test_only_the_parts_of_a_long_text_near_the_window_are_rendered(

@@ -38,17 +38,6 @@ class Flow:
         self._senders = 0  # of notifications, waiting for the transport
         self._unread_bytes = 0  # of responses, not read by the peer
         self._paused = False
-        self._held = False
-
-    def hold(self) -> None:
-        """Pause reading, whatever is expected from the peer, until `release`."""
-        self._held = True
-        self.apply_backpressure()
-
-    def release(self) -> None:
-        """Read again, if nothing else pauses it."""
-        self._held = False
-        self.apply_backpressure()
 
     def begin_call(self, session: Any, caller: LaneHolder | None) -> None:
         """Count a call that waits for a response: reading must continue."""
@@ -111,10 +100,10 @@ class Flow:
         if self._unread_bytes > limits.total_backlog_bytes:
             self._overrun("The peer sends requests but does not read the responses")
             return
-        is_behind = self._unread_bytes > limits.unread_responses_bytes or (
-            bool(self.backlogs.full) and not self._starves_others()
-        )
-        full = self._held or (is_behind and not self._is_awaited())
+        full = (
+            self._unread_bytes > limits.unread_responses_bytes
+            or (bool(self.backlogs.full) and not self._starves_others())
+        ) and not self._is_awaited()
         if full is not self._paused:
             self._paused = full
             if full:

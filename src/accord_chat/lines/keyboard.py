@@ -85,7 +85,8 @@ class Keyboard:
             self._pasted.cancel()
         data = _decoded(self._data.replace(b"\\\n", b"\n"))
         line = "" if self._editor is None else self._editor.line
-        return "\n".join(filter(None, [self._unfinished, data, line])).strip("\n")
+        parts = (part.strip("\n") for part in (self._unfinished, data, line))
+        return "\n".join(filter(None, parts))
 
     def _read_all(self) -> None:
         """Read what cannot be waited for: files, and terminals of Windows."""

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 __all__ = ("ChatScreen",)
 
 FRAME_S = 1 / 30
-PAUSE = 3  # times as long as a frame took
+MAX_FRAME_S = 0.1
+PAUSE = 3  # times as long as a frame took, at most `MAX_FRAME_S`
 TICK_S = 0.5  # of the clock and the spinner while an agent works
 SAVE_S = 1.0  # after the last change of a draft
 FOLLOW_KEY = "Alt+W"
@@ -227,7 +228,7 @@ class ChatScreen(Screen[None]):
         self._frame_planned = self._is_dirty = False
         self._draw()
         # A frame that takes long is followed by a pause, so that keys are handled.
-        self._frame_s = max(FRAME_S, PAUSE * (time.thread_time() - started_s))
+        self._frame_s = min(max(FRAME_S, PAUSE * (time.thread_time() - started_s)), MAX_FRAME_S)
         if self._is_dirty:
             self._plan_frame(self._frame_s)
 

@@ -164,12 +164,14 @@ class LongText:
         new, self._taken = text[self._taken :], len(text)
         if len(new) > MAX_PART:
             self._cut(self._tail + new)
+            self._finish_blocks()
         else:
             self._tail += printable(new)
             if len(self._tail) >= self._tried + max(1, self._tried // 2) or is_final:
                 self._finish_blocks()
             if len(self._tail) > MAX_PART:
                 self._cut(self._tail)
+                self._finish_blocks()
         tail = self._tail_lines(is_final=is_final)
         self._end = list(self._finished)
         if tail:
