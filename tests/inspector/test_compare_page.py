@@ -114,7 +114,7 @@ async def test_recording_that_cannot_be_compared_is_named(
     huge = folder / "huge.acp.jsonl"
     with huge.open("wb") as file:
         file.write((folder / "one.acp.jsonl").read_bytes())
-        file.truncate(1024**3)
+        file.truncate(70 * 1024**2)
     await page.goto(inspector.address)
     await go(page, f"/compare?recording=one.acp.jsonl&other={other}")
     status = page.get_by_role("main").get_by_role("status")
