@@ -112,9 +112,7 @@ async def test_recording_that_cannot_be_compared_is_named(
     page: Page, inspector: Inspector, folder: Path, other: str, said: str
 ) -> None:
     huge = folder / "huge.acp.jsonl"
-    with huge.open("wb") as file:
-        file.write((folder / "one.acp.jsonl").read_bytes())
-        file.truncate(1024**3)
+    save(huge, [*opening(), *turn(2, chunk("x" * 35_000_000))])  # has the text twice
     await page.goto(inspector.address)
     await go(page, f"/compare?recording=one.acp.jsonl&other={other}")
     status = page.get_by_role("main").get_by_role("status")

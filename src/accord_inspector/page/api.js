@@ -93,6 +93,7 @@ class Live extends EventTarget {
 
   /** Connect, and stay connected. */
   start() {
+    if (this.socket && this.socket.readyState <= WebSocket.OPEN) return; // it is being connected, or is connected
     this.socket = new WebSocket(`${location.origin.replace("http", "ws")}/api/live`);
     this.socket.onopen = () => {
       this.waitMs = 0;
