@@ -168,7 +168,8 @@ COMMANDS_INTRO = """\
 <!-- Written by docs/generate.py from the programs' own help; `make reference` does it again. -->
 
 `accord ask`, `accord agents`, `accord install`, `accord check` and `accord trace` require the extra
-`cli` (`pip install '.[cli]'`, see [Install Accord](../install.md)), `accord serve` and `accord bridge` also the extra `remote`;
+`cli` (`pip install '.[cli]'`, see [Install Accord](../install.md)),
+`accord serve` and `accord bridge` also the extra `remote`;
 `accord agent`, `accord --help` and `python -m accord.schema` require neither.
 
 [Events as JSON](ask-json.md) describes the output of `accord ask --json`.

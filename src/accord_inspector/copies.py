@@ -20,8 +20,8 @@ from msgspec import Struct
 from accord import v1, v2
 from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
+from accord.text.redact import MASK
 from accord.trace.records import Record
-from accord.trace.redaction import REDACTED
 from accord.transports.registry import is_url
 from accord.wire.method import Method
 
@@ -166,11 +166,11 @@ def _named(message: dict[str, Any]) -> str:
 
 
 def _redacted(message: dict[str, Any]) -> str:
-    return f" Replace {REDACTED}: the recording has no secrets." if _has_mask(message) else ""
+    return f" Replace {MASK}: the recording has no secrets." if _has_mask(message) else ""
 
 
 def _has_mask(value: Any) -> bool:
-    return REDACTED.encode() in lenient_json.dumps(value)
+    return MASK.encode() in lenient_json.dumps(value)
 
 
 def _method(name: Any, version: int | None) -> Method | None:
@@ -200,7 +200,7 @@ def _shell(message: dict[str, Any], origin: Origin) -> str:
     text = _prompt_text(message)
     protocol = f" --protocol {origin.version}" if origin.version else ""
     command = origin.command[0] if is_url(origin.command[0]) else shlex.join(origin.command)
-    note = f"# Replace {REDACTED}: the recording has no secrets.\n" if _has_mask(message) else ""
+    note = f"# Replace {MASK}: the recording has no secrets.\n" if _has_mask(message) else ""
     if text is not None:
         ask = f"accord ask{protocol} --agent {_quoted(command)}"
         if text == "-" or len(text.encode("utf-8", "replace")) > _ARGUMENT_BYTES:

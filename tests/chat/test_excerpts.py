@@ -16,6 +16,7 @@ from accord_chat.lines.words import whole_call
 from accord_chat.model.timeline import Entry
 from accord_chat.view import entry_lines
 from accord_chat.view.entry_lines import EntryLines
+from accord_chat.view.lazy_lines import Lines
 from accord_chat.view.pictures.previews import Previews
 from chat.chats import LocalAgent, open_chat
 
@@ -94,12 +95,12 @@ def test_place_is_searched_again_only_if_the_file_or_the_call_changes(
 
     def show(status: str) -> str:
         """Show two further versions of the call; return the lines of the last."""
-        strips: list[Strip] = []
+        strips: Lines | list[Strip] = []
         for title in ("Change", "Change it"):
             entry.content = structs.replace(call, title=title, status=status)
             entry.version += 1
             strips = lines.lines(str(tmp_path), joins=True)
-        return "\n".join(strip.text for strip in strips)
+        return "\n".join(strips[number].text for number in range(len(strips)))
 
     assert "      + LINE 18" in show("pending")
     file.write_text("another text\n")

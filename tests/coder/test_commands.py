@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accord import PermissionRequest, SessionStore
+from accord import Diff, PermissionRequest, SessionStore
 from accord.agent.store.base import MemoryStore
 from accord_coder.commands.base import CommandCall, parse_command
 from accord_coder.commands.custom import custom_commands, expand, scan_commands
@@ -153,7 +153,8 @@ async def test_conversation_is_exported(version: int, tmp_path: Path, store: Ses
         assert harness.asked[-1].tool_call.kind == "edit"
     text = (tmp_path / "harness.md").read_text()
     [diff] = harness.asked[-1].tool_call.content  # the user saw it before it was written
-    assert (diff.new == text) if version == 1 else ("## User" in diff.patch)
+    assert isinstance(diff, Diff)
+    assert (diff.new == text) if version == 1 else ("## User" in (diff.patch or ""))
     assert "## User" in text
     assert "**Read notes.txt** (completed)" in text
     assert text.endswith("## Agent\n\ndone\n")

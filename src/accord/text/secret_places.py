@@ -92,7 +92,7 @@ _MARKS = (*_WORDS, "sig", "code=", "pass=", "://")
 # Where secrets can be in a JSON text in lower case: a word that is searched first, in 1 ns for a
 # byte, and what is true of its place.
 _AFTER = rb"(?:s|_?id|[_-]?\d{1,3})?(?:\\*[\"']|\s*[=:]|\\u003d)"
-_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # up to its end
+_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # up to its last character
 _IN_JSON = tuple(
     (word, re.compile(pattern))
     for word, pattern in (

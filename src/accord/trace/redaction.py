@@ -32,7 +32,7 @@ def redacted_frame(frame: bytes | bytearray) -> bytes | None:
 
 
 def _without_login(value: Any) -> Any:
-    """Return a message without the params of a login; the same object if it is none."""
+    """Return a message without the params of a login; the same object for any other."""
     if is_array(value):
         messages = [_without_login(item) for item in value]
         changed = any(new is not old for new, old in zip(messages, value, strict=True))
