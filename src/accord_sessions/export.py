@@ -16,6 +16,7 @@ from accord.client.markdown import markdown_of
 from accord.client.message import Message
 from accord.text.excerpt import one_line, visible
 from accord.text.markdown_html import page_of
+from accord.text.secret_places import redacted_argv, redacted_json, redacted_text
 from accord.types.tool_calls import TerminalView
 from accord_sessions.entries import Entry
 from accord_sessions.records import Record
@@ -36,8 +37,16 @@ class Archive(Struct, kw_only=True):
 
 def exported(record: Record, entries: Sequence[Entry], form: str) -> bytes:
     """Return a session in a form: `markdown`, `html` or `json`."""
+    record = replace(
+        record,
+        env={},  # it may have secrets
+        agent=redacted_text(record.agent),
+        argv=tuple(redacted_argv(record.argv)),
+        meta=redacted_json(record.meta),
+        extra=redacted_json(record.extra),
+        last_exit=None if record.last_exit is None else redacted_text(record.last_exit),
+    )
     if form == "json":
-        record = replace(record, env={})  # it may have secrets
         raw = [Raw(msgspec.json.encode(entry)) for entry in entries]
         return msgspec.json.encode(Archive(record=record, entries=raw)) + b"\n"
     heading = one_line(record.title or record.name or record.id)

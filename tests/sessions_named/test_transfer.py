@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from accord_sessions.export import exported
+from accord_sessions.records import Record
 from requirement import requirement
 from sessions_named.machine import Machine
 
@@ -135,3 +137,22 @@ def test_prune_deletes_closed_sessions(machine: Machine) -> None:
     assert machine.ok("session", "prune", "--older-than", "1") == "deleted 0 sessions\n"
     assert machine.ok("session", "prune") == "deleted 1 session\n"
     assert [record.name for record in machine.store] == ["two"]
+
+
+@pytest.mark.parametrize("form", ["markdown", "html", "json"])
+def test_export_has_no_secret_of_the_agent(form: str) -> None:
+    secret = "abcd-efgh-ijkl-mnop"
+    record = Record(
+        id="1",
+        cwd="/work",
+        agent=f"agent --api-key {secret} --url https://ada:{secret}@host/x",
+        argv=("agent", "--api-key", secret, f"--token={secret}"),
+        env={"KEY": secret},
+        meta={"example": {"apiKey": secret}},
+        last_exit=f"exit status 1: invalid --api-key={secret}",
+        created_at="2026-01-01T00:00:00Z",
+        used_at="2026-01-01T00:00:00Z",
+    )
+    text = exported(record, [], form).decode()
+    assert secret not in text
+    assert "redacted" in text

@@ -55,6 +55,8 @@ def notes(error: BaseException) -> list[str]:
         # The marks of colours do not divide a secret.
         (r"'\x1b[1m' + os.environ['MY_API_KEY'].replace('-', '-\x1b[0m')", "[redacted]"),
         ("os.environ['MY_PRIVATE_KEY'].split()[1]", "[redacted]"),  # one line of several
+        # Known by its place, not by its value.
+        ("'got --token=abcdefghijkl'", "got --token=[redacted]"),
         ("os.environ['MY_NAME']", "a name of some length"),
         ("'x' * 5000 + 'end'", f"{'x' * 248} … {'x' * 245}end"),
         ("chr(10).join(map(str, range(100)))", "\n".join(map(str, range(80, 100)))),
