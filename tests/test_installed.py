@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from accord import installed
-from accord.installed import install_command, requirement
+from accord.installed import install_command, required
 
 ROOT = Path(__file__).parent.parent
 TEXTS = (
@@ -69,7 +69,7 @@ def test_advice_names_what_was_installed(
 ) -> None:
     installation(monkeypatch, origin)
     assert shlex.split(install_command("cli,otlp")) == ["pip", "install", *words]
-    assert shlex.split(requirement("cli,otlp")) == words[-1:]
+    assert shlex.split(required("cli,otlp")) == words[-1:]
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ def test_advice_uses_the_installer(
     if file:
         (tmp_path / file).touch()
     installation(monkeypatch, WHEEL, installer=installer, prefix=str(tmp_path))
-    assert install_command("cli") == f"{program} {requirement('cli')}"
+    assert install_command("cli") == f"{program} {required('cli')}"
 
 
 def test_advice_for_a_source_tree_is_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installed, "_metadata_text", lambda _file: None)
-    assert str(ROOT) in requirement("cli")
+    assert str(ROOT) in required("cli")
     monkeypatch.setattr(installed, "_source_tree", lambda: None)
-    assert requirement("cli") == shlex.quote(".[cli]")
+    assert required("cli") == shlex.quote(".[cli]")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 
 from accord.text.lenient_json import NotJson, is_object, loads
 
-__all__ = ("install_command", "requirement")
+__all__ = ("install_command", "required")
 
 _NAME = "accord"
 
@@ -33,10 +33,10 @@ def install_command(extras: str) -> str:
         words = ["uv", "pip", "install", *editable]
     else:
         words = ["pip", "install", *editable]
-    return " ".join((*words, requirement(extras)))
+    return " ".join((*words, required(extras)))
 
 
-def requirement(extras: str) -> str:
+def required(extras: str) -> str:
     """Return what to install for extras, quoted for the shell: a path, a URL, or the name."""
     from urllib.parse import urlsplit
     from urllib.request import url2pathname

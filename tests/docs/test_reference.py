@@ -94,7 +94,7 @@ def names_of(module: str) -> tuple[str, ...]:
 
 
 # What the programs share, and users do not call.
-OF_PROGRAMS = {"accord.text.markdown_html.page_of"}
+OF_PROGRAMS = {"accord.installed.install_command", "accord.text.markdown_html.page_of"}
 
 
 def test_the_coding_agent_uses_only_names_of_the_api_reference() -> None:

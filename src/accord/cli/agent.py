@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from accord.cli.output import write_output
 from accord.errors import AccordError
-from accord.installed import install_command, requirement
+from accord.installed import install_command, required
 
 if TYPE_CHECKING:
     from accord_coder.settings import Settings
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str]) -> int:
             raise
         print(
             "accord agent: the coding agent requires more packages:"
-            f" {install_command('cli')}, or {requirement('coder')} to use a language model",
+            f" {install_command('cli')}, or {required('coder')} to use a language model",
             file=sys.stderr,
         )
         return 2
