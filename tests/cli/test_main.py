@@ -11,7 +11,7 @@ import pytest
 
 import accord
 from accord.cli.main import COMMANDS
-from accord.installed import install_command, requirement
+from accord.installed import install_command, required
 
 FULL = Path("/dev/full")
 
@@ -169,7 +169,7 @@ def test_missing_packages_of_the_coding_agent_are_one_clear_line() -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"accord agent: the coding agent requires more packages: {install_command('cli')},"
-        f" or {requirement('coder')} to use a language model\n"
+        f" or {required('coder')} to use a language model\n"
     )
 
 
