@@ -58,6 +58,30 @@ def test_up_and_down_recall_earlier_lines() -> None:
     assert screen.type(b"\x1bOA", b"\x1bOA", b" more\n") == "second line of words more\n"
 
 
+def test_interrupt_drops_the_line_which_can_be_recalled() -> None:
+    screen = Screen()
+    screen.type(b"half a line", b"\x1b[")
+    screen.editor.interrupt()
+    assert (screen.editor.line, screen.line, screen.editor.dropped) == ("", "", "half a line")
+    assert screen.type(b"new\n") == "new\n"
+    assert screen.editor.dropped == ""
+    assert screen.type(UP, UP, b"\n") == "half a line\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of POSIX")
+def test_interrupt_ends_the_half_line_before_the_note(tmp_path: Path) -> None:
+    with LinesChat(tmp_path, "--agent", AGENT, terminal=True, TERM="xterm") as chat:
+        chat.sees("is ready")
+        chat.write(b"say one")
+        chat.sees("say one")
+        chat.interrupt()
+        chat.sees("\nNote: Ctrl-C again quits")
+        chat.type("say two")
+        chat.sees("Agent: say two", "Done:")
+        chat.write(b"\x04")
+        assert chat.status() == 0
+
+
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_keys_may_come_in_pieces(size: int) -> None:
     screen = Screen()

@@ -6,6 +6,7 @@ import ast
 import pydoc
 import re
 import runpy
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -36,6 +37,13 @@ def test_page_of_the_script_agent_has_its_commands_and_options() -> None:
         for arguments in command.arguments.split(" | "):
             assert f"{command.name} {arguments}".rstrip() in rows
     assert {option.id for option in OPTIONS} <= set(rows)
+
+
+def test_page_of_the_installation_has_every_extra() -> None:
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    page = (DOCS / "install.md").read_text("utf-8")
+    rows = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert rows == set(project["optional-dependencies"]) - {"dev", "docs"}
 
 
 def pages_linked_from(index: Path) -> set[Path]:

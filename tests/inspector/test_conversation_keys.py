@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import BrowserContext, Locator, Page, Route, expect
+from playwright.async_api import BrowserContext, Locator, Page, Route, WebSocketRoute, expect
 
 from inspector.inspector_process import SCRIPT_AGENT, Inspector, inspecting
 
@@ -84,6 +84,36 @@ async def test_typing_while_a_session_opens_is_the_beginning_of_the_prompt(
     await expect(prompt).to_be_focused()
     await expect(prompt).to_have_value("echo 1 2")
     assert "/conversation/" in page.url
+
+
+async def test_typing_until_the_prompt_is_visible_is_kept_and_opens_one_session(
+    page: Page, inspector: Inspector
+) -> None:
+    held: list[str | bytes] | None = None  # what the server pushes
+    routes: list[WebSocketRoute] = []
+
+    def route(socket: WebSocketRoute) -> None:
+        routes.append(socket)
+        server = socket.connect_to_server()
+        server.on_message(lambda sent: socket.send(sent) if held is None else held.append(sent))
+
+    await page.route_web_socket("**", route)
+    new = await conversation(page, inspector)
+    before = await sessions(page)
+    held = []
+    async with page.expect_response("**/api/conversation/new"):
+        await new.click()
+    await page.keyboard.type("echo 1 2x")
+    await page.keyboard.press("Backspace")
+    await page.keyboard.press("Enter")
+    pushed, held = held, None
+    for sent in pushed:
+        routes[-1].send(sent)
+    prompt = page.locator("textarea.prompt")
+    await expect(prompt).to_be_focused()
+    await expect(prompt).to_have_value("echo 1 2")
+    await expect(page.get_by_role("button", name="New session")).to_be_enabled()
+    assert await sessions(page) == before + 1
 
 
 async def test_focus_stays_in_a_field_in_which_the_user_types_meanwhile(

@@ -72,6 +72,11 @@ class Keyboard:
                 atexit.unregister(self._mode.end)
                 self._loop.remove_signal_handler(signal.SIGCONT)
 
+    def interrupt(self) -> None:
+        """Drop the line that is typed, as a terminal does that edits it itself."""
+        if self._editor is not None and self._is_reading:
+            self._editor.interrupt()
+
     def _begin_keys(self, mode: KeyMode) -> None:
         mode.begin()
         atexit.register(mode.end)
@@ -84,7 +89,7 @@ class Keyboard:
         if self._pasted is not None:
             self._pasted.cancel()
         data = _decoded(self._data.replace(b"\\\n", b"\n"))
-        line = "" if self._editor is None else self._editor.line
+        line = "" if self._editor is None else self._editor.line or self._editor.dropped
         parts = (part.strip("\n") for part in (self._unfinished, data, line))
         return "\n".join(filter(None, parts))
 

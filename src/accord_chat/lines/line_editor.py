@@ -48,6 +48,7 @@ class LineEditor:
         width: Callable[[], int | None],
     ) -> None:
         self.line = ""  # what is typed so far
+        self.dropped = ""  # by Ctrl-C, until the next key
         self.has_ended = False
         self._prompts = prompts
         self._typed: dict[str, None] = {}  # the latest at the end
@@ -61,6 +62,7 @@ class LineEditor:
     def feed(self, data: bytes) -> str:
         """Take keys; return the finished lines, each with its end."""
         finished: list[str] = []
+        self.dropped = ""
         keys, self._keys = self._keys + self._decoder.decode(data), ""
         at = 0
         while at < len(keys):
@@ -82,6 +84,15 @@ class LineEditor:
             else:
                 self._edit(key)
         return "".join(finished)
+
+    def interrupt(self) -> None:
+        """Drop the line, as a terminal does at Ctrl-C; Up recalls it."""
+        self._keys = ""
+        if self.line:
+            self._write("\n")
+            self._remember(self.line)
+            self.dropped = self.line
+        self.line, self._recalled = "", []
 
     def _edit(self, key: str) -> None:
         line = self.line

@@ -303,6 +303,8 @@ class LinesProgram:
 
     def _interrupt(self) -> None:
         if not self._is_terminal_given:
+            if self._keyboard is not None:
+                self._keyboard.interrupt()
             self._events.put_nowait(INTERRUPTED)
 
     def _interrupted(self) -> None:

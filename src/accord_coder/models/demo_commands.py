@@ -37,6 +37,7 @@ _SUMMARY = "Summary of the conversation so far:"  # a compaction puts it before 
 _MAX_CHARACTERS = 200_000
 # Text up to a `;` or a line end that is outside of quotes. A lone quote is left to shlex.
 _STEP = re.compile(r"""(?:[^;\n'"\\]|\\.|'[^']*'|"(?:\\.|[^"\\])*"|['"\\])+""", re.DOTALL)
+_ARTICLES = ("the", "this", "that", "a", "an", "my", "our")  # `Run the tests.` is a sentence
 _LINES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _PART = re.compile(r"\n?\[lines (\d+)-(\d+) of (\d+)\]\Z")
 
@@ -309,7 +310,8 @@ def _parse_step(text: str) -> DemoStep:
         near = get_close_matches(name.lower(), _BY_NAME, n=1)
         hint = f" Did you mean `{near[0]}`?" if near else ""
         raise InvalidPrompt(f"`{shown}` is not a command of the demonstration model.{hint}")
-    if command.name == "run" and len(arguments) > 1:
+    is_sentence = command.name == "run" and arguments[:1] != [] and arguments[0] in _ARTICLES
+    if command.name == "run" and len(arguments) > 1 and not is_sentence:
         arguments = [text.split(maxsplit=1)[1]]  # as typed, quotes included
     if not command.at_least <= len(arguments) <= command.at_most:
         raise InvalidPrompt(f"`{shown}` has the wrong arguments: write `{command.usage}`.")

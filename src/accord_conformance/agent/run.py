@@ -161,7 +161,7 @@ class VersionRun:
         self._connections = 0
         self._turn_timeout = TurnTimeout(run.settings)
         self._unanswered = 0  # requests for a session
-        self._ended_turns = 0  # without an error
+        self._ended_turns = 0  # neither failed nor cancelled
         self._failed_prompt: ScenarioResult | None = None  # a plain one
         self._answers_unknown_methods = True  # with an error, as they have to be
 
@@ -471,11 +471,14 @@ class VersionRun:
         prompts = [one for one in calls if one.method == "session/prompt" and one.ok]
         self._login_problem.turns += len(prompts)
         if self._version == 1:
-            self._ended_turns += len(prompts)
+            ends = [one.result for one in prompts]
+            self._ended_turns += sum(
+                not (is_object(end) and end.get("stopReason") == "cancelled") for end in ends
+            )
             return
         ends = [update_of(note) for note in client.connection.notifications]
         self._ended_turns += sum(
-            end.get("state") == "idle" and end.get("stopReason") not in (None, "error")
+            end.get("state") == "idle" and end.get("stopReason") not in (None, "cancelled", "error")
             for end in ends
         )
 

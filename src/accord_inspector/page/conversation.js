@@ -37,7 +37,7 @@ class ConversationView extends HTMLElement {
     this.session = null;
     this.sessions = new Sessions(this.recording);
     this.sessions.addEventListener("change", () => this.update());
-    /** @type {{session: string, text: string, before: Element | null} | null} a session whose prompt gets the focus */
+    /** @type {{session: string, text: () => string, before: Element | null} | null} a session whose prompt gets the focus */
     this.fresh = null;
     this.addEventListener("opened", (event) => this.opened(/** @type {CustomEvent} */ (event).detail));
     this.onChange = () => this.update();
@@ -87,7 +87,7 @@ class ConversationView extends HTMLElement {
     this.questions.show(value.client?.questions ?? [], wanted);
   }
 
-  /** Show a session that the user has opened. @param {{session: string, text: string}} detail */
+  /** Show a session that the user has opened. @param {{session: string, text: () => string}} detail */
   opened({ session, text }) {
     this.fresh = { session, text, before: document.activeElement };
     if (!isWide()) /** @type {HTMLDetailsElement} */ (this.side).open = false; // it is above the conversation
@@ -99,7 +99,7 @@ class ConversationView extends HTMLElement {
     const { fresh, session } = this;
     if (!fresh || session?.id !== fresh.session || !session.isOpen) return;
     this.fresh = null;
-    session.prompt.begin(fresh.text);
+    session.prompt.begin(fresh.text());
     const { activeElement } = document;
     const isElsewhere = activeElement !== fresh.before && activeElement?.matches("input, textarea, select");
     if (!isElsewhere) session.prompt.text.focus();

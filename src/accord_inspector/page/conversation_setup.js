@@ -14,8 +14,12 @@ export class SetupPanel {
     this.servers = /** @type {HTMLTextAreaElement} */ (h("textarea", {
       id: "new-mcp", rows: "4", spellcheck: "false", placeholder: '{"mcpServers": {"name": {"command": "…", "args": []}}}',
     }));
-    this.create = /** @type {HTMLButtonElement} */ (h("button", { class: "primary", onkeydown: (/** @type {KeyboardEvent} */ event) => this.typeAhead(event) }, "New session"));
-    this.isOpening = false;
+    this.create = /** @type {HTMLButtonElement} */ (h("button", {
+      class: "primary", onkeydown: (/** @type {KeyboardEvent} */ event) => this.typeAhead(event),
+      onblur: () => this.isOpened && this.setOpening(false),
+    }, "New session"));
+    this.isOpening = false; // until its prompt is visible
+    this.isOpened = false; // but its prompt is not visible yet
     this.ahead = ""; // typed while a session is opened
     this.stored = h("div", { class: "stored" });
     this.login = h("div", { class: "login" });
@@ -43,6 +47,7 @@ export class SetupPanel {
   update(client) {
     const agent = client.agent;
     this.create.disabled = !agent;
+    if (!agent && this.isOpened) this.setOpening(false);
     if (!this.folder.value) this.folder.value = client.cwd;
     fill(this.about, agent ? `${agent.name} ${agent.version}, protocol version ${agent.protocol}` : live.state.process?.state === "starting" ? "The agent is starting" : "The agent is not running");
     const key = JSON.stringify([agent, client.access]);
@@ -73,13 +78,23 @@ export class SetupPanel {
     if (this.isOpening) return; // one key or click opens one session
     this.setOpening(true);
     const session = await this.attempt(() => act("new", { cwd: this.folder.value, mcpServers: this.servers.value }));
+    this.isOpened = session !== undefined && document.activeElement === this.create;
+    if (!this.isOpened) this.setOpening(false);
+    if (session !== undefined) opened(this.element, session, () => this.takeAhead());
+  }
+
+  /** Return what was typed until now, when the prompt is visible: the next key is for the prompt. */
+  takeAhead() {
+    const { ahead } = this;
+    this.ahead = "";
     this.setOpening(false);
-    if (session !== undefined) opened(this.element, session, this.ahead);
+    return ahead;
   }
 
   /** @param {boolean} isOpening */
   setOpening(isOpening) {
     this.isOpening = isOpening;
+    this.isOpened = false;
     if (isOpening) this.ahead = "";
     this.create.setAttribute("aria-disabled", String(isOpening));
     fill(this.create, isOpening ? "Opening a session…" : "New session");

@@ -10,10 +10,10 @@ export async function act(action, body = {}) {
 }
 
 /**
- * Show a session that was just opened from an element of the view; `text` was typed meanwhile.
- * @param {Element} element @param {string} session @param {string} [text]
+ * Show a session that was just opened from an element of the view; `text` returns what was typed until its prompt is visible.
+ * @param {Element} element @param {string} session @param {() => string} [text]
  */
-export function opened(element, session, text = "") {
+export function opened(element, session, text = () => "") {
   element.dispatchEvent(new CustomEvent("opened", { bubbles: true, detail: { session, text } }));
 }
 

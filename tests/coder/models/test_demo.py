@@ -166,6 +166,8 @@ async def test_rejected_change_is_reported_and_not_made(version: int, project: P
         ("list the TODOs in this folder", "write `list [DIRECTORY | PATTERN]`"),
         ("create 'a.txt", "No closing quotation"),
         ("run", "write `run COMMAND`"),
+        ("Run the command `touch ran.txt`.", "write `run COMMAND`"),
+        ("run my tests", "write `run COMMAND`"),
         ("  ;\n ", "contains no text"),
         ("x" * 200_001, "more than 200,000 characters"),
     ],

@@ -174,6 +174,70 @@ class FailsInItsTurn(HasNoModel):
     fails_in_its_turn = True
 
 
+class FailsWhileAPromptIsHeld(HasNoModel):
+    """Holds the second prompt until the first turn has failed, just before the cancel arrives."""
+
+    held: Json | None = None
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "$/cancel_request" and self.held is not None:
+            held, self.held = self.held, None
+            session = held["params"]["sessionId"]
+            error = {"code": -32603, "message": "no key"}
+            end = {"state": "idle", "stopReason": "error", "error": error}
+            self.update(session, sessionUpdate="state_update", **end)
+            self.answer(held, {"messageId": "second"})
+            return None
+        if message.get("method") != "session/prompt":
+            return message
+        if "held" in message["params"]["prompt"][0]["text"]:
+            self.held = message
+            return None
+        self.answer(message, {"messageId": "first"})
+        session = message["params"]["sessionId"]
+        self.update(session, sessionUpdate="state_update", state="running")
+        return None
+
+
+async def test_prompt_whose_turn_failed_before_the_cancel_is_not_judged() -> None:
+    settings = Settings(
+        timeout=5.0, answer=5.0, login="script", prompts=dict(PROMPTS, text="held", long="long")
+    )
+    result = await AgentRun(
+        lambda _: FilteredTransport(FailsWhileAPromptIsHeld, StableProvidersAgent()),
+        select_scenarios(["prompts/held"], agent_scenarios()),
+        settings,
+    ).run((2,))
+    (played,) = result.scenario_results
+    assert (played.outcome, played.reason) == (
+        "not exercised",
+        "the turn failed before the held prompt could be cancelled",
+    )
+    assert "R-PROMPT-27" not in {rule for rule, _ in result.failed_rules(strict=True)}
+
+
+class CancelsEachFailure(HasNoModel):
+    """Fails each prompt, but a cancelled one ends as cancelled."""
+
+    def up(self, message: Json) -> Json | None:
+        if message.get("method") == "session/prompt" and "folder" in str(message["params"]):
+            self.answer(message, {"stopReason": "cancelled"})
+            return None
+        return super().up(message)
+
+
+async def test_cancelled_turn_does_not_show_that_there_is_a_model() -> None:
+    settings = Settings(
+        timeout=5.0, answer=5.0, login="script", prompts=dict(PROMPTS, tool="folder")
+    )
+    result = await AgentRun(
+        lambda _: FilteredTransport(CancelsEachFailure, StableProvidersAgent()),
+        select_scenarios(["prompts/text", "prompts/tool"], agent_scenarios()),
+        settings,
+    ).run((1,))
+    assert verdict(result).status == 3
+
+
 class FailsOnlyPlainPrompts(HasNoModel):
     def up(self, message: Json) -> Json | None:
         prompt = message.get("params", {}).get("prompt")
@@ -214,7 +278,8 @@ async def test_agent_that_fails_only_some_prompts_fails_the_run() -> None:
 
 def test_demonstration_agent_ends_the_check_without_a_model(tmp_path: Path) -> None:
     agent = [sys.executable, "-m", "accord", "agent", "coder", "--model", "demo"]
-    only = ["--only", "prompts/text", "--only", "files/write", "--version", "1"]
+    areas = ("prompts", "files/write", "permissions/reject", "terminals")
+    only = [word for area in areas for word in ("--only", area)]
     ran = subprocess.run(
         [sys.executable, "-m", "accord", "check", "agent", *only, "--", *agent],
         cwd=tmp_path,

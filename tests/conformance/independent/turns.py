@@ -249,7 +249,9 @@ class Turn:
         return outcome.get("optionId") == "yes"
 
     def touch(self) -> None:
-        tool = self.tool("Run touch permitted.txt", "execute")
+        tool = self.tool(
+            "Run touch permitted.txt", "execute", rawInput={"command": "touch permitted.txt"}
+        )
         if self.permitted(tool, "Run touch permitted.txt"):
             self.on_tool(tool, status="in_progress")
             Path(self.in_directory("permitted.txt")).touch()

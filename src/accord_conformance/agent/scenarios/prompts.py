@@ -297,11 +297,13 @@ async def _held(context: AgentContext) -> None:
     if await client.wait_for_optional(
         lambda: withdrawn.response is not None, "response", within_s=within_s
     ):
+        await _wait_for_answer(context, long, waiting)
         why = "a held prompt that was cancelled"
         await context.expect_error("R-PROMPT-27", client, withdrawn, (-32800,), why=why)
         waiting = await _hold_prompt(context, session, long)
     client.cancel(session)
     why = "a prompt that was not inserted when the session was cancelled"
+    await _wait_for_answer(context, long, waiting)
     await context.expect_error("R-CANCEL-13", client, waiting.request, (), why=why)
     if waiting.request.code not in (None, -32800):
         context.judge(
@@ -317,6 +319,7 @@ async def _held(context: AgentContext) -> None:
     await client.connection.wait_for_response(long.request, within_s=context.settings.timeout)
     waiting = await _hold_prompt(context, session, long)
     client.connection.send_request("session/close", {"sessionId": session})
+    await _wait_for_answer(context, long, waiting)
     why = "a held prompt of a closed session"
     await context.expect_error("R-PROMPT-27", client, waiting.request, (-32800,), why=why)
 
@@ -330,6 +333,23 @@ async def _hold_prompt(context: AgentContext, session: str, long: SentPrompt) ->
     if long.is_over:
         raise NotExercised("the turn ended too soon")
     return waiting
+
+
+async def _wait_for_answer(context: AgentContext, long: SentPrompt, waiting: SentPrompt) -> None:
+    """Raise `NotExercised` if the turn failed first: then nothing held the prompt any more."""
+    call = waiting.request
+    within_s = context.settings.answer
+    if not await context.client.wait_for_optional(
+        lambda: call.response is not None, "response", within_s=within_s
+    ):
+        return  # which is judged as no response
+    assert call.response is not None
+    answered = call.response.frame.number
+    if call.ok and any(
+        update.get("stopReason") == "error" and note.frame.number < answered
+        for note, update in long.states()
+    ):
+        raise NotExercised("the turn failed before the held prompt could be cancelled")
 
 
 SCENARIOS = (
