@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import re
 import string
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any
 from urllib.parse import unquote
 
@@ -27,7 +25,6 @@ __all__ = (
     "redacted_argv",
     "redacted_json",
     "redacted_text",
-    "with_possible_secrets",
 )
 
 _URL_MASK = "%5Bredacted%5D"  # a bracket before the host of a URL is not valid
@@ -70,6 +67,7 @@ _SHAPES = (
     "AIza[A-Za-z0-9_-]{30,}",
     "npm_[A-Za-z0-9]{30,}",
     r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+",
+    r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,32}PRIVATE KEY-----|\Z)",
 )
 _SHAPE = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})")
 
@@ -87,52 +85,8 @@ _PARAMETER = re.compile(r"[^\s\"'&;#<>\\]+")
 _LINE = re.compile(r"[^\"'\r\n\\]+")
 
 # How a text with one of them can begin; a cheap search, before that with `_SHAPE`.
-_SHAPE_START = re.compile(r"sk-|gh[pousri]|glpat-|xox|A[KS]IA|AIza|hf_|npm_|eyJ")  # is fast
-_MARKS = (*_WORDS, "sig", "code=", "pass=", "://")
-# Where secrets can be in a JSON text in lower case: a word that is searched first, in 1 ns for a
-# byte, and what is true of its place.
-_AFTER = rb"(?:s|_?id|[_-]?\d{1,3})?(?:\\*[\"']|\s*[=:]|\\u003d)"
-_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # up to its last character
-_IN_JSON = tuple(
-    (word, re.compile(pattern))
-    for word, pattern in (
-        *((word, word + _AFTER) for word in (b"key", b"secret", b"passphrase", b"credential")),
-        *((word, word + _AFTER) for word in (b"cookie", b"bearer", b"pwd")),
-        (b"token", rb"token(?!s\")" + _AFTER),
-        (b"passw", rb"passw(?:or)?d" + _AFTER),
-        (b"auth", rb"auth(?:orization\b|enticate\"|/login\")"),
-        (b'"env', rb'"env'),
-        (b'headers"', rb'headers"'),
-        (b'"arg', rb'"arg'),
-        (b" --", rb" --[\w-]{0,32}(?:key|token|secret|pass|cred|pwd|pw |bearer|cookie|auth)"),
-        (b"@", rb"/[^\s\"/:]{1,256}(?::[^\s\"/]{0,256})?@"),
-        (b"?", rb"\?[^\s\"]{0,512}?(?:sig|signature|code|auth|pass|pwd)(?:=|\\u003d)"),
-    )
-)
-
-
-def with_possible_secrets(texts: Iterable[bytes | bytearray]) -> set[int]:
-    """Return the numbers of the JSON texts that may have something to replace."""
-    # One search in many texts takes less time than one in each.
-    parts = [_structure(text) for text in texts]
-    lower = b"\n".join(parts).lower()
-    ends: list[int] = []
-    found: set[int] = set()
-    for word, pattern in _IN_JSON:
-        if word in lower:
-            for match in pattern.finditer(lower):
-                ends = ends or list(accumulate(len(part) + 1 for part in parts))
-                found.add(bisect_right(ends, match.start()))
-    return found
-
-
-def _structure(text: bytes | bytearray) -> bytes | bytearray:
-    """Return a JSON text without a spoken text, which is most of the bytes."""
-    for start in (b'"text":"', b'"content":"'):
-        begin = text.find(start) + len(start)
-        if begin >= len(start) and (end := _STRING.match(text, begin)) is not None:
-            return text[:begin] + text[end.end() :]
-    return text
+_SHAPE_START = re.compile(r"sk-|gh[pousri]|glpat-|xox|A[KS]IA|AIza|hf_|npm_|eyJ|-----BEGIN")
+_MARKS = (*_WORDS, "sig", "code=", "pass=", "://", "env\"", "environment\"", "headers\"")
 
 
 def is_masked(text: str) -> bool:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any
 
 from accord.text import lenient_json
@@ -9,17 +14,73 @@ from accord.text.lenient_json import is_array, is_object
 from accord.text.redact import MASK
 from accord.text.secret_places import redacted_json, redacted_text
 
-__all__ = ("redacted_frame",)
+__all__ = ("redacted_frame", "with_possible_secrets")
 
 _LOGINS = frozenset(("authenticate", "auth/login"))
 _KEPT = frozenset(("methodId",))
+_NAME_END = re.compile(rb'"\s*:')  # in strings, too
+
+# How the well-known kinds of keys begin, in lower case.
+_SHAPES = (
+    *(b"sk-", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"glpat-", b"xox"),
+    *(b"akia", b"asia", b"aiza", b"hf_", b"npm_", b"eyj"),
+)
+# Where secrets can be in a JSON text in lower case: a word that is searched first, in 1 ns for a
+# byte, and what is true of its place.
+_AFTER = rb"(?:s|_?id|[_-]?\d{1,3})?(?:\\*[\"']|\s*[=:]|\\u003d)"
+_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # up to its last character
+_IN_JSON = tuple(
+    (word, re.compile(pattern))
+    for word, pattern in (
+        *((word, word + _AFTER) for word in (b"key", b"secret", b"passphrase", b"credential")),
+        *((word, word + _AFTER) for word in (b"cookie", b"bearer", b"pwd")),
+        (b"token", rb"token(?!s\")" + _AFTER),
+        (b"passw", rb"passw(?:or)?d" + _AFTER),
+        (b"auth", rb"auth(?:orization\b|enticate\"|/login\")"),
+        (b'"env', rb'"env'),
+        (b'headers"', rb'headers"'),
+        (b'"arg', rb'"arg'),
+        *((word, rb"(?<![a-z0-9])" + word + rb"[\w-]{10}") for word in _SHAPES),
+        (b"private key-", rb"private key-"),
+        # Part of a name that is escaped; what escapes control characters is usual.
+        (b"\\u00", rb"\\u00[2-7][0-9a-f]"),
+        (b" --", rb" --[\w-]{0,32}(?:key|token|secret|pass|cred|pwd|pw |bearer|cookie|auth)"),
+        (b"@", rb"/[^\s\"/:]{1,256}(?::[^\s\"/]{0,256})?@"),
+        (b"?", rb"\?[^\s\"]{0,512}?(?:sig|signature|code|auth|pass|pwd)(?:=|\\u003d)"),
+    )
+)
+
+
+def with_possible_secrets(texts: Iterable[bytes | bytearray]) -> set[int]:
+    """Return the numbers of the JSON texts that may have something to replace."""
+    # One search in many texts takes less time than one in each.
+    parts = [_structure(text) for text in texts]
+    lower = b"\n".join(parts).lower()
+    ends: list[int] = []
+    found: set[int] = set()
+    for word, pattern in _IN_JSON:
+        if word in lower:
+            for match in pattern.finditer(lower):
+                ends = ends or list(accumulate(len(part) + 1 for part in parts))
+                found.add(bisect_right(ends, match.start()))
+    return found
+
+
+def _structure(text: bytes | bytearray) -> bytes | bytearray:
+    """Return a JSON text without a spoken text, which is most of the bytes."""
+    for start in (b'"text":"', b'"content":"'):
+        begin = text.find(start) + len(start)
+        if begin >= len(start) and (end := _STRING.match(text, begin)) is not None:
+            return text[:begin] + text[end.end() :]
+    return text
 
 
 def redacted_frame(frame: bytes | bytearray) -> bytes | None:
     """Return the frame without secrets, or None if it has none (R-TRACE-05).
 
     Replaced is what `redacted_json` replaces, and everything in the params of a login except the
-    method. A frame that is not JSON is a line of text.
+    method. Of fields with the same name, the last one stays. A frame that is not JSON is a line
+    of text.
     """
     try:
         value = lenient_json.loads(frame)
@@ -28,7 +89,35 @@ def redacted_frame(frame: bytes | bytearray) -> bytes | None:
         new = redacted_text(text)
         return None if new == text else new.encode("utf-8", "surrogateescape")
     message = redacted_json(_without_login(value))
-    return None if message is value else lenient_json.dumps(message)
+    if message is value and not _repeats_names(frame, value):
+        return None
+    return lenient_json.dumps(message)
+
+
+def _repeats_names(frame: bytes | bytearray, value: Any) -> bool:
+    """Return whether an object has a name twice: the value has only the last of its fields."""
+    nodes, names = [value], 0
+    for node in nodes:
+        if is_object(node):
+            names += len(node)
+            nodes += node.values()
+        elif is_array(node):
+            nodes += node
+    if len(_NAME_END.findall(frame)) <= names:
+        return False
+    found = False
+
+    def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal found
+        item = dict(pairs)
+        found = found or len(item) < len(pairs)
+        return item
+
+    try:
+        json.loads(frame.decode("utf-8", "replace"), object_pairs_hook=fields)
+    except (ValueError, RecursionError):
+        return True  # it cannot be known
+    return found
 
 
 def _without_login(value: Any) -> Any:
@@ -41,8 +130,12 @@ def _without_login(value: Any) -> Any:
         return value
     params = value.get("params")
     if not is_object(params):
-        return value
-    hidden = {key: item if key in _KEPT else _hidden(item) for key, item in params.items()}
+        hidden = _hidden(params)
+        return {**value, "params": hidden} if hidden is not params else value
+    hidden = {
+        key: item if key in _KEPT and isinstance(item, str) else _hidden(item)
+        for key, item in params.items()
+    }
     return {**value, "params": hidden} if hidden != params else value
 
 
