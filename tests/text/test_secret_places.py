@@ -187,6 +187,36 @@ def test_texts_with_secrets(text: str, expected: str) -> None:
     assert redacted_text(expected) == expected
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        *({key: {"A": SECRET}} for key in ("env", "envVars", "mcpEnv", "extra_env", "ENV")),
+        *({"env": each} for each in ([["A", SECRET]], f"A={SECRET}", f"A=b\nC={SECRET}")),
+        {"headers": [["X-Mine", SECRET]]},
+        {"requestHeaders": f"X-Mine: {SECRET}"},
+        {"name": "API_KEY", "value": {"value": [SECRET]}},
+        *({"url": f"https://x.test/a?b=1&{each}={SECRET}"} for each in ("X-Amz-Signature", "jwt")),
+        {"title": f"-----BEGIN EC PRIVATE KEY-----\n{SECRET}\n-----END EC PRIVATE KEY-----"},
+    ],
+)
+def test_values_of_pairs_and_parameters_are_secrets(value: Any) -> None:
+    assert SECRET not in json.dumps(redacted_json(value))
+    assert with_possible_secrets([json.dumps(value).encode()]) == {0}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *({"environment": each} for each in ("production", "Python: 3.11", "https://x.test")),
+        *({"testEnv": "a"}, {"title": "sk-learn-pipeline-for-classification"}, {"env": []}),
+        {"title": "docker run -u 1000:1000 x", "headers": ["Name", "Value"]},
+        {"name": "Model", "value": ["a"]},
+    ],
+)
+def test_values_of_other_things_stay(value: Any) -> None:
+    assert redacted_json(value) is value
+
+
 def test_schema_of_a_field_for_a_secret_stays_a_schema() -> None:
     form = {"properties": {"apiKey": {"type": "string", "title": "API key", "default": SECRET}}}
     assert redacted_json(form) == {

@@ -161,3 +161,22 @@ def test_text_that_looks_like_fields_is_unchanged(tmp_path: Path) -> None:
 def test_params_of_a_login_in_any_form_are_replaced(tmp_path: Path, params: Any) -> None:
     frame = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "authenticate", "params": params})
     assert SECRET not in recorded(tmp_path / "r.jsonl", frame.encode())
+
+
+@pytest.mark.parametrize("message", SECRETS)
+@requirement("R-TRACE-05")
+def test_message_that_was_cut_has_no_secret(message: dict[str, Any]) -> None:
+    whole = json.dumps({"jsonrpc": "2.0", "a\\": ['"\\\n', True, -1.5, None], **message, "z": "é"})
+    builder = LineBuilder(Hop(), redact=True)
+    for end in range(1, len(whole)):
+        line = builder.line(0.0, "to_agent", whole[:end].encode()).decode()
+        assert SECRET not in line
+        record = decode_record(line.encode())
+        assert record is not None
+        assert record.type == "invalid"
+
+
+@requirement("R-TRACE-05")
+def test_message_with_numbers_that_json_lacks_has_no_secret(tmp_path: Path) -> None:
+    frame = f'{{"x":NaN,"env":{{"A":"{SECRET}"}}}}'.encode()
+    assert SECRET not in recorded(tmp_path / "r.jsonl", frame)

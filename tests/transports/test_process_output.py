@@ -59,7 +59,7 @@ def notes(error: BaseException) -> list[str]:
             "'ValueError: api_key=abcd1234 and --token abcd1234'",
             "ValueError: api_key=[redacted] and --token [redacted]",
         ),
-        ("'Bearer abcd1234 sk-' + 20 * 'a'", "Bearer [redacted] [redacted]"),
+        ("'Bearer abcd1234 sk-' + 20 * 'a1'", "Bearer [redacted] [redacted]"),
         ("'https://me:abcd1234@x.test'", "https://%5Bredacted%5D@x.test"),
         (r"""'start\n{"env": {"A": "abcd1234"}}'""", 'start\n{"env":{"A":"[redacted]"}}'),
         ("'unexpected token: }, 12 tokens'", "unexpected token: }, 12 tokens"),

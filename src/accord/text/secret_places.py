@@ -29,7 +29,11 @@ __all__ = (
 
 _URL_MASK = "%5Bredacted%5D"  # a bracket before the host of a URL is not valid
 
-_PAIRS = re.compile(r"(?i)(?:env|environ|environment|env_?vars|.*headers)$")  # names and values
+# Names and values.
+_PAIRS = re.compile(
+    r"(?i:env|environ|environment|env(?:ironment)?_?var(?:iable)?s|.*headers)$"
+    r"|.*(?:[a-z\d](?:Env|Environment)|[_-](?i:env|environment))$"
+)
 _NAMES = ("name", "key", "header", "variable", "configId")  # the name of a `value` next to it
 # What users and agents say, and contents of files.
 _SPOKEN = frozenset(("text", "content", "newText", "oldText", "output", "blob", "thought"))
@@ -38,7 +42,12 @@ _MAX_DEPTH = 100  # everything below is replaced
 
 # Names that mean a secret only here.
 _OPTIONS = frozenset(("key", "pass", "pw", "pwd"))
-_PARAMETERS = frozenset(("key", "sig", "signature", "code", "auth", "pass", "pwd"))
+_PARAMETERS = frozenset(
+    (
+        *("key", "sig", "signature", "x-amz-signature", "x-goog-signature"),
+        *("code", "auth", "jwt", "pass", "pwd"),
+    )
+)
 _HEADER_OPTIONS = frozenset(("-H", "--header", "--headers", "--proxy-header"))
 _USER_OPTIONS = frozenset(("-u", "--user", "--proxy-user", "--auth", "--basic-auth", "--userpwd"))
 
@@ -48,6 +57,7 @@ _FILLED_IN_LATER = re.compile(
     r"(?:[A-Za-z]+ )?(?:\$\w+|\$?\$?\{[^}]*\}|%\w+%|<[^>]*>|[A-Z][A-Z_]{0,23})"
 )
 
+_LINES_OF_PAIRS = re.compile(r"[A-Za-z_]\w*=\S|[A-Za-z]\w*(?:-\w+)+:\s*\S")
 _OPTION = re.compile(r"(-{1,2}[A-Za-z][\w.-]*)=(.+)", re.DOTALL)
 _VARIABLE = re.compile(r"([A-Za-z_][\w.-]*)=(.+)", re.DOTALL)
 _HEADER = re.compile(r"([A-Za-z][\w-]*):\s*(\S.*)", re.DOTALL)
@@ -61,7 +71,7 @@ _WORDS = (
 _SHAPES = (
     "(?:gh[pousr]|hf)_[A-Za-z0-9]{20,}",
     "github_pat_[A-Za-z0-9_]{20,}",
-    "(?:sk-|glpat-)[A-Za-z0-9_-]{16,}",
+    r"(?:sk-(?=[A-Za-z_-]{0,64}\d)|glpat-)[A-Za-z0-9_-]{16,}",
     "xox[abeoprs]-[A-Za-z0-9-]{10,}",
     "A[KS]IA[A-Z0-9]{16}",
     "AIza[A-Za-z0-9_-]{30,}",
@@ -73,7 +83,7 @@ _SHAPE = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})")
 
 # The end of a name, and what separates it from its value.
 _HEAD = re.compile(
-    rf"(?i)(?:{'|'.join(_WORDS)}|(?<=[?&#;])(?:sig|signature|code|pass)(?==))[\w.%-]{{0,32}}"
+    rf"(?i)(?:{'|'.join(_WORDS)}|(?<=[?&#;])(?:sig|(?:x-(?:amz|goog)-)?signature|jwt|code|pass)(?==))[\w.%-]{{0,32}}"
     r"(\\*[\"'])?(\s*[=:]\s*|\s+)"
 )
 _NAME_CHARACTERS = f"{string.ascii_letters}{string.digits}_.%-"
@@ -86,7 +96,7 @@ _LINE = re.compile(r"[^\"'\r\n\\]+")
 
 # How a text with one of them can begin; a cheap search, before that with `_SHAPE`.
 _SHAPE_START = re.compile(r"sk-|gh[pousri]|glpat-|xox|A[KS]IA|AIza|hf_|npm_|eyJ|-----BEGIN")
-_MARKS = (*_WORDS, "sig", "code=", "pass=", "://", "env\"", "environment\"", "headers\"")
+_MARKS = (*_WORDS, "sig", "jwt=", "code=", "pass=", "://", 'env"', 'environment"', 'headers"')
 
 
 def is_masked(text: str) -> bool:
@@ -173,6 +183,8 @@ def _is_clean(value: Any) -> bool:
                     if kind is _Kind.VALUE and _has_name(node):
                         return False
                 elif isinstance(item, dict | list):
+                    if kind is _Kind.VALUE and _has_name(node):
+                        return False
                     nodes.append(item)
         elif is_array(node):
             if node and isinstance(node[0], str) and all(isinstance(item, str) for item in node):
@@ -375,7 +387,7 @@ class _Walk:
             return self._changed(MASK)
         if is_object(value):
             new = {self._key(key): self._field(key, item, depth) for key, item in value.items()}
-            if isinstance(new.get("value"), str) and _has_name(value):
+            if isinstance(new.get("value"), str | dict | list) and _has_name(value):
                 new["value"] = self._hidden(new["value"])
             return new
         if is_array(value):
@@ -407,12 +419,16 @@ class _Walk:
     def _pairs(self, value: Any, depth: int) -> Any:
         if is_array(value):
             return [self._pair(item, depth) for item in value]
+        if isinstance(value, str) and _LINES_OF_PAIRS.match(value):
+            return "\n".join(self._pair(line, depth) for line in value.splitlines())
         return self._hidden(value) if is_object(value) else self.value(value, depth)
 
     def _pair(self, item: Any, depth: int) -> Any:
         if isinstance(item, str):  # NAME=VALUE or NAME: VALUE
             match = re.fullmatch(r"([^=:]*[=:]\s*)(.+)", item, re.DOTALL)
             return item if match is None else match[1] + self._hidden(match[2])
+        if is_array(item):
+            return [item[0], *(self._hidden(part) for part in item[1:])] if item else item
         if not is_object(item):
             return item
         return {

@@ -18,6 +18,9 @@ __all__ = ("redacted_frame", "with_possible_secrets")
 
 _LOGINS = frozenset(("authenticate", "auth/login"))
 _KEPT = frozenset(("methodId",))
+_STRING_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING_PREFIX = re.compile(r'"(?:[^"\\]|\\u[\dA-Fa-f]{4}|\\[^u])*', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]:,]|[\w.+-]+', re.DOTALL)
 _NAME_END = re.compile(rb'"\s*:')  # in strings, too
 
 # How the well-known kinds of keys begin, in lower case.
@@ -38,6 +41,8 @@ _IN_JSON = tuple(
         (b"passw", rb"passw(?:or)?d" + _AFTER),
         (b"auth", rb"auth(?:orization\b|enticate\"|/login\")"),
         (b'"env', rb'"env'),
+        (b'env"', rb'env"'),
+        (b'environment"', rb'environment"'),
         (b'headers"', rb'headers"'),
         (b'"arg', rb'"arg'),
         *((word, rb"(?<![a-z0-9])" + word + rb"[\w-]{10}") for word in _SHAPES),
@@ -46,7 +51,7 @@ _IN_JSON = tuple(
         (b"\\u00", rb"\\u00[2-7][0-9a-f]"),
         (b" --", rb" --[\w-]{0,32}(?:key|token|secret|pass|cred|pwd|pw |bearer|cookie|auth)"),
         (b"@", rb"/[^\s\"/:]{1,256}(?::[^\s\"/]{0,256})?@"),
-        (b"?", rb"\?[^\s\"]{0,512}?(?:sig|signature|code|auth|pass|pwd)(?:=|\\u003d)"),
+        (b"?", rb"\?[^\s\"]{0,512}?(?:sig|signature|jwt|code|auth|pass|pwd)(?:=|\\u003d)"),
     )
 )
 
@@ -86,12 +91,67 @@ def redacted_frame(frame: bytes | bytearray) -> bytes | None:
         value = lenient_json.loads(frame)
     except lenient_json.NotJson:
         text = frame.decode("utf-8", "surrogateescape")
-        new = redacted_text(text)
+        new = redacted_text(_without_hidden_fields(text))
         return None if new == text else new.encode("utf-8", "surrogateescape")
     message = redacted_json(_without_login(value))
     if message is value and not _repeats_names(frame, value):
         return None
     return lenient_json.dumps(message)
+
+
+def _without_hidden_fields(text: str) -> str:
+    """Return text that is not JSON, but the beginning of a message, without secrets of fields."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        value = json.loads(completed := _completed(text))  # takes NaN, too
+    except (ValueError, RecursionError):
+        return text
+    message = redacted_json(_without_login(value))
+    if message is value and not _repeats_names(completed.encode("utf-8", "replace"), value):
+        return text
+    return lenient_json.dumps(message)[:-1].decode()  # still no message
+
+
+def _completed(text: str) -> str:
+    """Return a JSON text that was cut with its end, as far as that can be known."""
+    ends: list[str] = []
+    is_name = False  # the last string is one
+    last = done = 0
+    for match in _TOKEN.finditer(text):
+        token, last = match[0], match.start()
+        match token[0]:
+            case "{":
+                ends.append("}")
+                is_name = True
+            case "[":
+                ends.append("]")
+                is_name = False
+            case "}" | "]":
+                del ends[-1:]
+            case ",":
+                is_name = ends[-1:] == ["}"]
+            case ":":
+                is_name = False
+            case _:
+                pass
+        done = match.end()
+    token = text[last:done]
+    if token[:1] == '"' and (len(token) == 1 or not _STRING_TOKEN.fullmatch(token)):
+        whole = _STRING_PREFIX.match(token)  # without half an escape
+        text = f'{text[:last]}{whole[0] if whole else ""}"'
+        token = '""'
+    elif token not in ("true", "false", "null") and token[:1].isalpha():
+        text, token = f"{text[:last]}null", "null"
+    elif token[:1] == "-" or token[-1:] in ".eE+-":
+        text, token = f"{text[:last]}0", "0"
+    if token[:1] == '"' and is_name:
+        text += ":null"
+    elif token == ":":
+        text += "null"
+    elif token == ",":
+        text = text[:last]
+    return text + "".join(reversed(ends))
 
 
 def _repeats_names(frame: bytes | bytearray, value: Any) -> bool:
