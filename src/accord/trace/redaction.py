@@ -23,10 +23,11 @@ _STRING_PREFIX = re.compile(r'"(?:[^"\\]|\\u[\dA-Fa-f]{4}|\\[^u])*', re.DOTALL)
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]:,]|[\w.+-]+', re.DOTALL)
 _NAME_END = re.compile(rb'"\s*:')  # in strings, too
 
-# How the well-known kinds of keys begin, in lower case.
+# How the well-known kinds of keys begin, in lower case: what is searched, and what is true there.
 _SHAPES = (
-    *(b"sk-", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"glpat-", b"xox"),
-    *(b"akia", b"asia", b"aiza", b"hf_", b"npm_", b"eyj"),
+    *((b"sk-", b"sk-"), (b"gh", b"gh[pousr]_"), (b"hub_pat_", b"hub_pat_"), (b"glpat-", b"glpat-")),
+    *((b"xox", b"xox[abeoprs]-"), (b"akia", b"akia"), (b"asia", b"asia"), (b"aiza", b"aiza")),
+    *((b"hf_", b"hf_"), (b"npm_", b"npm_"), (b"eyj", b"eyj")),
 )
 # Where secrets can be in a JSON text in lower case: a word that is searched first, in 1 ns for a
 # byte, and what is true of its place.
@@ -35,18 +36,16 @@ _STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # up to its last
 _IN_JSON = tuple(
     (word, re.compile(pattern))
     for word, pattern in (
-        *((word, word + _AFTER) for word in (b"key", b"secret", b"passphrase", b"credential")),
+        (b"key", rb"key(?:-----|" + _AFTER + rb")"),
+        *((word, word + _AFTER) for word in (b"secret", b"passphrase", b"credential")),
         *((word, word + _AFTER) for word in (b"cookie", b"bearer", b"pwd")),
         (b"token", rb"token(?!s\")" + _AFTER),
         (b"passw", rb"passw(?:or)?d" + _AFTER),
         (b"auth", rb"auth(?:orization\b|enticate\"|/login\")"),
-        (b'"env', rb'"env'),
-        (b'env"', rb'env"'),
-        (b'environment"', rb'environment"'),
+        (b"env", rb'"env|env(?:ironment)?"'),
         (b'headers"', rb'headers"'),
         (b'"arg', rb'"arg'),
-        *((word, rb"(?<![a-z0-9])" + word + rb"[\w-]{10}") for word in _SHAPES),
-        (b"private key-", rb"private key-"),
+        *((word, start + rb"[\w-]{10}") for word, start in _SHAPES),
         # Part of a name that is escaped; what escapes control characters is usual.
         (b"\\u00", rb"\\u00[2-7][0-9a-f]"),
         (b" --", rb" --[\w-]{0,32}(?:key|token|secret|pass|cred|pwd|pw |bearer|cookie|auth)"),
