@@ -114,6 +114,14 @@ async def _below_a_file(turn: Turn) -> None:
     await turn.files.write("binary/new", "text")
 
 
+async def _delete_missing(turn: Turn) -> None:
+    await turn.delete("a.txt")
+
+
+async def _delete_folder(turn: Turn) -> None:
+    await turn.delete("folder")
+
+
 async def _outside(turn: Turn) -> None:
     await turn.files.read("/home/somebody/.ssh/id_rsa")
 
@@ -132,6 +140,8 @@ async def _own_file(_: Turn) -> None:
         (_not_text, "could not read the file {}: it is not text", "binary"),
         (_huge, "could not read the file {}: it is too large", "huge"),
         (_below_a_file, "could not write the file {}: a part of its path is a file", "binary/new"),
+        (_delete_missing, "could not delete the file {}: it does not exist", "a.txt"),
+        (_delete_folder, "could not delete the file {}: it is a directory", "folder"),
         (_outside, "could not read a file: it is outside the session's directories", None),
         # What an agent reads by itself is not the client's business.
         (_own_file, "Internal error", None),

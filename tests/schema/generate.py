@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from accord.wire.describe import Object, Shape, describe
 from schema import model_of_types as types
 from schema import official, verdict
-from schema.instances import Instance, instances
+from schema.instances import instances
 from schema.judged import DATA, Judged, save
 from schema.methods_of_schema import ENVELOPES
 
@@ -47,7 +46,7 @@ def judged(names: Collection[str] = ()) -> tuple[list[Judged], list[str]]:
                 continue
             if not _is_worth_it(version, name, shape) or _is_covered_by_v1(version, name):
                 continue
-            for instance in map(_without_controls, instances(shape)):
+            for instance in instances(shape):
                 try:
                     row = _judge(version, name, instance)
                 except Mistake as mistake:
@@ -76,19 +75,6 @@ def _is_covered_by_v1(version: str, name: str) -> bool:
         return False
     one = official.model("v1", unstable=True).defs.get(name)
     return one is not None and _bare(one) == _bare(official.model("v2", unstable=True).defs[name])
-
-
-def _without_controls(instance: Instance) -> Instance:
-    """Return the schema, with malformed capabilities of a tool call or terminal as absent.
-
-    The schema says so in its descriptions of both, but does not mark the keys as lenient.
-    """
-    value = instance.value
-    if not instance.about.endswith("capabilities-text") or not {"toolCallId", "terminalId"} & set(
-        value
-    ):
-        return instance
-    return replace(instance, means=value | {"capabilities": None})
 
 
 def _bare(node: Any) -> Any:

@@ -18,11 +18,11 @@ from accord.text.secret_places import (
     redacted_argv,
     redacted_json,
     redacted_text,
-    with_possible_secrets,
 )
 from accord.trace.line_builder import Hop, LineBuilder
 from accord.trace.recording import Recording
 from accord.trace.records import decode_record
+from accord.trace.redaction import with_possible_secrets
 from requirement import requirement
 
 SECRET = "s3cr3t-V4lue.42"
@@ -185,6 +185,36 @@ def test_texts_without_secrets_stay(text: str) -> None:
 def test_texts_with_secrets(text: str, expected: str) -> None:
     assert redacted_text(text) == expected
     assert redacted_text(expected) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *({key: {"A": SECRET}} for key in ("env", "envVars", "mcpEnv", "extra_env", "ENV")),
+        *({"env": each} for each in ([["A", SECRET]], f"A={SECRET}", f"A=b\nC={SECRET}")),
+        {"headers": [["X-Mine", SECRET]]},
+        {"requestHeaders": f"X-Mine: {SECRET}"},
+        {"name": "API_KEY", "value": {"value": [SECRET]}},
+        *({"url": f"https://x.test/a?b=1&{each}={SECRET}"} for each in ("X-Amz-Signature", "jwt")),
+        {"title": f"-----BEGIN EC PRIVATE KEY-----\n{SECRET}\n-----END EC PRIVATE KEY-----"},
+    ],
+)
+def test_values_of_pairs_and_parameters_are_secrets(value: Any) -> None:
+    assert SECRET not in json.dumps(redacted_json(value))
+    assert with_possible_secrets([json.dumps(value).encode()]) == {0}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *({"environment": each} for each in ("production", "Python: 3.11", "https://x.test")),
+        *({"testEnv": "a"}, {"title": "sk-learn-pipeline-for-classification"}, {"env": []}),
+        {"title": "docker run -u 1000:1000 x", "headers": ["Name", "Value"]},
+        {"name": "Model", "value": ["a"]},
+    ],
+)
+def test_values_of_other_things_stay(value: Any) -> None:
+    assert redacted_json(value) is value
 
 
 def test_schema_of_a_field_for_a_secret_stays_a_schema() -> None:

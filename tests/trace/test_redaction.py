@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from accord.text.redact import MASK
 from accord.text.secret_places import redacted_argv
 from accord.trace.line_builder import Hop, LineBuilder
+from accord.trace.recording import Recording
 from accord.trace.records import decode_record
 from requirement import requirement
 
@@ -68,3 +72,111 @@ def test_secret_options_of_a_command_are_replaced() -> None:
     argv = ["agent", "--token", SECRET, f"--api-key={SECRET}", "--tokens", "5", "--password"]
     shown = [MASK if word == SECRET else word.replace(SECRET, MASK) for word in argv]
     assert redacted_argv(argv) == shown
+
+
+def recorded(path: Path, *frames: bytes) -> str:
+    """Return a recording of these frames."""
+    with Recording(path) as recording:
+        hop = recording.hop()
+        for frame in frames:
+            hop.frames("to_agent", [b'{"jsonrpc":"2.0","method":"_a"}', frame])
+    text = path.read_text()
+    path.unlink()
+    return text
+
+
+@requirement("R-TRACE-05")
+@given(st.sampled_from(SECRETS), st.data())
+def test_names_that_are_escaped_are_those_of_secrets(
+    tmp_path_factory: pytest.TempPathFactory, message: dict[str, Any], data: st.DataObject
+) -> None:
+    def escape(text: str) -> str:
+        flags = data.draw(st.lists(st.booleans(), min_size=len(text), max_size=len(text)))
+        parts = (f"\\u{ord(c):04x}" if yes else c for c, yes in zip(text, flags, strict=True))
+        return f'"{"".join(parts)}"'
+
+    def encode(value: Any) -> str:
+        match value:
+            case dict():
+                return f"{{{','.join(f'{escape(k)}:{encode(v)}' for k, v in value.items())}}}"
+            case list():
+                return f"[{','.join(map(encode, value))}]"
+            case str():
+                return json.dumps(value) if SECRET in value else escape(value)
+            case _:
+                return json.dumps(value)
+
+    frame = encode({"jsonrpc": "2.0", **message}).encode()
+    assert SECRET not in recorded(tmp_path_factory.getbasetemp() / "r.jsonl", frame)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        *("sk-ant-0123456789abcdefghij", "ghp_0123456789abcdefghij", "AKIA0123456789ABCDEF"),
+        *("hf_0123456789abcdefghij", "xoxb-0123456789-abcdef", "glpat-0123456789abcdefghij"),
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADAN\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADAN\ncut",
+    ],
+)
+@pytest.mark.parametrize("field", ["title", "rawInput", "_meta"])
+@requirement("R-TRACE-05")
+def test_well_known_keys_are_found_where_no_name_says_so(
+    tmp_path: Path, secret: str, field: str
+) -> None:
+    frame = json.dumps({"jsonrpc": "2.0", "method": "_x", "params": {field: f"a {secret}"}})
+    text = recorded(tmp_path / "r.jsonl", frame.encode())
+    assert "MIIEvQIBADAN" not in text
+    assert "0123456789" not in text
+    assert MASK in text
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        '{"apiKey":"s3cr3t","apiKey":""}',
+        '{"env":{"A":"s3cr3t"},"env":null}',
+        '{"x":[{"token" : "s3cr3t","token" :null}],"note":"\\": a"}',
+        '{"apiKey":"s3cr3t"},"params":{}',
+    ],
+)
+@requirement("R-TRACE-05")
+def test_field_that_a_second_one_of_this_name_hides_is_not_recorded(
+    tmp_path: Path, params: str
+) -> None:
+    frame = f'{{"jsonrpc":"2.0","method":"_x","params":{params}}}'.encode()
+    text = recorded(tmp_path / "r.jsonl", frame)
+    assert SECRET not in text
+    assert '"redacted":true' in text.splitlines()[2]
+
+
+def test_text_that_looks_like_fields_is_unchanged(tmp_path: Path) -> None:
+    note = {"note": json.dumps({"a": {"a": 1}}), "token": 5, "title": 'say "a": b'}
+    frame = json.dumps({"jsonrpc": "2.0", "method": "_x", "params": note}).encode()
+    assert '"redacted":true' not in recorded(tmp_path / "r.jsonl", frame).splitlines()[2]
+
+
+@pytest.mark.parametrize("params", [[SECRET], SECRET, {"methodId": {"a": SECRET}}])
+@requirement("R-TRACE-05")
+def test_params_of_a_login_in_any_form_are_replaced(tmp_path: Path, params: Any) -> None:
+    frame = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "authenticate", "params": params})
+    assert SECRET not in recorded(tmp_path / "r.jsonl", frame.encode())
+
+
+@pytest.mark.parametrize("message", SECRETS)
+@requirement("R-TRACE-05")
+def test_message_that_was_cut_has_no_secret(message: dict[str, Any]) -> None:
+    whole = json.dumps({"jsonrpc": "2.0", "a\\": ['"\\\n', True, -1.5, None], **message, "z": "é"})
+    builder = LineBuilder(Hop(), redact=True)
+    for end in range(1, len(whole)):
+        line = builder.line(0.0, "to_agent", whole[:end].encode()).decode()
+        assert SECRET not in line
+        record = decode_record(line.encode())
+        assert record is not None
+        assert record.type == "invalid"
+
+
+@requirement("R-TRACE-05")
+def test_message_with_numbers_that_json_lacks_has_no_secret(tmp_path: Path) -> None:
+    frame = f'{{"x":NaN,"env":{{"A":"{SECRET}"}}}}'.encode()
+    assert SECRET not in recorded(tmp_path / "r.jsonl", frame)

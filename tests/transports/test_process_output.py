@@ -55,8 +55,14 @@ def notes(error: BaseException) -> list[str]:
         # The marks of colours do not divide a secret.
         (r"'\x1b[1m' + os.environ['MY_API_KEY'].replace('-', '-\x1b[0m')", "[redacted]"),
         ("os.environ['MY_PRIVATE_KEY'].split()[1]", "[redacted]"),  # one line of several
-        # Known by its place, not by its value.
-        ("'got --token=abcdefghijkl'", "got --token=[redacted]"),
+        (
+            "'ValueError: api_key=abcd1234 and --token abcd1234'",
+            "ValueError: api_key=[redacted] and --token [redacted]",
+        ),
+        ("'Bearer abcd1234 sk-' + 20 * 'a1'", "Bearer [redacted] [redacted]"),
+        ("'https://me:abcd1234@x.test'", "https://%5Bredacted%5D@x.test"),
+        (r"""'start\n{"env": {"A": "abcd1234"}}'""", 'start\n{"env":{"A":"[redacted]"}}'),
+        ("'unexpected token: }, 12 tokens'", "unexpected token: }, 12 tokens"),
         ("os.environ['MY_NAME']", "a name of some length"),
         ("'x' * 5000 + 'end'", f"{'x' * 248} … {'x' * 245}end"),
         ("chr(10).join(map(str, range(100)))", "\n".join(map(str, range(80, 100)))),
@@ -77,6 +83,12 @@ async def test_lines_are_the_last_ones_cleaned_and_without_secrets(
     assert SECRET not in str(error)
     lines = "\n".join(f"  {line}" for line in shown.split("\n"))
     assert notes(error) == [f"The last lines of the agent's stderr:\n{lines}"]
+
+
+async def test_private_key_is_replaced_as_a_whole() -> None:
+    key = r"-----BEGIN PRIVATE KEY-----\nMIIEvQ\nabcd\n-----END PRIVATE KEY-----"
+    _, error = await ended(f"say('start\\n{key}\\nend'); sys.exit(3)")
+    assert error.stderr == "start\n[redacted]\nend"
 
 
 @pytest.mark.parametrize("end", ["'\\n'", "''"], ids=["lines", "one line"])

@@ -186,15 +186,21 @@ class SessionFiles:
 
     async def remove(self, path: str, old: os.stat_result) -> None:
         """Internal: delete a file on disk; raise `FileChanged` if it has another status now."""
-        now = await self.status(path)
-        if (now.st_ino, now.st_size, now.st_mtime_ns) != (old.st_ino, old.st_size, old.st_mtime_ns):
-            raise _changed(self._roots.absolute(path))
-        await asyncio.to_thread(self._roots.remove, path)
+        absolute = self._roots.absolute(path)
+        with _Marked("delete", absolute):
+            now = await self._status(path, absolute)
+            if _version(now) != _version(old):
+                raise _changed(absolute)
+            await asyncio.to_thread(self._roots.remove, path)
 
     async def status(self, path: str) -> os.stat_result:
-        """Internal: return the status of a file on disk, or of a link; not of a directory."""
-        await self._in_place.call(self._roots.resolve, path)
+        """Internal: return the status of a file to delete, or of a link; not of a directory."""
         absolute = self._roots.absolute(path)
+        with _Marked("delete", absolute):
+            return await self._status(path, absolute)
+
+    async def _status(self, path: str, absolute: str) -> os.stat_result:
+        await self._in_place.call(self._roots.resolve, path)
         status = await asyncio.to_thread(os.lstat, absolute)
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), absolute)
@@ -235,6 +241,10 @@ class SessionFiles:
             return await self.current(path)
         except UnicodeDecodeError:
             return ""  # not text, so the old content is not shown
+
+
+def _version(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @tolerates("missing-file-code")

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import re
 import string
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any
 from urllib.parse import unquote
 
@@ -27,12 +25,15 @@ __all__ = (
     "redacted_argv",
     "redacted_json",
     "redacted_text",
-    "with_possible_secrets",
 )
 
 _URL_MASK = "%5Bredacted%5D"  # a bracket before the host of a URL is not valid
 
-_PAIRS = re.compile(r"(?i)(?:env|environ|environment|env_?vars|.*headers)$")  # names and values
+# Names and values.
+_PAIRS = re.compile(
+    r"(?i:env|environ|environment|env(?:ironment)?_?var(?:iable)?s|.*headers)$"
+    r"|.*(?:[a-z\d](?:Env|Environment)|[_-](?i:env|environment))$"
+)
 _NAMES = ("name", "key", "header", "variable", "configId")  # the name of a `value` next to it
 # What users and agents say, and contents of files.
 _SPOKEN = frozenset(("text", "content", "newText", "oldText", "output", "blob", "thought"))
@@ -41,7 +42,12 @@ _MAX_DEPTH = 100  # everything below is replaced
 
 # Names that mean a secret only here.
 _OPTIONS = frozenset(("key", "pass", "pw", "pwd"))
-_PARAMETERS = frozenset(("key", "sig", "signature", "code", "auth", "pass", "pwd"))
+_PARAMETERS = frozenset(
+    (
+        *("key", "sig", "signature", "x-amz-signature", "x-goog-signature"),
+        *("code", "auth", "jwt", "pass", "pwd"),
+    )
+)
 _HEADER_OPTIONS = frozenset(("-H", "--header", "--headers", "--proxy-header"))
 _USER_OPTIONS = frozenset(("-u", "--user", "--proxy-user", "--auth", "--basic-auth", "--userpwd"))
 
@@ -51,6 +57,7 @@ _FILLED_IN_LATER = re.compile(
     r"(?:[A-Za-z]+ )?(?:\$\w+|\$?\$?\{[^}]*\}|%\w+%|<[^>]*>|[A-Z][A-Z_]{0,23})"
 )
 
+_LINES_OF_PAIRS = re.compile(r"[A-Za-z_]\w*=\S|[A-Za-z]\w*(?:-\w+)+:\s*\S")
 _OPTION = re.compile(r"(-{1,2}[A-Za-z][\w.-]*)=(.+)", re.DOTALL)
 _VARIABLE = re.compile(r"([A-Za-z_][\w.-]*)=(.+)", re.DOTALL)
 _HEADER = re.compile(r"([A-Za-z][\w-]*):\s*(\S.*)", re.DOTALL)
@@ -64,18 +71,19 @@ _WORDS = (
 _SHAPES = (
     "(?:gh[pousr]|hf)_[A-Za-z0-9]{20,}",
     "github_pat_[A-Za-z0-9_]{20,}",
-    "(?:sk-|glpat-)[A-Za-z0-9_-]{16,}",
+    r"(?:sk-(?=[A-Za-z_-]{0,64}\d)|glpat-)[A-Za-z0-9_-]{16,}",
     "xox[abeoprs]-[A-Za-z0-9-]{10,}",
     "A[KS]IA[A-Z0-9]{16}",
     "AIza[A-Za-z0-9_-]{30,}",
     "npm_[A-Za-z0-9]{30,}",
     r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+",
+    r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,32}PRIVATE KEY-----|\Z)",
 )
 _SHAPE = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})")
 
 # The end of a name, and what separates it from its value.
 _HEAD = re.compile(
-    rf"(?i)(?:{'|'.join(_WORDS)}|(?<=[?&#;])(?:sig|signature|code|pass)(?==))[\w.%-]{{0,32}}"
+    rf"(?i)(?:{'|'.join(_WORDS)}|(?<=[?&#;])(?:sig|(?:x-(?:amz|goog)-)?signature|jwt|code|pass)(?==))[\w.%-]{{0,32}}"
     r"(\\*[\"'])?(\s*[=:]\s*|\s+)"
 )
 _NAME_CHARACTERS = f"{string.ascii_letters}{string.digits}_.%-"
@@ -87,52 +95,8 @@ _PARAMETER = re.compile(r"[^\s\"'&;#<>\\]+")
 _LINE = re.compile(r"[^\"'\r\n\\]+")
 
 # How a text with one of them can begin; a cheap search, before that with `_SHAPE`.
-_SHAPE_START = re.compile(r"sk-|gh[pousri]|glpat-|xox|A[KS]IA|AIza|hf_|npm_|eyJ")  # is fast
-_MARKS = (*_WORDS, "sig", "code=", "pass=", "://")
-# Where secrets can be in a JSON text in lower case: a word that is searched first, in 1 ns for a
-# byte, and what is true of its place.
-_AFTER = rb"(?:s|_?id|[_-]?\d{1,3})?(?:\\*[\"']|\s*[=:]|\\u003d)"
-_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # up to its last character
-_IN_JSON = tuple(
-    (word, re.compile(pattern))
-    for word, pattern in (
-        *((word, word + _AFTER) for word in (b"key", b"secret", b"passphrase", b"credential")),
-        *((word, word + _AFTER) for word in (b"cookie", b"bearer", b"pwd")),
-        (b"token", rb"token(?!s\")" + _AFTER),
-        (b"passw", rb"passw(?:or)?d" + _AFTER),
-        (b"auth", rb"auth(?:orization\b|enticate\"|/login\")"),
-        (b'"env', rb'"env'),
-        (b'headers"', rb'headers"'),
-        (b'"arg', rb'"arg'),
-        (b" --", rb" --[\w-]{0,32}(?:key|token|secret|pass|cred|pwd|pw |bearer|cookie|auth)"),
-        (b"@", rb"/[^\s\"/:]{1,256}(?::[^\s\"/]{0,256})?@"),
-        (b"?", rb"\?[^\s\"]{0,512}?(?:sig|signature|code|auth|pass|pwd)(?:=|\\u003d)"),
-    )
-)
-
-
-def with_possible_secrets(texts: Iterable[bytes | bytearray]) -> set[int]:
-    """Return the numbers of the JSON texts that may have something to replace."""
-    # One search in many texts takes less time than one in each.
-    parts = [_structure(text) for text in texts]
-    lower = b"\n".join(parts).lower()
-    ends: list[int] = []
-    found: set[int] = set()
-    for word, pattern in _IN_JSON:
-        if word in lower:
-            for match in pattern.finditer(lower):
-                ends = ends or list(accumulate(len(part) + 1 for part in parts))
-                found.add(bisect_right(ends, match.start()))
-    return found
-
-
-def _structure(text: bytes | bytearray) -> bytes | bytearray:
-    """Return a JSON text without a spoken text, which is most of the bytes."""
-    for start in (b'"text":"', b'"content":"'):
-        begin = text.find(start) + len(start)
-        if begin >= len(start) and (end := _STRING.match(text, begin)) is not None:
-            return text[:begin] + text[end.end() :]
-    return text
+_SHAPE_START = re.compile(r"sk-|gh[pousri]|glpat-|xox|A[KS]IA|AIza|hf_|npm_|eyJ|-----BEGIN")
+_MARKS = (*_WORDS, "sig", "jwt=", "code=", "pass=", "://", 'env"', 'environment"', 'headers"')
 
 
 def is_masked(text: str) -> bool:
@@ -219,6 +183,8 @@ def _is_clean(value: Any) -> bool:
                     if kind is _Kind.VALUE and _has_name(node):
                         return False
                 elif isinstance(item, dict | list):
+                    if kind is _Kind.VALUE and _has_name(node):
+                        return False
                     nodes.append(item)
         elif is_array(node):
             if node and isinstance(node[0], str) and all(isinstance(item, str) for item in node):
@@ -421,7 +387,7 @@ class _Walk:
             return self._changed(MASK)
         if is_object(value):
             new = {self._key(key): self._field(key, item, depth) for key, item in value.items()}
-            if isinstance(new.get("value"), str) and _has_name(value):
+            if isinstance(new.get("value"), str | dict | list) and _has_name(value):
                 new["value"] = self._hidden(new["value"])
             return new
         if is_array(value):
@@ -453,12 +419,16 @@ class _Walk:
     def _pairs(self, value: Any, depth: int) -> Any:
         if is_array(value):
             return [self._pair(item, depth) for item in value]
+        if isinstance(value, str) and _LINES_OF_PAIRS.match(value):
+            return "\n".join(self._pair(line, depth) for line in value.splitlines())
         return self._hidden(value) if is_object(value) else self.value(value, depth)
 
     def _pair(self, item: Any, depth: int) -> Any:
         if isinstance(item, str):  # NAME=VALUE or NAME: VALUE
             match = re.fullmatch(r"([^=:]*[=:]\s*)(.+)", item, re.DOTALL)
             return item if match is None else match[1] + self._hidden(match[2])
+        if is_array(item):
+            return [item[0], *(self._hidden(part) for part in item[1:])] if item else item
         if not is_object(item):
             return item
         return {

@@ -17,9 +17,10 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from accord.jsonrpc.head import HEAD_BYTES
-from accord.text.secret_places import redacted_argv, with_possible_secrets
+from accord.text.secret_places import redacted_argv
 from accord.trace.line_builder import Hop, LineBuilder
 from accord.trace.records import Direction, Header
+from accord.trace.redaction import with_possible_secrets
 from accord.trace.trace_file import TraceFile
 from accord.transports.base import Frame
 from accord.version import __version__

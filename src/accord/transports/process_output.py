@@ -222,9 +222,9 @@ def _lines(data: bytes, secrets: tuple[str, ...], *, was_cut: bool = False) -> t
         text = rest or head[_secret_end(head, secrets) :]
     text = "\n".join(line for line in output_lines(text) if line.strip())
     # Before lines are shortened: a part of a secret would not be found.
-    text = redactor(secrets).text(text)
+    text = redacted_text(redactor(secrets).text(text))
     lines = text.split("\n")[-MAX_LINES:] if text else ()
-    return tuple(_shortened(redacted_text(line)) for line in lines)
+    return tuple(_shortened(redacted_text(line)) for line in lines)  # a line can be JSON
 
 
 def _secret_end(text: str, secrets: tuple[str, ...]) -> int:
