@@ -51,7 +51,11 @@ def test_agent_that_works_is_described(capsys: Out) -> None:
 
 def test_known_quirks_are_shown_with_what_accord_does(capsys: Out) -> None:
     _, found = probed("works", capsys)
-    assert [row["id"] for row in found["quirks"]] == ["set-model", "unannounced-tool-call"]
+    assert [row["id"] for row in found["quirks"]] == [
+        "set-model",
+        "unannounced-tool-call",
+        "missing-file-fatal",
+    ]
     main(["doctor", f"{sys.executable} {AGENT} works"])
     out = capsys.readouterr().out
     known = "unannounced-tool-call (known of this agent): announces a tool call only in"
@@ -67,6 +71,7 @@ def test_quirk_that_is_seen_is_marked(capsys: Out) -> None:
         "noise-on-stdout": True,
         "set-model": False,
         "unannounced-tool-call": False,
+        "missing-file-fatal": False,
     }
 
 

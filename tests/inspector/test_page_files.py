@@ -8,7 +8,7 @@ from pathlib import Path
 import accord_inspector
 
 PAGE = Path(accord_inspector.__file__).parent / "page"
-MOST_LINES = 300
+MOST_LINES = 500
 
 
 def test_page_names_no_other_host_and_parses_no_html() -> None:

@@ -328,7 +328,7 @@ async def test_proxy_of_the_environment_is_used_if_asked_and_logged(
         assert {line.split()[0] for line in lines} == {"POST", "GET"}
         login = base64.b64encode(b"ada:secret").decode()
         assert all(f"Basic {login}" in line for line in lines)
-        assert f"is reached by the proxy {address}" in caplog.text
+        assert f"is reached by the proxy http://{address}" in caplog.text
         assert "secret" not in caplog.text
         lines.clear()
         behind = Fake()

@@ -12,7 +12,7 @@ PAGE = TESTS.parent / "docs" / "explanation" / "security.md"
 def test_each_threat_is_attacked_by_a_test_that_exists() -> None:
     known = {
         name
-        for folder in ("inspector", "registry", "remote", "transports")
+        for folder in ("inspector", "registry", "remote", "text", "transports")
         for file in (TESTS / folder).glob("test_*.py")
         for name in re.findall(r"^\s*(?:async )?def (test_\w+)", file.read_text("utf-8"), re.M)
     }

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from accord.wire.describe import Object, Shape, describe
 from schema import model_of_types as types
 from schema import official, verdict
-from schema.instances import instances
+from schema.instances import Instance, instances
 from schema.judged import DATA, Judged, save
 from schema.methods_of_schema import ENVELOPES
 

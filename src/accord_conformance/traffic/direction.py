@@ -16,7 +16,8 @@ class DirectionGuesser:
     """Guesses the sender of a frame: one side serves a method, and responses go back."""
 
     def __init__(self) -> None:
-        self._open: dict[Side, dict[Any, str]] = {"client": {}, "agent": {}}
+        self._open: dict[Side, dict[Any, tuple[str, int]]] = {"client": {}, "agent": {}}
+        self._requests = 0
 
     def sender(self, value: Any) -> Side:
         """Return the likely sender; noise is from the agent's stdout."""
@@ -32,14 +33,21 @@ class DirectionGuesser:
             is_agents = name == "$/cancel_request" and asked not in self._open["client"]
             sender = "agent" if is_agents and asked in self._open["agent"] else "client"
         if "id" in value:
-            self._open[sender][key] = name
+            self._requests += 1
+            self._open[sender][key] = name, self._requests
         return sender
 
     def _response_sender(self, value: dict[str, Any], key: str) -> Side:
         waiting: list[Side] = [side for side in ("client", "agent") if key in self._open[side]]
         if not waiting:
             return "agent"
-        asker = min(waiting, key=lambda side: self._mismatch_count(self._open[side][key], value))
+
+        def unlikely(side: Side) -> tuple[int, int]:
+            name, number = self._open[side][key]
+            # An error fits every method; the later request is usually a part of the earlier one.
+            return (self._mismatch_count(name, value) if "result" in value else 0, -number)
+
+        asker = min(waiting, key=unlikely)
         del self._open[asker][key]
         return other(asker)
 

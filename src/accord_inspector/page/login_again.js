@@ -6,7 +6,7 @@ import { fill, h } from "./dom.js";
 /** A form that is visible while a server of the same address wants its own token. */
 export class LoginAgain {
   constructor() {
-    this.text = /** @type {HTMLInputElement} */ (h("input", { id: "new-address", type: "text", autocomplete: "off", spellcheck: "false", placeholder: "http://…/?token=…" }));
+    this.text = /** @type {HTMLInputElement} */ (h("input", { id: "new-address", type: "text", autocomplete: "off", spellcheck: "false", placeholder: "http://127.0.0.1:…/?token=…" }));
     this.problem = h("span", { class: "bad", role: "alert" });
     this.element = h("form", { class: "problem login-again", "aria-label": "Log in again", hidden: true, onsubmit: (/** @type {Event} */ event) => this.submit(event) },
       h("label", { for: "new-address" }, "The inspector was started again, and has a new token. Open the address that it printed in another tab, or paste it here: this page continues."),
