@@ -50,7 +50,7 @@ _IN_JSON = tuple(
         (b"\\u00", rb"\\u00[2-7][0-9a-f]"),
         (b" --", rb" --[\w-]{0,32}(?:key|token|secret|pass|cred|pwd|pw |bearer|cookie|auth)"),
         (b"@", rb"/[^\s\"/:]{1,256}(?::[^\s\"/]{0,256})?@"),
-        (b"?", rb"\?[^\s\"]{0,512}?(?:sig|signature|jwt|code|auth|pass|pwd)(?:=|\\u003d)"),
+        (b"?", rb"\?[^\s\"?]{0,512}?(?:sig|signature|jwt|code|auth|pass|pwd)(?:=|\\u003d)"),
     )
 )
 
