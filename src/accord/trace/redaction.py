@@ -113,7 +113,7 @@ def _without_hidden_fields(text: str) -> str:
 
 
 def _completed(text: str) -> str:
-    """Return a JSON text that was cut with its end, as far as that can be known."""
+    """Return a JSON text that was cut with the ends of what is open in it."""
     ends: list[str] = []
     is_name = False  # the last string is one
     last = done = 0
