@@ -15,6 +15,7 @@ from accord.text.secret_places import redacted_argv
 from accord.trace.line_builder import Hop, LineBuilder
 from accord.trace.recording import Recording
 from accord.trace.records import decode_record
+from accord.trace.redaction import with_possible_secrets
 from requirement import requirement
 
 SECRET = "s3cr3t"
@@ -180,3 +181,11 @@ def test_message_that_was_cut_has_no_secret(message: dict[str, Any]) -> None:
 def test_message_with_numbers_that_json_lacks_has_no_secret(tmp_path: Path) -> None:
     frame = f'{{"x":NaN,"env":{{"A":"{SECRET}"}}}}'.encode()
     assert SECRET not in recorded(tmp_path / "r.jsonl", frame)
+
+
+@pytest.mark.parametrize(
+    "part", ["?", "?a", " --", "/", "://", ":", "@", "key", "gh", "sk-", "\\u00"]
+)
+def test_search_for_secrets_takes_linear_time(part: str) -> None:
+    # Two million of them take seconds; more than a minute if each looks at many characters.
+    with_possible_secrets([json.dumps({"title": part * 2_000_000}).encode()])

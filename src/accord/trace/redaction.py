@@ -50,7 +50,7 @@ _IN_JSON = tuple(
         (b"\\u00", rb"\\u00[2-7][0-9a-f]"),
         (b" --", rb" --[\w-]{0,32}(?:key|token|secret|pass|cred|pwd|pw |bearer|cookie|auth)"),
         (b"@", rb"/[^\s\"/:]{1,256}(?::[^\s\"/]{0,256})?@"),
-        (b"?", rb"\?[^\s\"]{0,512}?(?:sig|signature|jwt|code|auth|pass|pwd)(?:=|\\u003d)"),
+        (b"?", rb"\?[^\s\"?]{0,512}?(?:sig|signature|jwt|code|auth|pass|pwd)(?:=|\\u003d)"),
     )
 )
 
@@ -113,7 +113,7 @@ def _without_hidden_fields(text: str) -> str:
 
 
 def _completed(text: str) -> str:
-    """Return a JSON text that was cut with its end, as far as that can be known."""
+    """Return a JSON text that was cut with the ends of what is open in it."""
     ends: list[str] = []
     is_name = False  # the last string is one
     last = done = 0
