@@ -39,7 +39,7 @@ async def test_call_fails_at_once_with_the_last_stderr_lines_of_an_agent_that_ex
         await ask(kind)
     assert lost.value.exit_status == 3
     assert lost.value.stderr is not None
-    assert lost.value.stderr.endswith("the last words\n")
+    assert lost.value.stderr.endswith("the last words")
 
 
 async def test_call_fails_with_the_signal_that_ended_the_agent() -> None:

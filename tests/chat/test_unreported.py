@@ -183,10 +183,12 @@ class OpenCode(HandAgent):
         recording = (RECORDINGS / "opencode.acp.jsonl").read_text().replace("/project", str(folder))
         messages = [json.loads(line) for line in recording.splitlines()]
         self._file = folder / "notes.txt"
+        updates = (message.get("params", {}).get("update", {}) for message in messages)
+        edit = next(update["toolCallId"] for update in updates if update.get("kind") == "edit")
         self._params = [
             {**message["params"], "sessionId": "s"}
             for message in messages
-            if message.get("dir") == "to_client" and '"call-1"' in json.dumps(message)
+            if message.get("dir") == "to_client" and f'"{edit}"' in json.dumps(message)
         ]
 
     async def _serve(self, transport: Transport) -> None:

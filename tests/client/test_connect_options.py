@@ -58,7 +58,9 @@ async def test_unknown_method_name_is_an_error(version: int, name: str, meant: s
 API = {
     name
     for cls in (ConnectedAgent, ClientSession, SubagentSession)
-    for name, value in vars(cls).items()
+    for name, value in (
+        (name, inspect.unwrap(value)) for name, value in vars(cls).items() if callable(value)
+    )
     if not name.startswith("_")
     and (inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value))
     if not name.endswith("_extension")

@@ -132,7 +132,7 @@ async def test_completion_shows_what_programs_use() -> None:
 
 async def test_mistakes_with_turns_and_results_name_the_cure() -> None:
     async with session_with(1, greet) as session:
-        with pytest.raises(TypeError, match="Enter a turn with"), session.prompt("Hi"):  # type: ignore[attr-defined]
+        with pytest.raises(TypeError, match="`async with session"), session.prompt("Hi"):  # type: ignore[attr-defined]
             pass
         with pytest.raises(TypeError, match="async for event in turn"):
             list(session.prompt("Hi"))  # type: ignore[call-overload]
