@@ -39,7 +39,7 @@ def installation(
     monkeypatch.setattr("sys.prefix", prefix)
 
 
-WHEEL = {"url": "file:///tmp/my%20dist/accord-0.1.0-py3-none-any.whl", "archive_info": {}}
+WHEEL = {"url": "file:///dist/my%20dist/accord-0.1.0-py3-none-any.whl", "archive_info": {}}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX paths")
@@ -48,7 +48,7 @@ WHEEL = {"url": "file:///tmp/my%20dist/accord-0.1.0-py3-none-any.whl", "archive_
     [
         ({"url": "file:///src/a", "dir_info": {"editable": True}}, ["-e", "/src/a[cli,otlp]"]),
         ({"url": "file:///src/a", "dir_info": {}}, ["/src/a[cli,otlp]"]),
-        (WHEEL, ["/tmp/my dist/accord-0.1.0-py3-none-any.whl[cli,otlp]"]),
+        (WHEEL, ["/dist/my dist/accord-0.1.0-py3-none-any.whl[cli,otlp]"]),
         (
             {"url": "https://x.test/accord-0.1.0-py3-none-any.whl", "archive_info": {}},
             ["accord[cli,otlp] @ https://x.test/accord-0.1.0-py3-none-any.whl"],

@@ -342,8 +342,7 @@ class ConnectionLost(TransportError):
     ) -> None:
         super().__init__(message)
         self.exit_status = exit_status
-        if stderr is not None:
-            self.stderr = stderr
+        self.stderr: str | None = stderr
 
 
 class TurnInterrupted(ConnectionLost):

@@ -22,7 +22,7 @@ from accord.transports.remote_address import is_loopback
 
 __all__ = ("Access", "Authenticate", "Principal", "Refusal", "RemoteRequest")
 
-flood_log = FloodLog(logging.getLogger("accord.remote"))
+flood_log: FloodLog = FloodLog(logging.getLogger("accord.remote"))
 
 AUTHENTICATE_S = 10.0  # for the hook
 
