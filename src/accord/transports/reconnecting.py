@@ -382,7 +382,7 @@ class _Connection:
     def __init__(self, owner: ReconnectingTransport, transport: Transport) -> None:
         self.transport = transport
         self.replayed: str | None = None  # the session whose history is dropped
-        self.requires_login = False  # by the error of the last request
+        self.requires_login: bool = False  # by the error of the last request
         self.has_login: bool | None = None  # whether the login was accepted again
         self.held: list[Frame] = []  # for the client, until the sessions are open
         self._owner = owner
