@@ -126,6 +126,13 @@ class NodeBreaker:
                 self._say(node.machine, None)
         return frozenset(held) if held < self._alive else frozenset()
 
+    def avoided(self, node: str) -> frozenset[str]:
+        """Return the nodes to avoid for a slot that was of no use on a node; one is always left."""
+        for nodes in (self.held() | {node}, frozenset({node})):
+            if nodes & self._alive < self._alive:
+                return nodes & self._alive
+        return frozenset()
+
     def others(self, node: str, failed_on: Collection[str]) -> bool:
         """Return whether an attempt can start on a node that is neither this nor one of those."""
         return bool(self._alive - {node} - set(failed_on))

@@ -183,3 +183,17 @@ def test_attempt_is_repeated_only_on_a_node_on_which_it_has_not_failed() -> None
     nodes.update(["n1", "n2"])
     assert nodes.others("n1", ())
     assert not nodes.others("n1", ("n2",))
+
+
+def test_slot_has_always_a_node_that_it_does_not_avoid() -> None:
+    nodes = NodeBreaker()
+    nodes.update(["n1", "n2"])
+    assert nodes.avoided("") == frozenset()
+    assert nodes.avoided("n1") == {"n1"}
+    for _ in range(3):
+        nodes.failed("n1", "host-1", "x")
+    assert nodes.avoided("") == {"n1"}
+    assert nodes.avoided("n2") == {"n2"}  # rather the node that is held back than none
+    nodes.update(["n2"])
+    assert nodes.avoided("n2") == frozenset()
+    assert nodes.avoided("n1") == frozenset()  # it is gone

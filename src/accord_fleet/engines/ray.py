@@ -272,7 +272,7 @@ class _Run:
                     await server.slot.close()
                     server.slot = None
                 try:
-                    opens = partial(self._new_slot, kind, self._nodes.held() | {server.avoids})
+                    opens = partial(self._new_slot, kind, self._nodes.avoided(server.avoids))
                     server.slot = await self._cluster.call(opens)
                     await server.slot.open()
                 except self._lost() as error:
@@ -302,7 +302,7 @@ class _Run:
         }
         if agent.resources.memory_bytes is not None:
             options["memory"] = agent.resources.memory_bytes
-        if avoided - {""}:
+        if avoided:
             options["scheduling_strategy"] = self._cluster.elsewhere(avoided)
         if runtime_env := self._runtime_env(agent):
             options["runtime_env"] = runtime_env
