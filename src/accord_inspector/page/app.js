@@ -21,6 +21,7 @@ const nav = h("nav", { "aria-label": "Views" });
 const main = h("main", { id: "main", tabindex: "-1" });
 const problem = h("p", { class: "problem", role: "alert", hidden: true });
 const loginAgain = new LoginAgain();
+const showAllKeys = () => showKeys([...VIEWS, RECORDINGS]);
 
 /** Return the views that make sense for what is inspected. */
 function views() {
@@ -130,7 +131,7 @@ function key(event) {
   if (!isShortcut(event)) return;
   if (event.key === "?") {
     event.preventDefault();
-    showKeys();
+    showAllKeys();
   }
   const view = views().find((item) => item.key === event.key);
   if (view) go(view === RECORDINGS ? "/recordings" : address([view.path]));
@@ -140,7 +141,7 @@ async function begin() {
   inspection = await get("/api/inspection");
   document.body.append(
     h("a", { class: "skip", href: "#main" }, "Skip to the content"),
-    h("header", { class: "top" }, h("h1", null, "Accord Inspector"), title, state, lines, broken, h("span", { class: "end" }, counts, restart, keyButton("Keys", "?", showKeys))),
+    h("header", { class: "top" }, h("h1", null, "Accord Inspector"), title, state, lines, broken, h("span", { class: "end" }, counts, restart, keyButton("Keys", "?", showAllKeys))),
     nav,
     h("div", null, loginAgain.element, problem, h("faults-bar", { hidden: true })),
     main,

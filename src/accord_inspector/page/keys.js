@@ -1,7 +1,6 @@
 // The keys of the page: a dialog that lists them, and whether single keys do something.
 
 import { h } from "./dom.js";
-import { RECORDINGS, VIEWS } from "./views.js";
 
 const STORED = "accord-inspector-single-keys";
 
@@ -68,21 +67,21 @@ export function isShortcut(event) {
 /** @type {HTMLDialogElement | undefined} */
 let dialog;
 
-/** Show the keys. */
-export function showKeys() {
-  dialog ??= createDialog();
+/** Show the keys. @param {{ key: string, title: string }[]} views that keys open */
+export function showKeys(views) {
+  dialog ??= createDialog(views);
   if (!dialog.isConnected) document.body.append(dialog);
   if (!dialog.open) dialog.showModal();
 }
 
-/** @returns {HTMLDialogElement} */
-function createDialog() {
+/** @param {{ key: string, title: string }[]} views @returns {HTMLDialogElement} */
+function createDialog(views) {
   const box = h("input", { type: "checkbox", id: "single-keys", checked: isOn, onchange: (/** @type {any} */ event) => setSingleKeys(event.target.checked) });
   return /** @type {any} */ (h("dialog", { class: "help", "aria-labelledby": "help-title" },
     h("h2", { id: "help-title" }, "Keys"),
     h("p", { class: "single-keys" }, box, h("label", { for: "single-keys" }, " Single keys are shortcuts"),
       h("small", { class: "soft" }, "If this is off, letters, digits and signs do nothing outside of fields and of the question that has the focus.")),
-    table("Views", [...VIEWS, RECORDINGS].map((view) => [view.key, view.title]).concat([["?", "This help"]])),
+    table("Views", views.map((view) => [view.key, view.title]).concat([["?", "This help"]])),
     table("Timeline", TIMELINE),
     table("Conversation", CONVERSATION),
     table("Waterfall", WATERFALL),
