@@ -17,8 +17,8 @@ from accord.cli.ask.safe_text import (
 )
 from accord.client.events import UNFINISHED, ToolCall
 from accord.client.transcript import TerminalTranscript
+from accord.text.excerpt import output_lines
 from accord.text.markdown_html import closed_markdown
-from accord.text.output_lines import output_lines
 from accord.types.diff_lines import diff_lines
 from accord.types.tool_calls import Diff
 

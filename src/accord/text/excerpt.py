@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-__all__ = ("excerpt", "hidden_removed", "hidden_replaced", "one_line", "visible")
+__all__ = ("excerpt", "hidden_removed", "hidden_replaced", "one_line", "output_lines", "visible")
 
 _HIDDEN = re.compile(
     "["
@@ -80,3 +80,20 @@ def _spelt(match: re.Match[str]) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+# Escape sequences for colours, titles and so on.
+_ESCAPES = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])"
+
+
+def output_lines(text: str) -> list[str]:
+    """Return an output as lines without colours and other escape sequences.
+
+    A line that was overwritten, such as a progress bar, is returned in its last state.
+    """
+    if "\x1b" in text:
+        text = re.sub(_ESCAPES, "", text)
+    return [
+        hidden_removed(line.rstrip("\r").rpartition("\r")[2]).rstrip()
+        for line in text.rstrip().split("\n")
+    ]

@@ -24,7 +24,7 @@ from accord.errors import (
     ResourceNotFound,
     VersionNotOffered,
 )
-from accord.text.output_lines import output_lines
+from accord.text.excerpt import output_lines
 from accord.text.redact import redactor
 from accord.text.secret_names import SHORTEST, secret_variables
 from accord.text.secret_places import redacted_text

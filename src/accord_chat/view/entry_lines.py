@@ -25,7 +25,7 @@ from accord.cli.ask.screen.tool_rows import (
 )
 from accord.client.events import Compaction, SessionMessage, ToolCall
 from accord.client.message import Message
-from accord.text.output_lines import output_lines
+from accord.text.excerpt import output_lines
 from accord.types.content import (
     AudioContent,
     ContentBlock,

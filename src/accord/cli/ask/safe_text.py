@@ -6,8 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from accord.text.excerpt import excerpt, hidden_removed
-from accord.text.output_lines import output_lines
+from accord.text.excerpt import excerpt, hidden_removed, output_lines
 
 __all__ = (
     "last_lines",
