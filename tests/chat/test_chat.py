@@ -134,7 +134,7 @@ async def test_ctrl_c_cancels_a_question_with_its_turn(tmp_path: Path) -> None:
         await user.question()
         await user.press("ctrl+c")
         await user.sees("Cancelled")
-        assert not user.app.screen.query(PermissionPanel)
+        await user.until(lambda: not user.app.screen.query(PermissionPanel))
 
 
 async def test_prompts_wait_while_the_agent_works(tmp_path: Path) -> None:

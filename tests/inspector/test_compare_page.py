@@ -82,6 +82,7 @@ async def test_values_are_compared_if_the_user_wants_it(page: Page, inspector: I
 async def test_recording_is_compared_with_a_file_of_the_user(page: Page, folder: Path) -> None:
     async with inspecting(str(folder / "one.acp.jsonl")) as inspector:
         await page.goto(inspector.address)
+        await expect(page.get_by_role("link", name="Compare")).to_be_visible()
         await page.keyboard.press("9")
         await expect(page.get_by_label("With another recording")).to_be_hidden()
         button = page.get_by_role("button", name="Compare")

@@ -130,7 +130,12 @@ async def test_focus_stays_in_a_field_in_which_the_user_types_meanwhile(
         await new.click()
     folder = page.get_by_label("Folder", exact=True)
     await folder.focus()
-    await asked[0].continue_()
+    async with page.expect_response("**/api/conversation/new") as response:
+        await asked[0].continue_()
+    opened = (await (await response.value).json())["result"]
+    await expect(page.locator(f".sessions a[data-id='{opened}']")).to_have_attribute(
+        "aria-current", "page"
+    )
     await expect(page.locator("textarea.prompt")).to_be_visible()
     await expect(folder).to_be_focused()
 

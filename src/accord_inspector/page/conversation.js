@@ -87,11 +87,11 @@ class ConversationView extends HTMLElement {
     this.questions.show(value.client?.questions ?? [], wanted);
   }
 
-  /** Show a session that the user has opened. @param {{session: string, text: () => string}} detail */
-  opened({ session, text }) {
-    this.fresh = { session, text, before: document.activeElement };
+  /** Show a session that the user has opened. @param {{session: string, text: () => string, before: Element | null}} detail */
+  opened(detail) {
+    this.fresh = detail;
     if (!isWide()) /** @type {HTMLDetailsElement} */ (this.side).open = false; // it is above the conversation
-    go(address(["conversation", session]));
+    go(address(["conversation", detail.session]));
   }
 
   /** Set the focus to the prompt of a session that the user has just opened, as soon as it is visible. */

@@ -102,8 +102,9 @@ export class SessionHead {
   }
 
   async fork() {
+    const before = document.activeElement;
     const session = await this.attempt("fork");
-    if (session !== undefined) opened(this.element, session);
+    if (session !== undefined) opened(this.element, session, before);
   }
 }
 

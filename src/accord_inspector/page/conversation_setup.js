@@ -77,10 +77,11 @@ export class SetupPanel {
     event.preventDefault();
     if (this.isOpening) return; // one key or click opens one session
     this.setOpening(true);
+    const before = document.activeElement;
     const session = await this.attempt(() => act("new", { cwd: this.folder.value, mcpServers: this.servers.value }));
     this.isOpened = session !== undefined && document.activeElement === this.create;
     if (!this.isOpened) this.setOpening(false);
-    if (session !== undefined) opened(this.element, session, () => this.takeAhead());
+    if (session !== undefined) opened(this.element, session, before, () => this.takeAhead());
   }
 
   /** Return what was typed until now, when the prompt is visible: the next key is for the prompt. */
@@ -164,8 +165,9 @@ export class SetupPanel {
 
   /** @param {string} how @param {string} session @param {string} cwd */
   async open(how, session, cwd) {
+    const before = document.activeElement;
     const found = await this.attempt(() => act(how, { session, cwd }));
-    if (found !== undefined) opened(this.element, found);
+    if (found !== undefined) opened(this.element, found, before);
   }
 
   // Login.

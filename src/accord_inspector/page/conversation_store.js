@@ -10,11 +10,12 @@ export async function act(action, body = {}) {
 }
 
 /**
- * Show a session that was just opened from an element of the view; `text` returns what was typed until its prompt is visible.
- * @param {Element} element @param {string} session @param {() => string} [text]
+ * Show a session that was just opened from an element of the view. Its prompt gets the focus, unless the user has moved to another
+ * field than `before`, which had the focus when the session was requested; `text` returns what was typed until the prompt is visible.
+ * @param {Element} element @param {string} session @param {Element | null} before @param {() => string} [text]
  */
-export function opened(element, session, text = () => "") {
-  element.dispatchEvent(new CustomEvent("opened", { bubbles: true, detail: { session, text } }));
+export function opened(element, session, before, text = () => "") {
+  element.dispatchEvent(new CustomEvent("opened", { bubbles: true, detail: { session, before, text } }));
 }
 
 /**
