@@ -133,6 +133,15 @@ async def test_login_has_its_place_below_the_first_screen(
         await user.sees("Try")
 
 
+async def test_first_screen_takes_the_room_that_a_question_has_left(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path, size=(60, 16)) as user:
+        await user.sees("Try")
+        user.view.styles.max_height = 5
+        await user.until(lambda: "Try" not in user.screen)
+        user.view.styles.max_height = None
+        await user.sees("Try")
+
+
 async def test_session_that_is_opened_again_shows_its_conversation(tmp_path: Path) -> None:
     agent = ScriptAgent()
     async with open_chat(LocalAgent(agent), folder=tmp_path) as user:

@@ -75,7 +75,7 @@ class TranscriptView(SelectableView, can_focus=True):
             self.picture = picture  # the number of the image that was clicked
 
     class Moved(TextualMessage):
-        """The user has scrolled."""
+        """Other lines are visible: the user has scrolled, or the window has another size."""
 
     class Left(TextualMessage):
         """The user wants to type; maybe a text is already typed."""
@@ -340,6 +340,7 @@ class TranscriptView(SelectableView, can_focus=True):
 
     def on_resize(self, event: events.Resize) -> None:
         """Fold everything again at a new width, around the same entry."""
+        self.post_message(self.Moved())
         width = self.scrollable_content_region.width or event.size.width
         if width == self._width:
             self._settle()
