@@ -18,7 +18,7 @@ from pathlib import Path
 from pictures import IMAGES, PROJECT, PROMPT
 from textual.widgets import OptionList
 
-from accord_agents.installation import own_target
+from accord_terminal.agents.installation import own_target
 from accord_chat.chat import Chat
 from accord_chat.live_session import Watcher
 from accord_chat.model.permission_memory import PermissionMemory

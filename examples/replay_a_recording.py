@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import accord
-from accord.trace import Recording
-from accord.trace.replay import ReplayedAgent
+from accord_trace import Recording
+from accord_trace.replay import ReplayedAgent
 
 AGENT = [sys.executable, str(Path(__file__).with_name("greeter.py"))]
 

@@ -42,7 +42,7 @@ GROUPS = {"agents", "check", "fleet", "trace"}  # of `accord`, with commands of 
 # Plugins of other packages can take seconds to import.
 FEW_PLUGINS = {
     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-    "PYTEST_PLUGINS": "accord_pytest,pytest_asyncio.plugin",
+    "PYTEST_PLUGINS": "accord_conformance.pytest_entry,pytest_asyncio.plugin",
 }
 TEXT = {"", "text"}  # pictures, not code
 TESTS = Path(__file__).parent

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from accord.trace.line_builder import Hop, LineBuilder
-from accord.trace.records import Direction
+from accord_trace.line_builder import Hop, LineBuilder
+from accord_trace.records import Direction
 
 ESCAPES = "\x1b[2J\u202eevil"
 

@@ -21,15 +21,15 @@ MODULES = {
     name: module
     for package in (
         "accord",
-        "accord_agents",
+        "accord_terminal.agents",
         "accord_chat",
         "accord_coder",
         "accord_conformance",
-        "accord_editors",
+        "accord_terminal.editors",
         "accord_fleet",
         "accord_inspector",
-        "accord_pytest",
-        "accord_sessions",
+        "accord_conformance.pytest_entry",
+        "accord_terminal.sessions",
     )
     for name, module in read(SOURCE, package).items()
 }
@@ -60,8 +60,8 @@ def EVERY(test: Callable[[Module], None]) -> Callable[[], None]:  # noqa: N802  
 # Imports that point upward, and packages with cycles of imports for types. Remove what is fixed;
 # add nothing.
 STILL_UPWARD: set[tuple[str, str]] = set()
-# The conformance kit loads this by name; the rest of `accord.nes` does not import it.
-NES_RULES = "accord.nes.conformance"
+# The conformance kit loads this by name; the rest of `accord_nes` does not import it.
+NES_RULES = "accord_nes.conformance"
 # Packages of extras, which only the programs that need them may import.
 EXTRAS = {
     "accord.agent.store.postgres": {"asyncpg"},
@@ -78,8 +78,8 @@ EXTRAS = {
     "accord.remote.listener_socket": {"websockets"},
     "accord.remote.telemetry": {"opentelemetry"},
     "accord.remote.server": {"hypercorn"},
-    "accord.trace.json_path": {"jsonpath_rfc9535"},
-    "accord.trace.otlp_sender": {"opentelemetry"},
+    "accord_trace.json_path": {"jsonpath_rfc9535"},
+    "accord_trace.otlp_sender": {"opentelemetry"},
     "accord.transports.http1": {"h11"},
     "accord.transports.http2": {"h2"},
     "accord.transports.http_proxied": {"httpx2"},
@@ -100,12 +100,12 @@ EXTRAS = {
         "textual",
     },
     "accord_fleet.progress": {"rich"},
-    "accord.cli.columns": {"rich"},
+    "accord_terminal.toolkit.columns": {"rich"},
     "accord_fleet.report.terminal": {"rich"},
-    "accord_agents.command": {"click"},
-    "accord_agents.doctor.command": {"click"},
-    "accord_agents.installation": {"filelock"},
-    "accord_editors.command": {"click"},
+    "accord_terminal.agents.command": {"click"},
+    "accord_terminal.agents.doctor.command": {"click"},
+    "accord_terminal.agents.installation": {"filelock"},
+    "accord_terminal.editors.command": {"click"},
     "accord_fleet.command": {"click"},
     "accord_fleet.gateway": {"httpx2"},
     "accord_fleet.process_watcher": {"psutil"},
@@ -121,8 +121,8 @@ EXTRAS = {
     "accord_fleet.dataset.status": {"pyarrow"},
     "accord_fleet.dataset.storage_fsspec": {"fsspec"},
     "accord_fleet.tasks.parquet_rows": {"pyarrow"},
-    "accord_pytest": {"pytest"},
-    "accord_sessions": {"click", "platformdirs", "rich"},
+    "accord_conformance.pytest_entry": {"pytest"},
+    "accord_terminal.sessions": {"click", "platformdirs", "rich"},
     "accord_coder": {
         "filelock",
         "httpx2",
@@ -218,7 +218,7 @@ def test_accord_does_not_import_the_packages_built_on_it() -> None:
         if name.partition(".")[0] == "accord" != target.partition(".")[0]
     }
     assert above == {
-        ("accord.cli.agent", "accord_coder"),
+        ("accord_coder.command", "accord_coder"),
         *((name, "accord_conformance") for name in MODULES if name.startswith(NES_RULES)),
     }
 
@@ -228,7 +228,7 @@ def test_nothing_imports_the_folder_of_nes() -> None:
         name
         for name, targets in every_arrow().items()
         for target in targets
-        if target.startswith("accord.nes") and not name.startswith("accord.nes")
+        if target.startswith("accord_nes") and not name.startswith("accord_nes")
     }
     assert not importers
 
@@ -288,7 +288,7 @@ def test_module_has_a_docstring_with_one_summary_line(module: Module) -> None:
 
 @EVERY
 def test_exports_are_exact(module: Module) -> None:
-    if module.is_empty or not module.is_public or module.name == "accord_pytest":
+    if module.is_empty or not module.is_public or module.name == "accord_conformance.pytest_entry":
         return  # pytest finds its hooks by their names
     try:
         loaded = importlib.import_module(module.name)

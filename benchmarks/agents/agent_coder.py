@@ -2,7 +2,7 @@
 
 import sys
 
-from accord.cli.main import main
+from accord.program import main
 
 if __name__ == "__main__":
     sys.exit(main(["agent", "--model", "demo"]))

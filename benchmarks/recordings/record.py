@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from accord.jsonrpc.ndjson import LineReader
-from accord.trace import Recording
+from accord_trace import Recording
 
 UPDATE = (
     '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"session-0","update":'

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from accord.trace import Filter, MessageIndex
+from accord_trace import Filter, MessageIndex
 
 FILTERS = {
     "method_s": (Filter(methods=("session/prompt",)), 20_000),

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from accord.trace.line_builder import Hop, LineBuilder
-from accord.trace.records import Direction
+from accord_trace.line_builder import Hop, LineBuilder
+from accord_trace.records import Direction
 
 WORDS = ["the", "quick", "brown", "fox", "Jumps", "over", "a", "lazy", "dog", "session", "agent"]
 SESSIONS = 20

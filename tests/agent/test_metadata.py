@@ -29,7 +29,7 @@ from accord import (
 )
 from accord.agent.store.encoding import decode_update, encode_update
 from accord.agent.updates import MessageUpdate
-from accord.cli.ask.views.json_lines import event_line
+from accord_terminal.ask.views.json_lines import event_line
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.memory import pair
 from accord.types import convert_v1, convert_v2

@@ -9,7 +9,7 @@ from msgspec import structs
 from textual.strip import Strip
 
 from accord import Agent, Turn
-from accord.cli.ask.screen.excerpt_place import lines_before_diff
+from accord_terminal.toolkit.excerpt_place import lines_before_diff
 from accord.client.events import ToolCall
 from accord.types.tool_calls import Diff
 from accord_chat.lines.words import whole_call

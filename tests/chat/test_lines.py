@@ -373,7 +373,7 @@ def test_lines_need_no_textual(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "for name in ('textual', 'PIL'): sys.modules[name] = None\n"
-        "from accord.cli.main import main\n"
+        "from accord.program import main\n"
         "sys.exit(main(['chat', '--lines', '--new', '--agent', 'script']))"
     )
     done = subprocess.run(

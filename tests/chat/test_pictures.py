@@ -12,7 +12,7 @@ from PIL import Image
 from textual.color import Color
 
 from accord import Agent, AudioContent, EmbeddedResource, ImageContent, Turn
-from accord.cli.ask.image_types import image_type
+from accord_terminal.toolkit.image_types import image_type
 from accord_chat.view.pictures.decode import Broken, decode
 from accord_chat.view.pictures.picture_screen import PictureScreen
 from accord_chat.view.viewer_screen import ViewerScreen

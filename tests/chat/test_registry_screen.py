@@ -13,8 +13,8 @@ import psutil
 import pytest
 from textual.widgets import Button
 
-from accord.cli.installed_agents import load_installed
-from accord.cli.settings import AgentEntry, Settings
+from accord_terminal.toolkit.installed_agents import load_installed
+from accord_terminal.toolkit.settings import AgentEntry, Settings
 from accord.script_agent.agent import ScriptAgent
 from accord_chat.sources import ChatOptions, Sources
 from accord_chat.view.registry.install_screen import InstallScreen

@@ -12,8 +12,8 @@ import pytest
 
 from accord import Agent, Turn
 from accord.script_agent.agent import ScriptAgent
-from accord.trace.filtering import Filter
-from accord.trace.trace import open_trace
+from accord_trace.filtering import Filter
+from accord_trace.trace import open_trace
 from accord_chat.model import traffic
 from accord_chat.model.traffic import Observer, Traffic, matches
 from accord_chat.source import OwnAgent, SourceSetup

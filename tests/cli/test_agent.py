@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from accord import AuthRequired, RequestError, connect
-from accord.cli.main import main
+from accord.program import main
 from versions import only
 
 AGENT = [sys.executable, "-W", "error", "-m", "accord", "agent"]

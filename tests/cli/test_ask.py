@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from accord.cli.ask.options import exit_status
-from accord.cli.ask.safe_text import one_line
-from accord.cli.main import main
+from accord_terminal.ask.options import exit_status
+from accord_terminal.toolkit.safe_text import one_line
+from accord.program import main
 
 AGENTS = Path(__file__).parent / "agents.py"
 # `accord ask` has one path for both versions, whose events tests/client compares:
@@ -139,7 +139,7 @@ def test_agent_that_fails_to_initialize_is_reported_with_its_output(
 def test_agent_that_does_not_respond_to_initialize_times_out(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accord.cli.ask.run.INITIALIZE_S", 0.2)
+    monkeypatch.setattr("accord_terminal.ask.run.INITIALIZE_S", 0.2)
     assert ask("hi", *agent("silent", 2)) == 1
     assert "did not respond to `initialize` within" in capsys.readouterr().err
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from accord import Text, connect
-from accord.cli.main import main
+from accord.program import main
 from accord.errors import RequestError
 from accord.proxy.chain_file import ChainFileError, read_chain_file
 
@@ -70,7 +70,7 @@ def test_requests_before_the_end_of_input_are_answered() -> None:
     # The pipe has ended before the chain starts: no component can answer before the end of input,
     # and none before the first time limit. The second is long enough for a busy machine.
     limits = (
-        "from accord.cli.main import main\n"
+        "from accord.program import main\n"
         "from accord.proxy import conductor, hop\n"
         "hop.ANSWER_S, conductor._LAST_ANSWER_S = 0.0, 30.0\n"
         f"main(['chain', {str(PROGRAMS / 'pass_proxy.py')!r}, {AGENT!r}])\n"
@@ -136,11 +136,11 @@ def test_options_of_a_recording_need_one(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_command_imports_what_records_only_with_the_option() -> None:
-    program = "import sys, accord.cli.chain; print(*sys.modules)"
+    program = "import sys, accord_terminal.chain; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=40, check=True
     )
-    assert not [name for name in done.stdout.split() if name.startswith("accord.trace")]
+    assert not [name for name in done.stdout.split() if name.startswith("accord_trace")]
 
 
 def test_explain_shows_what_each_component_changes(capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli.click_group import main
-from accord.cli.main import COMMANDS, load_command
-from accord.trace import Recording
+from accord_terminal.click_group import main
+from accord.program import COMMANDS, load_command
+from accord_trace import Recording
 from accord_conformance.traffic.recording import write, write_judged_side
 from conformance.doubles.conversation import Talker
 

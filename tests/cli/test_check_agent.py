@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli.click_group import main
-from accord.cli.main import COMMANDS, load_command
+from accord_terminal.click_group import main
+from accord.program import COMMANDS, load_command
 from accord_conformance.agent.settings import template
 
 SCRIPT = (sys.executable, "-W", "error", "-m", "accord", "agent", "script")

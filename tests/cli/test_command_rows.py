@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from accord.cli.ask.questions.permission_question import request_rows
-from accord.cli.ask.screen.tool_rows import output_rows
+from accord_terminal.toolkit.permission_question import request_rows
+from accord_terminal.toolkit.tool_rows import output_rows
 from accord.client.events import PermissionRequest, ToolCall
 
 COMMAND = "pytest -q"

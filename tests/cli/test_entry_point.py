@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli.entry_point import load_entry_point
+from accord.entry_point import load_entry_point
 from accord.version import __version__
-from accord_sessions.cli import command
+from accord_terminal.sessions.cli import command
 
 
 def test_own_entry_point_is_found() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli.ask.screen.excerpt_place import MAX_FILE, lines_before_diff
-from accord.cli.ask.screen.rows import Row
-from accord.cli.ask.screen.tool_rows import limited_diff_rows
+from accord_terminal.toolkit.excerpt_place import MAX_FILE, lines_before_diff
+from accord_terminal.toolkit.rows import Row
+from accord_terminal.toolkit.tool_rows import limited_diff_rows
 from accord.client.events import ToolCall
 from accord.types.tool_calls import Diff
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from accord.cli.ask.questions.forms import FormDeclined, fill_in_form, offer_url
+from accord_terminal.toolkit.forms import FormDeclined, fill_in_form, offer_url
 from accord.client.elicitation import UrlElicitationRequest, form_from_schema
 
 

@@ -20,8 +20,8 @@ from accord import (
     ToolCall,
     UnknownUpdate,
 )
-from accord.cli.ask.views.answer_only import AnswerOnlyView
-from accord.cli.ask.views.json_lines import JsonLinesView, escape_hidden, event_line
+from accord_terminal.ask.views.answer_only import AnswerOnlyView
+from accord_terminal.ask.views.json_lines import JsonLinesView, escape_hidden, event_line
 from accord.types.tool_calls import TerminalView
 
 

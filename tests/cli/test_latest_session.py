@@ -10,8 +10,8 @@ from typing import Any
 import click
 import pytest
 
-from accord.cli.ask.latest_session import remembered_session
-from accord.cli.ask.session_setup import open_session
+from accord_terminal.ask.latest_session import remembered_session
+from accord_terminal.toolkit.session_setup import open_session
 from client.wire_agents import ByHand, agent_by_hand
 
 LOADS = {"agentCapabilities": {"loadSession": True}}

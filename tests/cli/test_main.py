@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import accord
-from accord.cli.main import COMMANDS
+from accord.program import COMMANDS
 from accord.installed import install_command, required
 
 FULL = Path("/dev/full")
@@ -104,7 +104,7 @@ def test_invalid_command_line_is_a_usage_error(arguments: tuple[str, ...]) -> No
 
 def test_agent_imports_only_what_it_needs() -> None:
     code = (
-        "import sys; from accord.cli.main import main; status = main(['agent']);"
+        "import sys; from accord.program import main; status = main(['agent']);"
         "print(*sys.modules, sep='\\n', file=sys.stderr); sys.exit(status)"
     )
     done = run(start=("-c", code))
@@ -114,7 +114,7 @@ def test_agent_imports_only_what_it_needs() -> None:
 
 NO_EXTRAS = (
     "import sys; sys.modules.update(click=None, rich=None, platformdirs=None)\n"
-    "from accord.cli.main import main; sys.exit(main({words!r}))"
+    "from accord.program import main; sys.exit(main({words!r}))"
 )
 
 
@@ -129,7 +129,7 @@ def test_missing_extra_is_one_clear_line(words: list[str]) -> None:
 
 NO_REMOTE = (
     "import sys; sys.modules.update(dict.fromkeys(('h11', 'h2', 'httpx2', 'hypercorn',"
-    " 'websockets')))\nfrom accord.cli.main import main; sys.exit(main({words!r}))"
+    " 'websockets')))\nfrom accord.program import main; sys.exit(main({words!r}))"
 )
 
 
@@ -154,7 +154,7 @@ def test_missing_packages_for_remote_agents_are_one_clear_line(words: list[str])
 def test_missing_packages_of_the_inspector_are_one_clear_line(missing: str) -> None:
     code = (
         f"import sys; sys.modules[{missing!r}] = None\n"
-        "from accord.cli.main import main; sys.exit(main(['inspect', 'x.acp.jsonl']))"
+        "from accord.program import main; sys.exit(main(['inspect', 'x.acp.jsonl']))"
     )
     done = run(start=("-c", code))
     assert (done.returncode, done.stdout) == (2, "")

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from accord.cli.ask.screen.markdown import markdown_lines
-from accord.cli.ask.screen.terminal_output import TerminalWriter
+from accord_terminal.toolkit.markdown import markdown_lines
+from accord_terminal.ask.screen.terminal_output import TerminalWriter
 from cli.emulator import TerminalFile
 
 LINK = re.compile(r"\x1b\]8;[^;]*;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;\x1b\\")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from accord.cli.ask.mcp_file import McpFileError, read_mcp_file
-from accord.cli.main import main
+from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
+from accord.program import main
 from accord.types.mcp import McpServerHttp, McpServerSse, McpServerStdio
 
 

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from accord import PermissionRequest, ToolCall
-from accord.cli.ask.questions.rejected_permissions import rejected_lines
+from accord_terminal.ask.questions.rejected_permissions import rejected_lines
 from accord.client.permissions import allow
 from accord.types.tool_calls import ToolCallLocation
 

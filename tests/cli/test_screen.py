@@ -180,7 +180,7 @@ def test_agent_that_ignores_a_cancel_is_stopped_after_a_timeout(
     version: int, tmp_path: Path
 ) -> None:
     program = (
-        "import sys; from accord.cli import main; from accord.cli.ask import cancellation;"
+        "import sys; import accord.program as main; from accord_terminal.ask import cancellation;"
         "cancellation.CANCEL_S = 0.3;"
         "sys.exit(main.main(sys.argv[1:]))"
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from accord.cli.ask.views.lazy_view import rich_view
+from accord_terminal.ask.views.lazy_view import rich_view
 from accord.client.events import Event, Plan, Text, Thought, ToolCall
 from accord.types.session import PlanEntry
 from accord.types.tool_calls import Diff

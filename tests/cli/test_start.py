@@ -21,7 +21,7 @@ def note(event, args):
     elif event == "subprocess.Popen":
         order.append("> agent")
 sys.addaudithook(note)
-from accord.cli.main import main
+from accord.program import main
 status = main(sys.argv[2:])
 with open(sys.argv[1], "w") as report:
     print(*order, "> modules", *sys.modules, sep=chr(10), file=report)
@@ -30,47 +30,47 @@ sys.exit(status)
 # What a turn with one message imports from `accord.cli`, in every mode.
 ALWAYS = {
     "accord.cli",
-    "accord.cli.agent_names",
-    "accord.cli.ask",
-    "accord.cli.ask.cancellation",
-    "accord.cli.ask.command",
-    "accord.cli.ask.conversation",
-    "accord.cli.ask.latest_session",
-    "accord.cli.ask.login",
-    "accord.cli.ask.options",
-    "accord.cli.output",
-    "accord.cli.remote_token",
-    "accord.cli.ask.run",
-    "accord.cli.ask.safe_text",
-    "accord.cli.ask.session_setup",
-    "accord.cli.ask.terminal_login",
-    "accord.cli.ask.views",
-    "accord.cli.ask.views.lazy_view",
-    "accord.cli.click_group",
-    "accord.cli.installed_agents",
-    "accord.cli.main",
-    "accord.cli.settings",
-    "accord.cli.standard_streams",
+    "accord_terminal.toolkit.agent_names",
+    "accord_terminal.ask",
+    "accord_terminal.ask.cancellation",
+    "accord_terminal.ask.command",
+    "accord_terminal.ask.conversation",
+    "accord_terminal.ask.latest_session",
+    "accord_terminal.toolkit.login",
+    "accord_terminal.ask.options",
+    "accord.output",
+    "accord_terminal.toolkit.remote_token",
+    "accord_terminal.ask.run",
+    "accord_terminal.toolkit.safe_text",
+    "accord_terminal.toolkit.session_setup",
+    "accord_terminal.toolkit.terminal_login",
+    "accord_terminal.ask.views",
+    "accord_terminal.ask.views.lazy_view",
+    "accord_terminal.click_group",
+    "accord_terminal.toolkit.installed_agents",
+    "accord.program",
+    "accord_terminal.toolkit.settings",
+    "accord.standard_streams",
 }
 FOR_PEOPLE = {
-    "accord.cli.ask.screen",
-    "accord.cli.ask.screen.diff_rows",
-    "accord.cli.ask.screen.excerpt_place",
-    "accord.cli.ask.screen.live_region",
-    "accord.cli.ask.screen.rich_screen",
-    "accord.cli.ask.screen.rows",
-    "accord.cli.ask.screen.tool_rows",
-    "accord.cli.ask.screen.turn_summary",
+    "accord_terminal.ask.screen",
+    "accord_terminal.toolkit.diff_rows",
+    "accord_terminal.toolkit.excerpt_place",
+    "accord_terminal.ask.screen.live_region",
+    "accord_terminal.ask.screen.rich_screen",
+    "accord_terminal.toolkit.rows",
+    "accord_terminal.toolkit.tool_rows",
+    "accord_terminal.ask.screen.turn_summary",
 }
 VIEWS = {
-    "--json": {"accord.cli.ask.views.json_lines"},
-    "--quiet": {"accord.cli.ask.views.answer_only"},
-    "pipe": FOR_PEOPLE | {"accord.cli.ask.screen.piped_answer", "accord.cli.ask.screen.writer"},
+    "--json": {"accord_terminal.ask.views.json_lines"},
+    "--quiet": {"accord_terminal.ask.views.answer_only"},
+    "pipe": FOR_PEOPLE | {"accord_terminal.ask.screen.piped_answer", "accord_terminal.ask.screen.writer"},
     "terminal": FOR_PEOPLE
     | {
-        "accord.cli.ask.screen.folding",
-        "accord.cli.ask.screen.markdown",
-        "accord.cli.ask.screen.terminal_output",
+        "accord_terminal.toolkit.folding",
+        "accord_terminal.toolkit.markdown",
+        "accord_terminal.ask.screen.terminal_output",
     },
 }
 # Other packages, with what they import themselves.
@@ -79,10 +79,10 @@ PACKAGES = {"accord", "click", "msgspec", "platformdirs", "typing_extensions"}
 FOR_TERMINALS = {"linkify_it", "markdown_it", "mdurl", "pygments", "rich", "uc_micro"}
 # Slow to import, or needed only for options that are not given.
 UNUSED = {
-    "accord_agents",
-    "accord_editors",
+    "accord_terminal.agents",
+    "accord_terminal.editors",
     "accord.agent",
-    "accord.cli.agent",
+    "accord_coder.command",
     "accord.v1",
     "accord_coder",
     "accord_conformance",

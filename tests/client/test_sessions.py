@@ -25,7 +25,7 @@ from accord import (
     Text,
     UserText,
 )
-from accord.cli.ask.session_setup import apply_session_options
+from accord_terminal.toolkit.session_setup import apply_session_options
 from client.wire_agents import BOTH, agent_by_hand, update
 from quirk import quirk
 from raw_peer import RawPeer

@@ -24,7 +24,7 @@ LATER = {
 }
 SHOW = """
 import sys
-from accord.cli.agent import main
+from accord_coder.command import main
 status = main([])
 print(*sorted(sys.modules), file=sys.stderr)
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli.main import main
+from accord.program import main
 from requirement import requirement
 
 ZED = '// mine\n{\n  "theme": "One Dark",\n}\n'

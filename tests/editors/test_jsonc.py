@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord_editors.errors import JsoncError
-from accord_editors.jsonc import parse
+from accord_terminal.editors.errors import JsoncError
+from accord_terminal.editors.jsonc import parse
 
 
 def value(text: str) -> Any:

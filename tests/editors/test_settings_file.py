@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from accord_editors.errors import EditorError
-from accord_editors.jsonc_edit import with_member, without_member
-from accord_editors.settings_file import (
+from accord_terminal.editors.errors import EditorError
+from accord_terminal.editors.jsonc_edit import with_member, without_member
+from accord_terminal.editors.settings_file import (
     backup_of,
     original_of,
     read_settings,

@@ -14,7 +14,7 @@ import pytest
 
 from accord import Agent, Turn
 from accord.client.permissions import allow
-from accord.trace import open_trace
+from accord_trace import open_trace
 from accord_fleet import AgentSpec, Fleet, FleetError, Limits, LocalEngine, attempt
 from accord_fleet.control import Control
 from accord_fleet.engines.engine import RunSettings

@@ -1,4 +1,4 @@
-"""Recordings for the tests of the timeline, written as `accord.trace.Recording` writes them."""
+"""Recordings for the tests of the timeline, written as `accord_trace.Recording` writes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from accord.trace import Recording
+from accord_trace import Recording
 
 Direction = Literal["to_agent", "to_client"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from accord.trace.recording import HopRecorder, Recording
+from accord_trace.recording import HopRecorder, Recording
 from inspector.inspector_process import MODULE, go, inspecting
 from inspector.recordings import opening, save
 

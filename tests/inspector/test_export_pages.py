@@ -20,9 +20,9 @@ from accord.types.session import PlanEntry
 from accord_chat.model.export import exported as exported_chat
 from accord_chat.model.timeline import Timeline
 from accord_coder.export_markdown import markdown_parts
-from accord_sessions.entries import Ended, Entry, Queued, Started, Updated
-from accord_sessions.export import exported as exported_session
-from accord_sessions.records import Record
+from accord_terminal.sessions.entries import Ended, Entry, Queued, Started, Updated
+from accord_terminal.sessions.export import exported as exported_session
+from accord_terminal.sessions.records import Record
 from inspector.test_accessibility import AXE, problems_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
-from accord.trace import Recording
+from accord_trace import Recording
 from inspector.inspector_process import Inspector, go, inspecting
 from inspector.recordings import chunk, message, opening, turn
 

@@ -12,7 +12,7 @@ import pytest
 
 from accord.errors import ConnectionLost
 from accord.testing import Recorder, TransportContract
-from accord.trace.records import Direction
+from accord_trace.records import Direction
 from accord.transports.base import HIGH_BYTES, Frame, Transport
 from accord.transports.pipes import PipeTransport
 from accord_inspector.faults import Fault, Faults

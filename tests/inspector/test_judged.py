@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.trace import Recording, open_trace
+from accord_trace import Recording, open_trace
 from accord_conformance.judges.observer import Observer
 from accord_inspector.broken_rule import BrokenRule
 from accord_inspector.judged import Judged

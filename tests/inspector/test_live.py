@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from accord.remote.network_transport import NetworkTransport
-from accord.trace.selection import Selection
+from accord_trace.selection import Selection
 from accord.transports.base import Frame, NullReceiver
 from accord.transports.memory import pair
 from accord_inspector.judged import Judged

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.trace.selection import Selection
+from accord_trace.selection import Selection
 from accord_inspector.errors import ApiError
 from accord_inspector.judged import Judged
 from accord_inspector.message_watcher import MessageWatcher

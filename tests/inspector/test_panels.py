@@ -8,7 +8,7 @@ import sys
 
 import msgspec
 
-from accord.trace.records import Record
+from accord_trace.records import Record
 from accord_inspector.panels_capabilities import capability_panel
 from accord_inspector.panels_resources import ResourceMeter, redacted_environment
 from accord_inspector.panels_statistics import RunningStatistics, UpdateRate

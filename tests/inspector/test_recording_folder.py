@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from accord.trace import TraceError
+from accord_trace import TraceError
 from accord_fleet.dataset.writer import DatasetWriter
 from accord_inspector.errors import ApiError
 from accord_inspector.recording_folder import RecordingFolder

@@ -10,8 +10,8 @@ import pytest
 
 from accord.client.elicitation import ElicitationForm, FormField
 from accord.client.events import PermissionRequest
-from accord.trace.message_index import MessageRow
-from accord.trace.records import Record, decode_record
+from accord_trace.message_index import MessageRow
+from accord_trace.records import Record, decode_record
 from accord.types.permission import PermissionOption
 from accord_inspector.errors import ApiError
 from accord_inspector.talk import conversation

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 import accord
-from accord.trace import open_trace
+from accord_trace import open_trace
 from inspector.inspector_process import address_in
 
 HERE = Path(__file__).parent

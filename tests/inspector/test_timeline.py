@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
-from accord.trace import Recording
+from accord_trace import Recording
 from inspector.inspector_process import MODULE, Inspector, go, inspecting
 from inspector.recordings import Direction, chunk, message, opening, save, turn
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent.parent / "src"
-LINE = '_OF_ACCORD = ("accord.nes.conformance",)\n'
+LINE = '_OF_ACCORD = ("accord_nes.conformance",)\n'
 # Imports every module, then connects to an agent and asks the kit for its rules.
 PROGRAM = """
 import asyncio, importlib, pkgutil, sys
@@ -52,7 +52,7 @@ def test_removing_the_folder_and_the_line_is_enough(tmp_path: Path) -> None:
     text = registry.read_text("utf-8")
     assert text.count(LINE) == 1
     registry.write_text(text.replace(LINE, "_OF_ACCORD = ()\n"), "utf-8")
-    left = [p for p in tmp_path.rglob("*.py") if "accord.nes" in p.read_text("utf-8")]
+    left = [p for p in tmp_path.rglob("*.py") if "accord_nes" in p.read_text("utf-8")]
     assert not left
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
     program = [sys.executable, "-c", PROGRAM, str(tmp_path)]

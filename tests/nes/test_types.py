@@ -11,8 +11,8 @@ from hypothesis import given, settings
 
 from accord import v1, v2
 from accord.errors import DecodeError
-from accord.nes import types as t
-from accord.nes.spec import METHODS, SPEC
+from accord_nes import types as t
+from accord_nes.spec import METHODS, SPEC
 from accord.rules.gates import is_open, opening
 from accord.wire.codec import convert, decode, to_builtins
 from accord.wire.describe import Object, describe

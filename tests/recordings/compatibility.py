@@ -18,7 +18,7 @@ from typing import Any
 
 from accord.rules.quirks import QUIRKS
 from accord.text.lenient_json import is_object
-from accord.trace import Record, open_trace
+from accord_trace import Record, open_trace
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 

@@ -35,8 +35,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import accord
 from accord.errors import AccordError
 from accord.text import lenient_json
-from accord.trace import Recording
-from accord.trace.records import Direction
+from accord_trace import Recording
+from accord_trace.records import Direction
 from accord.transports.process import process
 from accord.types.session import Implementation
 from recordings.agents import (

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from accord.rules.quirks import QUIRKS, quirks_of
-from accord.trace import Recording, open_trace
-from accord.trace.records import Direction
+from accord_trace import Recording, open_trace
+from accord_trace.records import Direction
 from recordings.agents import AGENTS, ON, SETTINGS, recordings_of
 from recordings.compatibility import DATA, DETECTORS, HERE, left_open, messages, report, task_of
 from recordings.fake_model import NO_TOOL

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from accord_agents.installation import own_target
+from accord_terminal.agents.installation import own_target
 
 # A program that speaks ACP in the fewest words.
 AGENT = """\

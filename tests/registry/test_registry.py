@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import accord_agents.registry
-from accord_agents.errors import RegistryError
-from accord_agents.registry import load_catalogue
+import accord_terminal.agents.registry
+from accord_terminal.agents.errors import RegistryError
+from accord_terminal.agents.registry import load_catalogue
 from registry.server import Registry, entry
 from requirement import requirement
 
@@ -45,14 +45,14 @@ def test_without_a_network_the_last_good_copy_is_used(
     registry.offer(entry("a", npx=NPX))
     registry.quarantine = b'{"a": "bad"}'
     load_catalogue(registry.url)
-    monkeypatch.setattr(accord_agents.registry, "fetch", _unreachable)
+    monkeypatch.setattr(accord_terminal.agents.registry, "fetch", _unreachable)
     catalogue = load_catalogue(registry.url)
     assert catalogue.quarantine == {"a": "bad"}
     assert list(catalogue.agents) == ["a"]
 
 
 def _unreachable(*_: object, **__: object) -> None:
-    raise accord_agents.registry.FetchError("Network is unreachable")
+    raise accord_terminal.agents.registry.FetchError("Network is unreachable")
 
 
 def test_without_a_copy_the_reason_is_named(registry: Registry) -> None:
@@ -62,7 +62,7 @@ def test_without_a_copy_the_reason_is_named(registry: Registry) -> None:
 
 
 def test_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accord_agents.registry, "TIME_LIMIT_S", 0.2)
+    monkeypatch.setattr(accord_terminal.agents.registry, "TIME_LIMIT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/registry.json"
         with pytest.raises(RegistryError, match="did not answer in time"):
@@ -81,7 +81,7 @@ def test_index_that_is_too_large_is_refused(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.offer(entry("a", npx=NPX))
-    monkeypatch.setattr(accord_agents.registry, "_MAX_BYTES", 10)
+    monkeypatch.setattr(accord_terminal.agents.registry, "_MAX_BYTES", 10)
     with pytest.raises(RegistryError, match="it has more than"):
         load_catalogue(registry.url)
 

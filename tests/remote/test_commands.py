@@ -54,7 +54,7 @@ datetime.datetime = Jumping
 """
 WITH_THE_CLOCK = [
     *(sys.executable, "-c"),
-    "import clock, sys; from accord.cli.main import main; sys.exit(main())",
+    "import clock, sys; from accord.program import main; sys.exit(main())",
 ]
 
 

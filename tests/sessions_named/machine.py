@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from accord_sessions.entries import Entry, Started, Updated
-from accord_sessions.journal import JournalReader
-from accord_sessions.records import Record, Store
+from accord_terminal.sessions.entries import Entry, Started, Updated
+from accord_terminal.sessions.journal import JournalReader
+from accord_terminal.sessions.records import Record, Store
 
 T = TypeVar("T")
 
@@ -123,7 +123,7 @@ class Machine:
                 except OSError:
                     continue
                 state = f"ACCORD_STATE={self.base}/state".encode()
-                if b"accord_sessions.owner.program" in words and state in environ:
+                if b"accord_terminal.sessions.owner.program" in words and state in environ:
                     found.append(int(folder.name))
         return found
 

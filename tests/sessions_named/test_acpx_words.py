@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
-from accord.cli.main import load_command
-from accord_sessions.cli.acpx_words import is_of_acpx, words_of_acpx
+from accord.program import load_command
+from accord_terminal.sessions.cli.acpx_words import is_of_acpx, words_of_acpx
 from requirement import requirement
 from sessions_named.machine import Machine
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from accord_sessions.entries import Ended, Started
+from accord_terminal.sessions.entries import Ended, Started
 from requirement import requirement
 from sessions_named.machine import Machine, eventually
 
@@ -243,7 +243,7 @@ def test_name_that_could_not_be_typed_or_shown_is_refused(machine: Machine, name
 
 def test_two_agents_with_one_name_need_a_choice(machine: Machine) -> None:
     settings = machine.base / "config" / "settings.toml"
-    words = json.dumps([sys.executable, "-m", "accord.cli.main", "agent", "script"])
+    words = json.dumps([sys.executable, "-m", "accord.program", "agent", "script"])
     settings.write_text(f"[agents.twin]\ncommand = {words}\n")
     for agent in ("script", "twin"):
         machine.ok("session", "new", "-s", "fix", "--agent", agent)

@@ -12,8 +12,8 @@ import pytest
 import accord
 from accord.client.elicitation import ElicitationForm, FormField
 from accord.client.events import Decision
-from accord_sessions import open_session
-from accord_sessions.entries import Answered, Entry, Queued
+from accord_terminal.sessions import open_session
+from accord_terminal.sessions.entries import Answered, Entry, Queued
 from requirement import requirement
 from sessions_named.machine import Machine
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from accord_sessions.errors import FAILED, NO_SESSION
-from accord_sessions.folders import socket_path
-from accord_sessions.locks import is_locked
+from accord_terminal.sessions.errors import FAILED, NO_SESSION
+from accord_terminal.sessions.folders import socket_path
+from accord_terminal.sessions.locks import is_locked
 from sessions_named.machine import Machine, eventually
 
 pytestmark = pytest.mark.slow

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from accord_sessions import open_session
-from accord_sessions.entries import Queued
-from accord_sessions.errors import JournalError
-from accord_sessions.folders import socket_path
-from accord_sessions.journal import Journal, JournalReader
+from accord_terminal.sessions import open_session
+from accord_terminal.sessions.entries import Queued
+from accord_terminal.sessions.errors import JournalError
+from accord_terminal.sessions.folders import socket_path
+from accord_terminal.sessions.journal import Journal, JournalReader
 from requirement import requirement
 from sessions_named.machine import Machine, eventually
 
@@ -107,7 +107,7 @@ async def test_client_that_does_not_read_delays_no_other(machine: Machine) -> No
 
 
 def test_no_wait_compares_wall_clocks() -> None:
-    folder = Path(sys.modules["accord_sessions"].__file__ or "").parent
+    folder = Path(sys.modules["accord_terminal.sessions"].__file__ or "").parent
     uses = [
         path.name
         for path in folder.rglob("*.py")
@@ -118,9 +118,9 @@ def test_no_wait_compares_wall_clocks() -> None:
 
 def test_ask_without_a_session_does_not_import_this_package(machine: Machine) -> None:
     code = (
-        "import sys; from accord.cli.main import main;"
+        "import sys; from accord.program import main;"
         "status = main(['ask', '--agent', 'script', 'echo on']);"
-        "assert not [name for name in sys.modules if name.startswith('accord_sessions')];"
+        "assert not [name for name in sys.modules if name.startswith('accord_terminal.sessions')];"
         "sys.exit(status)"
     )
     ended = subprocess.run(
@@ -132,8 +132,8 @@ def test_ask_without_a_session_does_not_import_this_package(machine: Machine) ->
 def test_other_systems_get_a_clear_error(machine: Machine) -> None:
     code = (
         "import sys\n"
-        "from accord_sessions.folders import state_folder\n"
-        "from accord_sessions.errors import StoreError\n"
+        "from accord_terminal.sessions.folders import state_folder\n"
+        "from accord_terminal.sessions.errors import StoreError\n"
         "sys.platform = 'win32'\n"
         "try: state_folder()\n"
         "except StoreError as error: print(error)"

@@ -14,7 +14,7 @@ from accord.client.events import Decision, PermissionRequest
 from accord_chat.start import ChatOptions, prepare
 from accord_chat.view.app import ChatApp
 from accord_chat.view.permission_panel import PermissionPanel
-from accord_sessions import open_session
+from accord_terminal.sessions import open_session
 from chat.chats import Typist, typing_at
 from requirement import requirement
 from sessions_named.machine import Machine

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from accord_sessions import SharedSession, open_session
+from accord_terminal.sessions import SharedSession, open_session
 from sessions_named.machine import Machine, eventually
 
 pytestmark = pytest.mark.slow

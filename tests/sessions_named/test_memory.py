@@ -14,9 +14,9 @@ from msgspec import Raw
 import accord
 from accord.agent.updates import Update
 from accord.client.transcript import Message
-from accord_sessions.entries import Queued
-from accord_sessions.journal import Journal
-from accord_sessions.owner.translate import Translator
+from accord_terminal.sessions.entries import Queued
+from accord_terminal.sessions.journal import Journal
+from accord_terminal.sessions.owner.translate import Translator
 from sessions_named.machine import Machine
 
 _WORD = "x" * 199

@@ -17,9 +17,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from accord.cli.main import main
-from accord_sessions.export import Archive
-from accord_sessions.records import Record, Store, now
+from accord.program import main
+from accord_terminal.sessions.export import Archive
+from accord_terminal.sessions.records import Record, Store, now
 from sessions_named.machine import PROGRAM, Machine, eventually
 
 pytestmark = pytest.mark.slow

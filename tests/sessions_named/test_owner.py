@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 import accord
-from accord_sessions import open_session
-from accord_sessions.entries import Ended, OwnerStarted
-from accord_sessions.errors import OwnerError, StoreError
-from accord_sessions.folders import SOCKET_BYTES, socket_path
-from accord_sessions.locks import is_locked
+from accord_terminal.sessions import open_session
+from accord_terminal.sessions.entries import Ended, OwnerStarted
+from accord_terminal.sessions.errors import OwnerError, StoreError
+from accord_terminal.sessions.folders import SOCKET_BYTES, socket_path
+from accord_terminal.sessions.locks import is_locked
 from requirement import requirement
 from sessions_named.machine import Machine, eventually, hold_lock
 
@@ -197,7 +197,7 @@ async def test_call_waits_for_the_holder_of_the_lock(
     machine.store.change(record.id, closed=False)
     held = hold_lock(socket_path(record.id).with_suffix(".lock"))
     with monkeypatch.context() as patched:
-        patched.setattr("accord_sessions.owners._START_S", 0.5)
+        patched.setattr("accord_terminal.sessions.owners._START_S", 0.5)
         with pytest.raises(OwnerError, match="does not accept connections"):
             async with open_session("fix"):
                 pass

@@ -12,8 +12,8 @@ import sys
 import pytest
 
 from accord.client.elicitation import ElicitationForm
-from accord_sessions import open_session
-from accord_sessions.entries import NOT_ASKED, Answered, Asked
+from accord_terminal.sessions import open_session
+from accord_terminal.sessions.entries import NOT_ASKED, Answered, Asked
 from cli.screen import at_a_terminal
 from requirement import requirement
 from sessions_named.machine import Machine, eventually

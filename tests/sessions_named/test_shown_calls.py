@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec import Raw
 
-from accord_sessions.cli.journal_text import JournalText
-from accord_sessions.entries import Ended, Entry, Started, Updated
-from accord_sessions.export import exported
-from accord_sessions.records import Record
+from accord_terminal.sessions.cli.journal_text import JournalText
+from accord_terminal.sessions.entries import Ended, Entry, Started, Updated
+from accord_terminal.sessions.export import exported
+from accord_terminal.sessions.records import Record
 
 WORDS = "not finished by the agent"
 

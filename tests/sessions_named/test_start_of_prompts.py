@@ -11,7 +11,7 @@ from sessions_named.machine import Machine
 pytestmark = pytest.mark.slow
 
 NOTE_MODULES = (
-    "import sys; from accord.cli.main import main\n"
+    "import sys; from accord.program import main\n"
     "class Garbage:\n"
     "    def __init__(self): self.me = self\n"
     "    def __del__(self): print('collected')\n"
@@ -23,12 +23,12 @@ NOTE_NEEDED = "import asyncio, click, msgspec, sys; print(*sys.modules)"
 # Slow to import, or needed only by other commands.
 UNUSED = {
     "accord.agent",
-    "accord.cli.ask.command",
-    "accord.cli.remote_token",
+    "accord_terminal.ask.command",
+    "accord_terminal.toolkit.remote_token",
     "accord.mcp",
     "accord.v1",
-    "accord_agents",
-    "accord_sessions.owner",
+    "accord_terminal.agents",
+    "accord_terminal.sessions.owner",
     "dataclasses",
     "email",
     "importlib.metadata",

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from accord_sessions.export import exported
-from accord_sessions.records import Record
+from accord_terminal.sessions.export import exported
+from accord_terminal.sessions.records import Record
 from requirement import requirement
 from sessions_named.machine import Machine
 

@@ -19,10 +19,10 @@ from accord.text.secret_places import (
     redacted_json,
     redacted_text,
 )
-from accord.trace.line_builder import Hop, LineBuilder
-from accord.trace.recording import Recording
-from accord.trace.records import decode_record
-from accord.trace.redaction import with_possible_secrets
+from accord_trace.line_builder import Hop, LineBuilder
+from accord_trace.recording import Recording
+from accord_trace.records import decode_record
+from accord_trace.redaction import with_possible_secrets
 from requirement import requirement
 
 SECRET = "s3cr3t-V4lue.42"

@@ -15,8 +15,8 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("memory of Linux", allow_module_level=True)
 
-from accord.trace.block_ring import Block, BlockRing
-from accord.trace.ring_reader import HURRY, WAKE, RingReader
+from accord_trace.block_ring import Block, BlockRing
+from accord_trace.ring_reader import HURRY, WAKE, RingReader
 
 DATA = bytes(range(256)) * 256
 ROOM = 64 * 1024 * 1024

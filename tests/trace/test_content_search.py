@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.text import lenient_json
-from accord.trace import Filter, MessageIndex, Recording, Selection
-from accord.trace.text_search import Lines, TextSearch
+from accord_trace import Filter, MessageIndex, Recording, Selection
+from accord_trace.text_search import Lines, TextSearch
 
 WORDS = ["word", "WORD", "Übung", "übung", "\u00df", "SS", "\u4f60\u597d", 'say "hi"', "a\\b", "\n"]
 WANTED = [
@@ -85,10 +85,10 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def index(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MessageIndex]:
-    monkeypatch.setattr("accord.trace.selection._PROCESSORS", 2)
-    monkeypatch.setattr("accord.trace.selection._FIRST_BYTES", 0)
-    monkeypatch.setattr("accord.trace.selection._SECOND_BYTES", 0)
-    monkeypatch.setattr("accord.trace.selection._RANGE_BYTES", 10_000)
+    monkeypatch.setattr("accord_trace.selection._PROCESSORS", 2)
+    monkeypatch.setattr("accord_trace.selection._FIRST_BYTES", 0)
+    monkeypatch.setattr("accord_trace.selection._SECOND_BYTES", 0)
+    monkeypatch.setattr("accord_trace.selection._RANGE_BYTES", 10_000)
     with MessageIndex([path]) as index:
         while not index.advance():
             pass
@@ -97,7 +97,7 @@ def index(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MessageIndex]
 
 def alone(index: MessageIndex, wanted: Filter) -> list[int]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("accord.trace.selection._PROCESSORS", 1)
+        patch.setattr("accord_trace.selection._PROCESSORS", 1)
         return list(index.select(wanted))
 
 
@@ -131,8 +131,8 @@ def test_second_process_that_fails_is_not_missed(
 ) -> None:
     expected = alone(index, WANTED[0])
     for program in ("/nowhere/python", sys.executable):
-        monkeypatch.setattr("accord.trace.second_search.sys.executable", program)
-        monkeypatch.setattr("accord.trace.second_search._PROGRAM", "no.such.module")
+        monkeypatch.setattr("accord_trace.second_search.sys.executable", program)
+        monkeypatch.setattr("accord_trace.second_search._PROGRAM", "no.such.module")
         selection = index.selection(WANTED[0])
         selection.advance(10_000)
         assert selection._second is not None

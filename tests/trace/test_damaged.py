@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli.click_group import main
-from accord.cli.main import COMMANDS, load_command
-from accord.trace import Filter, MessageIndex, TraceError, open_trace
-from accord.trace.packing import packer_of
-from accord.trace.records import is_damaged
-from accord.trace.replay.script import read_scripts
+from accord_terminal.click_group import main
+from accord.program import COMMANDS, load_command
+from accord_trace import Filter, MessageIndex, TraceError, open_trace
+from accord_trace.packing import packer_of
+from accord_trace.records import is_damaged
+from accord_trace.replay.script import read_scripts
 from requirement import requirement
 from sample_recordings import one_turn
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.trace import Record, open_trace
-from accord.trace.comparing import shape_differences, value_differences
-from accord.trace.diff import differences
+from accord_trace import Record, open_trace
+from accord_trace.comparing import shape_differences, value_differences
+from accord_trace.diff import differences
 from sample_recordings import Writer, one_turn
 
 

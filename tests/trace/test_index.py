@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from accord.text import lenient_json
-from accord.trace import Filter, MessageIndex, Recording, TraceError, open_trace
-from accord.trace.json_path import JsonPath
-from accord.trace.pairing import Pairing
-from accord.trace.records import Record
+from accord_trace import Filter, MessageIndex, Recording, TraceError, open_trace
+from accord_trace.json_path import JsonPath
+from accord_trace.pairing import Pairing
+from accord_trace.records import Record
 from sample_recordings import one_turn
 
 FILTERS = [

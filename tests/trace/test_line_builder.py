@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.trace.line_builder import Hop, LineBuilder
-from accord.trace.records import Direction, Record, decode_record
+from accord_trace.line_builder import Hop, LineBuilder
+from accord_trace.records import Direction, Record, decode_record
 from requirement import requirement
 
 PROMPT = (

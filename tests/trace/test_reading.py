@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.trace import Recording, TraceError, open_trace, open_traces
+from accord_trace import Recording, TraceError, open_trace, open_traces
 from requirement import requirement
 
 UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{}}}'

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 import accord
-from accord.cli.click_group import main
-from accord.cli.main import COMMANDS, load_command
+from accord_terminal.click_group import main
+from accord.program import COMMANDS, load_command
 from accord.client.permissions import allow
 from accord.text.lenient_json import is_object
-from accord.trace import Record, open_trace
-from accord.trace.exporting import jsons_lines
-from accord.trace.importing import import_records
-from accord.trace.pytest_module import pytest_module
-from accord.trace.replay import ReplayedAgent
-from accord.trace.replay.client import ClientReplay
-from accord.trace.replay.script import read_scripts
-from accord.trace.stats import stats_of
+from accord_trace import Record, open_trace
+from accord_trace.exporting import jsons_lines
+from accord_trace.importing import import_records
+from accord_trace.pytest_module import pytest_module
+from accord_trace.replay import ReplayedAgent
+from accord_trace.replay.client import ClientReplay
+from accord_trace.replay.script import read_scripts
+from accord_trace.stats import stats_of
 from requirement import requirement
 
 pytest_plugins = ["pytester"]
@@ -142,6 +142,6 @@ def test_exported_tests_pass_without_the_agents(
         module = "".join(pytest_module(open_trace(path), str(path)))
         pytester.makepyfile(**{f"test_{number}": module})
     result = pytester.runpytest_inprocess(
-        "-p", "no:cacheprovider", "-p", "accord_pytest", "-k", "recording"
+        "-p", "no:cacheprovider", "-p", "accord_conformance.pytest_entry", "-k", "recording"
     )
     result.assert_outcomes(passed=len(names), deselected=len(names))

@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from accord.trace import open_trace
-from accord.trace.recorder_blocks import packed_block
-from accord.trace.recorder_process import RecorderProcess, Settings
+from accord_trace import open_trace
+from accord_trace.recorder_blocks import packed_block
+from accord_trace.recorder_process import RecorderProcess, Settings
 
 PING = b'{"jsonrpc":"2.0","id":%d,"method":"x"}\n'
 UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","text":"%s"}}\n'
@@ -33,7 +33,7 @@ def test_blocks_of_a_pipe_are_recorded_where_there_is_no_shared_memory(
     blocks = [packed_block(number % 2, time.perf_counter(), PING % number) for number in range(40)]
     sent = b"".join((len(text).to_bytes(4, "little"), text, *blocks))
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "accord.trace.recorder_program"],
+        [sys.executable, "-P", "-m", "accord_trace.recorder_program"],
         input=sent[:-1] if is_cut else sent,  # the line end, after a crash of the sender
         capture_output=True,
         timeout=30,

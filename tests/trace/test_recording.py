@@ -14,8 +14,8 @@ import pytest
 import accord
 from accord import v1
 from accord.roles import connect
-from accord.trace import Recording, TraceError, open_trace, packing, record
-from accord.trace.trace_file import TraceFile
+from accord_trace import Recording, TraceError, open_trace, packing, record
+from accord_trace.trace_file import TraceFile
 from accord.transports.process import process
 from requirement import requirement
 

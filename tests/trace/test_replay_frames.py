@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.trace import open_trace
-from accord.trace.replay import frames
-from accord.trace.replay.script import read_scripts
+from accord_trace import open_trace
+from accord_trace.replay import frames
+from accord_trace.replay.script import read_scripts
 from sample_recordings import one_turn
 
 

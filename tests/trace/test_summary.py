@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from accord.trace.records import decode_record
-from accord.trace.summary import summary
+from accord_trace.records import decode_record
+from accord_trace.summary import summary
 from sample_recordings import Writer
 
 OPTIONS = [{"optionId": "y", "name": "Allow", "kind": "allow_once"}] * 2

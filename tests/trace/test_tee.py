@@ -14,9 +14,9 @@ from typing import cast
 import pytest
 
 import accord
-from accord.trace import open_trace
-from accord.trace.recorder_process import RecorderProcess
-from accord.trace.tee import _Pass
+from accord_trace import open_trace
+from accord_trace.recorder_process import RecorderProcess
+from accord_trace.tee import _Pass
 from requirement import requirement
 
 ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"

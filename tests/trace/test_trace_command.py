@@ -16,10 +16,10 @@ import pytest
 from rich.cells import cell_len
 
 import accord
-from accord.cli.click_group import main
-from accord.cli.main import COMMANDS, load_command
-from accord.trace import Recording, open_trace
-from accord.trace.importing import import_records
+from accord_terminal.click_group import main
+from accord.program import COMMANDS, load_command
+from accord_trace import Recording, open_trace
+from accord_trace.importing import import_records
 from codeblocks import FEW_PLUGINS
 from on_a_terminal import on_a_terminal
 from requirement import requirement

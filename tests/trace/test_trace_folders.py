@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli.click_group import main
-from accord.cli.main import COMMANDS, load_command
-from accord.trace import TraceError, open_trace
-from accord.trace.message_index import MessageIndex
+from accord_terminal.click_group import main
+from accord.program import COMMANDS, load_command
+from accord_trace import TraceError, open_trace
+from accord_trace.message_index import MessageIndex
 from sample_recordings import one_turn
 
 

@@ -12,7 +12,7 @@ from accord import roles
 from accord.agent.agent_connection import AgentConnection
 from accord.agent.serve import serve
 from accord.agent.v1.role import AgentRoleV1
-from accord.nes.script_agent import NextEditsScriptAgent
+from accord_nes.script_agent import NextEditsScriptAgent
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair

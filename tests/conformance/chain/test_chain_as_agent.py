@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from accord import Proxy
-from accord.cli.main import main
+from accord.program import main
 from accord.proxy.chain import chain
 from accord.script_agent.agent import ScriptAgent
 from conformance.agent.filtered_agent import broken

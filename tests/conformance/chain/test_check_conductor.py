@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli.main import main
+from accord.program import main
 
 CONDUCTOR = str(Path(__file__).with_name("base_conductor.py"))
 

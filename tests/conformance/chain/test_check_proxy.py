@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from accord.cli.main import main
+from accord.program import main
 
 PROXY = str(Path(__file__).with_name("base_proxy.py"))
 

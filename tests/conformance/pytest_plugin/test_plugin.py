@@ -59,7 +59,7 @@ def quick(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> None:
     if "all_plugins" not in request.fixturenames:
         monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-        monkeypatch.setenv("PYTEST_PLUGINS", "accord_pytest,pytest_asyncio.plugin")
+        monkeypatch.setenv("PYTEST_PLUGINS", "accord_conformance.pytest_entry,pytest_asyncio.plugin")
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def run(pytester: pytest.Pytester, *words: str | Path) -> pytest.RunResult:
 
 def test_plugin_imports_nothing_until_it_is_used() -> None:
     code = (
-        "import sys, accord_pytest\n"
+        "import sys, accord_conformance.pytest_entry\n"
         "print(*(name for name in sys.modules if name.partition('.')[0] in ('accord', 'msgspec')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

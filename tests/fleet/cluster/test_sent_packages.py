@@ -128,7 +128,7 @@ def write_wheel(folder: Path) -> Path:
     """Write a package with the program `tiny-agent`, which serves the script agent."""
     wheel = folder / "tiny_agent-1.0-py3-none-any.whl"
     info = "tiny_agent-1.0.dist-info"
-    code = "from accord.cli.agent import main\n\n\ndef serve():\n    return main(['script'])\n"
+    code = "from accord_coder.command import main\n\n\ndef serve():\n    return main(['script'])\n"
     files = {
         "tiny_agent.py": code,
         f"{info}/METADATA": "Metadata-Version: 2.1\nName: tiny-agent\nVersion: 1.0\n",

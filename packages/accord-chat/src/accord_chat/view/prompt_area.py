@@ -1,0 +1,295 @@
+"""The prompt with its list of completions, earlier prompts and queued ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message as TextualMessage
+from textual.widgets import Static
+
+from accord_terminal.toolkit.safe_text import one_line
+from accord_chat.live_session import LiveSession
+from accord_chat.model.attachments import MAX_ATTACHED, Attachment, attached
+from accord_chat.model.clipboard import NoImage, clipboard_image
+from accord_chat.model.mentions import mention_before
+from accord_chat.model.prompt_queue import QueuedPrompt
+from accord_chat.view.attachment_bar import AttachmentBar
+from accord_chat.view.completions import Completion, CompletionList, completions_for
+from accord_chat.view.composer import CompletionAction, Composer
+
+__all__ = ("PromptArea",)
+
+TAKES_NONE = "The agent takes no images"
+LIST_S = 1.0  # for the files of the folder, before a key chooses one
+
+
+class PromptArea(Vertical):
+    """Writes the draft of one session at a time."""
+
+    DEFAULT_CSS = """
+    PromptArea { height: auto; }
+    PromptArea #prompt { height: auto; border-top: solid $primary; }
+    PromptArea #prompt { border-title-color: $text; border-title-style: bold; }
+    PromptArea #prompt:focus-within { border-top: solid $accent; }
+    PromptArea #mark { width: 2; color: $accent; text-style: bold; }
+    """
+
+    class Sent(TextualMessage):
+        """A prompt was queued for the session."""
+
+    class Left(TextualMessage):
+        """The user goes to what is above: nothing can be completed."""
+
+    class Edited(TextualMessage):
+        """The draft has changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._session: LiveSession | None = None
+        self._recall_at: int | None = None  # of the earlier prompt that is shown
+        self._listing: asyncio.Task[None] | None = None
+        self._completed: object = None  # the text and the place that the list is for
+
+    def compose(self) -> ComposeResult:
+        """Make the list, and below it the prompt."""
+        yield CompletionList()
+        yield AttachmentBar()
+        with Horizontal(id="prompt"):
+            yield Static("❯", id="mark")
+            yield Composer(self)
+
+    @property
+    def composer(self) -> Composer:
+        """The field."""
+        return self.query_one(Composer)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing is written or attached."""
+        has_images = self._session is not None and self._session.attachments
+        return not (self.composer.text.strip() or has_images)
+
+    def show(self, session: LiveSession) -> None:
+        """Go on with the draft of a session."""
+        self._session = session
+        self._recall_at = None
+        self.composer.set_text(session.draft)
+        self._show_attachments()
+
+    def show_notice(self, text: str) -> None:
+        """Show a text in the line above the prompt; an empty one removes it."""
+        self.query_one("#prompt").border_title = Content(f" {one_line(text)} ") if text else None
+
+    def take_keyboard(self) -> None:
+        """Let the user type."""
+        self.composer.focus()
+
+    def edit(self, prompt: QueuedPrompt) -> None:
+        """Put a queued prompt before the draft."""
+        composer = self.composer
+        composer.set_text("\n\n".join(filter(None, [prompt.text, composer.text])))
+        composer.focus()
+        self.attach(prompt.images)
+
+    def add(self, text: str) -> None:
+        """Put a line before the draft."""
+        composer = self.composer
+        composer.set_text(f"{text}\n{composer.text}")
+
+    def on_unmount(self) -> None:
+        """End the search for files."""
+        if self._listing is not None:
+            self._listing.cancel()
+
+    def on_composer_submitted(self, event: Composer.Submitted) -> None:
+        """Queue the prompt; it is sent at once if the agent is free."""
+        event.stop()
+        text = event.text.strip()
+        if self._session is None or not (text or self._session.attachments):
+            return
+        self.composer.last_key_s = float("-inf")  # nothing is being typed any more
+        self._recall_at = None
+        self._session.draft = ""
+        images, self._session.attachments = self._session.attachments, []
+        self._session.send(text, images)
+        self._show_attachments()
+        self.post_message(self.Sent())
+
+    # Images.
+
+    def attach(self, images: Sequence[Attachment]) -> None:
+        """Attach images to the draft."""
+        session = self._session
+        if session is None or not images:
+            return
+        if len(session.attachments) + len(images) > MAX_ATTACHED:
+            self.notify(f"At most {MAX_ATTACHED} images can be attached.", severity="warning")
+        session.attachments = [*session.attachments, *images][:MAX_ATTACHED]
+        self._show_attachments()
+        self.post_message(self.Edited())
+
+    def remove_image(self, number: int = -1) -> None:
+        """Remove an attached image, the last one if no number is given."""
+        session = self._session
+        if session is not None and session.attachments:
+            del session.attachments[number]
+            self._show_attachments()
+            self.post_message(self.Edited())
+
+    async def paste_image(self) -> str:
+        """Attach the image of the clipboard; return why that is not possible."""
+        session = self._session
+        try:
+            image = attached(await clipboard_image())
+        except (NoImage, ValueError) as why:
+            return str(why)
+        if session is None or session.takes_images is False:
+            return TAKES_NONE
+        if session is self._session:  # not another one by now
+            self.attach([image])
+        return ""
+
+    def _show_attachments(self) -> None:
+        session = self._session
+        if session is not None:
+            self.query_one(AttachmentBar).show(session.attachments)
+
+    def on_attachment_bar_removed(self, event: AttachmentBar.Removed) -> None:
+        """Remove the image that was clicked."""
+        event.stop()
+        self.remove_image(event.number)
+
+    def on_composer_emptied(self, event: Composer.Emptied) -> None:
+        """Remove the last image."""
+        event.stop()
+        self.remove_image()
+
+    def on_composer_dropped(self, event: Composer.Dropped) -> None:
+        """Attach images that were dropped on the terminal."""
+        event.stop()
+        takes_none = self._session is not None and self._session.takes_images is False
+        problem = TAKES_NONE if takes_none else event.problem
+        if problem:
+            self.composer.insert(event.text)
+            self.notify(f"{problem}: the path was pasted.", severity="warning", markup=False)
+        else:
+            self.attach(event.images)
+
+    def on_composer_pasting(self, event: Composer.Pasting) -> None:
+        """Attach the image of the clipboard; without one, paste text."""
+        event.stop()
+
+        async def paste() -> None:
+            if await self.paste_image():
+                self.composer.paste_text()
+
+        self.run_worker(paste())
+
+    def on_composer_moved(self, event: Composer.Moved) -> None:
+        """Complete what is being typed, and keep it."""
+        event.stop()
+        if self._session is None:
+            return
+        self._session.draft = self.composer.text
+        self.post_message(self.Edited())
+        if self._completed != self.composer.place:
+            self._complete(self._session)
+
+    async def catch_up(self) -> None:
+        """Let the list be that of the text as it is now; wait a short time for its files."""
+        session = self._session
+        if session is None:
+            return
+        if self._completed != self.composer.place:
+            self._complete(session)
+        listing = self._listing
+        if listing is None or listing.done():
+            return
+        if mention_before(self.composer.line_before_cursor) is not None:
+            await asyncio.wait([listing], timeout=LIST_S)
+            self._complete(session)
+
+    def _complete(self, session: LiveSession) -> None:
+        self._completed = self.composer.place
+        line = self.composer.line_before_cursor
+        is_listing = self._listing is not None and not self._listing.done()
+        if "@" in line and not session.files.is_fresh and not is_listing:
+            self._listing = asyncio.create_task(self._list_files(session))
+        self._show_completions(
+            completions_for(
+                line,
+                is_first_line=self.composer.cursor_location[0] == 0,
+                commands=session.transcript.commands,
+                paths=session.files.paths,
+            )
+        )
+
+    async def _list_files(self, session: LiveSession) -> None:
+        await asyncio.to_thread(session.files.refresh)
+        if session is self._session:
+            self._complete(session)
+
+    def _show_completions(self, completions: Sequence[Completion]) -> None:
+        shown = self.query_one(CompletionList)
+        shown.show_completions(completions)
+        self.composer.is_completing = shown.is_open
+        self._mark_changed(shown.marked)
+
+    def _mark_changed(self, marked: Completion | None) -> None:
+        """Let Enter send the prompt if the marked completion would add nothing to it."""
+        line = self.composer.line_before_cursor
+        self.composer.enter_completes = (
+            marked is None or line[marked.start :] != marked.text.rstrip()
+        )
+
+    def complete(self, action: CompletionAction, step: int = 0) -> None:
+        """Move in the list of completions, choose one, close the list or open it."""
+        shown = self.query_one(CompletionList)
+        match action:
+            case "accept":
+                if shown.marked is not None:
+                    self._insert(shown.marked)
+            case "close":
+                self._show_completions(())
+            case "open":
+                if self._session is not None:
+                    self._complete(self._session)
+                if not shown.is_open:
+                    self.post_message(self.Left())
+            case "move":
+                shown.move(step)
+                self._mark_changed(shown.marked)
+
+    def on_completion_list_accepted(self, event: CompletionList.Accepted) -> None:
+        """Put the completion that was clicked into the prompt."""
+        event.stop()
+        self._insert(event.completion)
+        self.composer.focus()
+
+    def _insert(self, completion: Completion) -> None:
+        composer = self.composer
+        composer.replace_before_cursor(completion.start, completion.text)
+        self._completed = composer.place
+        self._show_completions(())
+
+    def on_composer_recalled(self, event: Composer.Recalled) -> None:
+        """Put an earlier prompt into the field."""
+        event.stop()
+        if self._session is None:
+            return
+        earlier = self._session.timeline.prompts
+        if self._recall_at is None:
+            if event.step > 0 or not earlier or not self.is_blank:
+                return
+            self._recall_at = len(earlier)
+        at = self._recall_at + event.step
+        if at >= len(earlier):
+            self._recall_at = None
+            self.composer.set_text("")
+        elif at >= 0:
+            self._recall_at = at
+            self.composer.set_text(earlier[at])

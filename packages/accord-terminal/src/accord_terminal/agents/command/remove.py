@@ -1,0 +1,20 @@
+"""`accord agents remove`: an installed agent and its files."""
+
+from __future__ import annotations
+
+import click
+
+from accord_terminal.agents.command.options import reports_errors
+from accord_terminal.agents.installation import remove
+
+__all__ = ("command",)
+
+
+@click.command()
+@click.argument("name")
+@reports_errors
+def command(name: str) -> int:
+    """Remove an installed agent and its files."""
+    remove(name)
+    click.echo(f"Removed {name}")
+    return 0

@@ -1,0 +1,107 @@
+"""Asks the user at the terminal for permissions, forms and URLs, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from accord_terminal.toolkit.forms import FormDeclined, fill_in_form, offer_url
+from accord_terminal.toolkit.keyboard import discard_typed, read_line
+from accord_terminal.toolkit.permission_question import ask_permission
+from accord_terminal.toolkit.safe_text import printable
+from accord_terminal.toolkit.rows import Row
+from accord.connection.tasks import is_being_cancelled
+
+if TYPE_CHECKING:
+    from accord_terminal.ask.screen.writer import Writer
+    from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
+    from accord.client.events import Decision, PermissionRequest
+
+__all__ = ("PauseOutput", "UserQuestions")
+
+T = TypeVar("T")
+
+# Nothing else is written while it is entered. The argument is the request that is shown, if any.
+PauseOutput = Callable[["PermissionRequest | None"], AbstractContextManager[None]]
+
+
+class UserQuestions:
+    """Asks one question at a time, and pauses all other output during the question."""
+
+    def __init__(self, writer: Writer, pause_output: PauseOutput) -> None:
+        self._writer = writer
+        self._pause_output = pause_output
+        self._lock = asyncio.Lock()
+        self._pending_answer: asyncio.Future[Any] | None = None  # to a form or URL
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is open."""
+        return self._lock.locked()
+
+    async def ask_permission(self, request: PermissionRequest, agent_name: str) -> Decision | None:
+        """Ask the user to decide a permission request."""
+        async with self._lock:
+            with self._pause_output(request):
+                discard_typed()
+                try:
+                    return await ask_permission(request, agent_name, self._writer, self._read_line)
+                except asyncio.CancelledError:
+                    self._writer.write("\n")  # after the question
+                    raise
+
+    async def ask_form(self, form: ElicitationForm, agent_name: str) -> FormValues | None:
+        """Ask the user to fill in a form; None if the user declines."""
+
+        async def fill_in() -> FormValues | None:
+            try:
+                return await fill_in_form(form, agent_name, self._show_line, self._read_line)
+            except FormDeclined as reason:
+                self._show_line(f"  declined: {reason}", "yellow")
+                return None
+
+        return await self._ask_declinable(fill_in)
+
+    async def ask_url(self, page: UrlElicitationRequest, agent_name: str) -> bool:
+        """Ask the user to open a URL; return whether the user agrees."""
+        agreed = await self._ask_declinable(
+            lambda: offer_url(page, agent_name, self._show_line, self._read_line)
+        )
+        return agreed is True
+
+    def decline(self) -> bool:
+        """Decline the open form or URL; return whether one was open."""
+        if self._pending_answer is None:
+            return False
+        return self._pending_answer.cancel()
+
+    async def _ask_declinable(self, answer: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        async with self._lock:
+            with self._pause_output(None):
+                discard_typed()
+                try:
+                    self._pending_answer = asyncio.ensure_future(answer())
+                    return await self._pending_answer
+                except asyncio.CancelledError:
+                    self._writer.write("\n")  # after the question
+                    if is_being_cancelled():
+                        raise
+                    self._show_line("  declined", "yellow")
+                    return None
+                finally:
+                    self._pending_answer = None
+
+    def _show_line(self, text: str, style: str = "") -> None:
+        words = text.lstrip(" ")
+        lead = text[: len(text) - len(words)]
+        self._writer.write_lines(self._writer.render_rows([Row(printable(words), style, lead)]))
+
+    async def _read_line(self, prompt: str) -> str | None:
+        """Ask for a line; None at the end of the input."""
+        self._writer.write(printable(prompt))
+        line = await read_line()
+        if not line.endswith("\n"):
+            self._writer.write("\n")
+        return line or None

@@ -1,0 +1,128 @@
+"""`accord chain`: proxies and an agent as one agent on stdin and stdout."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import click
+
+from accord_terminal.toolkit.agent_names import command_by_name
+from accord_terminal.toolkit.recording_options import max_size_option, no_redact_option
+from accord_terminal.toolkit.settings import SettingsError
+from accord.errors import AccordError, TransportError
+from accord.local.run import run_program
+from accord.proxy.chain_file import ChainFileError, read_chain_file
+from accord.proxy.conductor import conduct
+from accord.proxy.explain import explain
+from accord.proxy.hop import HopObserver
+from accord.proxy.parts import Component, component, with_unique_names
+from accord.transports.registry import is_url
+from accord.transports.stdio import stdio
+
+__all__ = ("command",)
+
+
+@click.command()
+@click.argument("components", nargs=-1, metavar="[COMPONENT]... [AGENT]", type=click.UNPROCESSED)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Read the components from a TOML file.",
+)
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Record every hop, for `accord trace`.",
+)
+@no_redact_option
+@max_size_option
+@click.option(
+    "--explain", "explains", is_flag=True, help="Show what each component changes, and exit."
+)
+def command(
+    components: tuple[str, ...],
+    config: Path | None,
+    trace: Path | None,
+    no_redact: bool,
+    max_size: float | None,
+    explains: bool,
+) -> int:
+    """Run proxies and an agent as one agent on stdin and stdout.
+
+    Each COMPONENT is a proxy: a Python file, a command in one argument such as "python -m
+    recorder", or an address such as ws://host/acp. The last one is the agent, which can also be a
+    name from `accord agents`. A file (--config) has further settings of each component: its
+    folder, environment, token and dialect.
+
+    Configure this command in the editor as the command of an agent. The components are started
+    when the editor connects. If it connects as a conductor, by `proxy/initialize`, all components
+    are proxies. The exit status is 0 if the editor ended the connection, and 1 if a component
+    ended or could not be started; stderr has its name and its last words.
+    """
+    parts = _parts(components, config)
+    if explains:
+        return _explain(parts)
+    recording: AbstractContextManager[HopObserver | None] = nullcontext()
+    if trace is not None:
+        from accord_terminal.chain_recording import recorded
+
+        parts = with_unique_names(parts)
+        recording = recorded(trace, parts, redact=not no_redact, max_size=max_size)
+    elif no_redact or max_size is not None:
+        raise click.UsageError("--no-redact and --max-size are for --trace FILE")
+
+    async def run(observers: Sequence[HopObserver]) -> Exception | None:
+        return await conduct(parts, stdio(restore=False), observers)
+
+    with recording as recorder:
+        observers = [] if recorder is None else [recorder]
+        try:
+            ended = run_program(run(observers))
+        except TransportError as error:
+            ended = error
+    if ended is None:
+        return 0
+    print(f"accord chain: {ended}", file=sys.stderr)
+    return 1
+
+
+def _explain(parts: list[Component]) -> int:
+    try:
+        print(run_program(explain(parts)), end="")
+    except (AccordError, TimeoutError) as error:
+        print(f"accord chain: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parts(components: tuple[str, ...], config: Path | None) -> list[Component]:
+    if (config is not None) == bool(components):
+        raise click.UsageError("Expected components, or --config FILE")
+    try:
+        if config is not None:
+            return read_chain_file(config, _show)
+        return [_component(text) for text in components]
+    except (ValueError, ChainFileError) as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _component(text: str) -> Component:
+    if is_url(text):
+        return component(text)
+    try:
+        by_name = command_by_name(text)
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from None
+    if by_name is not None:
+        return component(by_name, name=text, on_stderr=lambda line: _show(text, line))
+    return component(text, on_stderr=lambda line: _show(text, line))
+
+
+def _show(name: str, line: str) -> None:
+    """Pass on what a component writes to stderr: editors log it."""
+    print(f"[{name}] {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,37 @@
+"""Persistent sessions: a background process holds the agent, and many clients use its session."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# Type checkers read these imports, Python the table below.
+if TYPE_CHECKING:
+    from accord_terminal.sessions.errors import NoSession as NoSession
+    from accord_terminal.sessions.errors import OwnerError as OwnerError
+    from accord_terminal.sessions.errors import SessionsError as SessionsError
+    from accord_terminal.sessions.named import QueuedPrompt as QueuedPrompt
+    from accord_terminal.sessions.named import SessionStatus as SessionStatus
+    from accord_terminal.sessions.named import SharedSession as SharedSession
+    from accord_terminal.sessions.named import open_session as open_session
+else:
+    # Imported when first used, to keep the start of commands fast.
+    _LAZY = {
+        name: module
+        for module, names in {
+            "accord_terminal.sessions.errors": "NoSession OwnerError SessionsError",
+            "accord_terminal.sessions.named": "QueuedPrompt SessionStatus SharedSession open_session",
+        }.items()
+        for name in names.split()
+    }
+    __all__ = tuple(_LAZY)
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

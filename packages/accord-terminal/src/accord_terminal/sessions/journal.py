@@ -1,0 +1,153 @@
+"""The journal of a session: lines of JSON, appended only, written before clients see them."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from accord_terminal.sessions.entries import Entry
+from accord_terminal.sessions.errors import JournalError
+from accord_terminal.sessions.records import now
+
+__all__ = ("Journal", "JournalReader")
+
+_RECENT = 1024  # entries that are kept in memory, if they are small
+_RECENT_BYTES = 4 << 20
+_READ_BYTES = 1 << 20
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
+
+
+class JournalReader:
+    """Reads the entries of a journal that another process may be writing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._rest = b""
+        self._lines = 0
+
+    def new_entries(self) -> Iterator[Entry]:
+        """Yield the entries since the last call; an unfinished line waits for its end.
+
+        Raises `JournalError` if the file cannot be read.
+        """
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                while data := file.read(_READ_BYTES):
+                    self._offset += len(data)
+                    *lines, self._rest = (self._rest + data).split(b"\n")
+                    for line in lines:
+                        self._lines += 1
+                        yield _decoded(line, self._path, self._lines)
+        except FileNotFoundError:
+            return
+        except OSError as exc:
+            raise JournalError(f"Cannot read the journal {self._path}: {exc.strerror}") from None
+
+
+def _decoded(line: bytes, path: Path, number: int) -> Entry:
+    """Return the entry of a line; its number counts, so a damaged line can be removed."""
+    try:
+        entry = _decoder.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise JournalError(
+            f"Cannot read line {number} of {path}: {exc}. Repair or remove the line, "
+            "or close the session"
+        ) from None
+    entry.seq = number
+    return entry
+
+
+class Journal:
+    """The journal in the process that writes it: at most one does, that with the lock."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the journal, and remove a line that its last writer has not finished."""
+        self._path = path
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._fd = os.open(path, flags, 0o600)
+        except OSError as exc:
+            raise JournalError(f"Cannot open the journal {path}: {exc.strerror}") from None
+        self._starts = array("Q")  # the offset of each entry
+        self._end = 0
+        self._recent: deque[Entry] = deque()
+        self._read()
+
+    @property
+    def last(self) -> int:
+        """The sequence number of the last entry; 0 if there is none."""
+        return len(self._starts)
+
+    def _read(self) -> None:
+        rest = b""
+        with self._path.open("rb") as file:
+            while data := file.read(_READ_BYTES):
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    number = len(self._starts) + 1
+                    self._added(_decoded(line, self._path, number), len(line) + 1)
+        if rest:
+            os.ftruncate(self._fd, self._end)
+
+    def append(self, entry: Entry) -> Entry:
+        """Number and write an entry; raise `JournalError` if that fails, as on a full disk."""
+        entry.seq = self.last + 1
+        entry.at = entry.at or now()  # an imported one has its time
+        line = _encoder.encode(entry) + b"\n"
+        rest = memoryview(line)
+        try:
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+        except OSError as exc:
+            os.ftruncate(self._fd, self._end)
+            entry.seq = 0
+            raise JournalError(f"Cannot write the journal {self._path}: {exc.strerror}") from None
+        self._added(entry, len(line))
+        return entry
+
+    def _added(self, entry: Entry, size: int) -> None:
+        """Count an entry, and forget old ones: the file has them."""
+        self._starts.append(self._end)
+        self._end += size
+        recent = self._recent
+        recent.append(entry)
+        while len(recent) > _RECENT or (
+            len(recent) > 1 and self._end - self._starts[-len(recent)] > _RECENT_BYTES
+        ):
+            recent.popleft()
+
+    def after(self, seq: int, most: int) -> list[Entry]:
+        """Return at most so many entries that follow an entry."""
+        first_recent = self.last - len(self._recent) + 1
+        if seq + 1 >= first_recent:
+            skipped = seq + 1 - first_recent
+            return [self._recent[i] for i in range(skipped, min(len(self._recent), skipped + most))]
+        stop = min(seq + most, self.last)
+        begin = self._starts[seq]
+        while stop > seq + 1 and self._offset(stop) - begin > _READ_BYTES:
+            stop -= 1
+        end = self._offset(stop)
+        lines = os.pread(self._fd, end - begin, begin).split(b"\n")
+        lines.pop()  # what follows the last line end
+        return [_decoded(line, self._path, seq + n) for n, line in enumerate(lines, 1)]
+
+    def _offset(self, seq: int) -> int:
+        """Return where the entry after this one begins."""
+        return self._starts[seq] if seq < self.last else self._end
+
+    def sync(self) -> None:
+        """Let the entries survive a power failure, too."""
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)

@@ -1,0 +1,281 @@
+"""The background process of a session: `python -m accord_terminal.sessions.owner.program RECORD`.
+
+It writes one line to stdout when the session can be used, or why it cannot; then it detaches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
+from accord_terminal.toolkit.session_setup import apply_session_options
+from accord.client.connect import ConnectedAgent, connect
+from accord.client.session import ClientSession
+from accord.errors import AccordError, AuthRequired, RequestError
+from accord.remote.sockets import remove_unix
+from accord.transports.process import ProcessTransport, argv_of, process
+from accord.types.mcp import McpServer
+from accord_terminal.sessions.entries import Entry, Started
+from accord_terminal.sessions.errors import OwnerError, SessionsError
+from accord_terminal.sessions.folders import socket_path
+from accord_terminal.sessions.journal import Journal
+from accord_terminal.sessions.locks import Lock
+from accord_terminal.sessions.login import refusal
+from accord_terminal.sessions.owner.agent_frames import AgentFrames
+from accord_terminal.sessions.owner.listener import serve_clients
+from accord_terminal.sessions.owner.owner import Owner
+from accord_terminal.sessions.owner.starting import Starting
+from accord_terminal.sessions.records import Record, Restored, Store, now
+
+__all__ = ("main",)
+
+log: logging.Logger = logging.getLogger("accord.sessions")
+
+_LOCK_TRIES = 10  # others look at the lock for a moment
+_LOCK_PAUSE_S = 0.02
+_START_S = 120.0  # the agent may have to be downloaded
+_STOP_TIMES_S = (0.0, 0.5, 1.0)  # of an agent that has not started: it has nothing to save
+
+
+def main(arguments: list[str]) -> int:
+    """Own a session until it is closed, or unused; return the exit status."""
+    os.umask(0o077)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    (record_id,) = arguments
+    path = socket_path(record_id)
+    lock = _take(path.with_suffix(".lock"))
+    if lock is None:
+        _report({"state": "taken"})
+        return 0
+    try:
+        return asyncio.run(_own(Store(), record_id, path))
+    except AuthRequired as exc:
+        error = refusal(Store().read(record_id), exc.text)
+        _report({"state": "failed", "error": error, "login": True})
+        return 1
+    except (AccordError, OSError, TimeoutError) as exc:
+        _report({"state": "failed", "error": _text(exc)})
+        return 1
+    finally:
+        lock.release()
+
+
+def _take(path: Path) -> Lock | None:
+    for _ in range(_LOCK_TRIES):
+        lock = Lock.take(path)
+        if lock is not None:
+            return lock
+        time.sleep(_LOCK_PAUSE_S)
+    return None
+
+
+def _report(message: dict[str, Any]) -> None:
+    """Tell the starter; afterwards stdout is not read."""
+    with suppress(OSError):
+        os.write(1, msgspec.json.encode(message) + b"\n")
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return f"The agent did not respond to `initialize` within {_START_S:.0f} seconds"
+    return str(error)
+
+
+async def _own(store: Store, record_id: str, path: Path) -> int:
+    record = store.read(record_id)
+    journal = Journal(store.journal_path(record_id))
+    owner = Owner(record, store, journal)
+    owner.frames = AgentFrames(owner.receive_update, owner.receive_message_id)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, owner.stop, f"it received {signal.Signals(number).name}")
+    task = asyncio.current_task()
+    assert task is not None
+    starting: Starting | None = None
+    agents: list[ProcessTransport] = []
+    make = process(*argv_of(record.argv), cwd=record.cwd, env=record.env, on_stderr=_log_stderr)
+
+    def new_agent() -> ProcessTransport:
+        agents.append(make())
+        return agents[-1]
+
+    def hurry(_: object) -> None:
+        for one in agents:
+            one.stop_times_s = _STOP_TIMES_S
+
+    try:
+        starting = Starting(owner, path, task)
+        owner.end_reason.add_done_callback(hurry)
+        async with connect(
+            new_agent,
+            permissions=owner.questions.decide,
+            terminals=record.terminals,
+            on_elicit_form=owner.questions.ask_form,
+            on_elicit_url=owner.questions.ask_url,
+            observers=(owner.frames.observe,),
+            versions=(1, 2) if record.protocol is None else (record.protocol,),
+            initialize_timeout_s=_START_S,
+        ) as agent:
+            owner.agent = agent
+            owner.protocol = agent.version
+            owner.session, restored = await _open_session(agent, record, journal)
+            owner.end_reason.remove_done_callback(hurry)
+            waiting = starting.end()
+            owner.record = store.change(
+                record_id,
+                protocol=agent.version,
+                agent_session=owner.session.id,
+                agent_info=f"{agent.info.name} {agent.info.version}",
+                restored=restored,
+                owner=os.getpid(),
+                used_at=now(),
+            )
+            owner.has_started(restored, {})
+            owner.requeue()
+            await _serve(owner, starting.listening, waiting)
+    except asyncio.CancelledError:
+        if starting is None or not starting.is_stopped:
+            raise
+        task.uncancel()
+        if record.agent_session is None and record.imported_from is None:
+            store.delete(record_id)  # it was never opened
+        reason = owner.end_reason.result()
+        raise OwnerError(f"The agent was stopped before it had started: {reason}") from None
+    finally:
+        if starting is not None:
+            starting.close()
+        if owner.end_reason.done():
+            with suppress(SessionsError):
+                store.change(
+                    record_id, owner=None, last_exit=owner.end_reason.result(), used_at=now()
+                )
+        journal.close()
+    return 0
+
+
+async def _serve(owner: Owner, listening: socket.socket, waiting: list[socket.socket]) -> None:
+    """Serve clients until there is a reason to leave; then end their prompts."""
+    running = asyncio.create_task(owner.run_prompts(), name="accord prompts")
+    watching = asyncio.create_task(_watch_agent(owner), name="accord agent watch")
+    serving = asyncio.create_task(serve_clients(owner, listening, waiting), name="accord clients")
+    _report({"state": "ready"})
+    try:
+        done, _ = await asyncio.wait(
+            [owner.end_reason, running, watching, serving], return_when=asyncio.FIRST_COMPLETED
+        )
+        for task in done:
+            if task is not owner.end_reason and (error := task.exception()) is not None:
+                log.error("! the owner fails: %s", error, exc_info=error)
+                owner.stop(_text(error))
+        owner.stop("the agent has ended")
+        remove_unix(listening)
+        listening.close()
+        await owner.finish()
+    finally:
+        for task in (running, watching, serving):
+            task.cancel()
+        await asyncio.wait([running, watching, serving])
+
+
+async def _watch_agent(owner: Owner) -> None:
+    """Return when the agent has ended; its running turn fails first."""
+    await owner.agent.remote.connection.wait_ended()
+    running = owner.queue.running
+    if running is not None:
+        await asyncio.wait([running.ended], timeout=1.0)
+
+
+async def _open_session(
+    agent: ConnectedAgent, record: Record, journal: Journal
+) -> tuple[ClientSession, Restored]:
+    """Open a new session, or load or resume that of the last owner (R-NAMED-05)."""
+    servers = _mcp_servers(record)
+    if record.agent_session is None and record.fork_of is not None:
+        if not agent.supports("fork_session"):
+            raise SessionsError("The agent cannot fork sessions")
+        try:
+            forked = await agent.fork_session(
+                record.fork_of, record.cwd, mcp_servers=servers, meta=record.meta
+            )
+        except AuthRequired:
+            raise
+        except RequestError as exc:
+            raise SessionsError(f"The agent did not fork its session: {exc}") from None
+        return forked, "forked"
+    if record.agent_session is not None:
+        methods: tuple[tuple[str, Restored], ...] = (
+            ("resume_session", "resumed"),
+            ("load_session", "loaded"),
+        )
+        for method, restored in methods:
+            if not agent.supports(method):
+                continue
+            try:
+                session = await agent.load_session(
+                    record.agent_session,
+                    record.cwd,
+                    mcp_servers=servers,
+                    meta=record.meta,
+                    replay=False,
+                )
+            except AuthRequired:
+                raise
+            except RequestError as exc:
+                log.warning("! the agent cannot restore its session: %s", exc)
+                break
+            return session, restored
+    session = await agent.new_session(record.cwd, mcp_servers=servers, meta=record.meta)
+    try:
+        await apply_session_options(
+            session, model=record.model, mode=record.mode, options=record.options
+        )
+    except click.ClickException as exc:
+        raise SessionsError(exc.format_message()) from None
+    return session, "lost" if _has_prompts(journal) else "new"
+
+
+def _has_prompts(journal: Journal) -> bool:
+    """Return whether the agent has worked in this session before."""
+    seq = 0
+    while entries := journal.after(seq, 1000):
+        if any(_is_start(entry) for entry in entries):
+            return True
+        seq = entries[-1].seq
+    return False
+
+
+def _is_start(entry: Entry) -> bool:
+    return isinstance(entry, Started)
+
+
+def _mcp_servers(record: Record) -> tuple[McpServer, ...]:
+    try:
+        return tuple(one for file in record.mcp_files for one in read_mcp_file(Path(file)))
+    except McpFileError as exc:
+        raise SessionsError(str(exc)) from None
+
+
+def _log_stderr(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    if os.fork() != 0:
+        os._exit(0)  # so that no program has to wait for the owner
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,195 @@
+"""The record of each session: one JSON file that only this user can read, replaced atomically."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from accord.text.excerpt import one_line
+from accord_terminal.sessions.errors import StoreError
+from accord_terminal.sessions.folders import state_folder
+from accord_terminal.sessions.locks import locked
+from accord_terminal.sessions.scope import Scope
+
+__all__ = ("Approvals", "Record", "Restored", "Store", "now")
+
+Restored = Literal["new", "loaded", "resumed", "forked", "lost"]
+_ID_BYTES = 8
+_SCHEMA = "accord.session.v1"
+
+
+class Approvals(Struct, frozen=True, omit_defaults=True):
+    """How the permission requests of a turn are decided before a user is asked."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    yes: bool = False
+
+
+class Record(Struct, kw_only=True, omit_defaults=True):
+    """A session, as it is stored. Times are RFC 3339."""
+
+    schema: str = _SCHEMA
+    id: str
+    name: str | None = None
+    cwd: str
+    agent: str  # as the user has named it
+    argv: tuple[str, ...]
+    env: dict[str, str | None] = {}
+    created_at: str
+    used_at: str
+    closed: bool = False
+    # Of the agent.
+    protocol: Literal[1, 2] | None = None  # before the first start: what the user has chosen
+    agent_session: str | None = None
+    agent_info: str | None = None
+    restored: Restored | None = None  # how the agent got its session at the last start
+    title: str | None = None
+    # What the session is opened with.
+    model: str | None = None
+    mode: str | None = None
+    options: tuple[str, ...] = ()
+    mcp_files: tuple[str, ...] = ()
+    meta: dict[str, Any] | None = None  # sent as `_meta` when the agent opens its session
+    terminals: bool = False
+    approvals: Approvals = Approvals()
+    ttl_s: float = 300.0  # 0: without limit
+    # Of the last owner.
+    owner: int | None = None
+    last_exit: str | None = None
+    imported_from: str | None = None
+    forked_from: str | None = None  # the id of a record
+    fork_of: str | None = None  # the agent's session to fork at the first start
+    extra: dict[str, Any] = {}  # of an imported record
+
+    @property
+    def label(self) -> str:
+        """The name for messages."""
+        return self.name or "(no name)"
+
+    @property
+    def scope(self) -> Scope:
+        """What the session is found by."""
+        return Scope(self.argv, self.cwd, self.name)
+
+
+class _Versioned(Struct):
+    schema: str = _SCHEMA
+
+
+def now() -> str:
+    """Return the time, for people: nothing is computed with it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Store:
+    """The records of this user."""
+
+    def __init__(self) -> None:
+        self.folder: Path = state_folder()
+        self.unreadable: list[str] = []  # why, for records that the last iteration skipped
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the records, the oldest first; what cannot be read is skipped."""
+        found: list[Record] = []
+        self.unreadable = []
+        for path in self.folder.glob("*.json"):
+            try:
+                found.append(self.read(path.stem))
+            except StoreError as exc:
+                if path.exists():  # else another process has deleted it
+                    self.unreadable.append(str(exc))
+        yield from sorted(found, key=lambda record: (record.created_at, record.id))
+
+    def record_path(self, record_id: str) -> Path:
+        """Return the file of a record."""
+        return self.folder / f"{record_id}.json"
+
+    def journal_path(self, record_id: str) -> Path:
+        """Return the journal of a record."""
+        return self.folder / f"{record_id}.jsonl"
+
+    def log_path(self, record_id: str) -> Path:
+        """Return what the last owner has written to stderr."""
+        return self.folder / f"{record_id}.log"
+
+    def read(self, record_id: str) -> Record:
+        """Return a record; raise `StoreError` if there is none that this version can read."""
+        path = self.record_path(record_id)
+        try:
+            data = path.read_bytes()
+            schema = msgspec.json.decode(data, type=_Versioned).schema
+            if schema == _SCHEMA:
+                return msgspec.json.decode(data, type=Record)
+        except FileNotFoundError:
+            raise StoreError(f"Unknown session {record_id}") from None
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
+            raise StoreError(f"Cannot read the record {path}: {exc}") from None
+        raise StoreError(
+            f"Cannot read the record {path}: expected the format {_SCHEMA}, got "
+            f"{one_line(schema, 40)}, which another version of Accord has written"
+        )
+
+    def write(self, record: Record) -> None:
+        """Store a record; the old one stays if the new one cannot be written."""
+        path = self.record_path(record.id)
+        made = path.with_suffix(f".{os.getpid()}.new")
+        try:
+            fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(record), indent=1))
+                file.flush()
+                os.fsync(file.fileno())
+            made.replace(path)
+        except OSError as exc:
+            with suppress(OSError):
+                made.unlink()
+            raise StoreError(f"Cannot write the record {path}: {exc.strerror}") from None
+
+    def change(self, record_id: str, **changes: Any) -> Record:
+        """Change fields of a record, and return it."""
+        with locked(self.folder / "records.lock"):
+            record = msgspec.structs.replace(self.read(record_id), **changes)
+            self.write(record)
+            return record
+
+    def find_or_create(self, fresh: Record, *, replace: bool = False) -> tuple[Record, bool]:
+        """Return the open session of the same scope, or store this one; and whether it is new.
+
+        Of two processes that call this at once, one creates the session (R-NAMED-03). With
+        `replace` the open session of this scope is closed and a new one is stored.
+        """
+        with locked(self.folder / "records.lock"):
+            for record in self:
+                if not record.closed and record.scope == fresh.scope:
+                    if not replace:
+                        return record, False
+                    self.write(msgspec.structs.replace(record, closed=True))
+            self.write(fresh)
+            return fresh, True
+
+    def delete(self, record_id: str) -> None:
+        """Remove a record, its journal and its log. Raises `StoreError`."""
+        for path in (self.record_path, self.journal_path, self.log_path):
+            try:
+                path(record_id).unlink(missing_ok=True)
+            except OSError as exc:
+                raise StoreError(f"Cannot delete {path(record_id)}: {exc.strerror}") from None
+
+    @staticmethod
+    def is_id(text: str) -> bool:
+        """Return whether a text has the form of the id of a record."""
+        return re.fullmatch(r"s-[0-9a-f]{16}", text) is not None
+
+    @staticmethod
+    def new_id() -> str:
+        """Return the id of a new record, which is also its session id for clients."""
+        return f"s-{os.urandom(_ID_BYTES).hex()}"

@@ -1,0 +1,168 @@
+"""`accord trace show`: a recording as one line per message."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from accord_terminal.trace.lines import short_line, whole_line
+from accord_terminal.trace.options import directions, first_option, show_problems
+from accord.text.excerpt import one_line
+from accord_trace.filtering import Filter
+from accord_trace.message_index import MessageIndex
+from accord_trace.packing import TraceReplaced
+from accord_trace.reading import TraceError
+from accord_trace.records import Direction
+from accord_trace.trace import Trace, open_trace, open_traces
+
+__all__ = ("command",)
+
+_WIDTH = 100  # of what a message says, at most
+_WIDE = 185  # columns of a terminal in which all fits in one line
+_FOLLOW_S = 0.1  # between two looks at the file
+
+
+@click.command("show")
+@click.argument("recording", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only these methods, such as 'session/*', with their responses. Repeatable.",
+)
+@click.option(
+    "--session", "sessions", multiple=True, metavar="ID", help="Only this session. Repeatable."
+)
+@click.option("--from", "sender", type=click.Choice(["client", "agent"]), help="Only this side.")
+@click.option("--errors", is_flag=True, help="Only error responses and invalid frames.")
+@click.option("--text", default="", help="Only messages that contain this text, in any case.")
+@click.option("--follow", is_flag=True, help="Wait for more messages, until Ctrl+C.")
+@click.option("--full", is_flag=True, help="Show messages in full length.")
+@first_option
+def command(
+    recording: Path,
+    methods: tuple[str, ...],
+    sessions: tuple[str, ...],
+    sender: str | None,
+    errors: bool,
+    text: str,
+    follow: bool,
+    full: bool,
+    first: str,
+) -> int:
+    """Show a recording: one line per message, with the latency of each response.
+
+    Each line begins with the number of the message in the recording, from 1, and its time.
+    RECORDING is a file or a folder, whose folders are read, too. Recordings of other programs can
+    be read: Rust's .jsons, journals of acpx, Thinkwell's, and logs with whole frames. Control
+    characters are shown as escapes. On a terminal, lines end at its width, unless --full is set.
+    """
+    wanted = Filter(
+        methods=methods,
+        sessions=sessions,
+        direction=None if sender is None else directions[sender],
+        errors=errors,
+        text=text,
+    )
+    shown, status = 0, 0
+    try:
+        folders: list[str] = []  # that cannot be read
+        traces = open_traces(recording, first=directions[first], problems=folders)
+        show_problems(folders)
+        if follow and len(traces) > 1:
+            raise click.UsageError("--follow expects one recording, not a folder of them")
+        for trace in traces:
+            if len(traces) > 1:
+                click.secho(one_line(trace.name), bold=True)
+            width = None if full else _WIDTH
+            try:
+                shown += _show(trace, wanted, width, directions[first], follow=follow)
+            except TraceError as error:
+                if len(traces) == 1:
+                    raise
+                click.echo(f"accord trace: {error}", err=True)
+                status = 1
+        if not shown:
+            _say_none(methods, sessions, sender, errors, text)
+    except TraceError as error:
+        raise click.ClickException(str(error)) from None
+    except BrokenPipeError:
+        return 0  # `| head`
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+    return status
+
+
+def _show(
+    trace: Trace, wanted: Filter, width: int | None, first: Direction, *, follow: bool
+) -> int:
+    """Print the lines of a recording; return how many."""
+    shown = 0
+    while True:
+        with MessageIndex(trace.files, first=first) as index:
+            try:
+                for line in _lines(index, wanted, width, follow):
+                    click.echo(line)
+                    shown += 1
+            except TraceReplaced as error:
+                if not follow:
+                    raise
+                click.echo(f"accord trace: {error}: this is the new one", err=True)
+                trace = open_trace(trace.files[0], first=first)
+                continue
+            if not len(index) and not index.size:
+                next(iter(trace), None)  # says it as the other commands do
+            show_problems(index.problems)
+            return shown
+
+
+def _lines(index: MessageIndex, wanted: Filter, width: int | None, follow: bool) -> Iterator[str]:
+    selection = index.selection(wanted)
+    shown, is_complete = 0, False
+    while not is_complete:
+        is_complete = index.advance()
+        while not selection.advance():
+            pass
+        for number in selection.rows[shown:]:
+            row, record = index.row(number), index.record(number)
+            columns = _columns() if width is not None else None
+            yield (
+                whole_line(row, record, width)
+                if columns is None
+                else short_line(row, record, columns)
+            )
+        shown = len(selection.rows)
+        if follow and is_complete:
+            time.sleep(_FOLLOW_S)
+            is_complete = False
+
+
+def _columns() -> int | None:
+    """Return the width of the terminal if lines do not fit in it; None without a terminal."""
+    if not sys.stdout.isatty():
+        return None
+    columns = shutil.get_terminal_size().columns
+    return columns if columns < _WIDE else None
+
+
+def _say_none(
+    methods: tuple[str, ...],
+    sessions: tuple[str, ...],
+    sender: str | None,
+    errors: bool,
+    text: str,
+) -> None:
+    """Say on stderr that there is nothing to show."""
+    words = [f"--method {one}" for one in methods] + [f"--session {one}" for one in sessions]
+    words += [f"--from {sender}"] if sender is not None else []
+    words += ["--errors"] if errors else []
+    words += [f"--text {text}"] if text else []
+    found = f"no message matches {' '.join(words)}" if words else "there are no messages"
+    click.echo(f"accord trace: {one_line(found)}", err=True)

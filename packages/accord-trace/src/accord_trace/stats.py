@@ -1,0 +1,285 @@
+"""Statistics of a recording: methods, turns, tool calls, tokens and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import UNSET, Struct, field
+
+from accord.text.lenient_json import is_object
+from accord_trace.pairing import Pairing
+from accord_trace.records import Record
+from accord_trace.summary import update_of
+
+__all__ = (
+    "ContextPoint",
+    "Latencies",
+    "MethodStats",
+    "Stats",
+    "StatsCounter",
+    "ToolCallStats",
+    "TurnStats",
+    "stats_of",
+)
+
+_TOKENS = ("input", "output", "thought", "cachedRead", "cachedWrite", "total")
+_DONE = frozenset(("completed", "failed", "cancelled"))
+
+
+class Latencies(Struct):
+    """Times of responses, in seconds."""
+
+    count: int = 0
+    median_s: float = 0.0
+    p95_s: float = 0.0
+    max_s: float = 0.0
+
+
+class MethodStats(Struct):
+    """The messages of one method; `bytes` are those of requests, responses and notifications."""
+
+    method: str
+    direction: str
+    count: int = 0
+    errors: int = 0
+    unanswered: int = 0
+    bytes: int = 0
+    latency: Latencies | None = None
+
+
+class TurnStats(Struct):
+    """One turn; times are in seconds, `start_s` since the start of the recording.
+
+    `seconds` and `stop_reason` are None for a turn without an end. `tokens` has the counts that
+    the agent has reported for it.
+    """
+
+    session: str | None
+    start_s: float
+    seconds: float | None = None
+    first_update_s: float | None = None
+    stop_reason: str | None = None
+    updates: int = 0
+    tool_calls: int = 0
+    tokens: dict[str, int] = field(default_factory=lambda: dict[str, int]())
+
+
+class ToolCallStats(Struct):
+    """One tool call; `seconds` is the time to its last status."""
+
+    session: str | None
+    id: str
+    title: str = ""
+    kind: str = ""
+    status: str = ""
+    start_s: float = 0.0
+    seconds: float | None = None
+
+
+class ContextPoint(Struct):
+    """A usage update: used and total tokens of the context window, and the cost so far."""
+
+    session: str | None
+    ts: float
+    used: int
+    size: int
+    cost: float | None = None
+    currency: str = ""
+
+
+class Stats(Struct):
+    """What a recording contains; of a chain of proxies only what the client sees."""
+
+    messages: int = 0
+    invalid: int = 0
+    seconds: float = 0.0
+    bytes_to_agent: int = 0
+    bytes_to_client: int = 0
+    sessions: list[str] = []
+    methods: list[MethodStats] = []
+    turns: list[TurnStats] = []
+    tool_calls: list[ToolCallStats] = []
+    context: list[ContextPoint] = []
+    tokens: dict[str, int] = {}
+    costs: dict[str, float] = {}  # by currency, the last of each session added up
+
+
+def stats_of(records: Iterable[Record]) -> Stats:
+    """Return the statistics of a recording, read once."""
+    counter = StatsCounter()
+    for record in records:
+        counter.add(record)
+    return counter.result()
+
+
+class StatsCounter:
+    """Counts records that are added in order; `result` may be read at any time."""
+
+    def __init__(self) -> None:
+        self._stats = Stats(sessions=[], methods=[], turns=[], tool_calls=[], context=[])
+        self._pairing = Pairing()
+        self._methods: dict[tuple[str, str], MethodStats] = {}
+        self._times: dict[tuple[str, str], list[float]] = {}
+        self._turns: dict[tuple[str, str | None], TurnStats] = {}  # the running ones
+        self._calls: dict[tuple[str | None, str], ToolCallStats] = {}
+        self._versions: dict[str, int] = {}
+        self._costs: dict[str | None, tuple[str, float]] = {}
+        self._sessions: dict[str, None] = {}
+        self._only_client: bool | None = None
+
+    def add(self, record: Record) -> None:
+        """Count the next record."""
+        is_clients = "Client" in (record.sender, record.receiver)
+        if self._only_client is None:
+            self._only_client = is_clients
+        if (self._only_client and not is_clients) or record.type == "end":
+            return
+        stats = self._stats
+        stats.messages += 1
+        stats.seconds = max(stats.seconds, record.ts)
+        if record.dir == "to_agent":
+            stats.bytes_to_agent += record.bytes
+        else:
+            stats.bytes_to_client += record.bytes
+        if record.session is not None:
+            self._sessions[record.session] = None
+        if record.type == "invalid":
+            stats.invalid += 1
+        elif record.type == "response":
+            self._response(record)
+        else:
+            self._call(record)
+
+    def result(self) -> Stats:
+        """Return the statistics of what was added so far."""
+        stats = self._stats
+        for method in self._methods.values():
+            method.unanswered = 0
+        for request in self._pairing.unanswered:
+            self._methods[_key(request)].unanswered += 1
+        for key, method in self._methods.items():
+            if times := self._times.get(key):
+                method.latency = _latencies(times)
+        stats.methods = sorted(self._methods.values(), key=lambda one: -one.count)
+        stats.tool_calls = list(self._calls.values())
+        stats.sessions = list(self._sessions)
+        stats.tokens = {}
+        for turn in stats.turns:
+            for name, count in turn.tokens.items():
+                stats.tokens[name] = stats.tokens.get(name, 0) + count
+        stats.costs = {}
+        for currency, amount in self._costs.values():
+            stats.costs[currency] = stats.costs.get(currency, 0.0) + amount
+        return stats
+
+    def _call(self, record: Record) -> None:
+        self._pairing.add(record)
+        key = _key(record)
+        method = self._methods.get(key)
+        if method is None:
+            method = self._methods[key] = MethodStats(key[0], key[1])
+        method.count += 1
+        method.bytes += record.bytes
+        if record.method == "session/prompt" and record.type == "request":
+            turn = TurnStats(record.session, record.ts)
+            self._turns[record.conn, record.session] = turn
+            self._stats.turns.append(turn)
+        elif record.method == "session/update":
+            self._update(record)
+
+    def _response(self, record: Record) -> None:
+        answered = self._pairing.add(record)
+        if answered is None:
+            return
+        key = _key(answered.request)
+        method = self._methods[key]
+        method.bytes += record.bytes
+        method.errors += record.is_error
+        self._times.setdefault(key, []).append(answered.seconds)
+        value = record.value()
+        if not is_object(value):
+            return
+        if answered.method == "initialize":
+            version = value.get("protocolVersion")
+            if isinstance(version, int):
+                self._versions[record.conn] = version
+        elif answered.method == "session/prompt":
+            is_v2 = self._versions.get(record.conn, 1) >= 2
+            if record.is_error or not is_v2:
+                reason = "error" if record.is_error else value.get("stopReason")
+                self._end_turn(record, answered.request.session, reason, value.get("usage"))
+
+    def _update(self, record: Record) -> None:
+        update = update_of(record)
+        turn = self._turns.get((record.conn, record.session))
+        if turn is not None:
+            turn.updates += 1
+            if turn.first_update_s is None:
+                turn.first_update_s = record.ts - turn.start_s
+        if update is None:
+            return
+        match update.get("sessionUpdate"):
+            case "tool_call" | "tool_call_update":
+                self._tool_call(record, update, turn)
+            case "usage_update":
+                self._usage(record, update)
+            case "state_update" if update.get("state") == "idle":
+                reason = update.get("stopReason")
+                if turn is not None and reason is not None:
+                    self._end_turn(record, record.session, reason, update.get("usage"))
+            case _:
+                pass
+
+    def _end_turn(self, record: Record, session: str | None, reason: Any, usage: Any) -> None:
+        turn = self._turns.pop((record.conn, session), None)
+        if turn is None:
+            return
+        turn.seconds = record.ts - turn.start_s
+        turn.stop_reason = reason if isinstance(reason, str) else None
+        if is_object(usage):
+            for name in _TOKENS:
+                count = usage.get(f"{name}Tokens")
+                if isinstance(count, int) and not isinstance(count, bool):
+                    turn.tokens[name] = count
+
+    def _tool_call(self, record: Record, update: dict[str, Any], turn: TurnStats | None) -> None:
+        name = update.get("toolCallId")
+        if not isinstance(name, str):
+            return
+        call = self._calls.get((record.session, name))
+        if call is None:
+            call = ToolCallStats(record.session, name, start_s=record.ts)
+            self._calls[record.session, name] = call
+            if turn is not None:
+                turn.tool_calls += 1
+        for key in ("title", "kind", "status"):
+            value = update.get(key)
+            if isinstance(value, str):
+                setattr(call, key, value)
+        if call.status in _DONE and call.seconds is None:
+            call.seconds = record.ts - call.start_s
+
+    def _usage(self, record: Record, update: dict[str, Any]) -> None:
+        used, size = update.get("used"), update.get("size")
+        if not isinstance(used, int) or not isinstance(size, int):
+            return
+        point = ContextPoint(record.session, record.ts, used, size)
+        cost = update.get("cost")
+        if is_object(cost) and isinstance(cost.get("amount"), int | float):
+            point.cost = float(cost["amount"])
+            point.currency = str(cost.get("currency", ""))
+            self._costs[record.session] = (point.currency, point.cost)
+        self._stats.context.append(point)
+
+
+def _key(record: Record) -> tuple[str, str]:
+    return ("" if record.method is UNSET else record.method, record.dir)
+
+
+def _latencies(times: list[float]) -> Latencies:
+    times.sort()
+    last = len(times) - 1
+    return Latencies(
+        len(times), times[len(times) // 2], times[min(last, round(0.95 * last))], times[last]
+    )

@@ -1,8 +1,0 @@
-"""Serves the script agent with next edit suggestions on stdin and stdout."""
-
-from __future__ import annotations
-
-from accord.nes.script_agent import NextEditsScriptAgent
-
-if __name__ == "__main__":
-    NextEditsScriptAgent().run()
