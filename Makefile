@@ -7,6 +7,14 @@ ifdef PYTHON
 export PYTHON
 endif
 
+# Packages of this folder that are edited here; `make demo` needs the first four.
+PROJECTS := packages/accord packages/accord-trace packages/accord-terminal packages/accord-coder
+RUNTIME := $(PROJECTS:%=-e %)
+EDITED := -e 'packages/accord[mcp,otlp,postgres,remote,zstd]' -e 'packages/accord-trace[jsonpath,otlp,zstd]' \
+	-e packages/accord-terminal -e 'packages/accord-coder[models]' -e packages/accord-check \
+	-e packages/accord-chat -e packages/accord-inspector -e packages/accord-fleet
+PYPROJECTS := pyproject.toml $(wildcard packages/*/pyproject.toml)
+
 .DEFAULT_GOAL := help
 SECONDS := 3600
 .PHONY: help setup demo test test-programs test-clusters unit library attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace bench-fleet bench-chat simulate recordings clean
@@ -55,7 +63,7 @@ lint: $(VENV)/.dev  ## Check format, lint, language, spelling and types
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python tools/check_language.py
-	$(BIN)/codespell src tests docs tools examples benchmarks changelog.d README.md CONTRIBUTING.md CHANGELOG.md
+	$(BIN)/codespell packages tests docs tools examples benchmarks changelog.d README.md CONTRIBUTING.md CHANGELOG.md
 	$(BIN)/pyright --threads
 	@echo 'pyright --verifytypes accord'  # finds the package with the first Python of PATH
 	@PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes accord --ignoreexternal >$(VENV)/types.txt || \
@@ -117,13 +125,13 @@ clean:  ## Remove all that is not source
 	rm -rf tests/*/node_modules tests/*/*/node_modules tests/*/.venvs benchmarks/node_modules benchmarks/.venvs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.runtime: pyproject.toml tools/venv.sh
-	sh tools/venv.sh -e '.[cli]'
+$(VENV)/.runtime: $(PYPROJECTS) tools/venv.sh
+	sh tools/venv.sh $(RUNTIME)
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev tests/docs/requirements.txt
 	sh tests/docs/install.sh
 
-$(VENV)/.dev: pyproject.toml tools/venv.sh
-	sh tools/venv.sh -e '.[dev]'
+$(VENV)/.dev: $(PYPROJECTS) tools/venv.sh
+	sh tools/venv.sh $(EDITED) --group dev
 	@touch $@ $(VENV)/.runtime

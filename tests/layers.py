@@ -148,7 +148,7 @@ SEAMS = {
     "accord_terminal.ask.run": "what talks to the agent, after it has been started",
     "accord_terminal.ask.views.lazy_view": "the view, after the agent has been started",
     "accord_terminal.chain": "what records the hops, with `--trace`",
-    "accord.entry_point": "what is asked for; `importlib.metadata` is slow to import",
+    "accord.program": "what is asked for; `importlib.metadata` is slow to import",
     "accord.program": "the command that is called",
     "accord_terminal.trace.command": "the command that is called",
     "accord_terminal.trace.export": "OpenTelemetry, to send spans to a collector",

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes .venv (or $VENV) with a Python that is new enough and installs there what pip is told to.
-# Usage: tools/venv.sh -e '.[dev]'
+# Usage: tools/venv.sh -e packages/accord -e packages/accord-trace --group dev
 set -eu
 
 venv=${VENV:-.venv}
@@ -68,11 +68,23 @@ else
     fi
 fi
 
-if [ -n "$have_uv" ]; then
-    uv pip install --quiet --python "$venv/bin/python" "$@"
-else
+# Packages in this folder are built by what is installed here: one for all, not one for each.
+build=
+case " $* " in *" -e "*) build="--no-build-isolation" ;; esac
+
+install() {
+    if [ -n "$have_uv" ]; then
+        uv pip install --quiet --python "$venv/bin/python" "$@"
+    else
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+    fi
+}
+
+if [ -z "$have_uv" ]; then
     if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
         "$venv/bin/python" -m ensurepip --upgrade >/dev/null
     fi
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+    case " $* " in *" --group "*) install 'pip>=25.1' ;; esac
 fi
+if [ -n "$build" ]; then install hatchling editables; fi
+install $build "$@"

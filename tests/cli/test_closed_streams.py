@@ -53,7 +53,7 @@ def test_stream_whose_number_a_hook_of_the_interpreter_has_taken_is_open(
     hooked = (
         "import os, sys\n"
         "assert os.open('hook', os.O_RDWR | os.O_CREAT) == 0\n"
-        "from accord.standard_streams import open_standard_streams\n"
+        "from accord.program import open_standard_streams\n"
         "open_standard_streams()\n"
         "print('said', file=sys.stderr)\n"
         "fds = [stream.fileno() for stream in (sys.stdin, sys.stdout, sys.stderr)]\n"

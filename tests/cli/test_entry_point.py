@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.entry_point import load_entry_point
+from accord.program import load_entry_point
 from accord.version import __version__
 from accord_terminal.sessions.cli import command
 

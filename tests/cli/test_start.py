@@ -38,7 +38,7 @@ ALWAYS = {
     "accord_terminal.ask.latest_session",
     "accord_terminal.toolkit.login",
     "accord_terminal.ask.options",
-    "accord.output",
+    "accord.program",
     "accord_terminal.toolkit.remote_token",
     "accord_terminal.ask.run",
     "accord_terminal.toolkit.safe_text",
@@ -50,7 +50,7 @@ ALWAYS = {
     "accord_terminal.toolkit.installed_agents",
     "accord.program",
     "accord_terminal.toolkit.settings",
-    "accord.standard_streams",
+    "accord.program",
 }
 FOR_PEOPLE = {
     "accord_terminal.ask.screen",

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from accord.output import write_output
+from accord.program import write_output
 from accord.errors import AccordError
-from accord.installed import install_command, required
 
 if TYPE_CHECKING:
     from accord_coder.settings import Settings
@@ -74,15 +73,6 @@ def main(arguments: Sequence[str]) -> int:
         if name == "script":
             return _serve_script(options)
         return _serve_coder(options)
-    except ModuleNotFoundError as error:
-        if error.name != "platformdirs":
-            raise
-        print(
-            "accord agent: the coding agent requires more packages:"
-            f" {install_command('cli')}, or {required('coder')} to use a language model",
-            file=sys.stderr,
-        )
-        return 2
     except _UsageError as error:
         # The error comes last, because clients show the last lines of stderr.
         print(f"{USAGE}\naccord agent: {error}", file=sys.stderr)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import click
 from click.shell_completion import CompletionItem
 
-from accord.output import drop_output, is_full
+from accord.program import drop_output, is_full
 from accord.version import __version__
 
 __all__ = ("LazyGroup", "main")
@@ -19,7 +19,7 @@ class LazyGroup(click.Group):
     """A group of commands in their own modules; it only has their summaries."""
 
     def __init__(
-        self, summaries: Mapping[str, str], load: Callable[[str], click.Command | None]
+        self, summaries: Mapping[str, str], load: Callable[[str], click.Command]
     ) -> None:
         super().__init__(
             name="accord",
@@ -37,10 +37,7 @@ class LazyGroup(click.Group):
         """Import a command."""
         if cmd_name not in self.summaries:
             return None
-        command = self._load(cmd_name)
-        if command is None:
-            raise click.UsageError(f"`accord {cmd_name}` is not installed")
-        return command
+        return self._load(cmd_name)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of a command without importing any."""
@@ -60,11 +57,11 @@ class LazyGroup(click.Group):
 def main(
     arguments: Sequence[str],
     summaries: Mapping[str, str],
-    load: Callable[[str], click.Command | None],
+    load: Callable[[str], click.Command],
 ) -> int:
     """Run or complete a command; return the exit status, which is 2 for a usage error.
 
-    `load` imports a command, or returns None if it is not installed.
+    `load` imports a command.
     """
     version = click.version_option(__version__, message="accord %(version)s")
     group = version(LazyGroup(summaries, load))

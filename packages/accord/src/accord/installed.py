@@ -13,9 +13,21 @@ from typing import Any
 
 from accord.text.lenient_json import NotJson, is_object, loads
 
-__all__ = ("install_command", "required")
+__all__ = ("PACKAGES", "install_command")
 
 _NAME = "accord"
+# The other packages that each extra brings. They come from where this package came from.
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "all": ("trace", "terminal", "coder", "check", "chat", "inspector", "fleet"),
+    "check": ("trace", "terminal", "check"),
+    "cli": ("trace", "terminal", "coder", "check"),
+    "coder": ("coder",),
+    "fleet": ("trace", "terminal", "fleet"),
+    "inspector": ("trace", "terminal", "check", "inspector"),
+    "otlp": ("trace",),
+    "tui": ("trace", "terminal", "chat"),
+    "zstd": ("trace",),
+}
 
 
 def install_command(extras: str) -> str:
@@ -23,39 +35,60 @@ def install_command(extras: str) -> str:
 
     It is that of pip, uv or pipx, quoted for the shell.
     """
-    installer = (_metadata_text("INSTALLER") or "").strip()
-    editable = ["-e"] if _is_editable(_origin()) else []
+    first, *others = map(_quoted, _requirements(extras))
+    editable = "-e " if _is_editable(_origin()) else ""
     if _is_in_prefix("uv-receipt.toml"):
-        words = ["uv", "tool", "install", *editable]
+        command, more = f"uv tool install {editable}", f" --with{'-editable' * bool(editable)} "
     elif _is_in_prefix("pipx_metadata.json"):
-        words = ["pipx", "install", "--force", *editable]
-    elif installer == "uv":
-        words = ["uv", "pip", "install", *editable]
+        command, more = f"pipx install --force {editable}", " --preinstall "
     else:
-        words = ["pip", "install", *editable]
-    return " ".join((*words, required(extras)))
+        is_uv = (_metadata_text("INSTALLER") or "").strip() == "uv"
+        command, more = f"{'uv pip' if is_uv else 'pip'} install {editable}", f" {editable}"
+    return command + more.join((first, *others))
 
 
-def required(extras: str) -> str:
-    """Return what to install for extras, quoted for the shell: a path, a URL, or the name."""
+def _requirements(extras: str) -> list[str]:
+    """Return what to install for extras: this package first, as paths, URLs, or the name."""
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 
+    names = list(dict.fromkeys(n for extra in extras.split(",") for n in PACKAGES.get(extra, ())))
     origin = _origin()
     if origin is None:
-        root = _source_tree()
-        if root is None and _metadata_text("METADATA") is not None:
-            return _quoted(f"{_NAME}[{extras}]")  # from an index
-        return _quoted(f"{root or '.'}[{extras}]")
+        clone = _clone_above(Path(__file__).resolve().parents[2])
+        if clone is None and _metadata_text("METADATA") is not None:
+            return [f"{_NAME}[{extras}]"]  # from an index, which has the others
+        return [f"{clone or '.'}[{extras}]"]
     url = str(origin["url"])
     if url.startswith("file:"):
-        return _quoted(f"{url2pathname(urlsplit(url).path)}[{extras}]")
+        path = Path(url2pathname(urlsplit(url).path))
+        clone = _clone_above(path)
+        if clone is not None and not _is_editable(origin):
+            return [f"{clone}[{extras}]"]
+        others = (path.with_name(_sibling(path.name, name)) for name in names)
+        return [f"{path}[{extras}]", *map(str, others)]
     vcs: dict[str, Any] = origin.get("vcs_info") or {}
     if vcs:
         revision = vcs.get("requested_revision") or vcs.get("commit_id")
         url = f"{vcs['vcs']}+{url}@{revision}" if revision else f"{vcs['vcs']}+{url}"
     folder = origin.get("subdirectory")
-    return _quoted(f"{_NAME}[{extras}] @ {url}" + (f"#subdirectory={folder}" if folder else ""))
+    place = f"{url}#subdirectory={folder}" if folder else url
+    before, slash, last = place.rpartition("/")
+    others = (f"{_NAME}-{name} @ {before}{slash}{_sibling(last, name)}" for name in names)
+    return [f"{_NAME}[{extras}] @ {place}", *others]
+
+
+def _sibling(file_name: str, name: str) -> str:
+    """Return the name of a sibling's folder, wheel or sdist beside that of this package."""
+    _, dash, rest = file_name.partition("-")
+    return f"{_NAME}_{name}-{rest}" if dash else f"{_NAME}-{name}"
+
+
+def _clone_above(package: Path) -> Path | None:
+    """Return the clone that has a folder of this package, if there is one."""
+    root = package.parent.parent
+    is_clone = package.parent.name == "packages" and (root / "pyproject.toml").exists()
+    return root if is_clone else None
 
 
 def _origin() -> dict[str, Any] | None:
@@ -83,12 +116,6 @@ def _metadata_text(file: str) -> str | None:
 
 def _is_in_prefix(file: str) -> bool:
     return Path(sys.prefix, file).exists()
-
-
-def _source_tree() -> Path | None:
-    """Return the clone that this package is run from without having been installed."""
-    root = Path(__file__).resolve().parents[2]
-    return root if (root / "pyproject.toml").exists() else None
 
 
 def _quoted(text: str) -> str:

@@ -310,9 +310,9 @@ def command(**given: Any) -> int:
 
 def _held_session(line: _CommandLine) -> HeldSession:
     """Return the persistent session that -s names; another package holds these."""
-    from accord.entry_point import load_entry_point
+    from accord.program import load_entry_point
 
-    held = load_entry_point("accord.held_sessions", "accord")
+    held = load_entry_point("accord.held_sessions", "accord", "accord_terminal")
     if held is None:
         raise click.UsageError("-s: persistent sessions are not installed")
     return held(line.held_name, line.cwd, line.agent)

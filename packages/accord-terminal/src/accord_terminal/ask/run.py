@@ -15,7 +15,7 @@ from accord_terminal.toolkit.terminal_login import (
     run_terminal_login,
 )
 from accord_terminal.ask.views.lazy_view import LazyView, write_stderr
-from accord.output import drop_output, is_full
+from accord.program import drop_output, is_full
 from accord.errors import AccordError
 from accord.local.run import run_program
 from accord.transports.base import TransportFactory

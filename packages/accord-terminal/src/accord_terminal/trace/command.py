@@ -8,7 +8,7 @@ import click
 
 __all__ = ("command",)
 
-# Each is `command` in the module `accord.cli.trace_…` of this name.
+# Each is `command` in the module of this name.
 _COMMANDS = {
     "record": "Run an agent and record it.",
     "tap": "Record as a proxy of a chain.",
@@ -29,7 +29,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        return importlib.import_module(f"accord.cli.trace_{cmd_name}").command
+        return importlib.import_module(f"accord_terminal.trace.{cmd_name}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
