@@ -14,6 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
+SOURCE = ROOT / "packages" / "accord" / "src"
 VENVS = HERE / ".venvs"
 
 OFFICIAL = "1.0.0rc3"
@@ -114,7 +115,7 @@ def _version_of(python: str) -> str:
 
 def _requirements(*extras: str) -> list[str]:
     """Return what Accord requires, with some of its extras."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text())["project"]
     optional = project["optional-dependencies"]
     return [*project["dependencies"], *(each for extra in extras for each in optional[extra])]
 
@@ -122,9 +123,9 @@ def _requirements(*extras: str) -> list[str]:
 def accord() -> Peer:
     """Return ours, from the sources as they are."""
     version: dict[str, str] = {}
-    exec((ROOT / "src" / "accord" / "version.py").read_text(), version)
+    exec((SOURCE / "accord" / "version.py").read_text(), version)
     label = f"Accord {version['__version__']}"
-    return _in_python("accord", label, "accord", "msgspec", _requirements(), ROOT / "src")
+    return _in_python("accord", label, "accord", "msgspec", _requirements(), SOURCE)
 
 
 def accord_api() -> Peer:

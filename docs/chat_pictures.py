@@ -18,7 +18,6 @@ from pathlib import Path
 from pictures import IMAGES, PROJECT, PROMPT
 from textual.widgets import OptionList
 
-from accord_terminal.agents.installation import own_target
 from accord_chat.chat import Chat
 from accord_chat.live_session import Watcher
 from accord_chat.model.permission_memory import PermissionMemory
@@ -28,6 +27,7 @@ from accord_chat.view.app import ChatApp
 from accord_chat.view.composer import Composer
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_chat.view.pick_screen import PickScreen
+from accord_terminal.agents.installation import own_target
 
 WAIT_S = 60.0
 AGENT = [sys.executable, "-m", "accord", "agent", "coder"]

@@ -20,9 +20,8 @@ from unittest.mock import patch
 
 from msgspec import Struct
 
-from accord_terminal.ask.views.json_lines import event_name
-from accord.program import main as accord_program
 from accord.client import events
+from accord.program import main as accord_program
 from accord.rules.quirks import QUIRKS, Quirk
 from accord.script_agent.registry import COMMANDS as SCRIPT_COMMANDS
 from accord.types import content, permission, session, tool_calls
@@ -31,6 +30,7 @@ from accord.v2 import methods as v2_methods
 from accord.wire.base import Members
 from accord.wire.method import Method
 from accord_coder.models.demo_commands import table as demo_table
+from accord_terminal.ask.views.json_lines import event_name
 
 METHODS_PAGE = Path(__file__).parent / "reference" / "methods.md"
 SCRIPT_PAGE = Path(__file__).parent / "reference" / "script-agent.md"
@@ -541,7 +541,7 @@ def _quirk(row: Quirk, recordings: list[str]) -> Iterator[str]:
     yield ""
 
 
-SCRIPT_START = "<!-- made by `make reference` from packages/accord/src/accord/script_agent -->"
+SCRIPT_START = "<!-- made by `make reference` from accord/script_agent -->"
 SCRIPT_END = "<!-- end of the table -->"
 DEMO_INTRO = """\
 # The demonstration model
@@ -552,7 +552,7 @@ It needs no account and no network, and the same prompt has the same result ever
 So you can try permissions, plans, diffs and your client before you
 [choose a language model](../how-to/choose-a-model.md).
 
-<!-- made by `make reference` from packages/accord-coder/src/accord_coder/models/demo_commands.py -->
+<!-- made by `make reference` from accord_coder/models/demo_commands.py -->
 
 """
 DEMO_END = """\

@@ -74,8 +74,8 @@ LAYERS = (
     Layer((_folder("accord.roles"),), "the handshake; binds role objects to a connection"),
     Layer((_version_roles("v1"), _version_roles("v2")), "typed roles: every method of a version"),
     Layer(
-        (_folder("accord.types"), _folder("accord.local"), _folder("accord_trace")),
-        "version-neutral values; files and commands of this machine; recordings",
+        (_folder("accord.types"), _folder("accord.local")),
+        "version-neutral values; files and commands of this machine",
     ),
     Layer((_folder("accord.mcp"),), "MCP over ACP: provides MCP servers, and uses them"),
     Layer((_folder("accord.agent"), _folder("accord.client")), "one API over both versions"),
@@ -90,18 +90,29 @@ LAYERS = (
         ),
         "the public names; JSON Schema of the types; contracts of transports and stores",
     ),
+    Layer((_folder("accord.script_agent"),), "the agent for tests"),
     Layer(
-        (_folder("accord.script_agent"), _folder("accord_coder")),
-        "the agent for tests; the coding agent",
+        (Unit("accord/{program,__main__}.py", ("accord.program", "accord.__main__")),),
+        "the program `accord`: finds commands",
     ),
-    Layer((_folder("accord_nes"),), "a protocol family (NES), added from outside"),
+    Layer((_folder("accord_coder"), _folder("accord_trace")), "the coding agent; recordings"),
+    Layer((_folder("accord_terminal.toolkit"),), "what programs at a terminal share"),
     Layer(
         (
-            Unit("accord/cli/", ("accord.cli", "accord.__main__")),
-            _folder("accord_conformance.rules"),
+            _folder("accord_terminal.ask"),
+            _folder("accord_terminal.trace"),
+            _folder("accord_terminal.editors"),
+            _folder("accord_terminal.agents"),
         ),
-        "the program `accord`; the rules of the protocol",
+        "`accord ask`, `trace`, `install`; `agents` and `doctor`",
     ),
+    Layer((_folder("accord_terminal.sessions"),), "`accord session` and `compare`"),
+    Layer(
+        (_folder("accord_terminal"),),
+        "`accord serve`, `bridge`, `chain`; the group of the commands",
+    ),
+    Layer((_folder("accord_nes"),), "a protocol family (NES), added from outside"),
+    Layer((_folder("accord_conformance.rules"),), "the rules of the protocol"),
     Layer((_folder("accord_conformance.traffic"),), "recorded traffic"),
     Layer((_folder("accord_conformance.reports"),), "findings, and reports of them"),
     Layer((_folder("accord_conformance.judges"),), "judge traffic by the rules"),
@@ -125,17 +136,12 @@ LAYERS = (
         ),
         "`accord check`; fixtures for pytest",
     ),
+    Layer((_folder("accord_conformance.pytest_entry"),), "the entry point of the pytest plugin"),
     Layer((_folder("accord_inspector"),), "`accord inspect`: messages on a web page"),
-    Layer((_folder("accord_terminal.sessions"),), "`accord session`: sessions that stay open"),
-    Layer(
-        (_folder("accord_terminal.agents"), _folder("accord_terminal.editors")),
-        "`accord agents`: agents of registries; `accord install`: agents for editors",
-    ),
     Layer((_folder("accord_fleet.types"),), "tasks, limits and results of fleets"),
     Layer((_folder("accord_fleet"),), "`accord fleet`: many tasks for many agents"),
     Layer((_folder("accord_chat.model"),), "what chats consist of, without a screen"),
     Layer((_folder("accord_chat"),), "`accord chat`: agents on the whole screen"),
-    Layer((_folder("accord_conformance.pytest_entry"),), "the entry point of the pytest plugin"),
 )
 # The only modules that import inside functions, and what each imports only when it is used.
 SEAMS = {
@@ -148,8 +154,7 @@ SEAMS = {
     "accord_terminal.ask.run": "what talks to the agent, after it has been started",
     "accord_terminal.ask.views.lazy_view": "the view, after the agent has been started",
     "accord_terminal.chain": "what records the hops, with `--trace`",
-    "accord.program": "what is asked for; `importlib.metadata` is slow to import",
-    "accord.program": "the command that is called",
+    "accord.program": "the command that is called; `importlib.metadata` is slow to import",
     "accord_terminal.trace.command": "the command that is called",
     "accord_terminal.trace.export": "OpenTelemetry, to send spans to a collector",
     "accord_terminal.toolkit.settings": "what explains an invalid value",
@@ -237,7 +242,7 @@ def may_import(module: str, target: str) -> bool:
 
 def table() -> str:
     """Return the table for the pages, with the highest layer first."""
-    lines = ["| Layer | Modules in `src/` | Contents |", "|--:|---|---|"]
+    lines = ["| Layer | Modules | Contents |", "|--:|---|---|"]
     for number, layer in reversed(list(enumerate(LAYERS))):
         labels = ", ".join(f"`{unit.label}`" for unit in layer.units)
         lines.append(f"| {number} | {labels} | {layer.about} |")

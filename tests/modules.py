@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent / "src"
+ROOT = Path(__file__).parent.parent
+SOURCES = {
+    path.name: path
+    for path in sorted(ROOT.glob("packages/*/src/*"))
+    if (path / "__init__.py").exists()
+}
+"""The folder of each import package."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +90,11 @@ def statements(body: Iterable[ast.stmt], *, for_types: bool = True) -> Iterator[
             yield from statements(part.body, for_types=for_types)
 
 
-def read(root: Path = SOURCE, package: str = "accord") -> dict[str, Module]:
-    """Return the modules below a folder by dotted name."""
+def read(folder: Path) -> dict[str, Module]:
+    """Return the modules of the folder of an import package by dotted name."""
     found: dict[str, Module] = {}
-    for path in sorted((root / package).rglob("*.py")):
-        parts = path.relative_to(root).with_suffix("").parts
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         found[name] = Module(name, path)
     return found

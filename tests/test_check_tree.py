@@ -23,7 +23,9 @@ def test_lock_file_is_found(name: str) -> None:
     assert list(check_tree.problems(name, ""))
 
 
-@pytest.mark.parametrize("name", ["packages/accord/src/accord/clock.py", "tests/test_lock_file.py", "docs/lock.md"])
+@pytest.mark.parametrize(
+    "name", ["packages/accord/src/accord/clock.py", "tests/test_lock_file.py", "docs/lock.md"]
+)
 def test_other_file_names_pass(name: str) -> None:
     assert not list(check_tree.problems(name, ""))
 

@@ -16,7 +16,7 @@ from accord.installed import install_command, required
 
 ROOT = Path(__file__).parent.parent
 TEXTS = (
-    *(path for folder in ("src", "docs", "examples") for path in (ROOT / folder).rglob("*")),
+    *(path for folder in ("packages", "docs", "examples") for path in (ROOT / folder).rglob("*")),
     ROOT / "README.md",
     ROOT / ".ci" / "run",
 )

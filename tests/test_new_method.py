@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 MAX_FILES = 8
-HEADER = re.compile(r"@@ src/(\S+): (in|after|before the return of) (\S+)")
+HEADER = re.compile(r"@@ packages/accord/src/(\S+): (in|after|before the return of) (\S+)")
 # An agent of both versions, a client of each.
 PROGRAM = """
 import asyncio, sys
@@ -107,7 +107,7 @@ def _names(node: ast.stmt) -> list[str]:
 
 def test_method_is_added_by_changing_few_files(tmp_path: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "src" / "accord", tmp_path / "accord", ignore=ignored)
+    shutil.copytree(ROOT / "packages/accord/src/accord", tmp_path / "accord", ignore=ignored)
     changed: set[str] = set()
     for file, kind, name, text in steps():
         path = tmp_path / file

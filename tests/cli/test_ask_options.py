@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from accord_terminal.ask import conversation
 from accord.program import main
+from accord_terminal.ask import conversation
 
 AGENTS = Path(__file__).parent / "agents.py"
 META_AGENT = Path(__file__).parents[1] / "sessions_named" / "meta_agent.py"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from accord import Text, connect
-from accord.program import main
 from accord.errors import RequestError
+from accord.program import main
 from accord.proxy.chain_file import ChainFileError, read_chain_file
 
 PROGRAMS = Path(__file__).parent.parent / "proxy" / "programs"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from accord_terminal.click_group import main
 from accord.program import COMMANDS, load_command
-from accord_trace import Recording
 from accord_conformance.traffic.recording import write, write_judged_side
+from accord_terminal.click_group import main
+from accord_trace import Recording
 from conformance.doubles.conversation import Talker
 
 

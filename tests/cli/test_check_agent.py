@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from accord_terminal.click_group import main
 from accord.program import COMMANDS, load_command
 from accord_conformance.agent.settings import template
+from accord_terminal.click_group import main
 
 SCRIPT = (sys.executable, "-W", "error", "-m", "accord", "agent", "script")
 EXAMPLES = Path(__file__).parents[2] / "examples" / "check"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from accord.client.events import PermissionRequest, ToolCall
 from accord_terminal.toolkit.permission_question import request_rows
 from accord_terminal.toolkit.tool_rows import output_rows
-from accord.client.events import PermissionRequest, ToolCall
 
 COMMAND = "pytest -q"
 FENCED = f"```sh\n{COMMAND}\n```\n"

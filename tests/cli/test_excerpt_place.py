@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from accord.client.events import ToolCall
+from accord.types.tool_calls import Diff
 from accord_terminal.toolkit.excerpt_place import MAX_FILE, lines_before_diff
 from accord_terminal.toolkit.rows import Row
 from accord_terminal.toolkit.tool_rows import limited_diff_rows
-from accord.client.events import ToolCall
-from accord.types.tool_calls import Diff
 
 EXCERPT = ("three\nfour\n", "three\nFOUR\n")
 OLD = "one\ntwo\nthree\nfour\nfive\n"

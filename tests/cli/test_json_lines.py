@@ -20,9 +20,9 @@ from accord import (
     ToolCall,
     UnknownUpdate,
 )
+from accord.types.tool_calls import TerminalView
 from accord_terminal.ask.views.answer_only import AnswerOnlyView
 from accord_terminal.ask.views.json_lines import JsonLinesView, escape_hidden, event_line
-from accord.types.tool_calls import TerminalView
 
 
 @pytest.mark.parametrize(

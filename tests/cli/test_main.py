@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import accord
-from accord.program import COMMANDS
 from accord.installed import install_command, required
+from accord.program import COMMANDS
 
 FULL = Path("/dev/full")
 

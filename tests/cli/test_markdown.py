@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from accord_terminal.toolkit.markdown import markdown_lines
-from accord_terminal.ask.screen.terminal_output import TerminalWriter
+from accord_terminal.toolkit.terminal_output import TerminalWriter
 from cli.emulator import TerminalFile
 
 LINK = re.compile(r"\x1b\]8;[^;]*;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;\x1b\\")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
 from accord.program import main
 from accord.types.mcp import McpServerHttp, McpServerSse, McpServerStdio
+from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
 
 
 def written(folder: Path, document: Any) -> Path:

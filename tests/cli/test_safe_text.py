@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from accord_terminal.toolkit.safe_text import last_lines, one_line, printable, relative_path, relative_title
+from accord.types.tool_calls import Diff
 from accord_terminal.toolkit.diff_rows import diff_rows
 from accord_terminal.toolkit.markdown import finished_length
-from accord.types.tool_calls import Diff
+from accord_terminal.toolkit.safe_text import (
+    last_lines,
+    one_line,
+    printable,
+    relative_path,
+    relative_title,
+)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from accord.program import main
 from accord_terminal.toolkit import settings
 from accord_terminal.toolkit.agent_names import find_agent, named_agents
-from accord.program import main
 
 
 @pytest.fixture(autouse=True)

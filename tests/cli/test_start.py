@@ -35,7 +35,7 @@ ALWAYS = {
     "accord_terminal.ask.cancellation",
     "accord_terminal.ask.command",
     "accord_terminal.ask.conversation",
-    "accord_terminal.ask.latest_session",
+    "accord_terminal.toolkit.latest_session",
     "accord_terminal.toolkit.login",
     "accord_terminal.ask.options",
     "accord.program",
@@ -48,9 +48,7 @@ ALWAYS = {
     "accord_terminal.ask.views.lazy_view",
     "accord_terminal.click_group",
     "accord_terminal.toolkit.installed_agents",
-    "accord.program",
     "accord_terminal.toolkit.settings",
-    "accord.program",
 }
 FOR_PEOPLE = {
     "accord_terminal.ask.screen",
@@ -65,12 +63,13 @@ FOR_PEOPLE = {
 VIEWS = {
     "--json": {"accord_terminal.ask.views.json_lines"},
     "--quiet": {"accord_terminal.ask.views.answer_only"},
-    "pipe": FOR_PEOPLE | {"accord_terminal.ask.screen.piped_answer", "accord_terminal.ask.screen.writer"},
+    "pipe": FOR_PEOPLE
+    | {"accord_terminal.ask.screen.piped_answer", "accord_terminal.toolkit.writer"},
     "terminal": FOR_PEOPLE
     | {
         "accord_terminal.toolkit.folding",
         "accord_terminal.toolkit.markdown",
-        "accord_terminal.ask.screen.terminal_output",
+        "accord_terminal.toolkit.terminal_output",
     },
 }
 # Other packages, with what they import themselves.

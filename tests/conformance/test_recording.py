@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from accord_trace import Recording
 from accord_conformance.judges.observer import Observer, judge_recording
 from accord_conformance.traffic.frame import Side, other
 from accord_conformance.traffic.recording import (
@@ -16,6 +15,7 @@ from accord_conformance.traffic.recording import (
     write,
     write_judged_side,
 )
+from accord_trace import Recording
 
 ASK = b'{"jsonrpc":"2.0","id":1,"method":"session/list"}'
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"sessions":[]}}'

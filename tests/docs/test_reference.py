@@ -110,7 +110,7 @@ def test_the_coding_agent_uses_only_names_of_the_api_reference() -> None:
     documented |= {f"{module}.{name}" for module in PUBLIC for name in names_of(module)}
     used = {
         f"{node.module}.{alias.name}"
-        for file in (DOCS.parent / "src" / "accord_coder").rglob("*.py")
+        for file in (DOCS.parent / "packages" / "accord-coder" / "src").rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "accord"
         for alias in node.names

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from accord_terminal.toolkit import settings
 from accord.program import main
+from accord_terminal.toolkit import settings
 from quirk import quirk
 
 AGENT = Path(__file__).with_name("misbehaving.py")

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from accord.text.secret_names import is_secret_name
-from accord_trace import open_trace
 from accord.transports.process_output import STDERR_BYTES
 from accord_fleet import AgentSpec, Limits, machine
 from accord_fleet.breaker import AgentBreaker, BreakerSettings
@@ -18,6 +17,7 @@ from accord_fleet.redaction import Redactor
 from accord_fleet.sandbox.settings import SandboxSettings
 from accord_fleet.types.result import Result, Times, Verdict
 from accord_fleet.types.task import CommandGrader, FunctionGrader
+from accord_trace import open_trace
 from coder.models.provider import Says, serve_provider
 from fleet.running import RAW, outcomes, raw, recorded, result, results, task
 from fleet.sandboxes import NEEDS_SANDBOX

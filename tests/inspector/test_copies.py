@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord import v1, v2
+from accord_inspector.copies import Origin, copies
 from accord_trace.recording import Recording
 from accord_trace.records import Record, decode_record
-from accord_inspector.copies import Origin, copies
 
 AGENT = [sys.executable, "-m", "accord", "agent", "script"]
 HOSTILE = (

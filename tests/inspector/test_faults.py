@@ -12,11 +12,11 @@ import pytest
 
 from accord.errors import ConnectionLost
 from accord.testing import Recorder, TransportContract
-from accord_trace.records import Direction
 from accord.transports.base import HIGH_BYTES, Frame, Transport
 from accord.transports.pipes import PipeTransport
 from accord_inspector.faults import Fault, Faults
 from accord_inspector.faults_transport import FaultyTransport
+from accord_trace.records import Direction
 
 
 def pipes(frame_bytes: int = 1 << 20) -> tuple[PipeTransport, PipeTransport]:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from accord_trace import Recording, open_trace
 from accord_conformance.judges.observer import Observer
 from accord_inspector.broken_rule import BrokenRule
 from accord_inspector.judged import Judged
 from accord_inspector.judged_messages import JudgedConnections
 from accord_inspector.judged_repeats import Repeats
+from accord_trace import Recording, open_trace
 from inspector.recordings import Direction, chunk, message, opening, save, turn
 
 BOUND_S = 30.0

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from accord.remote.network_transport import NetworkTransport
-from accord_trace.selection import Selection
 from accord.transports.base import Frame, NullReceiver
 from accord.transports.memory import pair
 from accord_inspector.judged import Judged
@@ -20,6 +19,7 @@ from accord_inspector.live import Hub
 from accord_inspector.message_watcher import MessageWatcher
 from accord_inspector.messages import Messages
 from accord_inspector.queries import filter_of
+from accord_trace.selection import Selection
 from inspector.recordings import opening, save
 
 

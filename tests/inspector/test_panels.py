@@ -8,10 +8,10 @@ import sys
 
 import msgspec
 
-from accord_trace.records import Record
 from accord_inspector.panels_capabilities import capability_panel
 from accord_inspector.panels_resources import ResourceMeter, redacted_environment
 from accord_inspector.panels_statistics import RunningStatistics, UpdateRate
+from accord_trace.records import Record
 
 
 def test_capabilities_of_v1_are_listed_with_meaning_methods_and_unknown_ones() -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from accord_trace import TraceError
 from accord_fleet.dataset.writer import DatasetWriter
 from accord_inspector.errors import ApiError
 from accord_inspector.recording_folder import RecordingFolder
 from accord_inspector.recording_inspection import FolderInspection
 from accord_inspector.targets import shown_target
+from accord_trace import TraceError
 from fleet.sample_runs import outcomes, result, sample_plan, tasks
 from sample_recordings import one_turn
 

@@ -10,13 +10,13 @@ import pytest
 
 from accord.client.elicitation import ElicitationForm, FormField
 from accord.client.events import PermissionRequest
-from accord_trace.message_index import MessageRow
-from accord_trace.records import Record, decode_record
 from accord.types.permission import PermissionOption
 from accord_inspector.errors import ApiError
 from accord_inspector.talk import conversation
 from accord_inspector.talk.conversation import Conversation
 from accord_inspector.talk.questions import Questions
+from accord_trace.message_index import MessageRow
+from accord_trace.records import Record, decode_record
 from inspector.test_talk_transcripts import chunk, opened
 from sample_recordings import Writer
 

@@ -35,10 +35,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import accord
 from accord.errors import AccordError
 from accord.text import lenient_json
-from accord_trace import Recording
-from accord_trace.records import Direction
 from accord.transports.process import process
 from accord.types.session import Implementation
+from accord_trace import Recording
+from accord_trace.records import Direction
 from recordings.agents import (
     AGENTS,
     HERE,

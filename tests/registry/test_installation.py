@@ -15,11 +15,11 @@ import pytest
 
 import accord_terminal.agents.archives
 import accord_terminal.agents.installation
-from accord_terminal.toolkit.installed_agents import installed_file, load_installed
 from accord_terminal.agents.errors import InstallError
 from accord_terminal.agents.installation import choose_kind, install, installable_kinds
 from accord_terminal.agents.progress import Progress
 from accord_terminal.agents.registry import load_catalogue
+from accord_terminal.toolkit.installed_agents import installed_file, load_installed
 from registry.server import Registry, binary, entry, link, tar, tiny, zipped
 from requirement import requirement
 

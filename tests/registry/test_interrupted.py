@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from accord_terminal.toolkit.installed_agents import load_installed
 from accord.program import main
 from accord_terminal.agents.command import install as install_command
+from accord_terminal.toolkit.installed_agents import load_installed
 from cli.screen import CTRL_C, at_a_terminal
 from registry.server import Registry, binary, entry, tar, tiny
 from registry.test_installation import state

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from accord_terminal.toolkit import settings
 from accord.program import main
+from accord_terminal.toolkit import settings
 from cli.screen import CTRL_C, at_a_terminal
 from requirement import requirement
 

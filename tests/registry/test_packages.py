@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from accord_terminal.toolkit.installed_agents import load_installed
 from accord.program import main
+from accord_terminal.toolkit.installed_agents import load_installed
 from registry.server import Registry, entry, tar
 from requirement import requirement
 

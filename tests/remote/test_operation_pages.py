@@ -135,7 +135,12 @@ def _write_wheel(folder: Path) -> None:
     installed = distribution("accord")
     about = f"accord-{installed.version}.dist-info"
     with ZipFile(folder / f"accord-{installed.version}-py3-none-any.whl", "w") as wheel:
-        for package in ("accord", "accord_coder", "accord_conformance", "accord_conformance.pytest_entry"):
+        for package in (
+            "accord",
+            "accord_coder",
+            "accord_conformance",
+            "accord_conformance.pytest_entry",
+        ):
             for path in sorted((ROOT / "src" / package).rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
                     wheel.write(path, path.relative_to(ROOT / "src"))

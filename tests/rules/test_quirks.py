@@ -14,7 +14,7 @@ from accord.rules import quirks
 from accord.rules.quirks import QUIRKS, has_quirk, tolerates
 from requirement import own_test_files, rules
 
-SOURCE = Path(__file__).parents[2] / "src"
+SOURCE = Path(__file__).parents[2] / "packages"
 DOCS = Path(__file__).parents[2] / "docs"
 HEADINGS = DOCS / "explanation" / "conformance-findings.md"
 

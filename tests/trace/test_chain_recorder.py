@@ -8,10 +8,10 @@ from pathlib import Path
 
 import accord
 from accord.proxy.chain import chain
-from accord_trace.chain_recorder import ChainRecorder
 from accord.proxy.parts import with_unique_names
 from accord.proxy.stage import Stage
 from accord_trace import Record, Recording, open_trace
+from accord_trace.chain_recorder import ChainRecorder
 from accord_trace.exporting import jsons_lines
 from accord_trace.pairing import Pairing
 from requirement import requirement

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from accord_terminal.click_group import main
 from accord.program import COMMANDS, load_command
+from accord_terminal.click_group import main
 from accord_trace import Filter, MessageIndex, TraceError, open_trace
 from accord_trace.packing import packer_of
 from accord_trace.records import is_damaged

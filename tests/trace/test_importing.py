@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accord_conformance.traffic import recording as kit
 from accord_trace import Record, Recording, open_trace
 from accord_trace.exporting import jsons_lines
 from accord_trace.importing import import_records
-from accord_conformance.traffic import recording as kit
 from requirement import requirement
 
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from accord_terminal.click_group import main
 from accord.program import COMMANDS, load_command
+from accord_terminal.click_group import main
 from accord_trace import open_trace
 from accord_trace.spans import Span, spans_of
 from sample_recordings import Writer, one_turn

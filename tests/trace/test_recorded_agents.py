@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import accord
-from accord_terminal.click_group import main
-from accord.program import COMMANDS, load_command
 from accord.client.permissions import allow
+from accord.program import COMMANDS, load_command
 from accord.text.lenient_json import is_object
+from accord_terminal.click_group import main
 from accord_trace import Record, open_trace
 from accord_trace.exporting import jsons_lines
 from accord_trace.importing import import_records

@@ -14,9 +14,9 @@ import pytest
 import accord
 from accord import v1
 from accord.roles import connect
+from accord.transports.process import process
 from accord_trace import Recording, TraceError, open_trace, packing, record
 from accord_trace.trace_file import TraceFile
-from accord.transports.process import process
 from requirement import requirement
 
 UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{}}}'

@@ -11,13 +11,13 @@ import pytest
 
 import accord
 from accord.client.permissions import allow, deny
+from accord.version import ProtocolVersion
 from accord_trace import Recording
 from accord_trace.exporting import jsons_lines
 from accord_trace.replay import ReplayedAgent
 from accord_trace.replay.agent import AgentReplay
 from accord_trace.replay.script import read_scripts
 from accord_trace.trace import open_trace
-from accord.version import ProtocolVersion
 from requirement import requirement
 from sample_recordings import Writer
 

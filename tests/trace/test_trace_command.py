@@ -16,8 +16,8 @@ import pytest
 from rich.cells import cell_len
 
 import accord
-from accord_terminal.click_group import main
 from accord.program import COMMANDS, load_command
+from accord_terminal.click_group import main
 from accord_trace import Recording, open_trace
 from accord_trace.importing import import_records
 from codeblocks import FEW_PLUGINS

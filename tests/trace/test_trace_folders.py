@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from accord_terminal.click_group import main
 from accord.program import COMMANDS, load_command
+from accord_terminal.click_group import main
 from accord_trace import TraceError, open_trace
 from accord_trace.message_index import MessageIndex
 from sample_recordings import one_turn

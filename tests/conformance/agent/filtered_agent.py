@@ -12,7 +12,6 @@ from accord import roles
 from accord.agent.agent_connection import AgentConnection
 from accord.agent.serve import serve
 from accord.agent.v1.role import AgentRoleV1
-from accord_nes.script_agent import NextEditsScriptAgent
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
@@ -20,6 +19,7 @@ from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import Settings, read_settings
 from accord_conformance.reports.run_result import RunResult
+from accord_nes.script_agent import NextEditsScriptAgent
 
 Json: TypeAlias = dict[str, Any]
 

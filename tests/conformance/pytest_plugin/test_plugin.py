@@ -59,7 +59,9 @@ def quick(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> None:
     if "all_plugins" not in request.fixturenames:
         monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-        monkeypatch.setenv("PYTEST_PLUGINS", "accord_conformance.pytest_entry,pytest_asyncio.plugin")
+        monkeypatch.setenv(
+            "PYTEST_PLUGINS", "accord_conformance.pytest_entry,pytest_asyncio.plugin"
+        )
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import click
 
-from accord_terminal.toolkit.safe_text import one_line, relative_path
-from accord_terminal.toolkit.session_setup import apply_session_options
 from accord.client.agent_adapter import AuthMethod
 from accord.client.connect import ConnectedAgent
 from accord.client.events import Event, ToolCall
@@ -44,6 +42,8 @@ from accord_chat.prompt_contents import prompt_contents
 from accord_chat.turn_changes import TurnChanges
 from accord_chat.turn_words import end_words, error_words
 from accord_chat.usable_servers import usable_servers
+from accord_terminal.toolkit.safe_text import one_line, relative_path
+from accord_terminal.toolkit.session_setup import apply_session_options
 
 __all__ = ("LiveSession", "SessionState", "Watcher")
 

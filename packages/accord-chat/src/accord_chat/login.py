@@ -8,14 +8,14 @@ import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from accord_terminal.toolkit.login import choose_method
-from accord_terminal.toolkit.safe_text import one_line
-from accord_terminal.toolkit.terminal_login import login_failure
 from accord.client.agent_adapter import AuthMethod
 from accord.client.connect import ConnectedAgent
 from accord.client.elicitation import ElicitationForm, FormValues
 from accord.errors import AccordError, AuthRequired
 from accord_chat.model.questions import LoginQuestion, Question
+from accord_terminal.toolkit.login import choose_method
+from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.terminal_login import login_failure
 
 if TYPE_CHECKING:
     from accord_chat.agent_link import AgentLink

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from accord_terminal.toolkit.attachments import attached_content
-from accord_terminal.toolkit.image_types import EXTENSIONS
 from accord.client.connect import ConnectedAgent
 from accord.types.content import ContentBlock, ResourceLink
 from accord_chat.model.attachments import image_content
 from accord_chat.model.folder_files import FolderFiles
 from accord_chat.model.mentions import mentions
 from accord_chat.model.prompt_queue import QueuedPrompt
+from accord_terminal.toolkit.attachments import attached_content
+from accord_terminal.toolkit.image_types import EXTENSIONS
 
 __all__ = ("prompt_contents",)
 

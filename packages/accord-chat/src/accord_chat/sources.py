@@ -12,18 +12,18 @@ from urllib.parse import urlsplit
 import click
 from msgspec import Struct
 
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import DEFAULT, NamedAgent, find_agent, named_agents
-from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
-from accord_terminal.toolkit.remote_token import read_token
 from accord.transports.registry import is_url
 from accord.version import ProtocolVersion
 from accord_chat.model.known_agents import KnownAgent
 from accord_chat.source import OwnAgent, SharedSession, Source, SourceSetup
+from accord_terminal.toolkit import settings
+from accord_terminal.toolkit.agent_names import DEFAULT, NamedAgent, find_agent, named_agents
+from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
+from accord_terminal.toolkit.remote_token import read_token
 
 if TYPE_CHECKING:
-    from accord_terminal.toolkit.settings import AgentEntry, Settings
     from accord.types.mcp import McpServer
+    from accord_terminal.toolkit.settings import AgentEntry, Settings
 
 __all__ = ("ChatOptions", "Sources")
 

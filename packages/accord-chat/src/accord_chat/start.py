@@ -11,7 +11,6 @@ from typing import TypeAlias
 import click
 from msgspec import Struct
 
-from accord_terminal.toolkit import settings
 from accord.errors import AccordError
 from accord.types.permission_rules import rule_error
 from accord_chat.chat import Chat
@@ -24,6 +23,7 @@ from accord_chat.sources import ChatOptions, Sources
 from accord_terminal.sessions.errors import SessionsError
 from accord_terminal.sessions.named import find_or_create
 from accord_terminal.sessions.records import Store
+from accord_terminal.toolkit import settings
 
 __all__ = ("ChatOptions", "ChatStart", "MakeChat", "prepare")
 

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from accord_terminal.toolkit.safe_text import relative_path
 from accord.client.events import Event, PermissionDecided, ToolCall
 from accord.types.tool_calls import Diff
 from accord_chat.model.folder_files import FolderFiles
@@ -22,6 +21,7 @@ from accord_chat.model.unreported import (
     changes_between,
     state_of,
 )
+from accord_terminal.toolkit.safe_text import relative_path
 
 __all__ = ("TurnChanges",)
 

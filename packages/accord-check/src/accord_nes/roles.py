@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from accord import v1
 from accord.errors import MethodNotFound
+from accord.wire.method import Side
 from accord_nes import types as t
 from accord_nes.spec import SPEC
-from accord.wire.method import Side
 
 __all__ = ("AgentRole", "ClientRole", "RemoteAgent", "RemoteClient")
 

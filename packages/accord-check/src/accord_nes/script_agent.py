@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable
 
 from accord import InvalidParams
+from accord.script_agent.agent import ScriptAgent
 from accord_nes import types as t
 from accord_nes.agent import NextEditsMixin
-from accord.script_agent.agent import ScriptAgent
 
 __all__ = ("NextEditsScriptAgent", "ScriptNextEdits")
 

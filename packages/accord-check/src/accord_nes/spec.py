@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from accord_nes import types as t
 from accord.v1.spec import SPEC as V1
 from accord.wire.method import Method
+from accord_nes import types as t
 
 __all__ = ("METHODS", "SPEC")
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from accord.program import write_output
 from accord.errors import AccordError
+from accord.program import write_output
 
 if TYPE_CHECKING:
     from accord_coder.settings import Settings

@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import named_agents
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
 from accord.transports.command_line import argv_of
 from accord.transports.registry import is_url
 from accord_fleet.tasks.problems import closest, explain, shown
 from accord_fleet.types.agent import AgentSpec
+from accord_terminal.toolkit import settings
+from accord_terminal.toolkit.agent_names import named_agents
 
 __all__ = ("absolute_files", "agents_from_words", "spec_from_word", "why_not_startable")
 

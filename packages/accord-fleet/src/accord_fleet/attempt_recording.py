@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from accord.text.redact import MASK
-from accord_trace import HopRecorder, Recording
 from accord_fleet.message_texts import text_in, with_text
 from accord_fleet.redaction import Redactor
 from accord_fleet.running_agent import Direction
 from accord_fleet.split_secrets import SplitSecrets
 from accord_fleet.types.task import WorkItem
+from accord_trace import HopRecorder, Recording
 
 __all__ = ("AttemptRecording",)
 

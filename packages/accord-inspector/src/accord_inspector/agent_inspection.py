@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from accord.client.connect import ConnectedAgent, ConnectOptions, connect
 from accord.client.permissions import Policy
 from accord.errors import AccordError
-from accord_trace.records import Direction
 from accord.transports.base import Transport
 from accord.transports.process import ProcessTransport
 from accord.version import ProtocolVersion
@@ -19,6 +18,7 @@ from accord_inspector.errors import ApiError
 from accord_inspector.faults_process import suspender
 from accord_inspector.inspected_transport import InspectedTransport
 from accord_inspector.live_inspection import LiveInspection
+from accord_trace.records import Direction
 
 __all__ = ("AgentInspection", "AgentOutput", "AgentStarter", "ClientSide")
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from accord.jsonrpc.ndjson import LineReader
-from accord_trace.recording import HopRecorder
-from accord_trace.records import Direction
 from accord.transports.base import FRAME_BYTES, Frame
 from accord_inspector.faults import Faults
 from accord_inspector.faults_path import FaultPath
 from accord_inspector.passed_bytes import PassedBytes
 from accord_inspector.sent_by_hand import is_of_injected
+from accord_trace.recording import HopRecorder
+from accord_trace.records import Direction
 
 __all__ = ("ByteDirection",)
 

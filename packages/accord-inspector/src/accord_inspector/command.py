@@ -12,7 +12,6 @@ from pathlib import Path
 
 import click
 
-from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_token, token_file_option
 from accord.errors import AccordError
 from accord.transports.remote_address import is_loopback
 from accord_inspector.inspection import Inspection
@@ -24,6 +23,7 @@ from accord_inspector.targets import (
     live_inspection,
     shown_target,
 )
+from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_token, token_file_option
 
 __all__ = ("command",)
 

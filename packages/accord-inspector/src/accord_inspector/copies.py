@@ -21,9 +21,9 @@ from accord import v1, v2
 from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
 from accord.text.redact import MASK
-from accord_trace.records import Record
 from accord.transports.registry import is_url
 from accord.wire.method import Method
+from accord_trace.records import Record
 
 __all__ = ("Copies", "Origin", "copies")
 

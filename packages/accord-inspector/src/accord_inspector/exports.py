@@ -14,14 +14,14 @@ from starlette.routing import BaseRoute, Route
 
 from accord.text import lenient_json
 from accord.text.lenient_json import is_object
+from accord_inspector.errors import ApiError
+from accord_inspector.inspection import Inspection
 from accord_trace.http_archive import http_archive
 from accord_trace.message_index import MessageIndex
 from accord_trace.reading import TraceError
 from accord_trace.records import Header, Record, is_damaged
 from accord_trace.redaction import redacted_frame
 from accord_trace.transcript import transcript
-from accord_inspector.errors import ApiError
-from accord_inspector.inspection import Inspection
 
 __all__ = ("routes",)
 

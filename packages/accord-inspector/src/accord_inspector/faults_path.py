@@ -10,9 +10,9 @@ from typing import TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from accord_trace.records import Direction
 from accord.transports.base import HIGH_BYTES, LOW_BYTES, Frame
 from accord_inspector.faults import ActiveFault, Faults
+from accord_trace.records import Direction
 
 __all__ = ("FaultPath",)
 

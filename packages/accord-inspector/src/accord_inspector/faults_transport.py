@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from accord.errors import ConnectionLost
-from accord_trace.records import Direction
 from accord.transports.base import Frame, NullReceiver, Receiver, Transport
 from accord_inspector.faults import Faults
 from accord_inspector.faults_path import FaultPath
+from accord_trace.records import Direction
 
 __all__ = ("FaultyTransport",)
 

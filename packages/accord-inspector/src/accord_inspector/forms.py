@@ -12,12 +12,12 @@ from msgspec import Struct
 from accord.errors import DecodeError
 from accord.schema import json_schema
 from accord.text.lenient_json import is_array, is_object
-from accord_trace.records import Direction
 from accord.v1 import METHODS as METHODS_V1
 from accord.v2 import METHODS as METHODS_V2
 from accord.wire.codec import converter
 from accord.wire.method import Method
 from accord_inspector.form_defaults import Suggestions, default_params
+from accord_trace.records import Direction
 
 __all__ = ("Form", "FormProblem", "MethodEntry", "check_params", "form_of", "methods")
 

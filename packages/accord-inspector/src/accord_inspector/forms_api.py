@@ -11,7 +11,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from accord.text import lenient_json
-from accord_trace.records import Direction
 from accord_inspector.api import body_of, json_response
 from accord_inspector.errors import ApiError
 from accord_inspector.forms import Version, check_params, form_of, methods
@@ -21,6 +20,7 @@ from accord_inspector.inspection import Inspection
 from accord_inspector.live_inspection import LiveInspection
 from accord_inspector.raw_text import bytes_of_text
 from accord_inspector.sent_by_hand import INJECTED
+from accord_trace.records import Direction
 
 __all__ = ("routes",)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
-from accord_trace.recording import HopRecorder
-from accord_trace.records import Direction
 from accord.transports.base import Frame, Transport
 from accord_inspector.faults import Faults
 from accord_inspector.faults_transport import FaultyTransport
 from accord_inspector.paced_transport import PacedTransport
 from accord_inspector.sent_by_hand import is_of_injected
 from accord_inspector.strange_lines import StrangeLines
+from accord_trace.recording import HopRecorder
+from accord_trace.records import Direction
 
 __all__ = ("InspectedTransport",)
 

@@ -11,8 +11,6 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
-from accord_trace.filtering import Filter
-from accord_trace.reading import TraceError
 from accord.version import __version__
 from accord_inspector.errors import ApiError
 from accord_inspector.judged_recordings import JudgedRecordings
@@ -21,6 +19,8 @@ from accord_inspector.message_watcher import MessageWatcher
 from accord_inspector.messages import Messages
 from accord_inspector.queries import Params, filter_of, rule_of
 from accord_inspector.talk.conversations import Conversations
+from accord_trace.filtering import Filter
+from accord_trace.reading import TraceError
 
 __all__ = ("Inspection",)
 

@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Iterable, Iterator
 
 from accord.text.excerpt import one_line
-from accord_trace.records import Record
 from accord_conformance.judges.observer import Observer
 from accord_conformance.reports.finding import Finding
 from accord_conformance.rules.manifest import requirements
@@ -14,6 +13,7 @@ from accord_conformance.traffic.frame import Frame, Side
 from accord_conformance.traffic.message import Request
 from accord_inspector.broken_rule import BrokenRule
 from accord_inspector.judged_repeats import Repeats
+from accord_trace.records import Record
 
 __all__ = ("JudgedConnections",)
 

@@ -16,10 +16,10 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Struct
 
-from accord_trace.message_index import MessageIndex
-from accord_trace.reading import TraceError, trace_files
 from accord_inspector.broken_rule import BrokenRule
 from accord_inspector.judged_messages import JudgedConnections
+from accord_trace.message_index import MessageIndex
+from accord_trace.reading import TraceError, trace_files
 
 __all__ = ("Progress", "main")
 

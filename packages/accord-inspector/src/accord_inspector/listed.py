@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from accord_trace.message_index import MessageRow
-from accord_trace.summary import summary
-from accord_trace.text_search import TextSearch
 from accord_inspector.judged import Judged
 from accord_inspector.messages import Messages
 from accord_inspector.rows import row_json
+from accord_trace.message_index import MessageRow
+from accord_trace.summary import summary
+from accord_trace.text_search import TextSearch
 
 __all__ = ("listed",)
 

@@ -15,15 +15,15 @@ from typing import Any
 
 from accord.errors import ConnectionLost
 from accord.text.secret_places import redacted_argv
-from accord_trace.reading import TraceError
-from accord_trace.recording import Recording
-from accord_trace.records import Direction
 from accord.transports.registry import is_url
 from accord_inspector.agent_trouble import SLOW_S, Seen, trouble_of, why_ended
 from accord_inspector.errors import ApiError
 from accord_inspector.faults import Faults
 from accord_inspector.inspection import Inspection
 from accord_inspector.strange_lines import StrangeLines
+from accord_trace.reading import TraceError
+from accord_trace.recording import Recording
+from accord_trace.records import Direction
 
 __all__ = ("LiveInspection",)
 

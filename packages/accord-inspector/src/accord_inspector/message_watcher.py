@@ -7,12 +7,12 @@ from time import perf_counter
 from typing import Any
 
 from accord.text.lenient_json import is_object
-from accord_trace.filtering import Filter
 from accord_inspector.errors import ApiError
 from accord_inspector.judged import Judged
 from accord_inspector.messages import Messages, View
 from accord_inspector.queries import MappedParams, Params, rule_of
 from accord_inspector.rows import row_json
+from accord_trace.filtering import Filter
 
 __all__ = ("MessageWatcher",)
 

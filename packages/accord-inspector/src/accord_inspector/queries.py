@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar, cast
 
+from accord_inspector.errors import ApiError
 from accord_trace.filtering import Filter
 from accord_trace.json_path import JsonPath
 from accord_trace.reading import TraceError
 from accord_trace.records import Direction, Kind
-from accord_inspector.errors import ApiError
 
 __all__ = ("MappedParams", "Params", "filter_of", "rule_of")
 

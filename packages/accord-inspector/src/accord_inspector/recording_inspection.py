@@ -7,12 +7,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from accord_trace.reading import TraceError, trace_files
-from accord_trace.trace import Trace
 from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
 from accord_inspector.recording_folder import RecordingFolder
 from accord_inspector.recording_summary import summary_json
+from accord_trace.reading import TraceError, trace_files
+from accord_trace.trace import Trace
 
 __all__ = ("FolderInspection", "RecordingInspection")
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from accord.errors import ConnectionLost
-from accord_trace.records import Direction
 from accord.transports.base import NullReceiver
 from accord.transports.fd_threaded import ThreadedWriter
 from accord.transports.stdio import take_stdio
@@ -20,6 +19,7 @@ from accord_inspector.faults_process import suspender
 from accord_inspector.live_inspection import LiveInspection
 from accord_inspector.passed_bytes import PassedBytes
 from accord_inspector.sent_by_hand import is_request_by_hand
+from accord_trace.records import Direction
 
 __all__ = ("TapInspection",)
 

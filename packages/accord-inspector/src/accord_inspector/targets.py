@@ -11,12 +11,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import named_agents
-from accord_terminal.toolkit.recording_options import own_path
-from accord_trace.piped import is_pipe
-from accord_trace.reading import TraceError
-from accord_trace.trace import open_trace
 from accord.transports.base import Transport, opened
 from accord.transports.command_line import find_program
 from accord.transports.process import process
@@ -25,6 +19,12 @@ from accord_inspector.agent_inspection import AgentInspection, AgentOutput, Agen
 from accord_inspector.inspection import Inspection
 from accord_inspector.recording_inspection import FolderInspection, RecordingInspection
 from accord_inspector.tap_inspection import TapInspection
+from accord_terminal.toolkit import settings
+from accord_terminal.toolkit.agent_names import named_agents
+from accord_terminal.toolkit.recording_options import own_path
+from accord_trace.piped import is_pipe
+from accord_trace.reading import TraceError
+from accord_trace.trace import open_trace
 
 __all__ = ("AgentTarget", "LiveOptions", "agent_target", "live_inspection", "shown_target")
 

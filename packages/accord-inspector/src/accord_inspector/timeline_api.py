@@ -13,13 +13,13 @@ from starlette.routing import BaseRoute, Route
 
 from accord.text import lenient_json
 from accord.text.lenient_json import is_object
-from accord_trace.filtering import Filter
-from accord_trace.records import Record
 from accord_inspector.broken_rule import BrokenRule
 from accord_inspector.copies import Origin, copies
 from accord_inspector.explain import explain, rule_text
 from accord_inspector.inspection import Inspection
 from accord_inspector.messages import Messages
+from accord_trace.filtering import Filter
+from accord_trace.records import Record
 
 __all__ = ("timeline_routes",)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from accord_terminal.toolkit.remote_token import connection_options, read_token
 from accord.errors import TransportError
 from accord.local.run import run_program
 from accord.transports.reconnect_settings import ConnectionChange, Reconnect
@@ -15,6 +14,7 @@ from accord.transports.reconnecting import ReconnectingTransport
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord.transports.relay import relay
 from accord.transports.stdio import stdio
+from accord_terminal.toolkit.remote_token import connection_options, read_token
 
 __all__ = ("command",)
 

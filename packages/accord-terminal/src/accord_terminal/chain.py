@@ -9,9 +9,6 @@ from pathlib import Path
 
 import click
 
-from accord_terminal.toolkit.agent_names import command_by_name
-from accord_terminal.toolkit.recording_options import max_size_option, no_redact_option
-from accord_terminal.toolkit.settings import SettingsError
 from accord.errors import AccordError, TransportError
 from accord.local.run import run_program
 from accord.proxy.chain_file import ChainFileError, read_chain_file
@@ -21,6 +18,9 @@ from accord.proxy.hop import HopObserver
 from accord.proxy.parts import Component, component, with_unique_names
 from accord.transports.registry import is_url
 from accord.transports.stdio import stdio
+from accord_terminal.toolkit.agent_names import command_by_name
+from accord_terminal.toolkit.recording_options import max_size_option, no_redact_option
+from accord_terminal.toolkit.settings import SettingsError
 
 __all__ = ("command",)
 

@@ -18,9 +18,7 @@ __all__ = ("LazyGroup", "main")
 class LazyGroup(click.Group):
     """A group of commands in their own modules; it only has their summaries."""
 
-    def __init__(
-        self, summaries: Mapping[str, str], load: Callable[[str], click.Command]
-    ) -> None:
+    def __init__(self, summaries: Mapping[str, str], load: Callable[[str], click.Command]) -> None:
         super().__init__(
             name="accord",
             help="Use, serve and test agents that speak the Agent Client Protocol.",

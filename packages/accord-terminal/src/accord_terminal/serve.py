@@ -17,9 +17,6 @@ from typing import Any
 import click
 
 from accord.agent.agent import Agent
-from accord_terminal.toolkit.agent_names import command_by_name
-from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_or_make_token, read_token
-from accord_terminal.toolkit.settings import SettingsError
 from accord.errors import StartError
 from accord.remote.access import RemoteRequest
 from accord.remote.access_log import LogFormatter
@@ -31,6 +28,9 @@ from accord.remote.sockets import address_of, is_unix, passed_sockets
 from accord.transports.command_line import find_program
 from accord.transports.registry import is_url
 from accord.transports.remote_address import DEFAULT_PATH, is_loopback
+from accord_terminal.toolkit.agent_names import command_by_name
+from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_or_make_token, read_token
+from accord_terminal.toolkit.settings import SettingsError
 
 __all__ = ("command",)
 

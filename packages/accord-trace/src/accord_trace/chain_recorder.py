@@ -11,9 +11,9 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from accord.errors import InvalidParams
 from accord.proxy.dialects import PROXY_INITIALIZE, SUCCESSOR, unwrap
 from accord.proxy.parts import Component
+from accord.transports.base import Frame
 from accord_trace.recording import HopRecorder, Recording
 from accord_trace.records import Direction
-from accord.transports.base import Frame
 
 __all__ = ("ChainRecorder", "ProxyRecorder", "proxy_recorder")
 

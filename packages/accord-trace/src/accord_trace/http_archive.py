@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from msgspec import UNSET
 
 from accord.text import lenient_json
+from accord.version import __version__
 from accord_trace.pairing import Pairing
 from accord_trace.records import Header, Record
-from accord.version import __version__
 
 __all__ = ("http_archive",)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from accord.version import __version__
 from accord_trace.spans import Attribute, Event, Span, spans_of
 from accord_trace.trace import Trace
-from accord.version import __version__
 
 __all__ = (
     "SCOPE",

@@ -16,11 +16,11 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from accord.text.excerpt import one_line
+from accord.version import __version__
 from accord_trace.otlp import SCOPE, TRACEPARENT, nanoseconds, resource_attributes, trace_spans
 from accord_trace.packing import TraceError
 from accord_trace.spans import Span
 from accord_trace.trace import Trace
-from accord.version import __version__
 
 __all__ = ("send_spans",)
 

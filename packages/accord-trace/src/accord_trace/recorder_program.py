@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 
 from accord.jsonrpc.ndjson import LineReader
+from accord.transports.base import FRAME_BYTES
 from accord_trace.recorder_blocks import PipeBlocks
 from accord_trace.recorder_process import DIRECTIONS, Settings
 from accord_trace.recording import HopRecorder, Recording
 from accord_trace.records import Direction
-from accord.transports.base import FRAME_BYTES
 
 if sys.platform == "linux":
     from accord_trace.block_ring import BlockRing

@@ -18,12 +18,12 @@ import msgspec
 
 from accord.jsonrpc.head import HEAD_BYTES
 from accord.text.secret_places import redacted_argv
+from accord.transports.base import Frame
+from accord.version import __version__
 from accord_trace.line_builder import Hop, LineBuilder
 from accord_trace.records import Direction, Header
 from accord_trace.redaction import with_possible_secrets
 from accord_trace.trace_file import TraceFile
-from accord.transports.base import Frame
-from accord.version import __version__
 
 __all__ = ("HopRecorder", "LineFile", "Recording", "record")
 

@@ -6,9 +6,9 @@ from functools import cache
 from typing import Any
 
 from accord.text.lenient_json import is_object
-from accord_trace.records import Direction
 from accord.v1.methods import METHODS as V1_METHODS
 from accord.v2.methods import METHODS as V2_METHODS
+from accord_trace.records import Direction
 
 __all__ = ("DirectionGuess",)
 

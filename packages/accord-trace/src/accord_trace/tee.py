@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from accord_trace.recorder_process import RecorderProcess
-from accord_trace.records import Direction
 from accord.transports.base import READ_BYTES
 from accord.transports.command_line import find_program, why_not_started
+from accord_trace.recorder_process import RecorderProcess
+from accord_trace.records import Direction
 
 __all__ = ("run_tee",)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from accord_terminal.toolkit.forms import FormDeclined, fill_in_form, offer_url
-from accord_terminal.toolkit.safe_text import one_line, relative_path
 from accord_chat.lines import words
 from accord_chat.lines.printer import Printer
 from accord_chat.live_session import LiveSession
 from accord_chat.model.questions import FormQuestion, PageQuestion
 from accord_chat.model.review import ReviewedHunk
+from accord_terminal.toolkit.forms import FormDeclined, fill_in_form, offer_url
+from accord_terminal.toolkit.safe_text import one_line, relative_path
 
 __all__ = ("ReadLine", "ask_form", "review")
 

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Self
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord_chat.view.editor import editor_command, has_own_window
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("NoEditor", "PromptFile", "open_in_editor")
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from accord_terminal.toolkit.permission_question import KINDS, MAX_OPTIONS
-from accord_terminal.toolkit.safe_text import one_line, relative_title
 from accord.client.events import Decision
 from accord.client.permissions import command_of, is_distinct
 from accord.text.excerpt import visible
@@ -16,6 +14,8 @@ from accord_chat.lines import words
 from accord_chat.lines.printer import Printer
 from accord_chat.model.permission_memory import RememberedRule
 from accord_chat.model.questions import PermissionQuestion, option_keys
+from accord_terminal.toolkit.permission_question import KINDS, MAX_OPTIONS
+from accord_terminal.toolkit.safe_text import one_line, relative_title
 
 __all__ = ("Answer", "answer", "answers", "show_permission")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from accord_terminal.toolkit.safe_text import one_line
-from accord_terminal.toolkit.folding import fold_words
 from accord.text.excerpt import visible
+from accord_terminal.toolkit.folding import fold_words
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("Printer",)
 

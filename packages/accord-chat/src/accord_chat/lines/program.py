@@ -10,8 +10,6 @@ from collections.abc import Callable, Coroutine, Generator
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from accord_terminal.toolkit.safe_text import one_line
-from accord_terminal.toolkit.terminal_login import run_terminal_login
 from accord.client.agent_adapter import AuthMethod
 from accord.errors import AccordError
 from accord_chat.chat import Chat
@@ -29,6 +27,8 @@ from accord_chat.live_session import LiveSession
 from accord_chat.model.questions import PermissionQuestion, Question
 from accord_chat.pace import Pace
 from accord_chat.start import MakeChat
+from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.terminal_login import run_terminal_login
 
 __all__ = ("LinesProgram",)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from accord_terminal.toolkit.safe_text import one_line
-from accord_terminal.toolkit.session_setup import option_of
 from accord.types.session import SelectOption, SessionOption
 from accord_chat.lines import words
 from accord_chat.lines.command_group import CommandGroup
@@ -13,6 +11,8 @@ from accord_chat.lines.command_table import COMMANDS
 from accord_chat.live_session import LiveSession
 from accord_chat.model.fuzzy import best_matches
 from accord_chat.model.mentions import mention_text
+from accord_terminal.toolkit.safe_text import one_line
+from accord_terminal.toolkit.session_setup import option_of
 
 __all__ = ("PromptCommands", "draft_rows")
 

@@ -6,7 +6,6 @@ from collections import deque
 
 from msgspec import Struct, field
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord.client.events import Compaction, SessionMessage, ToolCall
 from accord.client.message import Message
 from accord.text.excerpt import visible
@@ -16,6 +15,7 @@ from accord_chat.lines.printer import Printer
 from accord_chat.lines.sentences import Sentences
 from accord_chat.live_session import LiveSession
 from accord_chat.model.timeline import Entry, Remark
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("SessionReader", "entry_texts")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord.client.events import ToolCall
 from accord.client.message import Message
 from accord.client.session import SessionView, SubagentSession
@@ -16,6 +15,7 @@ from accord_chat.lines.reader import entry_texts
 from accord_chat.model.export import FORMATS, Format, exported, write_export
 from accord_chat.model.followed import location_of
 from accord_chat.model.timeline import Entry, Timeline
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("RecordCommands",)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from accord_terminal.toolkit.safe_text import one_line, printable
 from accord.client.agent_adapter import SessionInfo
 from accord.errors import AccordError
 from accord_chat.chat import Chat
@@ -13,6 +12,7 @@ from accord_chat.lines.command_group import CommandGroup, Host
 from accord_chat.lines.dialogs import ReadLine
 from accord_chat.lines.printer import Printer
 from accord_chat.live_session import LiveSession
+from accord_terminal.toolkit.safe_text import one_line, printable
 
 __all__ = ("SessionCommands",)
 

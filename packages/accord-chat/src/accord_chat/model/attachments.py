@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from accord_terminal.toolkit.image_types import EXTENSIONS, HEAD_BYTES, MAX_IMAGE_BYTES, image_type
 from accord.types.content import ContentBlock, ImageContent, ResourceLink
+from accord_terminal.toolkit.image_types import EXTENSIONS, HEAD_BYTES, MAX_IMAGE_BYTES, image_type
 
 __all__ = ("MAX_ATTACHED", "Attachment", "attached", "dropped_images", "image_content", "readable")
 

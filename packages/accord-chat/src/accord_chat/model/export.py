@@ -15,16 +15,16 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from accord_terminal.toolkit.image_types import EXTENSIONS
-from accord_terminal.toolkit.safe_text import one_line, printable
-from accord_terminal.ask.views.json_lines import event_line
-from accord_terminal.toolkit.conversation_markdown import agent_text, plain, quoted, tool_call_parts
 from accord.client.events import ToolCall
 from accord.client.message import Message
 from accord.client.transcript import Transcript
 from accord.text.markdown_html import page_of
 from accord_chat.model.pictures import Picture, pictures_of, size_text
 from accord_chat.model.timeline import Entry, Remark
+from accord_terminal.ask.views.json_lines import event_line
+from accord_terminal.toolkit.conversation_markdown import agent_text, plain, quoted, tool_call_parts
+from accord_terminal.toolkit.image_types import EXTENSIONS
+from accord_terminal.toolkit.safe_text import one_line, printable
 
 __all__ = ("FORMATS", "Export", "Format", "exported", "write_export")
 

@@ -10,11 +10,11 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from accord_terminal.toolkit.image_types import EXTENSIONS, HEAD_BYTES, image_type
 from accord.client.events import Compaction, SessionMessage, ToolCall
 from accord.client.message import Message
 from accord.types.content import EmbeddedResource, ImageContent
 from accord_chat.model.timeline import Entry
+from accord_terminal.toolkit.image_types import EXTENSIONS, HEAD_BYTES, image_type
 
 __all__ = ("Picture", "picture_of", "pictures_of", "save_picture", "size_text")
 

@@ -18,7 +18,6 @@ from textual.binding import BindingType
 from textual.geometry import Size
 from textual.notifications import SeverityLevel
 
-from accord_terminal.toolkit.safe_text import one_line, printable
 from accord.client.agent_adapter import AuthMethod
 from accord.errors import AccordError
 from accord_chat.chat import Chat
@@ -32,6 +31,7 @@ from accord_chat.view.main_screen import MainScreen
 from accord_chat.view.notification import notification
 from accord_chat.view.pictures.terminal import Terminal
 from accord_chat.view.themes import BOXES, THEMES
+from accord_terminal.toolkit.safe_text import one_line, printable
 
 __all__ = ("ChatApp",)
 

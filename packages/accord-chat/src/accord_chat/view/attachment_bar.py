@@ -10,9 +10,9 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord_chat.model.attachments import Attachment
 from accord_chat.model.pictures import size_text
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("AttachmentBar",)
 

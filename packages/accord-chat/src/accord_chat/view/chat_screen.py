@@ -19,7 +19,6 @@ from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
 from textual.widgets import Static
 
-from accord_terminal.toolkit.safe_text import printable
 from accord_chat.live_session import LiveSession
 from accord_chat.pace import Pace
 from accord_chat.view.file_pane import FilePane
@@ -32,6 +31,7 @@ from accord_chat.view.strips import row_strips
 from accord_chat.view.tabs import tab_line
 from accord_chat.view.transcript_view import TranscriptView
 from accord_chat.view.welcome import welcome_lines
+from accord_terminal.toolkit.safe_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

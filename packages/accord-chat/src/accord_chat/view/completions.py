@@ -10,10 +10,10 @@ from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord.types.session import AvailableCommand
 from accord_chat.model.fuzzy import best_matches
 from accord_chat.model.mentions import mention_before, mention_text
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("Completion", "CompletionList", "completions_for")
 

@@ -10,19 +10,6 @@ from urllib.parse import unquote, urlsplit
 
 from textual.strip import Strip
 
-from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
-from accord_terminal.toolkit.diff_rows import diff_rows
-from accord_terminal.toolkit.excerpt_place import lines_before_diff
-from accord_terminal.toolkit.rows import GUTTER, Row
-from accord_terminal.toolkit.tool_rows import (
-    diffs_of,
-    gutter_rows,
-    limited_diff_rows,
-    output_rows,
-    terminal_rows,
-    text_of_call,
-    title_rows,
-)
 from accord.client.events import Compaction, SessionMessage, ToolCall
 from accord.client.message import Message
 from accord.text.excerpt import output_lines
@@ -41,6 +28,19 @@ from accord_chat.model.timeline import Entry, Remark
 from accord_chat.view.lazy_lines import FoldedRows, Lines, LongText, MadeLines, StackedLines
 from accord_chat.view.pictures.previews import Previews
 from accord_chat.view.strips import blank, indent, row_strips
+from accord_terminal.toolkit.diff_rows import diff_rows
+from accord_terminal.toolkit.excerpt_place import lines_before_diff
+from accord_terminal.toolkit.rows import GUTTER, Row
+from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
+from accord_terminal.toolkit.tool_rows import (
+    diffs_of,
+    gutter_rows,
+    limited_diff_rows,
+    output_rows,
+    terminal_rows,
+    text_of_call,
+    title_rows,
+)
 
 __all__ = ("EntryLines", "entry_title", "estimated_height", "is_expandable", "viewer_rows")
 

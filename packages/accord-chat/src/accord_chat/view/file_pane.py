@@ -18,12 +18,12 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Static
 
-from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
 from accord.client.events import ToolCall
 from accord.local.files import Roots
 from accord_chat.live_session import LiveSession
 from accord_chat.model.followed import ChangeState, FileLine, FollowedFile, place_of, read_place
 from accord_chat.view.selectable import SCROLL_KEYS, SelectableView
+from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
 
 __all__ = ("FilePane", "FileView")
 

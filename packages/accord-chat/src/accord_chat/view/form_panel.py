@@ -24,8 +24,6 @@ from textual.widgets import (
     Static,
 )
 
-from accord_terminal.toolkit.forms import open_page
-from accord_terminal.toolkit.safe_text import one_line, printable
 from accord.client.elicitation import (
     ElicitationForm,
     FormField,
@@ -35,6 +33,8 @@ from accord.client.elicitation import (
 from accord.text.excerpt import excerpt, visible
 from accord_chat.model.questions import FormQuestion, PageQuestion
 from accord_chat.view.field import Field
+from accord_terminal.toolkit.forms import open_page
+from accord_terminal.toolkit.safe_text import one_line, printable
 
 __all__ = ("FormPanel", "PagePanel")
 

@@ -17,11 +17,11 @@ from typing import Protocol
 from msgspec import Struct
 from textual.strip import Strip
 
-from accord_terminal.toolkit.safe_text import printable
+from accord_chat.view.strips import blank, folded, indent, markdown, row_strips
 from accord_terminal.toolkit.folding import row_height
 from accord_terminal.toolkit.markdown import finished_length
 from accord_terminal.toolkit.rows import Row
-from accord_chat.view.strips import blank, folded, indent, markdown, row_strips
+from accord_terminal.toolkit.safe_text import printable
 
 __all__ = ("FoldedRows", "Lines", "LongText", "MadeLines", "StackedLines")
 

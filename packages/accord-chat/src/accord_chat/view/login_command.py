@@ -7,9 +7,9 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 
+from accord.client.agent_adapter import AuthMethod
 from accord_terminal.toolkit.safe_text import one_line
 from accord_terminal.toolkit.terminal_login import run_terminal_login, without_interrupts
-from accord.client.agent_adapter import AuthMethod
 
 __all__ = ("log_in_here",)
 

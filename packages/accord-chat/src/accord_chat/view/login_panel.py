@@ -15,12 +15,12 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from accord_terminal.toolkit.login import METHOD
-from accord_terminal.toolkit.safe_text import one_line, printable
 from accord.text.excerpt import excerpt
 from accord.types.session import OptionChoice
 from accord_chat.model.questions import LoginQuestion
 from accord_chat.view.permission_panel import PermissionPanel
+from accord_terminal.toolkit.login import METHOD
+from accord_terminal.toolkit.safe_text import one_line, printable
 
 __all__ = ("LoginPanel",)
 

@@ -13,10 +13,10 @@ from textual.message import Message as TextualMessage
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from accord_terminal.trace.lines import short_line
-from accord_trace.filtering import Filter
 from accord_chat.model.traffic import Message, Traffic, matches
 from accord_chat.view.strips import ansi_strip
+from accord_terminal.trace.lines import short_line
+from accord_trace.filtering import Filter
 
 __all__ = ("MessageList",)
 

@@ -12,9 +12,9 @@ from textual.containers import Vertical
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord_chat.model.fuzzy import best_matches
 from accord_chat.view.search_list import SearchField, SearchList
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("Choice", "PickScreen", "no_match")
 

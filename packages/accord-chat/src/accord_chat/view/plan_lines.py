@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from accord_terminal.toolkit.safe_text import printable
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.tool_rows import plan_rows
 from accord.client.events import Plan
+from accord_terminal.toolkit.rows import Row
+from accord_terminal.toolkit.safe_text import printable
+from accord_terminal.toolkit.tool_rows import plan_rows
 
 __all__ = ("short_plan_rows", "whole_plan_rows")
 

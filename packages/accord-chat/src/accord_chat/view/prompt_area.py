@@ -11,7 +11,6 @@ from textual.content import Content
 from textual.message import Message as TextualMessage
 from textual.widgets import Static
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord_chat.live_session import LiveSession
 from accord_chat.model.attachments import MAX_ATTACHED, Attachment, attached
 from accord_chat.model.clipboard import NoImage, clipboard_image
@@ -20,6 +19,7 @@ from accord_chat.model.prompt_queue import QueuedPrompt
 from accord_chat.view.attachment_bar import AttachmentBar
 from accord_chat.view.completions import Completion, CompletionList, completions_for
 from accord_chat.view.composer import CompletionAction, Composer
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("PromptArea",)
 

@@ -12,12 +12,12 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
-from accord_terminal.toolkit.rows import Row
 from accord_chat.live_session import LiveSession
 from accord_chat.model.hunks import Hunk
 from accord_chat.model.review import ReviewedHunk
 from accord_chat.view.rows_view import RowsView
+from accord_terminal.toolkit.rows import Row
+from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
 
 __all__ = ("ReviewScreen",)
 

@@ -11,9 +11,9 @@ from textual.binding import BindingType
 from textual.geometry import Size
 from textual.strip import Strip
 
-from accord_terminal.toolkit.rows import Row
 from accord_chat.view.lazy_lines import FoldedRows
 from accord_chat.view.selectable import SCROLL_KEYS, SelectableView
+from accord_terminal.toolkit.rows import Row
 
 __all__ = ("MAX_ROWS", "RowsView")
 

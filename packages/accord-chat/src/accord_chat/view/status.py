@@ -6,11 +6,11 @@ import time
 
 from rich.text import Text
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord.client.transcript import Transcript
-from accord_trace.numbers import counted
 from accord.types.session import SelectOption
 from accord_chat.live_session import LiveSession
+from accord_terminal.toolkit.safe_text import one_line
+from accord_trace.numbers import counted
 
 __all__ = ("activity_text", "status_text")
 

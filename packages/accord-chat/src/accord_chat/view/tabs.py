@@ -9,9 +9,9 @@ from msgspec import Struct
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord_chat.live_session import LiveSession
 from accord_chat.model.known_agents import short_name
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("TabLine", "tab_line")
 

@@ -17,18 +17,18 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from accord_terminal.toolkit.safe_text import last_lines, one_line
-from accord_terminal.toolkit.rows import Row
 from accord.text import lenient_json
 from accord.text.excerpt import visible
-from accord_trace.filtering import Filter
-from accord_trace.numbers import counted, duration, size
 from accord_chat.live_session import LiveSession
 from accord_chat.model.traffic import Message, Traffic
 from accord_chat.view.field import Field
 from accord_chat.view.message_list import MessageList
 from accord_chat.view.rows_view import RowsView
 from accord_chat.view.viewer_screen import ViewerScreen
+from accord_terminal.toolkit.rows import Row
+from accord_terminal.toolkit.safe_text import last_lines, one_line
+from accord_trace.filtering import Filter
+from accord_trace.numbers import counted, duration, size
 
 __all__ = ("TraceScreen",)
 

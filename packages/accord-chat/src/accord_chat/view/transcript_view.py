@@ -21,7 +21,6 @@ from textual.message import Message as TextualMessage
 from textual.strip import Strip
 from textual.widget import Widget
 
-from accord_terminal.toolkit.rows import GUTTER
 from accord.client.events import ToolCall
 from accord_chat.model.timeline import Entry, Remark, Timeline
 from accord_chat.view.entry_lines import EntryLines, estimated_height, is_expandable
@@ -29,6 +28,7 @@ from accord_chat.view.lazy_lines import Lines
 from accord_chat.view.pictures.previews import PICTURE, Previews
 from accord_chat.view.selectable import SelectableView
 from accord_chat.view.strips import text_strips
+from accord_terminal.toolkit.rows import GUTTER
 
 if TYPE_CHECKING:
     from textual.app import App

@@ -11,8 +11,8 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from accord_terminal.toolkit.rows import Row
 from accord_chat.view.rows_view import RowsView
+from accord_terminal.toolkit.rows import Row
 
 __all__ = ("ViewerScreen",)
 

@@ -9,11 +9,11 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.geometry import Size
 
-from accord_terminal.toolkit.safe_text import one_line
-from accord_terminal.toolkit.folding import fold_words
 from accord.types.session import SelectOption
 from accord_chat.live_session import LiveSession
 from accord_chat.model.timeline import Remark
+from accord_terminal.toolkit.folding import fold_words
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("welcome_lines",)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from accord_terminal.toolkit.remote_token import read_token, token_file_option
 from accord.errors import TransportError
 from accord.local.run import run_program
 from accord.text.secret_places import plain_url, redacted_argv
@@ -39,6 +38,7 @@ from accord_conformance.harness.scenario import Scenario
 from accord_conformance.harness.traces import write_trace
 from accord_conformance.reports.run_result import RunResult
 from accord_conformance.rules.selection import UnknownName, select_scenarios, validate_skips
+from accord_terminal.toolkit.remote_token import read_token, token_file_option
 
 __all__ = ("command",)
 

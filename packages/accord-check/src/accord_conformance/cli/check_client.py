@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_token, token_file_option
 from accord.text.excerpt import visible
 from accord.transports.stdio import stdio
 from accord_conformance.cli.client_restart import (
@@ -28,6 +27,7 @@ from accord_conformance.harness.raw_connection import RawConnection
 from accord_conformance.harness.traces import trace_bytes
 from accord_conformance.reports.formats import report_bytes
 from accord_conformance.reports.run_result import RunResult, verdict
+from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_token, token_file_option
 
 __all__ = ("command",)
 

@@ -8,12 +8,12 @@ from typing import IO, Literal
 import click
 
 from accord.text.excerpt import visible
-from accord_trace.reading import TraceError, lines_in, lines_of, trace_files
-from accord_trace.records import decode_header
 from accord_conformance.cli.show_report import show_report, show_verdict
 from accord_conformance.judges.observer import judge_recording
 from accord_conformance.reports.json_text import json_text
 from accord_conformance.reports.run_result import RunResult, verdict
+from accord_trace.reading import TraceError, lines_in, lines_of, trace_files
+from accord_trace.records import decode_header
 
 __all__ = ("command",)
 

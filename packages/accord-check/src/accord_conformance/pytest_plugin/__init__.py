@@ -1,6 +1,6 @@
 """The pytest plugin: fixtures for agents and clients under test, and a test for each rule.
 
-`accord_conformance.pytest_entry`, which pytest loads at its start, imports this package when it is first used.
+`pytest_entry`, which pytest loads at its start, imports this package when it is first used.
 """
 
 from __future__ import annotations

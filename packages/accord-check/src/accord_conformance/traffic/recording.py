@@ -19,10 +19,10 @@ from msgspec import Struct
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt, visible
 from accord.text.lenient_json import is_array, is_object
-from accord_trace.importing import import_records
-from accord_trace.records import Record
 from accord_conformance.traffic.direction import DirectionGuesser, sender_of_method
 from accord_conformance.traffic.frame import Side
+from accord_trace.importing import import_records
+from accord_trace.records import Record
 
 __all__ = (
     "DirectionCheck",

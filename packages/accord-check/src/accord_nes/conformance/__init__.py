@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from accord_conformance.extension import add_extension
 from accord_nes.conformance.field_rules import FIELD_RULES
 from accord_nes.conformance.judge import Nes
 from accord_nes.conformance.scenarios import SCENARIOS
 from accord_nes.spec import METHODS
-from accord_conformance.extension import add_extension
 
 __all__ = ()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from accord import v2
-from accord_nes import types as nes
 from accord_conformance.judges.field_rule import (
     MALFORMED,
     FieldRule,
@@ -12,6 +11,7 @@ from accord_conformance.judges.field_rule import (
     fields,
     inside,
 )
+from accord_nes import types as nes
 
 __all__ = ("FIELD_RULES",)
 

@@ -17,7 +17,6 @@ from typing import Any
 import click
 import msgspec
 
-from accord_trace.numbers import counted
 from accord_fleet.agent_words import agents_from_words, why_not_startable
 from accord_fleet.attempt_names import named_warnings
 from accord_fleet.command.guard_options import GuardOptions, isolation_lines
@@ -42,6 +41,7 @@ from accord_fleet.tasks.check import check_permissions
 from accord_fleet.tasks.defaults import read_defaults
 from accord_fleet.tasks.read import CheckedTasks, check_tasks
 from accord_fleet.types.task import Permissions
+from accord_trace.numbers import counted
 
 __all__ = ("RunOptions", "resume_fleet", "run_fleet")
 

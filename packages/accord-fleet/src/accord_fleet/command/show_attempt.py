@@ -10,9 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from accord_terminal.toolkit.columns import table_lines
 from accord.text.excerpt import one_line, visible
-from accord_trace.numbers import counted, duration
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.errors import FleetError
 from accord_fleet.report.failures import failure_kind
@@ -21,6 +19,8 @@ from accord_fleet.report.texts import OUTCOMES, command_for_trace, money
 from accord_fleet.tasks.problems import closest
 from accord_fleet.types.result import Result, Usage, Verdict
 from accord_fleet.types.task import Task
+from accord_terminal.toolkit.columns import table_lines
+from accord_trace.numbers import counted, duration
 
 __all__ = ("attempt_lines", "show_attempts")
 

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from accord_terminal.toolkit.columns import table_lines
 from accord.text.excerpt import one_line
-from accord_trace.numbers import counted
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.dataset.status import RunStatus, run_status
 from accord_fleet.progress.wording import clock_time
 from accord_fleet.report.texts import money, number
+from accord_terminal.toolkit.columns import table_lines
+from accord_trace.numbers import counted
 
 __all__ = ("show_status", "status_lines")
 

@@ -15,7 +15,6 @@ from itertools import groupby, starmap
 import msgspec
 
 from accord.text.excerpt import visible
-from accord_trace.numbers import counted, duration
 from accord_fleet.report.charts import histogram, interval_bar
 from accord_fleet.report.summary import AgentSummary, Case, Distribution, Report
 from accord_fleet.report.texts import (
@@ -32,6 +31,7 @@ from accord_fleet.report.texts import (
     range_of,
     unjudged,
 )
+from accord_trace.numbers import counted, duration
 
 __all__ = ("report_page",)
 

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from accord_terminal.toolkit.columns import table_lines
 from accord.text.excerpt import one_line
-from accord_trace.numbers import counted, duration
 from accord_fleet.report.summary import AgentSummary, Case, Comparison, Report, SuccessRate
 from accord_fleet.report.texts import (
     case_title,
@@ -25,6 +23,8 @@ from accord_fleet.report.texts import (
     short_range,
     unjudged,
 )
+from accord_terminal.toolkit.columns import table_lines
+from accord_trace.numbers import counted, duration
 
 __all__ = ("print_report",)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 
 from accord.text.excerpt import one_line
-from accord_trace.numbers import duration
 from accord_fleet.addresses import is_address
 from accord_fleet.report.statistics import Interval
 from accord_fleet.report.summary import Case, Comparison, Outcome, Report, SuccessRate
+from accord_trace.numbers import duration
 
 __all__ = (
     "OUTCOMES",

@@ -12,8 +12,6 @@ from typing import Any, Protocol
 
 from accord.client.events import Event
 from accord.text.excerpt import one_line
-from accord_trace.message_index import MessageRow
-from accord_trace.records import Record
 from accord_inspector.errors import ApiError
 from accord_inspector.json_words import json_words
 from accord_inspector.talk.entry_json import entry_json, session_json
@@ -21,6 +19,8 @@ from accord_inspector.talk.live_client import LiveClient
 from accord_inspector.talk.session_log import SessionLog, Stamp
 from accord_inspector.talk.shown import terminal_json
 from accord_inspector.talk.transcripts import Transcripts
+from accord_trace.message_index import MessageRow
+from accord_trace.records import Record
 
 __all__ = ("Conversation", "RecordedMessages")
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from accord_terminal.toolkit.mcp_file import McpFileError, mcp_servers
 from accord.client.agent_adapter import AuthMethod, SessionInfo
 from accord.client.connect import ConnectedAgent, ConnectOptions
 from accord.client.events import AgentTerminal, Event, TerminalOutputChunk
@@ -24,6 +23,7 @@ from accord_inspector.errors import ApiError
 from accord_inspector.json_words import json_words
 from accord_inspector.talk.attachments import prompt_contents
 from accord_inspector.talk.questions import Questions
+from accord_terminal.toolkit.mcp_file import McpFileError, mcp_servers
 
 __all__ = ("LiveClient", "Spawn")
 

@@ -9,8 +9,8 @@ import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord_terminal.agents.errors import InstallError
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("extract",)
 

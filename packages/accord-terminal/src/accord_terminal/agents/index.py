@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord.text import lenient_json
 from accord_terminal.agents.environment import allowed_environment
 from accord_terminal.agents.errors import RegistryError
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("Binary", "Entry", "Index", "Kind", "Package", "read_index", "read_quarantine")
 

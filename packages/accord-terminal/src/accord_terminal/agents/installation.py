@@ -18,7 +18,6 @@ import msgspec
 from filelock import FileLock, Timeout
 from msgspec.structs import replace
 
-from accord_terminal.toolkit.installed_agents import InstalledAgent, data_dir, installed_file, load_installed
 from accord_terminal.agents.archives import extract
 from accord_terminal.agents.atomic import write_atomically
 from accord_terminal.agents.errors import InstallError
@@ -27,6 +26,12 @@ from accord_terminal.agents.index import Binary, Entry, Kind
 from accord_terminal.agents.packages import install_npm, install_uv
 from accord_terminal.agents.progress import OnProgress, Progress, no_progress
 from accord_terminal.agents.registry import Catalogue
+from accord_terminal.toolkit.installed_agents import (
+    InstalledAgent,
+    data_dir,
+    installed_file,
+    load_installed,
+)
 
 __all__ = (
     "choose_kind",

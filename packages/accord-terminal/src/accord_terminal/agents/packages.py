@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from accord_terminal.toolkit.safe_text import last_lines
 from accord.text import lenient_json
 from accord_terminal.agents.errors import InstallError
 from accord_terminal.agents.index import Package
 from accord_terminal.agents.progress import OnProgress, Progress
+from accord_terminal.toolkit.safe_text import last_lines
 
 __all__ = ("install_npm", "install_uv")
 

@@ -6,9 +6,9 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord_terminal.agents.index import Entry, Kind
 from accord_terminal.agents.installation import own_target
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("install_steps", "source_text")
 

@@ -11,11 +11,11 @@ from urllib.parse import urljoin
 import msgspec
 from msgspec import Struct
 
-from accord_terminal.toolkit.installed_agents import data_dir
 from accord_terminal.agents.atomic import write_atomically
 from accord_terminal.agents.errors import RegistryError
 from accord_terminal.agents.fetch import FetchError, NotModified, fetch, url_of
 from accord_terminal.agents.index import Entry, Index, read_index, read_quarantine
+from accord_terminal.toolkit.installed_agents import data_dir
 
 __all__ = ("DEFAULT_REGISTRY", "REGISTRY_VARIABLE", "Catalogue", "load_catalogue")
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from accord.errors import AccordError
 
 if TYPE_CHECKING:
-    from accord_terminal.ask.views.lazy_view import LazyView
     from accord.client.turn import ClientTurn
+    from accord_terminal.ask.views.lazy_view import LazyView
 
 __all__ = ("Deadline", "Interrupts")
 

@@ -11,6 +11,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from accord.version import ProtocolVersion
 from accord_terminal.ask.options import (
     AskOptions,
     Statuses,
@@ -19,13 +20,12 @@ from accord_terminal.ask.options import (
     retries_option,
 )
 from accord_terminal.toolkit.remote_token import read_token, token_file_option
-from accord.version import ProtocolVersion
 
 if TYPE_CHECKING:
-    from accord_terminal.toolkit.agent_names import NamedAgent
-    from accord_terminal.ask.held_session import HeldSession
-    from accord_terminal.toolkit.settings import Settings
     from accord.types.mcp import McpServer
+    from accord_terminal.ask.held_session import HeldSession
+    from accord_terminal.toolkit.agent_names import NamedAgent
+    from accord_terminal.toolkit.settings import Settings
 
 __all__ = ("command",)
 

@@ -7,11 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accord_terminal.ask.cancellation import Deadline
-from accord_terminal.toolkit.login import log_in
-from accord_terminal.ask.options import AskOptions, exit_status
-from accord_terminal.toolkit.session_setup import apply_session_options, open_session
-from accord_terminal.ask.views.lazy_view import LazyView, write_stderr
 from accord.client.connect import ConnectedAgent, connect
 from accord.client.events import (
     CommandsChanged,
@@ -28,9 +23,13 @@ from accord.client.events import (
 from accord.client.permissions import allow, deny
 from accord.errors import AuthRequired, InternalError, ParseError
 from accord.text.excerpt import one_line
+from accord_terminal.ask.cancellation import Deadline
+from accord_terminal.ask.options import AskOptions, exit_status
+from accord_terminal.ask.views.lazy_view import LazyView, write_stderr
+from accord_terminal.toolkit.login import log_in
+from accord_terminal.toolkit.session_setup import apply_session_options, open_session
 
 if TYPE_CHECKING:
-    from accord_terminal.ask.cancellation import Interrupts
     from accord.client.events import Event, PermissionRequest
     from accord.client.handlers import Extension
     from accord.client.permissions import Policy
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from accord.transports.base import TransportFactory
     from accord.transports.reconnect_settings import Reconnect
     from accord.types.content import ContentBlock
+    from accord_terminal.ask.cancellation import Interrupts
 
 __all__ = ("Conversation",)
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from accord_terminal.ask.options import AskOptions
     from accord.client.connect import ConnectedAgent
     from accord.client.handlers import Extension
     from accord.errors import AccordError
     from accord.transports.base import TransportFactory
+    from accord_terminal.ask.options import AskOptions
 
 __all__ = ("HeldSession",)
 

@@ -7,25 +7,25 @@ import errno
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from accord.errors import AccordError
+from accord.local.run import run_program
+from accord.program import drop_output, is_full
+from accord.transports.base import TransportFactory
+from accord.transports.process import ProcessTransport, process
+from accord.transports.process_output import LastLines
+from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord_terminal.ask.cancellation import Interrupts
 from accord_terminal.ask.options import CANCELLED, FAILED, AskOptions
+from accord_terminal.ask.views.lazy_view import LazyView, write_stderr
 from accord_terminal.toolkit.terminal_login import (
     TerminalLoginChosen,
     login_failure,
     run_terminal_login,
 )
-from accord_terminal.ask.views.lazy_view import LazyView, write_stderr
-from accord.program import drop_output, is_full
-from accord.errors import AccordError
-from accord.local.run import run_program
-from accord.transports.base import TransportFactory
-from accord.transports.process import ProcessTransport, process
-from accord.transports.process_output import LastLines
-from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 
 if TYPE_CHECKING:
-    from accord_terminal.ask.held_session import HeldSession
     from accord.transports.reconnect_settings import ConnectionChange
+    from accord_terminal.ask.held_session import HeldSession
 
 __all__ = ("AskProgram",)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from accord_terminal.toolkit.agent_names import NamedAgent
 from accord.errors import StartError
 from accord.transports.command_line import find_program
 from accord.transports.registry import is_url
 from accord_terminal.editors.errors import EditorError
+from accord_terminal.toolkit.agent_names import NamedAgent
 
 __all__ = ("EditorCommand", "accord_program", "editor_command")
 

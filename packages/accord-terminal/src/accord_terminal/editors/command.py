@@ -7,15 +7,20 @@ from pathlib import Path
 
 import click
 
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import DEFAULT, complete_name, find_agent
 from accord.errors import AccordError
 from accord_terminal.editors.agent_command import editor_command
 from accord_terminal.editors.editors import JSON_EDITORS, JsonEditor
 from accord_terminal.editors.errors import EditorError
 from accord_terminal.editors.jsonc_edit import formatted, value_at, with_member, without_member
-from accord_terminal.editors.settings_file import backup_of, read_settings, replace_settings, set_back
+from accord_terminal.editors.settings_file import (
+    backup_of,
+    read_settings,
+    replace_settings,
+    set_back,
+)
 from accord_terminal.editors.snippets import SNIPPETS
+from accord_terminal.toolkit import settings
+from accord_terminal.toolkit.agent_names import DEFAULT, complete_name, find_agent
 
 __all__ = ("command",)
 

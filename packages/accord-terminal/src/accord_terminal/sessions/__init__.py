@@ -20,7 +20,9 @@ else:
         name: module
         for module, names in {
             "accord_terminal.sessions.errors": "NoSession OwnerError SessionsError",
-            "accord_terminal.sessions.named": "QueuedPrompt SessionStatus SharedSession open_session",
+            "accord_terminal.sessions.named": (
+                "QueuedPrompt SessionStatus SharedSession open_session"
+            ),
         }.items()
         for name in names.split()
     }

@@ -9,8 +9,6 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from accord_terminal.toolkit.safe_text import printable
-from accord_terminal.toolkit.conversation_markdown import agent_text, plain, quoted, tool_call_parts
 from accord.client.events import ToolCall
 from accord.client.markdown import markdown_of
 from accord.client.message import Message
@@ -21,6 +19,8 @@ from accord.types.tool_calls import TerminalView
 from accord_terminal.sessions.entries import Entry
 from accord_terminal.sessions.records import Record
 from accord_terminal.sessions.turns import Turn, turns_of
+from accord_terminal.toolkit.conversation_markdown import agent_text, plain, quoted, tool_call_parts
+from accord_terminal.toolkit.safe_text import printable
 
 __all__ = ("SCHEMA", "Archive", "exported")
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import click
 
+from accord_terminal.sessions.errors import LoginRequired
+from accord_terminal.sessions.records import Record
 from accord_terminal.toolkit import settings
 from accord_terminal.toolkit.agent_names import find_agent
 from accord_terminal.toolkit.installed_agents import SettingsError
-from accord_terminal.sessions.errors import LoginRequired
-from accord_terminal.sessions.records import Record
 
 __all__ = ("login_words", "offer_login", "refusal")
 

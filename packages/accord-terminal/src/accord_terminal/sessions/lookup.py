@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import NamedAgent, find_agent
 from accord.text.excerpt import one_line
 from accord_terminal.sessions.errors import USAGE, NoSession, SessionsError
 from accord_terminal.sessions.records import Approvals, Record, Store, now
 from accord_terminal.sessions.scope import folders_upward
+from accord_terminal.toolkit import settings
+from accord_terminal.toolkit.agent_names import NamedAgent, find_agent
 
 __all__ = ("LookupFailed", "check_name", "existing_session", "named_agent", "new_record")
 

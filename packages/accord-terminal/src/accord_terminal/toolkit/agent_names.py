@@ -8,10 +8,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from accord_terminal.toolkit.installed_agents import load_installed
-from accord_terminal.toolkit.settings import AgentEntry, Settings, SettingsError, load
 from accord.transports.command_line import argv_of
 from accord.transports.registry import is_url
+from accord_terminal.toolkit.installed_agents import load_installed
+from accord_terminal.toolkit.settings import AgentEntry, Settings, SettingsError, load
 
 __all__ = (
     "DEFAULT",

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accord_terminal.toolkit.image_types import HEAD_BYTES, MAX_IMAGE_BYTES, image_type
 from accord.types.content import ContentBlock, EmbeddedResource, ImageContent, ResourceLink
+from accord_terminal.toolkit.image_types import HEAD_BYTES, MAX_IMAGE_BYTES, image_type
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent

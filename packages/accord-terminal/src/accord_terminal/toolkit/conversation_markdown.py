@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from accord_terminal.toolkit.safe_text import (
-    last_lines,
-    one_line,
-    printable,
-    relative_path,
-)
 from accord.client.events import UNFINISHED, ToolCall
 from accord.client.transcript import TerminalTranscript
 from accord.text.excerpt import output_lines
 from accord.text.markdown_html import closed_markdown
 from accord.types.diff_lines import diff_lines
 from accord.types.tool_calls import Diff
+from accord_terminal.toolkit.safe_text import (
+    last_lines,
+    one_line,
+    printable,
+    relative_path,
+)
 
 __all__ = ("agent_text", "plain", "quoted", "tool_call_parts")
 

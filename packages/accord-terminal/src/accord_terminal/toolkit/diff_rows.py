@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from accord_terminal.toolkit.safe_text import printable
-from accord_terminal.toolkit.rows import Row
 from accord.types.diff_lines import diff_lines
 from accord.types.tool_calls import Diff
+from accord_terminal.toolkit.rows import Row
+from accord_terminal.toolkit.safe_text import printable
 
 __all__ = ("diff_counts", "diff_rows")
 

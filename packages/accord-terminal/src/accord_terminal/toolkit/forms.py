@@ -7,7 +7,6 @@ import webbrowser
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from accord_terminal.toolkit.safe_text import one_line, printable
 from accord.client.elicitation import (
     ElicitationForm,
     FormField,
@@ -17,6 +16,7 @@ from accord.client.elicitation import (
     form_error,
 )
 from accord.text.excerpt import excerpt, visible
+from accord_terminal.toolkit.safe_text import one_line, printable
 
 if TYPE_CHECKING:
     from accord.types.session import OptionChoice

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
-from accord_terminal.toolkit.terminal_login import TerminalLoginChosen
 from accord.client.elicitation import ElicitationForm, FormField, FormValues
 from accord.errors import AuthRequired
 from accord.types.session import OptionChoice
+from accord_terminal.toolkit.terminal_login import TerminalLoginChosen
 
 if TYPE_CHECKING:
     from accord.client.agent_adapter import AuthMethod

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.table import Table
 
-from accord_terminal.ask.screen.terminal_output import TerminalWriter
+from accord_terminal.toolkit.terminal_output import TerminalWriter
 
 __all__ = ("MAX_COLUMNS", "finished_length", "markdown_lines", "markdown_segments")
 

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from accord.client.events import Decision, PermissionRequest
+from accord.client.permissions import command_of, is_distinct
+from accord.text.excerpt import visible
+from accord.types.permission import PermissionOption
+from accord_terminal.toolkit.diff_rows import diff_rows
+from accord_terminal.toolkit.excerpt_place import lines_before_diff
+from accord_terminal.toolkit.rows import GUTTER, Row
 from accord_terminal.toolkit.safe_text import (
     one_line,
     printable,
     relative_path,
     relative_title,
 )
-from accord_terminal.toolkit.diff_rows import diff_rows
-from accord_terminal.toolkit.excerpt_place import lines_before_diff
-from accord_terminal.toolkit.rows import GUTTER, Row
 from accord_terminal.toolkit.tool_rows import diffs_of, text_of_call
-from accord.client.events import Decision, PermissionRequest
-from accord.client.permissions import command_of, is_distinct
-from accord.text.excerpt import visible
-from accord.types.permission import PermissionOption
 
 if TYPE_CHECKING:
-    from accord_terminal.ask.screen.writer import Writer
+    from accord_terminal.toolkit.writer import Writer
 
 __all__ = ("KINDS", "MAX_OPTIONS", "ask_permission", "request_rows")
 

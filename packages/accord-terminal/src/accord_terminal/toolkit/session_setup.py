@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from accord_terminal.ask.latest_session import remember_session, remembered_session
-from accord_terminal.toolkit.safe_text import one_line
 from accord.errors import NotOffered, ResourceNotFound
 from accord.types.session import SelectOption
+from accord_terminal.toolkit.latest_session import remember_session, remembered_session
+from accord_terminal.toolkit.safe_text import one_line
 
 if TYPE_CHECKING:
     from accord.client.agent_adapter import SessionInfo

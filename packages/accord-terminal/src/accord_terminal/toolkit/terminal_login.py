@@ -11,8 +11,8 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord.errors import AccordError
+from accord_terminal.toolkit.safe_text import one_line
 
 if TYPE_CHECKING:
     from accord.client.agent_adapter import AuthMethod

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from accord.client.events import UNFINISHED, Plan, ToolCall
+from accord.client.transcript import TerminalTranscript
+from accord.types.tool_calls import Diff, TerminalView
+from accord_terminal.toolkit.diff_rows import diff_counts, diff_rows
+from accord_terminal.toolkit.rows import GUTTER, Row
 from accord_terminal.toolkit.safe_text import (
     last_lines,
     one_line,
     relative_path,
     relative_title,
 )
-from accord_terminal.toolkit.diff_rows import diff_counts, diff_rows
-from accord_terminal.toolkit.rows import GUTTER, Row
-from accord.client.events import UNFINISHED, Plan, ToolCall
-from accord.client.transcript import TerminalTranscript
-from accord.types.tool_calls import Diff, TerminalView
 
 __all__ = (
     "diffs_of",

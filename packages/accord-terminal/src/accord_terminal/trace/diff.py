@@ -11,6 +11,7 @@ from textwrap import wrap
 import click
 import msgspec
 
+from accord.text.excerpt import one_line
 from accord_terminal.trace.options import (
     CannotCompare,
     directions,
@@ -18,7 +19,6 @@ from accord_terminal.trace.options import (
     open_folder,
     show_problems,
 )
-from accord.text.excerpt import one_line
 from accord_trace.diff import Difference, differences
 from accord_trace.reading import TraceError
 from accord_trace.records import Direction

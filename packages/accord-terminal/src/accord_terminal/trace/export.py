@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from accord.installed import install_command
 from accord_terminal.trace.options import (
     directions,
     first_option,
@@ -18,7 +19,6 @@ from accord_terminal.trace.options import (
     refuse_recording,
     show_problems,
 )
-from accord.installed import install_command
 from accord_trace.exporting import jsons_lines
 from accord_trace.http_archive import http_archive
 from accord_trace.otlp import otlp_lines

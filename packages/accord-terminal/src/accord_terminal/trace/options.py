@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from accord_terminal.toolkit.recording_options import Option, bytes_of, own_path
 from accord.text.excerpt import one_line
+from accord_terminal.toolkit.recording_options import Option, bytes_of, own_path
 from accord_trace.reading import TraceError
 from accord_trace.recording import Recording
 from accord_trace.records import Direction

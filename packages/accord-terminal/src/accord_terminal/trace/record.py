@@ -6,9 +6,14 @@ from pathlib import Path
 
 import click
 
-from accord_terminal.toolkit.recording_options import bytes_of, max_size_option, no_redact_option, own_path
-from accord_terminal.trace.options import path_option, report_waiting
 from accord.errors import StartError
+from accord_terminal.toolkit.recording_options import (
+    bytes_of,
+    max_size_option,
+    no_redact_option,
+    own_path,
+)
+from accord_terminal.trace.options import path_option, report_waiting
 from accord_trace.recorder_process import RecorderProcess, Settings
 from accord_trace.tee import run_tee
 

@@ -12,6 +12,12 @@ from textwrap import wrap
 import click
 from click.core import ParameterSource
 
+from accord.errors import TransportError
+from accord.local.run import run_program
+from accord.transports.base import TransportFactory, opened
+from accord.transports.process import process
+from accord.transports.registry import RemoteOptions, is_url, transport_for_url
+from accord.transports.stdio import stdio
 from accord_terminal.toolkit.recording_options import own_path
 from accord_terminal.toolkit.remote_token import connection_options, read_token
 from accord_terminal.trace.options import (
@@ -24,8 +30,6 @@ from accord_terminal.trace.options import (
     report_waiting,
     show_problems,
 )
-from accord.errors import TransportError
-from accord.local.run import run_program
 from accord_trace.reading import TraceError
 from accord_trace.replay.agent import AgentReplay
 from accord_trace.replay.client import ClientReplay
@@ -33,10 +37,6 @@ from accord_trace.replay.comparison import Difference
 from accord_trace.replay.report import Departure
 from accord_trace.replay.script import Script, read_scripts
 from accord_trace.replay.serving import ReplayServer
-from accord.transports.base import TransportFactory, opened
-from accord.transports.process import process
-from accord.transports.registry import RemoteOptions, is_url, transport_for_url
-from accord.transports.stdio import stdio
 
 __all__ = ("command",)
 

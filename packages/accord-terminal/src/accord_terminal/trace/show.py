@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
+from accord.text.excerpt import one_line
 from accord_terminal.trace.lines import short_line, whole_line
 from accord_terminal.trace.options import directions, first_option, show_problems
-from accord.text.excerpt import one_line
 from accord_trace.filtering import Filter
 from accord_trace.message_index import MessageIndex
 from accord_trace.packing import TraceReplaced

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from accord.text.excerpt import one_line
 from accord_terminal.toolkit.columns import terminal_width
 from accord_terminal.trace.options import (
     directions,
@@ -19,7 +20,6 @@ from accord_terminal.trace.options import (
     show_problems,
 )
 from accord_terminal.trace.stats_table import stats_table
-from accord.text.excerpt import one_line
 from accord_trace.reading import TraceError
 from accord_trace.records import Direction
 from accord_trace.stats import Stats, stats_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 
-from accord_terminal.toolkit.columns import table_lines
 from accord.text.excerpt import one_line
+from accord_terminal.toolkit.columns import table_lines
 from accord_trace.numbers import counted, duration, size
 from accord_trace.stats import Stats
 

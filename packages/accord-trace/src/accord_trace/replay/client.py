@@ -10,6 +10,7 @@ from accord.errors import ConnectionLost, TransportError
 from accord.text import lenient_json
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
+from accord.transports.base import Frame, Transport
 from accord_trace.comparing import canonical, json_text
 from accord_trace.replay.comparison import (
     AgentMessage,
@@ -20,7 +21,6 @@ from accord_trace.replay.comparison import (
 )
 from accord_trace.replay.mapping import ValueMap
 from accord_trace.replay.script import Script, Step, is_idle
-from accord.transports.base import Frame, Transport
 
 __all__ = ("ClientReplay",)
 

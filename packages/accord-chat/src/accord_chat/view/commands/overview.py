@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from accord_terminal.toolkit.rows import Row
 from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.pick_screen import Choice, PickScreen
 from accord_chat.view.viewer_screen import ViewerScreen
+from accord_terminal.toolkit.rows import Row
 
 __all__ = ("Keys", "overview")
 

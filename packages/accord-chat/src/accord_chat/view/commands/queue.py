@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord.errors import AccordError
 from accord_chat.live_session import LiveSession
 from accord_chat.model.prompt_queue import QueuedPrompt
@@ -13,6 +12,7 @@ from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.pick_screen import Choice, PickScreen
 from accord_terminal.sessions.named import QueuedPrompt as SharedPrompt
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("QUEUE", "TAKE_BACK")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord.client.agent_adapter import SessionInfo
 from accord.errors import AccordError
 from accord_chat.live_session import LiveSession
 from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.pick_screen import Choice, PickScreen
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("STORED_SESSIONS", "session_choices")
 

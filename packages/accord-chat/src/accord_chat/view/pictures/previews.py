@@ -9,13 +9,13 @@ from typing import TypeAlias
 from rich.style import Style
 from textual.strip import Strip
 
-from accord_terminal.toolkit.safe_text import one_line
-from accord_terminal.toolkit.rows import Row
 from accord_chat.model.pictures import Picture, size_text
 from accord_chat.view.pictures.background import Background
 from accord_chat.view.pictures.decode import Broken, Pixels, decode
 from accord_chat.view.pictures.half_cells import half_cells
 from accord_chat.view.strips import row_strips
+from accord_terminal.toolkit.rows import Row
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("PICTURE", "Previews", "title_of")
 

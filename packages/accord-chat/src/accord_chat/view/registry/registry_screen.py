@@ -11,16 +11,16 @@ from textual.containers import Vertical
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from accord_terminal.toolkit.safe_text import one_line, printable
-from accord_terminal.toolkit.installed_agents import InstalledAgent, load_installed
 from accord.errors import AccordError
-from accord_terminal.agents.index import Entry
-from accord_terminal.agents.installation import installable_kinds
-from accord_terminal.agents.registry import Catalogue
 from accord_chat.registry import load_registry
 from accord_chat.view.pick_screen import no_match
 from accord_chat.view.registry.install_screen import InstallScreen
 from accord_chat.view.search_list import SearchField, SearchList
+from accord_terminal.agents.index import Entry
+from accord_terminal.agents.installation import installable_kinds
+from accord_terminal.agents.registry import Catalogue
+from accord_terminal.toolkit.installed_agents import InstalledAgent, load_installed
+from accord_terminal.toolkit.safe_text import one_line, printable
 
 __all__ = ("RegistryScreen",)
 

@@ -8,14 +8,19 @@ from typing import cast
 
 import click
 
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.safe_text import one_line
-from accord_terminal.toolkit.installed_agents import InstalledAgent, load_installed
-from accord_terminal.agents.command.options import catalogue_of, registry_option, reports_errors, warn
+from accord_terminal.agents.command.options import (
+    catalogue_of,
+    registry_option,
+    reports_errors,
+    warn,
+)
 from accord_terminal.agents.index import Entry, Kind
 from accord_terminal.agents.installation import choose_kind, install, own_target
 from accord_terminal.agents.progress import Progress
 from accord_terminal.agents.registry import Catalogue
+from accord_terminal.toolkit import settings
+from accord_terminal.toolkit.installed_agents import InstalledAgent, load_installed
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("command", "install_one")
 

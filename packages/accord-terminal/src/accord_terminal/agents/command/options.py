@@ -10,7 +10,12 @@ import click
 
 from accord.errors import AccordError
 from accord_terminal.agents.installation import note_quarantine
-from accord_terminal.agents.registry import DEFAULT_REGISTRY, REGISTRY_VARIABLE, Catalogue, load_catalogue
+from accord_terminal.agents.registry import (
+    DEFAULT_REGISTRY,
+    REGISTRY_VARIABLE,
+    Catalogue,
+    load_catalogue,
+)
 
 __all__ = ("catalogue_of", "registry_option", "reports_errors", "warn")
 

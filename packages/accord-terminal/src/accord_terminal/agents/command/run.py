@@ -8,13 +8,13 @@ import sys
 
 import click
 
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import complete_name, named_agents
-from accord_terminal.toolkit.installed_agents import load_installed
 from accord.errors import AccordError
 from accord.transports.command_line import find_program
 from accord.transports.registry import is_url
 from accord_terminal.agents.command.options import reports_errors
+from accord_terminal.toolkit import settings
+from accord_terminal.toolkit.agent_names import complete_name, named_agents
+from accord_terminal.toolkit.installed_agents import load_installed
 
 __all__ = ("command",)
 

@@ -7,10 +7,10 @@ import shutil
 
 import click
 
-from accord_terminal.toolkit.installed_agents import load_installed
 from accord_terminal.agents.command.options import catalogue_of, registry_option, reports_errors
 from accord_terminal.agents.index import Entry
 from accord_terminal.agents.installation import installable_kinds
+from accord_terminal.toolkit.installed_agents import load_installed
 
 __all__ = ("command",)
 

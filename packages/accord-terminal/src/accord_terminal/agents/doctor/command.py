@@ -9,14 +9,14 @@ from collections.abc import Iterable
 import click
 import msgspec
 
-from accord_terminal.toolkit import settings
-from accord_terminal.toolkit.agent_names import NamedAgent, complete_name, find_agent, named_agents
 from accord.errors import AccordError
 from accord.local.run import run_program
 from accord.transports.registry import is_url
 from accord_terminal.agents.doctor.machine import Machine, look_at_machine
 from accord_terminal.agents.doctor.probe import Probe, probe
 from accord_terminal.agents.doctor.report import agent_lines, machine_lines, overview_lines
+from accord_terminal.toolkit import settings
+from accord_terminal.toolkit.agent_names import NamedAgent, complete_name, find_agent, named_agents
 
 __all__ = ("command",)
 

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 
 from msgspec import Struct
 
-from accord_terminal.toolkit import settings
 from accord.version import __version__
+from accord_terminal.toolkit import settings
 
 __all__ = ("Machine", "Program", "look_at_machine")
 

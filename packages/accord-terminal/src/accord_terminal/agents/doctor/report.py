@@ -7,9 +7,9 @@ import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from accord_terminal.toolkit.settings import MISSING
 from accord_terminal.agents.doctor.machine import Machine
 from accord_terminal.agents.doctor.probe import Probe
+from accord_terminal.toolkit.settings import MISSING
 
 __all__ = ("agent_lines", "machine_lines", "overview_lines")
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from accord.connection.tasks import is_being_cancelled
 from accord_terminal.toolkit.forms import FormDeclined, fill_in_form, offer_url
 from accord_terminal.toolkit.keyboard import discard_typed, read_line
 from accord_terminal.toolkit.permission_question import ask_permission
-from accord_terminal.toolkit.safe_text import printable
 from accord_terminal.toolkit.rows import Row
-from accord.connection.tasks import is_being_cancelled
+from accord_terminal.toolkit.safe_text import printable
 
 if TYPE_CHECKING:
-    from accord_terminal.ask.screen.writer import Writer
     from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
     from accord.client.events import Decision, PermissionRequest
+    from accord_terminal.toolkit.writer import Writer
 
 __all__ = ("PauseOutput", "UserQuestions")
 

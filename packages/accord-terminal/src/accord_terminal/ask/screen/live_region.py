@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from accord_terminal.toolkit.safe_text import one_line, printable
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.tool_rows import plan_rows
 from accord.client.events import Plan
+from accord_terminal.toolkit.rows import Row
+from accord_terminal.toolkit.safe_text import one_line, printable
+from accord_terminal.toolkit.tool_rows import plan_rows
 
 if TYPE_CHECKING:
-    from accord_terminal.ask.screen.writer import Writer
+    from accord_terminal.toolkit.writer import Writer
 
 __all__ = ("LiveRegion",)
 

@@ -10,20 +10,6 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
-from accord_terminal.toolkit.excerpt_place import lines_before_diff
-from accord_terminal.ask.screen.live_region import LiveRegion
-from accord_terminal.toolkit.rows import Row
-from accord_terminal.toolkit.tool_rows import (
-    diffs_of,
-    limited_diff_rows,
-    output_rows,
-    plan_rows,
-    terminal_ids,
-    terminal_rows,
-    title_rows,
-)
-from accord_terminal.ask.screen.turn_summary import summary_line
 from accord.client.events import (
     AgentTerminal,
     Compaction,
@@ -41,14 +27,28 @@ from accord.client.events import (
 )
 from accord.types.content import AudioContent, ContentBlock, ImageContent, text_of
 from accord.types.tool_calls import Diff
+from accord_terminal.ask.screen.live_region import LiveRegion
+from accord_terminal.ask.screen.turn_summary import summary_line
+from accord_terminal.toolkit.excerpt_place import lines_before_diff
+from accord_terminal.toolkit.rows import Row
+from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
+from accord_terminal.toolkit.tool_rows import (
+    diffs_of,
+    limited_diff_rows,
+    output_rows,
+    plan_rows,
+    terminal_ids,
+    terminal_rows,
+    title_rows,
+)
 
 if TYPE_CHECKING:
-    from accord_terminal.ask.screen.piped_answer import PipedAnswer
-    from accord_terminal.ask.screen.writer import Writer
     from accord.client.connect import ConnectedAgent
     from accord.client.session import ClientSession
     from accord.client.transcript import TerminalTranscript, Transcript
     from accord.client.turn import ClientTurn
+    from accord_terminal.ask.screen.piped_answer import PipedAnswer
+    from accord_terminal.toolkit.writer import Writer
 
 __all__ = ("MarkdownRenderer", "RichView")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord.client.transcript import Transcript
 from accord.types.session import SelectOption, TokenUsage
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("summary_line",)
 

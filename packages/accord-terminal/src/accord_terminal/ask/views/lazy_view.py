@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, TextIO
 from accord_terminal.ask.options import AskOptions
 
 if TYPE_CHECKING:
-    from accord_terminal.ask.questions.user_questions import UserQuestions
-    from accord_terminal.ask.screen.rich_screen import RichView
-    from accord_terminal.ask.screen.terminal_output import TerminalWriter
-    from accord_terminal.ask.screen.writer import Writer
-    from accord_terminal.ask.views.turn_view import TurnView
     from accord.client.connect import ConnectedAgent
     from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
     from accord.client.events import Decision, PermissionRequest
     from accord.client.session import ClientSession
+    from accord_terminal.ask.questions.user_questions import UserQuestions
+    from accord_terminal.ask.screen.rich_screen import RichView
+    from accord_terminal.ask.views.turn_view import TurnView
+    from accord_terminal.toolkit.terminal_output import TerminalWriter
+    from accord_terminal.toolkit.writer import Writer
 
 __all__ = ("LazyMarkdown", "LazyView", "rich_view", "write_stderr")
 
@@ -175,10 +175,10 @@ def write_stderr(lines: Iterable[str]) -> None:
 def _writer(stream: TextIO) -> Writer:
     """Return the writer for a stream; only a terminal, or forced colours, need rich."""
     if stream.isatty() or os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE") == "1":
-        from accord_terminal.ask.screen.terminal_output import TerminalWriter
+        from accord_terminal.toolkit.terminal_output import TerminalWriter
 
         return TerminalWriter(stream)
-    from accord_terminal.ask.screen.writer import PlainWriter
+    from accord_terminal.toolkit.writer import PlainWriter
 
     return PlainWriter(stream)
 
@@ -199,7 +199,7 @@ class LazyMarkdown:
     def lines(self, text: str) -> list[str]:
         """Return the lines of a text."""
         from accord_terminal.toolkit.markdown import markdown_lines
-        from accord_terminal.ask.screen.terminal_output import TerminalWriter
+        from accord_terminal.toolkit.terminal_output import TerminalWriter
 
         if self._terminal is None:
             writer = self._writer

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from accord_terminal.toolkit.session_setup import apply_session_options
 from accord.errors import LocalProtocolError, RequestError
 from accord.transports.pipes import PipeTransport
 from accord_terminal.sessions.cli.closing import close_owner
@@ -24,6 +23,7 @@ from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.named import joined_session
 from accord_terminal.sessions.owners import has_owner, running_owner, transport_to
 from accord_terminal.sessions.records import Record, Store
+from accord_terminal.toolkit.session_setup import apply_session_options
 
 __all__ = ("cancel_command", "close_command", "set_command")
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord_terminal.sessions.cli.options import agent_option, cwd_option, name_option
 from accord_terminal.sessions.errors import StoreError
 from accord_terminal.sessions.export import exported
 from accord_terminal.sessions.journal import JournalReader
 from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.records import Store
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("export_command",)
 

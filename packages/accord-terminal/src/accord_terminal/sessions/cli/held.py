@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from accord_terminal.ask.options import CANCELLED, AskOptions
-from accord_terminal.ask.views.lazy_view import write_stderr
 from accord.errors import (
     AccordError,
     AuthRequired,
@@ -18,6 +16,8 @@ from accord.errors import (
     RequestCancelled,
 )
 from accord.transports.base import Transport, TransportFactory
+from accord_terminal.ask.options import CANCELLED, AskOptions
+from accord_terminal.ask.views.lazy_view import write_stderr
 from accord_terminal.sessions.cli.others_answers import OthersAnswers
 from accord_terminal.sessions.cli.waiting import shows_wait
 from accord_terminal.sessions.errors import FAILED, LoginRequired, OwnerError, SessionsError

@@ -11,7 +11,6 @@ from typing import Any
 import click
 import msgspec
 
-from accord_terminal.toolkit.safe_text import one_line
 from accord.text import lenient_json
 from accord_terminal.sessions.acpx import archive_session, record_files, stored_session
 from accord_terminal.sessions.cli.options import json_option
@@ -22,6 +21,7 @@ from accord_terminal.sessions.journal import Journal
 from accord_terminal.sessions.locks import locked
 from accord_terminal.sessions.lookup import LookupFailed, check_name, named_agent
 from accord_terminal.sessions.records import Record, Store
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("import_command",)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from accord_terminal.toolkit.safe_text import one_line, printable
 from accord.client.events import ContentChunk, Event, Plan, Text, ToolCall
 from accord.client.transcript import calls_left_open
 from accord.types.content import text_of
@@ -21,6 +20,7 @@ from accord_terminal.sessions.entries import (
     Updated,
 )
 from accord_terminal.sessions.owner.translate import Translator
+from accord_terminal.toolkit.safe_text import one_line, printable
 
 __all__ = ("JournalText",)
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-from accord_terminal.toolkit.safe_text import one_line
-from accord_terminal.toolkit.columns import table_lines, terminal_width
 from accord.client.connect import connect
 from accord.errors import AccordError
 from accord.transports.pipes import PipeTransport
@@ -20,6 +18,8 @@ from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.named import CALL
 from accord_terminal.sessions.owners import has_owner, open_socket
 from accord_terminal.sessions.records import Record, Store
+from accord_terminal.toolkit.columns import table_lines, terminal_width
+from accord_terminal.toolkit.safe_text import one_line
 
 __all__ = ("list_command", "show_command")
 

@@ -13,7 +13,12 @@ import click
 from accord_terminal.ask.options import AskOptions, Statuses, read_prompt, retries_option
 from accord_terminal.ask.run import AskProgram
 from accord_terminal.sessions.cli.held import Held
-from accord_terminal.sessions.cli.options import agent_option, approval_options, cwd_option, name_option
+from accord_terminal.sessions.cli.options import (
+    agent_option,
+    approval_options,
+    cwd_option,
+    name_option,
+)
 from accord_terminal.sessions.cli.waiting import shows_wait
 from accord_terminal.sessions.errors import FAILED, PERMISSION_DENIED, TIME_LIMIT
 from accord_terminal.sessions.lookup import existing_session

@@ -8,8 +8,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from accord_terminal.toolkit.safe_text import one_line, printable
 from accord_terminal.sessions.compare.attempt import Attempt
+from accord_terminal.toolkit.safe_text import one_line, printable
 
 __all__ = ("show_attempts",)
 

@@ -19,8 +19,6 @@ from typing import Any
 import click
 import msgspec
 
-from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
-from accord_terminal.toolkit.session_setup import apply_session_options
 from accord.client.connect import ConnectedAgent, connect
 from accord.client.session import ClientSession
 from accord.errors import AccordError, AuthRequired, RequestError
@@ -38,6 +36,8 @@ from accord_terminal.sessions.owner.listener import serve_clients
 from accord_terminal.sessions.owner.owner import Owner
 from accord_terminal.sessions.owner.starting import Starting
 from accord_terminal.sessions.records import Record, Restored, Store, now
+from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
+from accord_terminal.toolkit.session_setup import apply_session_options
 
 __all__ = ("main",)
 
