@@ -17,7 +17,8 @@ PYPROJECTS := pyproject.toml $(wildcard packages/*/pyproject.toml)
 
 .DEFAULT_GOAL := help
 SECONDS := 3600
-.PHONY: help setup demo test test-programs test-clusters unit library attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace bench-fleet bench-chat simulate recordings clean
+
+.PHONY: help setup demo wheels test test-programs test-clusters unit library attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace bench-fleet bench-chat simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -119,6 +120,11 @@ bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and 
 
 simulate: $(VENV)/.dev  ## Run random programs of agents and clients in a simulated world for an hour (SECONDS=3600)
 	PYTHONPATH=tests $(BIN)/python -m simulation --seconds $(SECONDS)
+
+wheels: $(VENV)/.dev  ## Build the wheel and the sdist of every package into dist/, and check them
+	$(BIN)/python tools/wheels.py
+	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
+	$(BIN)/check-wheel-contents dist/*.whl
 
 clean:  ## Remove all that is not source
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

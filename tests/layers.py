@@ -111,7 +111,7 @@ LAYERS = (
         (_folder("accord_terminal"),),
         "`accord serve`, `bridge`, `chain`; the group of the commands",
     ),
-    Layer((_folder("accord_nes"),), "a protocol family (NES), added from outside"),
+    Layer((_folder("accord_conformance.nes"),), "a protocol family (NES), added from outside"),
     Layer((_folder("accord_conformance.rules"),), "the rules of the protocol"),
     Layer((_folder("accord_conformance.traffic"),), "recorded traffic"),
     Layer((_folder("accord_conformance.reports"),), "findings, and reports of them"),
@@ -127,7 +127,7 @@ LAYERS = (
         "the scenarios for agents; those for clients; those for proxies and conductors",
     ),
     Layer((*_modules("accord_conformance.extension"),), "adds a protocol family to the kit"),
-    Layer((_folder("accord_nes.conformance"),), "the rules and scenarios of NES"),
+    Layer((_folder("accord_conformance.nes.conformance"),), "the rules and scenarios of NES"),
     Layer(
         (
             Unit("accord_conformance/__init__.py", ("=accord_conformance",)),

@@ -212,7 +212,8 @@ def test_nothing_imports_the_folder_of_nes() -> None:
         name
         for name, targets in every_arrow().items()
         for target in targets
-        if target.startswith("accord_nes") and not name.startswith("accord_nes")
+        if target.startswith("accord_conformance.nes")
+        and not name.startswith("accord_conformance.nes")
     }
     assert not importers
 

@@ -14,7 +14,7 @@ from accord_terminal.sessions.cli import command
 
 
 def test_own_entry_point_is_found() -> None:
-    assert load_entry_point("accord.commands", "session") is command
+    assert load_entry_point("accord.commands", "session", "accord_terminal") is command
 
 
 def test_unknown_entry_point_is_none() -> None:
@@ -35,8 +35,8 @@ def test_entry_point_of_another_distribution_is_found(
 
 
 def test_unreadable_file_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / f"accord-{__version__}.dist-info"
+    folder = tmp_path / f"accord_terminal-{__version__}.dist-info"
     folder.mkdir()
     (folder / "entry_points.txt").write_bytes(b"\xff\xfe\x00")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    assert load_entry_point("accord.commands", "session") is command
+    assert load_entry_point("accord.commands", "session", "accord_terminal") is command

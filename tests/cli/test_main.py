@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import accord
-from accord.installed import install_command, required
+from accord.installed import install_command
 from accord.program import COMMANDS
 
 FULL = Path("/dev/full")
@@ -164,13 +164,15 @@ def test_missing_packages_of_the_inspector_are_one_clear_line(missing: str) -> N
 
 
 def test_missing_packages_of_the_coding_agent_are_one_clear_line() -> None:
-    clear = "import os; os.environ.pop('ACCORD_DATA', 0); os.environ.pop('ACCORD_CONFIG', 0)"
-    done = run(start=("-c", f"{clear}\n{NO_EXTRAS.format(words=['agent'])}"))
+    without = "import sys; sys.modules['accord_coder'] = None\nfrom accord.program import main;"
+    done = run(start=("-c", f"{without} sys.exit(main(['agent']))"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"accord agent: the coding agent requires more packages: {install_command('cli')},"
-        f" or {required('coder')} to use a language model\n"
+        f" or {install_command('cli,coder')} to use a language model\n"
     )
+    done = run(start=("-c", f"{without} sys.exit(main(['agent', 'script']))"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("words", [[], ["-h"], ["--help"]])

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent.parent / "src"
-LINE = '_OF_ACCORD = ("accord_nes.conformance",)\n'
+from modules import SOURCES
+
+LINE = '_OF_ACCORD = ("accord_conformance.nes.conformance",)\n'
 # Imports every module, then connects to an agent and asks the kit for its rules.
 PROGRAM = """
 import asyncio, importlib, pkgutil, sys
@@ -47,12 +48,12 @@ assert not [name for name in (*requirements(), *sys.modules) if "NES" in name or
 def test_removing_the_folder_and_the_line_is_enough(tmp_path: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "nes")
     for package in ("accord", "accord_conformance"):
-        shutil.copytree(SOURCE / package, tmp_path / package, ignore=ignored)
+        shutil.copytree(SOURCES[package], tmp_path / package, ignore=ignored)
     registry = tmp_path / "accord_conformance" / "rules" / "extensions.py"
     text = registry.read_text("utf-8")
     assert text.count(LINE) == 1
     registry.write_text(text.replace(LINE, "_OF_ACCORD = ()\n"), "utf-8")
-    left = [p for p in tmp_path.rglob("*.py") if "accord_nes" in p.read_text("utf-8")]
+    left = [p for p in tmp_path.rglob("*.py") if "accord_conformance.nes" in p.read_text("utf-8")]
     assert not left
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
     program = [sys.executable, "-c", PROGRAM, str(tmp_path)]

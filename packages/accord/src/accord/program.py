@@ -189,7 +189,13 @@ def drop_output() -> None:
 
 def _agent(words: Sequence[str]) -> int:
     """Run `accord agent`, which is in the package of the coding agent."""
-    run = load_entry_point("accord.program", "agent", _PACKAGES["agent"])
+    package = _PACKAGES["agent"]
+    try:
+        run = load_entry_point("accord.program", "agent", package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        run = None
     if run is not None:
         return run(words)
     if list(words) == ["script"]:
@@ -202,7 +208,7 @@ def _agent(words: Sequence[str]) -> int:
         return 0
     print(
         "accord agent: the coding agent requires more packages:"
-        f" {install_command('cli')}; `accord agent script` does not",
+        f" {install_command('cli')}, or {install_command('cli,coder')} to use a language model",
         file=sys.stderr,
     )
     return 2

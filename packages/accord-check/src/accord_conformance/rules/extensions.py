@@ -9,7 +9,7 @@ __all__ = ("GROUP", "load_extensions")
 
 # An installed package names its module under this group of entry points.
 GROUP = "accord_conformance.extensions"
-_OF_ACCORD = ("accord_nes.conformance",)
+_OF_ACCORD = ("accord_conformance.nes.conformance",)
 
 _is_loaded = False
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from accord.errors import MethodNotFound
-from accord_nes import types as t
-from accord_nes.spec import SPEC
+from accord_conformance.nes import types as t
+from accord_conformance.nes.spec import SPEC
 
 __all__ = ("NextEditsMixin",)
 

@@ -11,7 +11,7 @@ from accord_conformance.judges.field_rule import (
     fields,
     inside,
 )
-from accord_nes import types as nes
+from accord_conformance.nes import types as nes
 
 __all__ = ("FIELD_RULES",)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accord_nes.script_agent import NextEditsScriptAgent
+from accord_conformance.nes.script_agent import NextEditsScriptAgent
 
 if __name__ == "__main__":
     NextEditsScriptAgent().run()

@@ -1,4 +1,4 @@
-"""The script agent with next edit suggestions: `python -m accord_nes` serves it."""
+"""The script agent with next edit suggestions: `python -m accord_conformance.nes` serves it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from accord import InvalidParams
 from accord.script_agent.agent import ScriptAgent
-from accord_nes import types as t
-from accord_nes.agent import NextEditsMixin
+from accord_conformance.nes import types as t
+from accord_conformance.nes.agent import NextEditsMixin
 
 __all__ = ("NextEditsScriptAgent", "ScriptNextEdits")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from accord.v1.spec import SPEC as V1
 from accord.wire.method import Method
-from accord_nes import types as t
+from accord_conformance.nes import types as t
 
 __all__ = ("METHODS", "SPEC")
 

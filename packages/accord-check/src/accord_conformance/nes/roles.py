@@ -7,8 +7,8 @@ from typing import ClassVar
 from accord import v1
 from accord.errors import MethodNotFound
 from accord.wire.method import Side
-from accord_nes import types as t
-from accord_nes.spec import SPEC
+from accord_conformance.nes import types as t
+from accord_conformance.nes.spec import SPEC
 
 __all__ = ("AgentRole", "ClientRole", "RemoteAgent", "RemoteClient")
 

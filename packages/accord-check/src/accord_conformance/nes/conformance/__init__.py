@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from accord_conformance.extension import add_extension
-from accord_nes.conformance.field_rules import FIELD_RULES
-from accord_nes.conformance.judge import Nes
-from accord_nes.conformance.scenarios import SCENARIOS
-from accord_nes.spec import METHODS
+from accord_conformance.nes.conformance.field_rules import FIELD_RULES
+from accord_conformance.nes.conformance.judge import Nes
+from accord_conformance.nes.conformance.scenarios import SCENARIOS
+from accord_conformance.nes.spec import METHODS
 
 __all__ = ()
 
