@@ -207,6 +207,9 @@ def test_accord_does_not_import_the_packages_built_on_it() -> None:
     assert not above
 
 
+NES = "accord_conformance.nes"
+
+
 def test_nothing_imports_the_folder_of_nes() -> None:
     importers = {
         name

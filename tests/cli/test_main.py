@@ -164,7 +164,7 @@ def test_missing_packages_of_the_inspector_are_one_clear_line(missing: str) -> N
 
 
 def test_missing_packages_of_the_coding_agent_are_one_clear_line() -> None:
-    without = "import sys; sys.modules['accord_coder'] = None\nfrom accord.program import main;"
+    without = "import sys; sys.modules['accord_coder'] = None; from accord.program import main;"
     done = run(start=("-c", f"{without} sys.exit(main(['agent']))"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (

@@ -73,7 +73,7 @@ VIEWS = {
     },
 }
 # Other packages, with what they import themselves.
-PACKAGES = {"accord", "click", "msgspec", "platformdirs", "typing_extensions"}
+PACKAGES = {"accord", "accord_terminal", "click", "msgspec", "platformdirs", "typing_extensions"}
 # markdown_it imports linkify_it if it is installed, as by textual.
 FOR_TERMINALS = {"linkify_it", "markdown_it", "mdurl", "pygments", "rich", "uc_micro"}
 # Slow to import, or needed only for options that are not given.

@@ -16,6 +16,7 @@ from accord import errors
 from accord.script_agent.registry import COMMANDS, OPTIONS
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
+PACKAGES = DOCS.parent / "packages"
 
 
 def test_every_error_is_listed_with_its_code() -> None:
@@ -107,6 +108,7 @@ def names_of(module: str) -> tuple[str, ...]:
 OF_PROGRAMS = {
     "accord.installed.install_command",
     "accord.program.write_output",
+    "accord.script_agent.agent.ScriptAgent",
     "accord.text.markdown_html.page_of",
 }
 
@@ -116,7 +118,7 @@ def test_the_coding_agent_uses_only_names_of_the_api_reference() -> None:
     documented |= {f"{module}.{name}" for module in PUBLIC for name in names_of(module)}
     used = {
         f"{node.module}.{alias.name}"
-        for file in (DOCS.parent / "packages" / "accord-coder" / "src").rglob("*.py")
+        for file in (PACKAGES / "accord-coder" / "src").rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "accord"
         for alias in node.names

@@ -193,7 +193,7 @@ def _agent(words: Sequence[str]) -> int:
     try:
         run = load_entry_point("accord.program", "agent", package)
     except ModuleNotFoundError as error:
-        if error.name != package:
+        if (error.name or "").partition(".")[0] != package:
             raise
         run = None
     if run is not None:
