@@ -35,25 +35,48 @@ def install_command(extras: str) -> str:
 
     It is that of pip, uv or pipx, quoted for the shell.
     """
-    first, *others = map(_quoted, _requirements(extras))
-    editable = "-e " if _is_editable(_origin()) else ""
+    origin = _origin()
+    first, *others = _requirements(origin, extras)
+    constraints = _constraints(origin)
+    if constraints is not None:  # bind the names of all packages to their wheels
+        bound = f"-c {_quoted(str(constraints))}"
+        first, others = f"{_NAME}[{extras}]", []
+    else:
+        bound = "-e" if _is_editable(origin) else ""
+    more = [_quoted(other) for other in others]
     if _is_in_prefix("uv-receipt.toml"):
-        command, more = f"uv tool install {editable}", f" --with{'-editable' * bool(editable)} "
+        option = "--with-editable" if bound == "-e" else "--with"
+        words = ["uv tool install", bound, _quoted(first), *(f"{option} {name}" for name in more)]
     elif _is_in_prefix("pipx_metadata.json"):
-        command, more = f"pipx install --force {editable}", " --preinstall "
+        options = f"--pip-args {_quoted(bound)}" if constraints is not None else bound
+        before = (f"--preinstall {name}" for name in more)
+        words = ["pipx install --force", *before, options, _quoted(first)]
     else:
         is_uv = (_metadata_text("INSTALLER") or "").strip() == "uv"
-        command, more = f"{'uv pip' if is_uv else 'pip'} install {editable}", f" {editable}"
-    return command + more.join((first, *others))
+        editable = "-e " * (bound == "-e")
+        names = (f"{editable}{name}" for name in more)
+        words = ["uv pip install" if is_uv else "pip install", bound, _quoted(first), *names]
+    return " ".join(filter(None, words))
 
 
-def _requirements(extras: str) -> list[str]:
+def _constraints(origin: dict[str, Any] | None) -> Path | None:
+    """Return the file beside a wheel that binds the names of the packages (`make wheels`)."""
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    url = str(origin["url"]) if origin else ""
+    if not (url.startswith("file:") and url.endswith(".whl")):
+        return None
+    path = Path(url2pathname(urlsplit(url).path)).with_name("constraints.txt")
+    return path if path.exists() else None
+
+
+def _requirements(origin: dict[str, Any] | None, extras: str) -> list[str]:
     """Return what to install for extras: this package first, as paths, URLs, or the name."""
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 
     names = list(dict.fromkeys(n for extra in extras.split(",") for n in PACKAGES.get(extra, ())))
-    origin = _origin()
     if origin is None:
         clone = _clone_above(Path(__file__).resolve().parents[2])
         if clone is None and _metadata_text("METADATA") is not None:
