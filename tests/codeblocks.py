@@ -235,18 +235,15 @@ def look_up(command: str) -> None:
             pass
         case ["python3", "-m", "venv", ".venv"] | ["source", ".venv/bin/activate"]:
             pass
-        case ["pip", "wheel", "--no-deps", "--wheel-dir", "dist", "."]:
-            pass
-        case ["pip", "install", what]:
-            project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
-            extra = re.fullmatch(
-                r"(?:\.|accord|\$\(ls dist/accord-\*\.whl\))(?:\[([\w-]+)\])?", what
-            )
+        case ["pip", "install", what] | ["pip", "install", "-c", "dist/constraints.txt", what]:
+            project = root / "packages" / "accord" / "pyproject.toml"
+            project = tomllib.loads(project.read_text("utf-8"))["project"]
+            extra = re.fullmatch(r"(?:\.|accord)(?:\[([\w-]+)\])?", what)
             if extra is None or extra[1] not in {None, *project["optional-dependencies"]}:
                 raise ValueError(f"{command}: no such extra")
-        case ["pipx", "install", what]:
+        case ["pipx", "install", "--pip-args", "-c dist/constraints.txt", what]:
             look_up(f"pip install {shlex.quote(what)}")
-        case ["uvx", "--from", what, *rest]:
+        case ["uvx", "-c", "dist/constraints.txt", "--from", what, *rest]:
             look_up(f"pip install {shlex.quote(what)}")
             look_up(shlex.join(rest))
         case _:

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
@@ -29,6 +30,13 @@ def main() -> int:
     (DIST / "constraints.txt").write_text("".join(lines), "utf-8")
     for path in sorted(DIST.iterdir()):
         print(f"{path.stat().st_size:>10,}  {path.relative_to(ROOT)}")
+    seen: dict[str, str] = {}
+    for wheel in wheels:
+        for name in ZipFile(wheel).namelist():
+            if name in seen:
+                print(f"{name} is in {seen[name]} and in {wheel.name}", file=sys.stderr)
+                return 1
+            seen[name] = wheel.name
     return 0
 
 

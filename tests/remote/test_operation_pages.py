@@ -92,7 +92,7 @@ def test_dockerfile_builds_an_environment_that_serves(tmp_path: Path) -> None:
     build = tmp_path / "build"
     (build / "dist").mkdir(parents=True)
     (build / "gardener.py").write_text(file("run-in-a-container.md", "gardener.py"))
-    _write_wheel(build / "dist")
+    _write_wheels(build / "dist")
 
     def moved(text: str) -> str:
         return re.sub("|".join(places), lambda found: str(places[found[0]]), text)
@@ -105,8 +105,8 @@ def test_dockerfile_builds_an_environment_that_serves(tmp_path: Path) -> None:
         if instruction == "COPY":
             *sources, target = shlex.split(moved(rest))
             for source in sources:
-                (found,) = build.glob(source)
-                shutil.copy(found, target)
+                for found in build.glob(source):
+                    shutil.copy(found, target)
         elif instruction == "RUN":
             subprocess.run(
                 ["/bin/sh", "-c", moved(rest)],
@@ -130,24 +130,20 @@ def test_dockerfile_builds_an_environment_that_serves(tmp_path: Path) -> None:
         assert process.wait(20) == 0
 
 
-def _write_wheel(folder: Path) -> None:
-    """Write a wheel of this project, without a build backend; `.ci/run` tests the real one."""
-    installed = distribution("accord")
-    about = f"accord-{installed.version}.dist-info"
-    with ZipFile(folder / f"accord-{installed.version}-py3-none-any.whl", "w") as wheel:
-        for package in (
-            "accord",
-            "accord_coder",
-            "accord_conformance",
-            "accord_conformance.pytest_entry",
-        ):
-            for path in sorted((ROOT / "src" / package).rglob("*")):
+def _write_wheels(folder: Path) -> None:
+    """Write wheels of these packages, without a build backend; `.ci/run` tests the real ones."""
+    for name in ("accord", "accord-trace", "accord-terminal", "accord-coder", "accord-check"):
+        installed = distribution(name)
+        about = f"{name.replace('-', '_')}-{installed.version}"
+        source = ROOT / "packages" / name / "src"
+        with ZipFile(folder / f"{about}-py3-none-any.whl", "w") as wheel:
+            for path in sorted(source.rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
-                    wheel.write(path, path.relative_to(ROOT / "src"))
-        for name in ("METADATA", "entry_points.txt"):
-            wheel.writestr(f"{about}/{name}", installed.read_text(name) or "")
-        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        wheel.writestr(f"{about}/RECORD", "")
+                    wheel.write(path, path.relative_to(source))
+            for file in ("METADATA", "entry_points.txt"):
+                wheel.writestr(f"{about}.dist-info/{file}", installed.read_text(file) or "")
+            wheel.writestr(f"{about}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+            wheel.writestr(f"{about}.dist-info/RECORD", "")
 
 
 def _share_packages(environment: Path) -> None:

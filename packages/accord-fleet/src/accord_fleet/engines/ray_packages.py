@@ -6,6 +6,7 @@ import importlib
 import importlib.metadata
 import platform
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +16,12 @@ from accord_fleet.engines.engine import RunSettings
 
 __all__ = ("OWN_PACKAGES", "Found", "own_packages", "own_requirements", "probe", "with_python")
 
-OWN_PACKAGES = ("accord", "accord_coder", "accord_fleet")
+OWN_PACKAGES = ("accord", "accord_trace", "accord_terminal", "accord_coder", "accord_fleet")
 """What slots and the bundled agents import."""
 
+_DISTRIBUTIONS = tuple(name.replace("_", "-") for name in OWN_PACKAGES)
 # Of these extras, nodes need what the driver has.
-_EXTRAS = ("", "cli", "coder", "fleet", "zstd")
+_EXTRAS = ("", "models", "remote", "zstd")
 
 
 class Found(NamedTuple):
@@ -36,8 +38,12 @@ def own_requirements() -> list[str]:
     """Return what Accord requires of what is installed here, without Ray."""
     parse: Any = importlib.import_module("packaging.requirements").Requirement  # Ray requires it
     wanted: dict[str, None] = {}
-    for text in importlib.metadata.requires("accord") or []:
+    for text in chain.from_iterable(
+        importlib.metadata.requires(name) or () for name in _DISTRIBUTIONS
+    ):
         requirement = parse(text)
+        if requirement.name in _DISTRIBUTIONS:
+            continue
         marker = requirement.marker
         if marker and not any(marker.evaluate({"extra": extra}) for extra in _EXTRAS):
             continue
@@ -88,10 +94,18 @@ def probe(requirements: list[str]) -> Callable[[], Found]:
 def own_packages(missing: list[str]) -> dict[str, Any]:
     """Return a runtime environment with Accord as it is installed here, and what is missing."""
     folders = [str(Path(importlib.import_module(name).__path__[0])) for name in OWN_PACKAGES]
+    folders += map(_metadata_folder, _DISTRIBUTIONS)  # names the commands of `accord`
     environment: dict[str, Any] = {"py_modules": folders}
     if missing:
         environment["pip"] = {"packages": missing, "pip_check": False}
     return environment
+
+
+def _metadata_folder(name: str) -> str:
+    """Return the folder with the metadata of an installed package."""
+    distribution = importlib.metadata.distribution(name)
+    file = next(file for file in distribution.files or () if file.name == "METADATA")
+    return str(Path(str(distribution.locate_file(file))).parent)
 
 
 def with_python(settings: RunSettings, driver: str, here: str) -> RunSettings:
