@@ -241,7 +241,13 @@ def look_up(command: str) -> None:
             extra = re.fullmatch(r"(?:\.|accord)(?:\[([\w-]+)\])?", what)
             if extra is None or extra[1] not in {None, *project["optional-dependencies"]}:
                 raise ValueError(f"{command}: no such extra")
-        case ["pipx", "install", "--pip-args", "-c dist/constraints.txt", what]:
+        case [
+            "PIP_CONSTRAINT=dist/constraints.txt",
+            "UV_CONSTRAINT=dist/constraints.txt",
+            "pipx",
+            "install",
+            what,
+        ]:
             look_up(f"pip install {shlex.quote(what)}")
         case ["uvx", "-c", "dist/constraints.txt", "--from", what, *rest]:
             look_up(f"pip install {shlex.quote(what)}")

@@ -48,9 +48,12 @@ def install_command(extras: str) -> str:
         option = "--with-editable" if bound == "-e" else "--with"
         words = ["uv tool install", bound, _quoted(first), *(f"{option} {name}" for name in more)]
     elif _is_in_prefix("pipx_metadata.json"):
-        options = f"--pip-args {_quoted(bound)}" if constraints is not None else bound
-        before = (f"--preinstall {name}" for name in more)
-        words = ["pipx install --force", *before, options, _quoted(first)]
+        # It runs pip or uv.
+        names = (f"--preinstall {name}" for name in more)
+        words = ["pipx install --force", *names, bound if bound == "-e" else "", _quoted(first)]
+        if constraints is not None:
+            path = _quoted(str(constraints))
+            words[:0] = [f"PIP_CONSTRAINT={path}", f"UV_CONSTRAINT={path}"]
     else:
         is_uv = (_metadata_text("INSTALLER") or "").strip() == "uv"
         editable = "-e " * (bound == "-e")
@@ -68,7 +71,8 @@ def _constraints(origin: dict[str, Any] | None) -> Path | None:
     if not (url.startswith("file:") and url.endswith(".whl")):
         return None
     path = Path(url2pathname(urlsplit(url).path)).with_name("constraints.txt")
-    return path if path.exists() else None
+    is_usable = os.name != "nt" or not _is_in_prefix("pipx_metadata.json")  # sets variables
+    return path if is_usable and path.exists() else None
 
 
 def _requirements(origin: dict[str, Any] | None, extras: str) -> list[str]:
