@@ -30,7 +30,7 @@ BARE_NAME = re.compile(
 )
 
 BOUND = re.compile(
-    r"(-c |CONSTRAINT=)dist/constraints.txt"
+    r"(-c |CONSTRAINT=)\"?\$?dist/constraints.txt"
 )  # binds the names to wheels that were built here
 
 
@@ -121,7 +121,7 @@ def test_advice_names_what_was_installed(
             "pip",
             [
                 *(f"{tool}_CONSTRAINT={{}}" for tool in ("PIP", "UV")),
-                *"pipx install --force accord[cli]".split(),
+                *["pipx", "install", "--force", "accord[cli]"],
             ],
         ),
     ],
