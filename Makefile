@@ -28,29 +28,33 @@ setup: $(VENV)/.dev  ## Make .venv with everything for development
 demo: $(VENV)/.runtime  ## Ask the bundled agent to read, edit and run something in this folder
 	$(BIN)/accord ask --yes 'read README.md; create demo.txt hello; replace demo.txt hello "hello, world"; run cat demo.txt; delete demo.txt'
 
-test: $(VENV)/.dev  ## Run all tests that need only Python
-	$(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --durations-min 5 -m "not programs"
+# `make test PKG=accord-chat` runs the tests of one package.
+PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --durations-min 5
+TESTS := $(if $(PKG),packages/$(PKG)/tests)
+
+test: $(VENV)/.dev  ## Run all tests that need only Python; PKG=accord-chat runs those of a package
+	$(PYTEST) -m "not programs" $(TESTS)
 
 test-programs: $(VENV)/.dev  ## Run the tests with node, Chromium, servers, and agents and editors by others
-	$(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --durations-min 5 -m programs \
-		--ignore tests/fleet/cluster
+	$(PYTEST) -m programs $(TESTS) --ignore packages/accord-fleet/tests/fleet/cluster
 
 test-clusters: $(VENV)/.dev  ## Run the tests with Ray clusters of several nodes, one after another
-	$(BIN)/python -m pytest -q --durations 5 --durations-min 5 tests/fleet/cluster
+	$(BIN)/python -m pytest -q --durations 5 --durations-min 5 packages/accord-fleet/tests/fleet/cluster
 
-# The tests of programs, and of what starts many programs.
-PROGRAMS := interop docs bad_input cli coder conformance attack simulation fleet inspector
-NETWORKS := remote trace proxy mcp chat doctor editors registry sessions_named test_examples.py test_layers.py
-LIBRARY := -m pytest -q -n auto --dist worksteal -m "not slow and not programs" $(PROGRAMS:%=--ignore tests/%)
+# The tests of what starts many programs, or generates much input.
+PROGRAMS := attack bad_input simulation
+NETWORKS := mcp proxy remote
+LIBRARY := -m pytest -q -n auto --dist worksteal -m "not slow and not programs" packages/accord/tests \
+	$(PROGRAMS:%=--ignore packages/accord/tests/%)
 
 unit: $(VENV)/.dev  ## Run the tests of the library that need few processes, in under a minute
-	$(BIN)/python $(LIBRARY) $(NETWORKS:%=--ignore tests/%)
+	$(BIN)/python $(LIBRARY) $(NETWORKS:%=--ignore packages/accord/tests/%)
 
-library: $(VENV)/.dev  ## Run all tests of the library, 3 minutes
-	$(BIN)/python $(LIBRARY)
+library: $(VENV)/.dev  ## Run all tests of the library and of recordings, 3 minutes
+	$(BIN)/python $(LIBRARY) packages/accord-trace/tests
 
 attack: $(VENV)/.dev  ## Attack with generated frames, races, kills and paths, for SECONDS=3600
-	$(BIN)/python tests/attack/run.py --seconds $(SECONDS)
+	$(BIN)/python packages/accord/tests/attack/run.py --seconds $(SECONDS)
 
 recordings: $(VENV)/.dev  ## Install real agents, and record them with a fake model for the tests
 	sh tests/recordings/install_agents.sh
@@ -64,7 +68,7 @@ lint: $(VENV)/.dev  ## Check format, lint, language, spelling and types
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python tools/check_language.py
-	$(BIN)/codespell packages tests docs tools examples benchmarks changelog.d README.md CONTRIBUTING.md CHANGELOG.md
+	$(BIN)/codespell conftest.py packages tests docs tools examples benchmarks changelog.d README.md CONTRIBUTING.md CHANGELOG.md
 	$(BIN)/pyright --threads
 	@echo 'pyright --verifytypes accord'  # finds the package with the first Python of PATH
 	@PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes accord --ignoreexternal >$(VENV)/types.txt || \
@@ -119,7 +123,7 @@ bench: $(VENV)/.dev  ## Measure Accord beside the official SDKs (needs node and 
 	$(BIN)/python benchmarks/run.py
 
 simulate: $(VENV)/.dev  ## Run random programs of agents and clients in a simulated world for an hour (SECONDS=3600)
-	PYTHONPATH=tests $(BIN)/python -m simulation --seconds $(SECONDS)
+	PYTHONPATH=tests:packages/accord/tests $(BIN)/python -m simulation --seconds $(SECONDS)
 
 wheels: $(VENV)/.dev  ## Build the wheel and the sdist of every package into dist/, and check them
 	$(BIN)/python tools/wheels.py
@@ -128,7 +132,8 @@ wheels: $(VENV)/.dev  ## Build the wheel and the sdist of every package into dis
 
 clean:  ## Remove all that is not source
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
-	rm -rf tests/*/node_modules tests/*/*/node_modules tests/*/.venvs benchmarks/node_modules benchmarks/.venvs
+	rm -rf tests/*/node_modules tests/*/*/node_modules tests/*/.venvs packages/*/tests/*/node_modules
+	rm -rf benchmarks/node_modules benchmarks/.venvs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.runtime: $(PYPROJECTS) tools/venv.sh

@@ -18,8 +18,9 @@ from typing import NamedTuple
 import pytest
 
 from accord_conformance.rules.manifest import Requirement, requirements
+from project import TESTS
 
-TESTS = Path(__file__).parent
+HERE = Path(__file__).parent
 NOT_OURS = {".venvs", "node_modules"}
 
 
@@ -67,9 +68,8 @@ def named_by(files: Iterable[Path]) -> dict[str, list[Path]]:
 
 def own_test_files() -> list[Path]:
     """Return the test files of the project, except the test of this module."""
-    folders = [folder for folder in TESTS.iterdir() if folder.is_dir()]
-    files = [*TESTS.glob("test_*.py"), *(TESTS / "interop").glob("test_*.py")]
-    for folder in folders:
+    files = [*HERE.glob("test_*.py"), *(HERE / "interop").glob("test_*.py")]
+    for folder in (folder for tests in TESTS for folder in tests.iterdir() if folder.is_dir()):
         if folder.name != "interop":  # it contains programs of other projects
             files += folder.rglob("test_*.py")
     return [
@@ -100,7 +100,7 @@ def reasons() -> list[Reason]:
         Reason("manifest", "a permission, which nothing can break", _untested(_only_permits)),
     ]
     kind = ""
-    for line in (TESTS / "untested.txt").read_text("utf-8").splitlines():
+    for line in (HERE / "untested.txt").read_text("utf-8").splitlines():
         if line.startswith("== "):
             kind = line.removeprefix("== ")
         elif line and not line.startswith("#"):

@@ -1,0 +1,116 @@
+"""Statistics of recordings."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from accord_terminal.trace.stats_table import stats_table
+from accord_trace import open_trace
+from accord_trace.line_builder import Hop
+from accord_trace.stats import TurnStats, stats_of
+from accord_trace.stats_page import stats_page
+from project import ROOT
+from requirement import requirement
+from sample_recordings import ESCAPES, Writer, one_turn
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_turn_has_its_times_tool_calls_and_tokens(tmp_path: Path, version: int) -> None:
+    stats = stats_of(open_trace(one_turn(version).save(tmp_path / "r.acp.jsonl")))
+    (turn,) = stats.turns
+    assert turn.session == "s"
+    assert turn.seconds == pytest.approx(2.0)
+    assert turn.first_update_s == pytest.approx(0.25)
+    assert turn.stop_reason == "end_turn"
+    assert turn.tool_calls == 1
+    assert turn.updates == (5 if version == 1 else 6)
+    assert stats.tokens == {"input": 10, "output": 20, "total": 30}
+    assert stats.costs == {"USD": 0.25}
+    assert [(point.used, point.size) for point in stats.context] == [(500, 1000)]
+    (call,) = stats.tool_calls
+    assert (call.status, call.seconds) == ("completed", pytest.approx(0.5))
+
+
+def test_methods_have_counts_errors_and_latencies(tmp_path: Path) -> None:
+    stats = stats_of(open_trace(one_turn().save(tmp_path / "r.acp.jsonl")))
+    found = {method.method: method for method in stats.methods}
+    load = found["session/load"]
+    assert (load.count, load.errors, load.direction) == (1, 1, "to_agent")
+    assert load.latency is not None
+    assert load.latency.max_s == pytest.approx(0.25)
+    assert found["fs/read_text_file"].unanswered == 1
+    assert found["session/update"].latency is None
+    assert stats.invalid == 1
+    assert stats.sessions == ["s", "lost"]
+
+
+def test_turn_without_an_end_is_counted(tmp_path: Path) -> None:
+    talk = Writer()
+    talk.to_agent(1.0, id=2, method="session/prompt", params={"sessionId": "s", "prompt": []})
+    stats = stats_of(open_trace(talk.save(tmp_path / "r.acp.jsonl")))
+    assert stats.turns == [TurnStats("s", 1.0)]
+
+
+def test_of_a_chain_only_the_hop_of_the_client_is_counted(tmp_path: Path) -> None:
+    first, second = Writer(Hop("Client", "Proxy(0)", "1")), Writer(Hop("Proxy(0)", "Agent", "2"))
+    for hop in (first, second):
+        hop.to_agent(1.0, id=2, method="session/prompt", params={"sessionId": "s", "prompt": []})
+        hop.to_client(2.0, id=2, result={"stopReason": "end_turn"})
+    first.text += second.text
+    stats = stats_of(open_trace(first.save(tmp_path / "r.acp.jsonl")))
+    assert stats.messages == 2
+    assert len(stats.turns) == 1
+
+
+@requirement("R-SEC-12")
+def test_texts_of_agents_are_shown_without_control_characters(tmp_path: Path) -> None:
+    talk = one_turn()
+    talk.update(5.0, sessionUpdate="tool_call", toolCallId="x", title="<script>alert(1)</script>")
+    stats = stats_of(open_trace(talk.save(tmp_path / "r.acp.jsonl")))
+    for text in ("\n".join(stats_table(stats, 100)), stats_page(stats, "<b>")):
+        assert ESCAPES not in text
+        assert "\\x1b[2J\\u202eevil" in text
+    page = stats_page(stats, "<b>")
+    assert "<script" not in page
+    assert "<b>" not in page
+
+
+RECORDINGS = sorted((ROOT / "tests/recordings").glob("*.acp.jsonl"))
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.partition(".")[0])
+def test_table_fits_a_terminal(path: Path) -> None:
+    stats = stats_of(open_trace(path))
+    for width in (60, 80):
+        lines = list(stats_table(stats, width))
+        assert max(map(cell_len, lines)) <= width
+        heads = [line.split("  ")[0] for line in lines]
+        assert any(head.endswith("ssion/prompt") for head in heads)
+        assert "Turn" in heads
+
+
+def test_sessions_are_in_the_table_if_there_are_several(tmp_path: Path) -> None:
+    stats = stats_of(open_trace(one_turn().save(tmp_path / "r.acp.jsonl")))
+    assert any("Session" in line for line in stats_table(stats, 80))
+    stats.sessions[1:] = []
+    assert not any("Session" in line for line in stats_table(stats, 80))
+
+
+def test_page_loads_nothing_and_has_charts(tmp_path: Path) -> None:
+    page = stats_page(stats_of(open_trace(one_turn().save(tmp_path / "r.acp.jsonl"))), "r")
+    assert page.count("<svg") == 4
+    assert not re.search(r"(src|href|url)\s*[=(]", page)
+    assert "default-src 'none'" in page
+
+
+def test_charts_of_many_turns_are_bounded(tmp_path: Path) -> None:
+    talk = Writer()
+    for number in range(2000):
+        talk.to_agent(number, id=number, method="session/prompt", params={"sessionId": "s"})
+        talk.to_client(number + 0.5, id=number, result={"stopReason": "end_turn"})
+    page = stats_page(stats_of(open_trace(talk.save(tmp_path / "r.acp.jsonl"))), "r")
+    assert page.count("<rect") <= 800
