@@ -26,7 +26,7 @@ def python_files(folder: Path) -> Iterator[Path]:
 def test_no_path_leads_above_the_root() -> None:
     outside = [
         f"{file.relative_to(ROOT)}: {match[0]}"
-        for folder in ("tests", "docs", "benchmarks", "tools")
+        for folder in ("tests", "packages", "docs", "benchmarks", "tools")
         for file in python_files(ROOT / folder)
         for match in ABOVE.finditer(file.read_text("utf-8"))
         if levels_up(match) > len(file.relative_to(ROOT).parts)

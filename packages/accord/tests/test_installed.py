@@ -15,10 +15,12 @@ import pytest
 import accord
 from accord import installed
 from accord.installed import install_command
+from modules import SOURCES
 from project import ROOT
 
 TEXTS = (
-    *(path for folder in ("packages", "docs", "examples") for path in (ROOT / folder).rglob("*")),
+    *(path for folder in ("docs", "examples") for path in (ROOT / folder).rglob("*")),
+    *(path for folder in SOURCES.values() for path in folder.rglob("*")),
     ROOT / "README.md",
     ROOT / ".ci" / "run",
 )

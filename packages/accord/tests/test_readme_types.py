@@ -26,9 +26,8 @@ from accord import (
 from accord.client.events import Event
 from accord.types.session import StopReason
 from accord.types.tool_calls import ToolStatus
-from project import ROOT
 
-README = ROOT / "README.md"
+README = Path(__file__).parents[3] / "README.md"
 
 
 class Greeter(Agent):

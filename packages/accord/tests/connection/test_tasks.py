@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from accord.connection.tasks import Owning, Tasks, discard, discard_with
+from modules import SOURCES
 from project import ROOT
 
-SOURCES = ROOT / "packages"
 # Coroutine functions that are given an awaitable, and why it is closed if they never begin.
 # A coroutine that is closed before its first step does not close what it was given.
 GIVEN_AWAITABLES = {
@@ -148,8 +148,8 @@ async def test_awaitable_that_owns_others_is_awaited_once_or_discarded_with_them
 
 def test_every_coroutine_function_that_is_given_an_awaitable_is_known() -> None:
     found: set[str] = set()
-    for path in sorted(SOURCES.rglob("*.py")):
-        module = ".".join(path.relative_to(SOURCES).with_suffix("").parts[2:])
+    for path in sorted(path for folder in SOURCES.values() for path in folder.rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts[3:])
 
         def search(node: ast.AST, owner: str, module: str = module) -> None:
             for child in ast.iter_child_nodes(node):

@@ -12,10 +12,10 @@ import pytest
 
 from accord.rules import quirks
 from accord.rules.quirks import QUIRKS, has_quirk, tolerates
+from modules import SOURCES
 from project import ROOT
 from requirement import own_test_files, rules
 
-SOURCE = ROOT / "packages"
 DOCS = ROOT / "docs"
 HEADINGS = DOCS / "explanation" / "conformance-findings.md"
 
@@ -40,7 +40,12 @@ def named_in(path: Path) -> set[str]:
 
 
 def in_code() -> dict[Path, set[str]]:
-    return {path: named_in(path) for path in SOURCE.rglob("*.py") if path.name != "quirks.py"}
+    return {
+        path: named_in(path)
+        for folder in SOURCES.values()
+        for path in folder.rglob("*.py")
+        if path.name != "quirks.py"
+    }
 
 
 @pytest.mark.parametrize("row", QUIRKS.values(), ids=lambda row: row.id)
