@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +19,17 @@ from accord.errors import (
     ConnectionClosed,
     ConnectionLost,
     RequestCancelled,
+    RequestError,
 )
 from accord.transports.base import Transport, TransportFactory
+from accord.transports.pipes import PipeTransport
+from accord.transports.process_output import LastLines
 from accord_sessions.cli.others_answers import OthersAnswers
 from accord_sessions.cli.waiting import shows_wait
 from accord_sessions.errors import FAILED, LoginRequired, OwnerError, SessionsError
 from accord_sessions.login import login_words, offer_login
 from accord_sessions.named import CALL, find_or_create, lost_text
-from accord_sessions.owners import transport_to
+from accord_sessions.owners import reach_owner
 from accord_sessions.records import Record, Store
 
 if TYPE_CHECKING:
@@ -31,6 +37,41 @@ if TYPE_CHECKING:
     from accord.client.handlers import Extension
 
 __all__ = ("Held", "held_session")
+
+
+_OUTPUT_S = 2.0  # for the owner to report the end of a failed turn
+
+
+class _OwnerTransport(PipeTransport):
+    """Talks to the owner; the error of a turn gets what the agent wrote, which its end reports."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        fd = connected.detach()
+        super().__init__(fd, fd)
+        self._has_started = False
+        self._has_ended = asyncio.Event()
+        self._written = LastLines()
+
+    def receive_entry(self, entry: Mapping[str, Any]) -> None:
+        """Take notice of an entry of the journal."""
+        match entry.get("kind"):
+            case "started":
+                self._has_started = True
+                self._has_ended.clear()
+            case "ended":
+                self._written = LastLines(tuple(entry.get("stderr", ())))
+                self._has_ended.set()
+            case _:
+                pass
+
+    async def explain(self, error: BaseException) -> None:
+        if not self._has_started or not isinstance(error, RequestError):
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_OUTPUT_S):
+                await self._has_ended.wait()
+        if LastLines.of(error) != self._written:  # an error can be explained twice
+            self._written.add_to(error)
 
 
 class Held:
@@ -52,6 +93,7 @@ class Held:
         self._attached = attached
         self._interactive = False  # a user can be asked
         self._record: Record | None = None
+        self._transport: _OwnerTransport | None = None
         self._options: AskOptions | None = None
 
     async def reach(self, options: AskOptions) -> tuple[AskOptions, TransportFactory]:
@@ -60,7 +102,7 @@ class Held:
         record = find_or_create(store, self._name, self._cwd, self._agent, create=self._create)
         self._record = record
         async with shows_wait(record, options.program, quiet=options.quiet):
-            opened = await transport_to(record, store)
+            opened = self._transport = _OwnerTransport(await reach_owner(record, store))
         self._record = record = store.read(record.id)
         self._options = replace(
             options,
@@ -81,7 +123,14 @@ class Held:
         def shown(line: str) -> None:
             (show if self._interactive else self._warn)(line)
 
-        return {f"{CALL}entry": OthersAnswers(self._own_name, shown)}
+        answers = OthersAnswers(self._own_name, shown)
+
+        def entry(params: Mapping[str, Any]) -> None:
+            assert self._transport is not None
+            self._transport.receive_entry(params["entry"])
+            answers(params)
+
+        return {f"{CALL}entry": entry}
 
     def _own_name(self) -> str:
         assert self._options is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from accord.cli.ask.error_messages import stderr_lines
 from accord.cli.ask.safe_text import one_line, printable
 from accord.client.events import ContentChunk, Event, Plan, Text, ToolCall
 from accord.client.transcript import calls_left_open
@@ -67,6 +68,8 @@ class JournalText:
                     self._event(call)
                 why = entry.stop_reason if entry.error is None else f"failed: {entry.error}"
                 self._line(f"= {entry.prompt} {why}")
+                for line in stderr_lines(entry.stderr, why):
+                    self._out.write(f"  {printable(line)}\n")
             case Asked():
                 self._line(f"? {entry.what}: {entry.title}")
             case Answered():

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from accord.client.session import SessionView, SubagentSession
     from accord.client.transcript import Transcript
     from accord.client.turn import ClientTurn
+    from accord.transports.process import ProcessTransport
     from accord.types.content import ContentBlock
     from accord_sessions.journal import Journal
 
@@ -69,6 +70,7 @@ class Owner(OwnerState):
         self._early: list[tuple[str, Raw, Raw | UnsetType]] = []  # before the session was open
         self._closes = False
         self._forgetting = Forgetting()
+        self.transport: ProcessTransport | None = None  # to the agent
         self._turn: ClientTurn | None = None  # the running one
         self._cancelling: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
@@ -236,6 +238,8 @@ class Owner(OwnerState):
         if self.protocol == 1:
             prompt.started.set_result(prompt.id)
         ended = Ended(prompt=prompt.id, stop_reason="error")
+        assert self.transport is not None, "the agent has started"
+        read = self.transport.stderr_bytes
         try:
             async with self.session.prompt(*prompt.content, cancel_timeout_s=_CANCEL_S) as turn:
                 self._turn = turn
@@ -253,6 +257,8 @@ class Owner(OwnerState):
         except AccordError as exc:
             ended.error = str(exc)
         self._turn = None
+        if ended.error is not None and ended.code != AuthRequired.default_code:
+            ended.stderr = (await self.transport.lines_after(read)).stderr
         self.add(ended)
         self.journal.sync()
         return ended

@@ -26,6 +26,7 @@ from accord.client.session import ClientSession
 from accord.errors import AccordError, AuthRequired, RequestError
 from accord.remote.sockets import remove_unix
 from accord.transports.process import ProcessTransport, argv_of, process
+from accord.transports.process_output import LastLines
 from accord.types.mcp import McpServer
 from accord_sessions.entries import Entry, Started
 from accord_sessions.errors import OwnerError, SessionsError
@@ -66,7 +67,9 @@ def main(arguments: list[str]) -> int:
         _report({"state": "failed", "error": error, "login": True})
         return 1
     except (AccordError, OSError, TimeoutError) as exc:
-        _report({"state": "failed", "error": _text(exc)})
+        output = LastLines.of(exc)
+        lines = {"stderr": output.stderr, "stdout": output.stdout}
+        _report({"state": "failed", "error": _text(exc), **lines})
         return 1
     finally:
         lock.release()
@@ -112,6 +115,7 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
 
     def new_agent() -> ProcessTransport:
         agents.append(make())
+        owner.transport = agents[-1]
         return agents[-1]
 
     def hurry(_: object) -> None:
@@ -148,6 +152,10 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
             owner.has_started(restored, {})
             owner.requeue()
             await _serve(owner, starting.listening, waiting)
+    except (AccordError, TimeoutError) as exc:
+        if agents:
+            agents[-1].last_lines().add_to(exc)
+        raise
     except asyncio.CancelledError:
         if starting is None or not starting.is_stopped:
             raise
