@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from accord.cli import settings
 from accord.errors import AccordError
-from accord.types.permission_rules import rule_error
+from accord.types.tool_calls import rule_error
 from accord_chat.chat import Chat
 from accord_chat.live_session import Watcher
 from accord_chat.model.permission_memory import PermissionMemory

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from accord.cli.trace_options import (
-    CannotCompare,
+    Unreadable,
     directions,
     first_option,
     open_folder,
@@ -55,7 +55,7 @@ def command(recording: Path, other: Path, strict: bool, as_json: bool, first: st
                 {"name": name, "same": not found, "differences": msgspec.to_builtins(found)}
             )
     except TraceError as error:
-        raise CannotCompare(str(error)) from None
+        raise Unreadable(str(error)) from None
     except BrokenPipeError:
         return 1  # `| head`
     if as_json:
@@ -76,7 +76,7 @@ def _pairs(
     """Return the recordings to compare; None where one of two folders has no such name."""
     if recording.is_dir() != other.is_dir():
         folder, file = (recording, other) if recording.is_dir() else (other, recording)
-        raise CannotCompare(
+        raise Unreadable(
             f"Expected two recordings or two folders, got the folder {folder} and the file {file}"
         )
     if not recording.is_dir():

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from accord.cli.trace_options import (
+    Unreadable,
     directions,
     first_option,
     open_folder,
@@ -86,7 +87,7 @@ def command(
             _export(trace, form, written, endpoint, content)
             show_problems(trace.problems)
     except TraceError as error:
-        raise click.ClickException(str(error)) from None
+        raise Unreadable(str(error)) from None
     except BrokenPipeError:
         return 0  # `| head`
     except OSError as error:

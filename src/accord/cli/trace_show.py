@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from accord.cli.trace_lines import short_line, whole_line
-from accord.cli.trace_options import directions, first_option, show_problems
+from accord.cli.trace_options import Unreadable, directions, first_option, show_problems
 from accord.text.excerpt import one_line
 from accord.trace.filtering import Filter
 from accord.trace.message_index import MessageIndex
@@ -87,11 +87,11 @@ def command(
                 if len(traces) == 1:
                     raise
                 click.echo(f"accord trace: {error}", err=True)
-                status = 1
+                status = Unreadable.exit_code
         if not shown:
             _say_none(methods, sessions, sender, errors, text)
     except TraceError as error:
-        raise click.ClickException(str(error)) from None
+        raise Unreadable(str(error)) from None
     except BrokenPipeError:
         return 0  # `| head`
     except KeyboardInterrupt:

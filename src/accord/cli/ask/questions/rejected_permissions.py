@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from accord.cli.ask.safe_text import one_line, relative_path, relative_title
 from accord.client.permissions import allows, command_of
-from accord.types.permission_rules import rule_error
+from accord.types.tool_calls import rule_error
 
 if TYPE_CHECKING:
     from accord.client.events import PermissionRequest
