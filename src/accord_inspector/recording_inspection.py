@@ -12,7 +12,7 @@ from accord.trace.trace import Trace
 from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
 from accord_inspector.recording_folder import RecordingFolder
-from accord_inspector.recording_summary import summary_json
+from accord_inspector.recording_summary import BEGINNING, summary_json
 
 __all__ = ("FolderInspection", "RecordingInspection")
 
@@ -108,7 +108,7 @@ class FolderInspection(Inspection):
         path = self._folder.path_of(name)
         if path is None:
             return None
-        trace = Trace(trace_files(path), name=name)
+        trace = Trace(trace_files(path), name=name, beginning=BEGINNING)
         try:
             status = [file.stat() for file in trace.files]
         except OSError:
