@@ -197,7 +197,7 @@ async def test_unknown_argument_suggests_the_nearest_one(
         (lambda: connect("agent", unknown=1), "connect() got an unexpected keyword argument"),
         (lambda: agent.new_session(pwd="/"), "'pwd'; did you mean 'cwd'?"),
         (lambda: agent.list_sessions(cwdd="/"), "'cwdd'; did you mean 'cwd'?"),
-        (lambda: session.set_option("a", valeu="b"), "'valeu'; did you mean 'value'?"),
+        (lambda: session.set_option("a", val="b"), "'val'; did you mean 'value'?"),
     ]
     for call, message in calls:
         with pytest.raises(TypeError, match=re.escape(message)) as caught:

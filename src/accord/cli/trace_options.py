@@ -37,7 +37,7 @@ directions: dict[str, Direction] = {"client": "to_agent", "agent": "to_client"}
 
 
 class Unreadable(click.ClickException):
-    """There is no recording, or what is there cannot be read or compared.
+    """A recording is missing, or cannot be read or compared.
 
     As for a wrong command line: of `diff` and `replay`, 1 says that something is different.
     """
