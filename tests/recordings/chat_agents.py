@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recordings.agents import AGENTS, OURS, Known
-from recordings.fake_model import EDITED, NEW
+from recordings.fake_model import EDITED, NEW, NO_TOOL
 
 __all__ = ("CHAT_AGENTS", "ChatAgent", "Say")
 
@@ -101,4 +101,17 @@ CHAT_AGENTS = (
             "prompts are cancelled, too.",
         ),
     ),
+    ChatAgent(KNOWN["hermes"]),
+    ChatAgent(
+        KNOWN["deepagents"],
+        edit=Say("Edit the file /notes.txt.", EDITED),  # its root is the directory of the session
+    ),
+    ChatAgent(
+        KNOWN["crow"],
+        edit=Say("Edit the file {notes}.", NO_TOOL),
+        remarks=("It has no tools of its own.",),
+    ),
+    ChatAgent(KNOWN["bub"]),
+    ChatAgent(KNOWN["agentao"]),
+    ChatAgent(KNOWN["openhands"], slow=Say("Count slowly.", "")),  # its answers come as a whole
 )
