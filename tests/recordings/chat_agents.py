@@ -104,14 +104,22 @@ CHAT_AGENTS = (
     ChatAgent(KNOWN["hermes"]),
     ChatAgent(
         KNOWN["deepagents"],
-        edit=Say("Edit the file /notes.txt.", EDITED),  # its root is the directory of the session
+        edit=Say("Edit the file /notes.txt.", EDITED),
+        remarks=(
+            "It does not ask. Its paths begin at the directory of the session: it reports a change "
+            "of `/notes.txt`, which the chat does not touch, and the chat finds the one of "
+            "`notes.txt` in the files. It cannot open earlier sessions.",
+        ),
     ),
     ChatAgent(
         KNOWN["crow"],
         edit=Say("Edit the file {notes}.", NO_TOOL),
         remarks=("It has no tools of its own.",),
     ),
-    ChatAgent(KNOWN["bub"]),
+    ChatAgent(
+        KNOWN["bub"],
+        remarks=("It does not ask. A cancel does not end the turn: the answer continues.",),
+    ),
     ChatAgent(KNOWN["agentao"]),
     ChatAgent(KNOWN["openhands"], slow=Say("Count slowly.", "")),  # its answers come as a whole
 )

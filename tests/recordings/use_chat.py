@@ -210,11 +210,13 @@ class Use:
         first, second = (messages(path) for path in paths)
         answer = next(answers(first, "initialize")).value
         info = answer.get("agentInfo") or answer.get("info") or {}
+        reported = (str(info.get("title") or info.get("name", "")), str(info.get("version", "")))
+        program, version = self.agent.known.program or reported
         again = (one.method for one in second if one.method in ("session/load", "session/resume"))
         self.found = {
             "agent": self.agent.name,
-            "program": str(info.get("title") or info.get("name", "")),
-            "version": str(info.get("version", "")),
+            "program": program,
+            "version": version,
             "protocol": version_of(first),
             "mode": self.agent.mode,
             "permissions": sum(1 for _ in by_method(first, "session/request_permission")),
