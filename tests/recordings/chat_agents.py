@@ -120,6 +120,13 @@ CHAT_AGENTS = (
         KNOWN["bub"],
         remarks=("It does not ask. A cancel does not end the turn: the answer continues.",),
     ),
-    ChatAgent(KNOWN["agentao"]),
+    ChatAgent(
+        KNOWN["agentao"],
+        remarks=(
+            "It does not ask before an edit in its mode `workspace-write`, reports no changes "
+            "(this one was found in the files), and writes its log into the directory of the "
+            "session, which is the first of the hunks.",
+        ),
+    ),
     ChatAgent(KNOWN["openhands"], slow=Say("Count slowly.", "")),  # its answers come as a whole
 )

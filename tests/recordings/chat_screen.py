@@ -21,6 +21,7 @@ __all__ = ("ChatScreen", "NotSeen")
 
 LINES, COLUMNS = 24, 80
 KEYS = {"Enter": "\r", "Esc": "\x1b", "F4": "\x1bOS", "Ctrl+Q": "\x11", "Ctrl+C": "\x03"}
+KEYS["Right"] = "\x1b[C"
 BUSY = (" working ", " cancelling ", " starting ")
 QUESTION = "asks for permission"
 # The chat ignores keys for half a second after a question has come.
