@@ -19,7 +19,7 @@ from accord.cli.remote_token import read_token
 from accord.transports.registry import is_url
 from accord.version import ProtocolVersion
 from accord_chat.model.known_agents import KnownAgent
-from accord_chat.source import OwnAgent, SharedSession, Source, SourceSetup
+from accord_chat.source import GivenOptions, OwnAgent, SharedSession, Source, SourceSetup
 
 if TYPE_CHECKING:
     from accord.cli.settings import AgentEntry, Settings
@@ -90,6 +90,9 @@ class Sources:
             deny_rules=(*known.ask.deny, *options.deny_rules),
             terminals=options.terminals and is_meant,
             env=entry.env,
+            given=GivenOptions(model=options.model, mode=options.mode, options=options.options)
+            if is_default
+            else GivenOptions(),
         )
         return OwnAgent(label, agent.argv, setup, token=self._token(agent.argv[0]))
 

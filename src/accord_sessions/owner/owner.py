@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Raw, UnsetType
 
+from accord.cli.ask.session_setup import option_values
 from accord.errors import (
     AccordError,
     AuthRequired,
@@ -27,7 +28,7 @@ from accord_sessions.entries import (
     Started,
     Updated,
 )
-from accord_sessions.errors import JournalError
+from accord_sessions.errors import JournalError, StoreError
 from accord_sessions.login import refusal
 from accord_sessions.owner.client import Client
 from accord_sessions.owner.forgetting import Forgetting
@@ -261,6 +262,7 @@ class Owner(OwnerState):
             ended.stderr = (await self.transport.lines_after(read)).stderr
         self.add(ended)
         self.journal.sync()
+        self._save_options()
         return ended
 
     async def set_option(self, option_id: str, value: str | bool, client: Client) -> None:
@@ -269,6 +271,16 @@ class Owner(OwnerState):
         entry = OptionsSet(option=option_id, value=value, by=client.name)
         client.own_changes.add(self.journal.last + 1)
         self.add(entry)
+        self._save_options()
+
+    def _save_options(self) -> None:
+        """Store the values of the options, which the next owner restores."""
+        values = option_values(self.session.transcript.options)
+        if values != self.record.values:
+            try:
+                self.record = self._store.change(self.record.id, values=values)
+            except (OSError, StoreError) as exc:
+                log.warning("! the values of the options are not stored: %s", exc)
 
     # Start and end.
 

@@ -20,7 +20,11 @@ import click
 import msgspec
 
 from accord.cli.ask.mcp_file import McpFileError, read_mcp_file
-from accord.cli.ask.session_setup import apply_session_options
+from accord.cli.ask.session_setup import (
+    apply_session_options,
+    option_values,
+    restore_session_options,
+)
 from accord.client.connect import ConnectedAgent, connect
 from accord.client.session import ClientSession
 from accord.errors import AccordError, AuthRequired, RequestError
@@ -146,6 +150,7 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
                 agent_session=owner.session.id,
                 agent_info=f"{agent.info.name} {agent.info.version}",
                 restored=restored,
+                values=option_values(owner.session.transcript.options),
                 owner=os.getpid(),
                 used_at=now(),
             )
@@ -224,6 +229,7 @@ async def _open_session(
             raise
         except RequestError as exc:
             raise SessionsError(f"The agent did not fork its session: {exc}") from None
+        await _restore_options(forked, record)
         return forked, "forked"
     if record.agent_session is not None:
         methods: tuple[tuple[str, Restored], ...] = (
@@ -246,6 +252,7 @@ async def _open_session(
             except RequestError as exc:
                 log.warning("! the agent cannot restore its session: %s", exc)
                 break
+            await _restore_options(session, record)
             return session, restored
     session = await agent.new_session(record.cwd, mcp_servers=servers, meta=record.meta)
     try:
@@ -254,7 +261,23 @@ async def _open_session(
         )
     except click.ClickException as exc:
         raise SessionsError(exc.format_message()) from None
+    await _restore_options(session, record)
     return session, "lost" if _has_prompts(journal) else "new"
+
+
+async def _restore_options(session: ClientSession, record: Record) -> None:
+    """Set the options to the values that they had at the last owner.
+
+    Raises `SessionsError` if the mode cannot be set: the agent could do more than the user knows.
+    """
+    done = await restore_session_options(session, record.values)
+    for failure in done.failed:
+        log.warning("! an option is not as before: %s", failure)
+    if done.lost_mode:
+        raise SessionsError(
+            f"The agent does not restore the mode of the session. {done.lost_mode}. "
+            "`accord session new` creates another session"
+        )
 
 
 def _has_prompts(journal: Journal) -> bool:
