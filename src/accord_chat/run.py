@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 import time
 
@@ -15,12 +16,15 @@ from accord_chat.view.app import ChatApp
 __all__ = ("run_chat",)
 
 CHECK_S = 1.0
+# Keys are read, and the screen is written, in threads of Textual, which wait for this one.
+SWITCH_S = 0.0005
 HUNG_UP = 129  # as shells report SIGHUP
 
 
 def run_chat(options: ChatOptions) -> int:
     """Run the program; return its exit status."""
     start = prepare(options)
+    sys.setswitchinterval(SWITCH_S)
     app = ChatApp(start.make_chat, lists_sessions=options.resume, notifies=start.notifies)
     threading.Thread(target=_leave_without_terminal, name="accord terminal", daemon=True).start()
     try:
