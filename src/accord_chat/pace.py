@@ -1,7 +1,6 @@
 """Shares one thread between the keys of the user and the updates of agents: keys come first.
 
-After a key, no update is taken over or drawn until the key itself has been drawn. The connection
-stops reading by itself if too many updates wait.
+After a key, no update is read, taken over or drawn until the key itself has been drawn.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ HELD_S = 0.25  # that updates wait at most while keys come without a pause;
 OPEN_S = 0.05  # then they have this long
 PAUSE_S = 2.0  # without a key: the user reads or thinks
 COLLECT_S = 30.0  # between two collections of all garbage
-YOUNG = 2_000  # new objects between two collections of the young ones
-NEVER = 1_000_000_000
+YOUNG = 2_000  # new objects between two collections of the young ones;
+NEVER = 1_000_000_000  # older ones are collected in pauses only
 
 
 class Stream(Protocol):
@@ -46,6 +45,7 @@ class Pace:
         self._held: list[Stream] = []
         self._key_s = float("-inf")
         self._held_since_s: float | None = None
+        self._open_end_s: float | None = None  # while keys come without a pause
         self._slice_end_s = 0.0
 
     def expect_key(self) -> None:
@@ -64,9 +64,9 @@ class Pace:
 
     @contextmanager
     def holding(self, stream: Callable[[], Stream]) -> Generator[None]:
-        """Hold a stream while updates wait for keys: handling what it brings takes time, too.
+        """Hold a stream while updates wait for keys: reading takes time, too.
 
-        It is called to get the stream, which may be another one after a connection was lost.
+        `stream` returns it; after a connection was lost, that may be another one.
         """
         self._streams.append(stream)
         try:
@@ -90,16 +90,18 @@ class Pace:
         now = self._clock()
         left = self._key_s + KEY_S - now
         if left <= 0:
-            self._held_since_s = None
+            self._held_since_s = self._open_end_s = None
             return 0.0
         if self._held_since_s is None:
             self._held_since_s = now
         held_s = now - self._held_since_s
         if held_s < HELD_S:
-            return left
-        if held_s < HELD_S + OPEN_S:
+            return min(left, HELD_S - held_s)
+        if self._open_end_s is None:
+            self._open_end_s = now + OPEN_S
+        if now < self._open_end_s:
             return 0.0
-        self._held_since_s = now
+        self._held_since_s, self._open_end_s = now, None
         return left
 
     @property
@@ -114,9 +116,12 @@ class Pace:
 
     async def rest(self) -> None:
         """Let keys and the screen have a turn."""
-        await asyncio.sleep(self.wait_s())
-        while (wait_s := self.wait_s()) > 0:  # a key has come since
+        wait_s = self.wait_s()
+        while True:
             await asyncio.sleep(wait_s)
+            wait_s = self.wait_s()
+            if wait_s <= 0:  # else a key has come since
+                break
         self._slice_end_s = self._clock() + SLICE_S
 
 

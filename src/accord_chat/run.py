@@ -24,12 +24,14 @@ HUNG_UP = 129  # as shells report SIGHUP
 def run_chat(options: ChatOptions) -> int:
     """Run the program; return its exit status."""
     start = prepare(options)
-    sys.setswitchinterval(SWITCH_S)
     app = ChatApp(start.make_chat, lists_sessions=options.resume, notifies=start.notifies)
     threading.Thread(target=_leave_without_terminal, name="accord terminal", daemon=True).start()
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
     try:
         status = run_program(_run(app))
     finally:
+        sys.setswitchinterval(before_s)
         start.saved.release()
     if app.failure is not None:
         raise app.failure
