@@ -123,7 +123,7 @@ async def test_updates_are_read_also_while_a_key_is_held_down() -> None:
     with pace.holding(lambda: stream):
         pace.note_key()
         for _ in range(5):
-            clock.now += HELD_S / 5
+            clock.now += HELD_S / 4
             pace.note_key()
         assert stream.is_held
         await stream.released.wait()
