@@ -24,7 +24,7 @@ YOUNG = 2_000  # new objects between two collections of the young ones;
 NEVER = 1_000_000_000  # older ones are collected in pauses only
 
 
-class Stream(Protocol):
+class _Stream(Protocol):
     """What brings updates, such as the flow of a connection."""
 
     def hold(self) -> None:
@@ -41,8 +41,8 @@ class Pace:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._streams: list[Callable[[], Stream]] = []
-        self._held: list[Stream] = []
+        self._streams: list[Callable[[], _Stream]] = []
+        self._held: list[_Stream] = []
         self._key_s = float("-inf")
         self._held_since_s: float | None = None
         self._open_end_s: float | None = None  # while keys come without a pause
@@ -63,7 +63,7 @@ class Pace:
             self._release_in(wait_s)
 
     @contextmanager
-    def holding(self, stream: Callable[[], Stream]) -> Generator[None]:
+    def holding(self, stream: Callable[[], _Stream]) -> Generator[None]:
         """Hold a stream while updates wait for keys: reading takes time, too.
 
         `stream` returns it; after a connection was lost, that may be another one.
