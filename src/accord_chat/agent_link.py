@@ -176,8 +176,8 @@ class AgentLink:
                 await shared.begin(agent)
             ready.set_result(agent)
             self._change("connected")
-            # Not within `self._pace.holding(lambda: agent.remote.connection.flow)`, which shows keys
-            # sooner: with an image in a session of `accord session`, the screen stood still.
+            # Not within `self._pace.holding(lambda: agent.remote.connection.flow)`: keys would be
+            # faster, but with an image in a session of `accord session` the screen stood still.
             await self._until_end(agent)
 
     async def _until_end(self, agent: ConnectedAgent) -> None:
