@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from rich.terminal_theme import TerminalTheme
-from textual import events
+from textual import events, screen
 from textual.app import App, SuspendNotSupported
 from textual.binding import BindingType
 from textual.geometry import Size
@@ -36,6 +36,7 @@ from accord_chat.view.themes import BOXES, THEMES
 __all__ = ("ChatApp",)
 
 SIZE_S = 1.0
+FRAME_S = 1 / 120  # of the screen; Textual can wait for two of them after a key
 # Not the movements of the mouse, which come without a pause.
 _USER_EVENTS = (
     events.Key,
@@ -44,6 +45,10 @@ _USER_EVENTS = (
     events.MouseScrollDown,
     events.MouseScrollUp,
 )
+
+
+# Textual reads this only from the environment, which agents would inherit.
+setattr(screen, "UPDATE_PERIOD", FRAME_S)  # noqa: B010  # not its own name
 
 
 class ChatApp(App[int]):
@@ -111,6 +116,7 @@ class ChatApp(App[int]):
                 loop = asyncio.get_running_loop()
 
                 def note_key() -> None:
+                    self.pace.expect_key()
                     with suppress(RuntimeError):  # the program has ended
                         loop.call_soon_threadsafe(self.pace.note_key)
 
