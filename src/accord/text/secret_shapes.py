@@ -8,7 +8,7 @@ from accord.text.redact import MASK
 
 __all__ = ("KEYS", "looks_random", "looks_secret", "may_have_key", "without_keys")
 
-_HAS_DIGIT = r"(?=[A-Za-z_-]{0,64}\d)"
+_HAS_DIGIT = r"(?=[A-Za-z_-]{0,64}+[0-9])"
 # Each has 13 or more characters in a row that are letters, digits, `_`, `-` or `.`.
 KEYS: tuple[str, ...] = (
     "(?:gh[pousr]|hf|gsk|npm|ntn|r8|lin_api)_[A-Za-z0-9]{20,}",
