@@ -123,7 +123,22 @@ _UNQUOTED = re.compile(
 _PARAMETER = re.compile(r"[^\s\"'&;#<>\\]+")
 _LINE = re.compile(r"[^\"'\r\n\\]+")
 
-_MARKS = (*_WORDS, "sig", "code=", "pass=", "pat", "pin", "://", 'env"', 'environment"', 'headers"')
+_MARKS = (
+    *_WORDS,
+    "sig",
+    "code=",
+    "pass=",
+    "_pat",
+    "-pat",
+    "pat=",
+    "_pin",
+    "-pin",
+    "pin=",
+    "://",
+    'env"',
+    'environment"',
+    'headers"',
+)
 
 
 def is_masked(text: str) -> bool:
@@ -174,7 +189,8 @@ def redacted_text(text: str) -> str:
         return text
     if text[0] in '{["' and (new := _json_text(text)) is not None:
         return new
-    text = _USER.sub(_without_user, text)
+    if "://" in text:
+        text = _USER.sub(_without_user, text)
     return without_keys(without_short_options(_without_values(text)))
 
 

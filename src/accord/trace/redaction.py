@@ -25,7 +25,7 @@ _NAME_END = re.compile(rb'"\s*:')  # in strings, too
 
 _OPTION = (
     rb"-(?:(?:(?<![^\s\"'`]-)|(?<=\\[nrt]-))[akptuw]|(?<=\"-)h|-(?:proxy-)?user|-[\w-]{0,32}"
-    rb"(?:key|token|secret|pass|cred|cookie|bearer|auth|jwt|header|(?:pwd?|pin|pat)\b))"
+    rb"(?:key|token|secret|pass|credential|cookie|bearer|auth|jwt|header|(?:pwd?|pin|pat)\b))"
 )
 _IN_URL = (
     rb"://(?:[^\s\"/]+@|[^\s\"/]+(?:/[^\s\"/\\:]*)*?/"
@@ -33,21 +33,24 @@ _IN_URL = (
 )
 
 
-def _places(is_name: bytes) -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
+def _places(
+    is_name: bytes, key: bytes = rb"key(?:-----|%b)", auth: bytes = b""
+) -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
     """Return where secrets can be in a JSON text in lower case, if this follows their names.
 
     A place is a word that is searched first, in 1 ns for a byte, and what is true where it occurs.
     """
     name = rb"(?:s|_?id|[_-]?\d{1,3})?" + is_name
+    auth = auth or name
     places = (
-        (b"key", rb"key(?:-----|" + name + rb")"),
+        (b"key", key % name),
         *((word, word + name) for word in (b"secret", b"credential", b"cookie", b"jwt")),
         *((word, word + name) for word in (b"pat", b"pin")),
         (b"pw", rb"pwd?" + name),
         (b"pass", rb"pass(?:w(?:or)?d|phrase|code)?" + name),
         (b"token", rb"token(?!s\")" + name),
         (b"bearer", rb"bearer(?:\s|" + name + rb")"),
-        (b"auth", rb"auth(?:orization\b|" + name + rb")|\"auth(?:enticate|/login)\""),
+        (b"auth", rb"auth(?:orization\b|" + auth + rb")|\"auth(?:enticate|/login)\""),
         (b"env", rb"(?:\"env\w*|env(?:ironment)?)" + is_name),
         (b"headers", rb"headers" + is_name),
         (b"-", _OPTION),
@@ -63,9 +66,16 @@ def _places(is_name: bytes) -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
 
 # A text between two quotes without any of these has no secret, whatever is next to it.
 _IN_PART = _places(rb"(?:\\*[\"']|\s*[=:])")
-# In a message without a `value`, a name is that of a field.
+# The same for a whole message, where a name is that of a field, or `_NAME` is next to a `value`.
 _IN_FRAME = _places(
-    rb"(?:\\*[\"']\s*:(?!\s*(?:null|true|false|\[\s*\]|\{\s*\}))|(?<=['\\\w])\s*[=:])"
+    rb"(?:\\*[\"']\s*:(?!\s*(?:null|true|false|\[\s*\]|\{\s*\}))|\s*[=:])",
+    rb"(?:(?<=[\w?&;#-])key%b|key\\*[\"']\s*:|key=(?=[^\s\"]{0,256}\d)|key-----)",
+    rb"(?:\\*[\"']\s*:\s*\\*[\"']|\s*[=:])",
+)
+_VALUE = re.compile(rb"value\\*\"\s*:")
+_NAME = re.compile(
+    rb"(?:name|key|header|variable|configid)\\*\"\s*:\s*\\*\"[^\s\"/:\\]*?"
+    rb"(?:key|token|secret|credential|cookie|jwt|pat|pin|pwd?|pass|bearer|auth)[^\s\"/:\\]*\\*\""
 )
 _KEY = re.compile(rb"(?<![A-Za-z0-9])(?:" + "|".join(KEYS).encode() + rb")")
 # Characters of keys, of which each has 13 or more in a row.
@@ -97,9 +107,11 @@ def with_possible_secrets(texts: Sequence[bytes | bytearray]) -> set[int]:
     if suspicious := _suspicious(b'"%b"' % b'"'.join(parts)):
         parts -= suspicious
         for number, text in enumerate(texts):
-            structure = bytes(_structure(text))
-            if not suspicious.isdisjoint(structure.split(b'"')) and _is_suspicious(structure):
-                found.add(number)
+            for part in suspicious:
+                if part in text:
+                    if _is_suspicious(bytes(_structure(text))):
+                        found.add(number)
+                    break
     if len(_known) > _MAX_KNOWN:
         _known.clear()
     _known.update([part for part in parts if len(part) <= _SHORT])
@@ -134,7 +146,7 @@ def _is_suspicious(frame: bytes) -> bool:
     lower = frame.lower()
     if b"\\/" in lower:
         lower = lower.replace(b"\\/", b"/")
-    if b"value" in lower:
+    if b"value" in lower and _VALUE.search(lower) is not None and _NAME.search(lower) is not None:
         return True
     for word, pattern in _IN_FRAME:
         if word in lower and pattern.search(lower) is not None:
