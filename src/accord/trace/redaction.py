@@ -28,7 +28,7 @@ _OPTION = (
     rb"(?:key|token|secret|pass|credential|cookie|bearer|auth|jwt|header|(?:pwd?|pin|pat)\b))"
 )
 _IN_URL = (
-    rb"://(?:[^\s\"/]+@|[^\s\"/]+(?:/[^\s\"/\\:]*)*?/"
+    rb"://(?:[^\s\"/]+@|[^\s\":]*?(?:hooks?(?:-test)?[./]|/bot\d)|[^\s\"/]+(?:/[^\s\"/\\:]*)*?/"
     rb"(?=[\w-]{0,64}\d)(?![0-9a-f-]+[^\w-])[\w-]{24})"
 )
 
@@ -55,8 +55,6 @@ def _places(
         (b"headers", rb"headers" + is_name),
         (b"-", _OPTION),
         (b"://", _IN_URL),
-        (b"hook", rb"hooks?(?:-test)?[./]"),
-        (b"/bot", rb"/bot\d"),
         (b"=", rb"=(?:(?<=sig=)|(?<=signature=)|(?<=code=))"),
         # Part of a name that is escaped; what escapes control characters is usual.
         (b"\\u00", rb"\\u00[2-7][0-9a-f]"),
@@ -64,7 +62,7 @@ def _places(
     return tuple((word, re.compile(pattern)) for word, pattern in places)
 
 
-# A text between two quotes without any of these has no secret, whatever is next to it.
+# A field or item without any of these has no secret, whatever is next to it.
 _IN_PART = _places(rb"(?:\\*[\"']|\s*[=:])")
 # The same for a whole message, where a name is that of a field, or `_NAME` is next to a `value`.
 _IN_FRAME = _places(
@@ -85,11 +83,12 @@ _KEY_CHARACTERS = bytes(
 )
 _RUN = b"a" * 13
 
+_BETWEEN = b',"'
 _QUOTE = ord('"')
 _ESCAPED_SLASH = re.compile(rb"\\/")
 
 _LARGE = 1000  # bytes of a frame; more are mostly a text that is spoken
-_SHORT = 64  # bytes; longer parts seldom occur again
+_SHORT = 100  # bytes; longer parts seldom occur again
 _MAX_KNOWN = 10_000
 _known: set[bytes] = set()  # parts that have no secret
 
@@ -97,14 +96,17 @@ _known: set[bytes] = set()  # parts that have no secret
 def with_possible_secrets(texts: Sequence[bytes | bytearray]) -> set[int]:
     """Return the numbers of the JSON texts that may have something to replace.
 
-    Most parts between two quotes have occurred in an earlier text: only others are searched.
+    Most fields have occurred in an earlier text with the same value: only others are searched.
     """
-    joined = b'"'.join(map(_structure, texts))
-    parts = set(joined.split(b'"')).difference(_known)
+    if len(texts) == 1:
+        joined = bytes(_structure(texts[0]))
+    else:
+        joined = _BETWEEN.join([_structure(text) for text in texts])
+    parts = set(joined.split(_BETWEEN)).difference(_known)
     if not parts:
         return set()
     found: set[int] = set()
-    if suspicious := _suspicious(b'"%b"' % b'"'.join(parts)):
+    if suspicious := _suspicious(b',"%b,"' % _BETWEEN.join(parts)):
         parts -= suspicious
         for number, text in enumerate(texts):
             for part in suspicious:
@@ -137,7 +139,7 @@ def _suspicious(text: bytes) -> set[bytes]:
     parts: set[bytes] = set()
     for place in places:
         start = place + 1 if text[place] == _QUOTE else place
-        parts.add(text[text.rfind(b'"', 0, start) + 1 : text.find(b'"', start)])
+        parts.add(text[text.rfind(_BETWEEN, 0, start) + 2 : text.find(_BETWEEN, start)])
     return parts
 
 
