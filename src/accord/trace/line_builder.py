@@ -91,11 +91,16 @@ class LineBuilder:
 
         Most frames are such chunks of a message. Return None for other frames: use `line`.
         """
-        for start, end, middle in self._chunks[direction]:  # noqa: B007
+        chunks = self._chunks[direction]
+        for chunk in chunks:
+            start, end, middle = chunk
             if frame.startswith(start) and frame.endswith(end):
                 break
         else:
             return None
+        if chunk is not chunks[0]:  # the next one is probably of the same kind
+            chunks.remove(chunk)
+            chunks.insert(0, chunk)
         quote = len(frame) - len(end)
         if frame.find(b'"', len(start)) != quote:
             return None

@@ -50,8 +50,8 @@ def _places(
         (b"pass", rb"pass(?:w(?:or)?d|phrase|code)?" + name),
         (b"token", rb"token(?!s\")" + name),
         (b"bearer", rb"bearer(?:\s|" + name + rb")"),
-        (b"auth", rb"auth(?:orization\b|" + auth + rb")|\"auth(?:enticate|/login)\""),
-        (b"env", rb"(?:\"env\w*|env(?:ironment)?)" + is_name),
+        (b"auth", rb"auth(?:orization\b|" + auth + rb"|(?<=\"auth)(?:enticate|/login)\")"),
+        (b"env", rb"env(?:(?<=\"env)\w*|(?:ironment)?)" + is_name),
         (b"headers", rb"headers" + is_name),
         (b"-", _OPTION),
         (b"://", _IN_URL),
@@ -67,7 +67,7 @@ _IN_PART = _places(rb"(?:\\*[\"']|\s*[=:])")
 # The same for a whole message, where a name is that of a field, or `_NAME` is next to a `value`.
 _IN_FRAME = _places(
     rb"(?:\\*[\"']\s*:(?!\s*(?:null|true|false|\[\s*\]|\{\s*\}))|\s*[=:])",
-    rb"(?:(?<=[\w?&;#-])key%b|key\\*[\"']\s*:|key=(?=[^\s\"]{0,256}\d)|key-----)",
+    rb"key(?:(?<=[\w?&;#-]key)%b|\\*[\"']\s*:|=(?=[^\s\"]{0,256}\d)|-----)",
     rb"(?:\\*[\"']\s*:\s*\\*[\"']|\s*[=:])",
 )
 _VALUE = re.compile(rb"value\\*\"\s*:")
@@ -129,13 +129,7 @@ def _suspicious(text: bytes) -> set[bytes]:
     for word, pattern in _IN_PART:
         if word in lower:
             places += [match.start() for match in pattern.finditer(lower)]
-    runs = text.translate(_KEY_CHARACTERS)
-    at = runs.find(_RUN)
-    while at >= 0:
-        end = runs.find(b" ", at)  # a quote ends it at the latest
-        if _KEY.search(text, at, end):
-            places.append(at)
-        at = runs.find(_RUN, end)
+    places += _keys_in(text)
     parts: set[bytes] = set()
     for place in places:
         start = place + 1 if text[place] == _QUOTE else place
@@ -153,7 +147,20 @@ def _is_suspicious(frame: bytes) -> bool:
     for word, pattern in _IN_FRAME:
         if word in lower and pattern.search(lower) is not None:
             return True
-    return _KEY.search(frame) is not None
+    return bool(_keys_in(frame))
+
+
+def _keys_in(text: bytes) -> list[int]:
+    """Return where texts are that have a well-known key."""
+    runs = text.translate(_KEY_CHARACTERS) + b" "
+    places: list[int] = []
+    at = runs.find(_RUN)
+    while at >= 0:
+        end = runs.find(b" ", at)
+        if _KEY.search(text, at, end):
+            places.append(at)
+        at = runs.find(_RUN, end)
+    return places
 
 
 def _structure(text: bytes | bytearray) -> bytes | bytearray:
