@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from accord.trace.records import Record
-from accord_inspector.live_inspection import LiveInspection
+from accord_inspector.agent_inspection import AgentInspection
 from accord_inspector.panels_capabilities import capability_panel
 from accord_inspector.panels_resources import ResourceMeter, redacted_environment
 from accord_inspector.panels_statistics import RunningStatistics, UpdateRate
@@ -135,7 +135,9 @@ def test_statistics_are_counted_in_parts_while_the_recording_grows() -> None:
 
 @pytest.mark.parametrize("redact", [True, False])
 async def test_stderr_on_the_page_has_no_secret_unless_they_are_kept(redact: bool) -> None:
-    inspection = LiveInspection(command=["a"], title="a", output=None, redact=redact)
+    inspection = AgentInspection(
+        lambda *_: pytest.fail("started"), command=["a"], title="a", output=None, redact=redact
+    )
     for line in ("GET https://x.test/?api_key=s3cr3t", "Authorization: Bearer s3cr3t", "ready"):
         inspection.add_stderr(line)
     shown = str([item["text"] for item in inspection.stderr])

@@ -81,7 +81,7 @@ _PROSE = frozenset(
             "denied",
             "default",
         ),
-        *("string", "str", "text", "int", "bool", "value", "password", "token", "secret", "header"),
+        *("string", "str", "text", "int", "bool", "value", "token", "header"),
         *(
             "auth",
             "authentication",
@@ -342,7 +342,7 @@ def _word(word: str) -> str:
         return f"{name}={redacted_text(value)}"
     if (match := _VARIABLE.fullmatch(word)) is not None:
         name, value = match[1], match[2]
-        if is_secret_name(name) and not _is_count(name, value):
+        if is_secret_name(name) and not (_is_count(name, value) or _is_prose(value)):
             return f"{name}={MASK}"
         if _is_doubtful_secret(name.lower(), value):
             return f"{name}={MASK}"

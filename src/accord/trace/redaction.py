@@ -75,7 +75,12 @@ _NAME = re.compile(
     rb"(?:name|key|header|variable|configid)\\*\"\s*:\s*\\*\"[^\s\"/:\\]*?"
     rb"(?:key|token|secret|credential|cookie|jwt|pat|pin|pwd?|pass|bearer|auth)[^\s\"/:\\]*\\*\""
 )
-_KEY = re.compile(rb"(?<![A-Za-z0-9])(?:" + "|".join(KEYS).encode() + rb")")
+# A letter or digit before it can be part of an escape.
+_KEY = re.compile(
+    rb"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4}))(?:"
+    + "|".join(KEYS).encode()
+    + rb")"
+)
 # Characters of keys, of which each has 13 or more in a row.
 _KEY_CHARACTERS = bytes(
     ord("a") if chr(byte).isascii() and (chr(byte).isalnum() or chr(byte) in "_-.") else 32
