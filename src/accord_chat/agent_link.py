@@ -14,7 +14,6 @@ from accord.transports.reconnect_settings import ConnectionChange, Reconnect
 from accord_chat.login_gate import LoginGate
 from accord_chat.model.login_variables import login_variables
 from accord_chat.model.traffic import Traffic
-from accord_chat.pace import Pace
 from accord_chat.shared_client import SharedClient
 from accord_chat.source import SharedSession
 
@@ -67,7 +66,6 @@ class AgentLink:
         owner: Owner,
         group: asyncio.TaskGroup,
         traffic: Traffic,
-        pace: Pace,
         *,
         on_change: Callable[[AgentLink], None],
         on_received: Callable[[AgentLink], None],
@@ -83,7 +81,6 @@ class AgentLink:
         self._find_source = find_source
         self._owner = owner
         self._group = group
-        self._pace = pace
         self._on_change = on_change
         self.login_gate = LoginGate()
         self.login_variables: dict[str, tuple[str, ...]] = {}  # by method, of legacy logins
@@ -176,8 +173,6 @@ class AgentLink:
                 await shared.begin(agent)
             ready.set_result(agent)
             self._change("connected")
-            # Not within `self._pace.holding(lambda: agent.remote.connection.flow)`: keys would be
-            # faster, but with an image in a session of `accord session` the screen stood still.
             await self._until_end(agent)
 
     async def _until_end(self, agent: ConnectedAgent) -> None:

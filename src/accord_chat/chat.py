@@ -193,7 +193,6 @@ class Chat:
             owner,
             self._group,
             self.traffic,
-            self._watcher.pace,
             on_change=self._link_changed,
             on_received=self._look_for_strangers,
         )

@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import Protocol
+from collections.abc import Callable
 
 __all__ = ("Pace", "collect_in_pauses")
 
@@ -24,66 +22,20 @@ YOUNG = 2_000  # new objects between two collections of the young ones;
 NEVER = 1_000_000_000  # older ones are collected in pauses only
 
 
-class _Stream(Protocol):
-    """What brings updates, such as the flow of a connection."""
-
-    def hold(self) -> None:
-        """Bring nothing until `release`."""
-        ...
-
-    def release(self) -> None:
-        """Continue."""
-        ...
-
-
 class Pace:
     """Says when updates are read, taken over and drawn, so that typing is never late."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._streams: list[Callable[[], _Stream]] = []
-        self._held: list[_Stream] = []
         self._key_s = float("-inf")
         self._held_since_s: float | None = None
         self._open_end_s: float | None = None  # while keys come without a pause
         self._slice_end_s = 0.0
 
-    def expect_key(self) -> None:
-        """Let updates wait for a key that has been read; this may be called in any thread."""
+    def note_key(self) -> None:
+        """Let updates wait until a key has been drawn; this may be called in any thread."""
         self._key_s = self._clock()
         self._slice_end_s = 0.0
-
-    def note_key(self) -> None:
-        """Let updates wait until this key has been drawn."""
-        self.expect_key()
-        if self._streams and not self._held and (wait_s := self.wait_s()) > 0:
-            self._held = [stream() for stream in self._streams]
-            for stream in self._held:
-                stream.hold()
-            self._release_in(wait_s)
-
-    @contextmanager
-    def holding(self, stream: Callable[[], _Stream]) -> Generator[None]:
-        """Hold a stream while updates wait for keys: reading takes time, too.
-
-        `stream` returns it; after a connection was lost, that may be another one.
-        """
-        self._streams.append(stream)
-        try:
-            yield
-        finally:
-            self._streams.remove(stream)
-
-    def _release_in(self, wait_s: float) -> None:
-        asyncio.get_running_loop().call_later(wait_s, self._release_held)
-
-    def _release_held(self) -> None:
-        if (wait_s := self.wait_s()) > 0:
-            self._release_in(wait_s)
-            return
-        held, self._held = self._held, []
-        for stream in held:
-            stream.release()
 
     def wait_s(self) -> float:
         """Return how long updates have to wait for keys now; 0.0 if they need not."""

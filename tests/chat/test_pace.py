@@ -73,65 +73,12 @@ async def test_updates_wait_also_for_a_key_that_comes_while_they_rest() -> None:
     pace = Pace(clock)
     resting = asyncio.ensure_future(pace.rest())
     await asyncio.sleep(0)
-    pace.expect_key()  # as the thread that reads keys does it
+    pace.note_key()  # as the thread that reads keys does it
     await drain_event_loop()
     assert not resting.done()
     clock.now += KEY_S
     await resting
     assert not pace.is_slice_over
-
-
-class Held:
-    """A stream that notes what is done to it."""
-
-    def __init__(self) -> None:
-        self.is_held = False
-        self.holds = 0
-        self.released = asyncio.Event()
-
-    def hold(self) -> None:
-        self.is_held = True
-        self.holds += 1
-
-    def release(self) -> None:
-        self.is_held = False
-        self.released.set()
-
-
-async def test_nothing_is_read_from_a_key_until_it_is_drawn() -> None:
-    clock = Clock()
-    pace = Pace(clock)
-    first, second = Held(), Held()
-    with pace.holding(lambda: first), pace.holding(lambda: second):
-        assert not first.is_held
-        pace.note_key()
-        pace.note_key()
-        assert first.is_held
-        assert second.is_held
-        assert first.holds == 1
-        clock.now += KEY_S
-        await first.released.wait()
-        assert not second.is_held
-    pace.note_key()  # the connection has ended
-    assert first.holds == 1
-
-
-async def test_updates_are_read_also_while_a_key_is_held_down() -> None:
-    clock = Clock()
-    pace = Pace(clock)
-    stream = Held()
-    with pace.holding(lambda: stream):
-        pace.note_key()
-        for _ in range(5):
-            clock.now += HELD_S / 4
-            pace.note_key()
-        assert stream.is_held
-        await stream.released.wait()
-        pace.note_key()  # in the time that updates have
-        assert not stream.is_held
-        clock.now += OPEN_S
-        pace.note_key()
-        assert stream.is_held
 
 
 async def test_agent_that_floods_is_read_again_after_each_key(tmp_path: Path) -> None:

@@ -347,48 +347,6 @@ async def test_slow_handler_slows_the_peer_and_messages_stay_in_order() -> None:
         assert handled == list(range(40))
 
 
-async def test_held_connection_reads_nothing_and_then_everything_in_order() -> None:
-    handled: list[int] = []
-    gate = asyncio.Event()
-
-    async def slow(params: Params, context: Any) -> None:
-        await gate.wait()
-        handled.append(params.n)
-
-    def update(n: int) -> Any:
-        return notification("update", {"sessionId": "s", "n": n})
-
-    limits = structs.replace(QUICK, backlog_messages=10)
-    async with with_raw_peer(serving(tell_update=slow), limits=limits, limit_bytes=1000) as sides:
-        flow = sides.ours.flow
-        call = asyncio.create_task(ask(sides.ours))
-        asked = await sides.other.get()
-        flow.hold()  # although a response is expected
-        sides.other.answer(asked["id"], 1)
-        await drain_event_loop()
-        assert not call.done()
-        flow.release()
-        assert await call == 1
-        flow.release()  # may be called again
-        for n in range(20):
-            sides.other.send(update(n))
-        await drain_event_loop()
-        flow.hold()
-        for n in range(20, 60):
-            sides.other.send(update(n))
-        await drain_event_loop()
-        flow.release()  # the backlog is still full
-        await drain_event_loop()
-        assert sides.other.transport.congested
-        flow.hold()
-        gate.set()
-        await drain_event_loop()
-        assert len(handled) == 20  # what had been read
-        flow.release()
-        await drain_event_loop()
-        assert handled == list(range(60))
-
-
 async def test_reading_continues_while_a_handler_awaits_a_response() -> None:
     handled: list[Any] = []
 

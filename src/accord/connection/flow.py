@@ -37,19 +37,7 @@ class Flow:
         self._calls_of: dict[Any, int] = {}  # by session; not those made by its own handlers
         self._senders = 0  # of notifications, waiting for the transport
         self._unread_bytes = 0  # of responses, not read by the peer
-        self._is_held = False  # by `hold`
         self._paused = False
-
-    def hold(self) -> None:
-        """Read nothing until `release`, whatever is expected: only for a moment."""
-        self._is_held = True
-        self.apply_backpressure()
-
-    def release(self) -> None:
-        """End `hold`."""
-        if self._is_held:
-            self._is_held = False
-            self.apply_backpressure()
 
     def begin_call(self, session: Any, caller: LaneHolder | None) -> None:
         """Count a call that waits for a response: reading must continue."""
@@ -116,10 +104,9 @@ class Flow:
             self._unread_bytes > limits.unread_responses_bytes
             or (bool(self.backlogs.full) and not self._starves_others())
         ) and not self._is_awaited()
-        paused = full or self._is_held
-        if paused is not self._paused:
-            self._paused = paused
-            if paused:
+        if full is not self._paused:
+            self._paused = full
+            if full:
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()

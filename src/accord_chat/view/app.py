@@ -7,7 +7,6 @@ import errno
 import os
 import shutil
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -113,15 +112,8 @@ class ChatApp(App[int]):
         try:
             async with asyncio.TaskGroup() as tasks:
                 self.chat = self._make_chat(self, tasks)
-                loop = asyncio.get_running_loop()
-
-                def note_key() -> None:
-                    self.pace.expect_key()
-                    with suppress(RuntimeError):  # the program has ended
-                        loop.call_soon_threadsafe(self.pace.note_key)
-
                 is_real = not self.is_headless
-                terminal = Terminal(self._write, is_real=is_real, on_typed=note_key)
+                terminal = Terminal(self._write, is_real=is_real, on_typed=self.pace.note_key)
                 self._main = MainScreen(self.chat, tasks, terminal, self.pace)
                 ready.set()
         except BaseExceptionGroup as error:
