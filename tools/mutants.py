@@ -126,7 +126,8 @@ class _Finder:
         self._found: list[Mutant] = []
 
     def run(self) -> list[Mutant]:
-        self._body(self._tree.body)
+        if not any(_refuses_all_but_windows(statement) for statement in self._tree.body):
+            self._body(self._tree.body)
         return self._found
 
     # Statements.
@@ -160,6 +161,9 @@ class _Finder:
                 return
             case ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 self._body(node.orelse)
+                return
+            case ast.If(test=test) if (other := _is_windows(test)) is not None:
+                self._body(node.orelse if other else node.body)
                 return
             case ast.If(test=test) | ast.While(test=test):
                 self._negated(test, "condition")
@@ -344,6 +348,28 @@ class _Finder:
                 not self._in_function, operator, old, new, start, end,
             )
         )  # fmt: skip
+
+
+def _is_windows(test: ast.expr) -> bool | None:
+    """Return whether a condition is true on Windows only, or false there only; else None.
+
+    Mutants are judged on Linux, which does not run the other branch.
+    """
+    match ast.unparse(test):
+        case "sys.platform == 'win32'" | "os.name == 'nt'" | "os.name != 'posix'":
+            return True
+        case "sys.platform != 'win32'" | "os.name != 'nt'" | "os.name == 'posix'":
+            return False
+        case _:
+            return None
+
+
+def _refuses_all_but_windows(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.If)
+        and _is_windows(node.test) is False
+        and isinstance(node.body[-1], ast.Raise)
+    )
 
 
 def _is_text(node: ast.stmt) -> bool:

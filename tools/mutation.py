@@ -195,7 +195,8 @@ def test_environment(tree: Path, *first: Path) -> dict[str, str]:
         *(tree / folder for folder in layout.source_folders(tree)),
         Path(__file__).parent,
     ]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+    outer = ("COVERAGE_", "PYTEST_", "MUTATION_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(outer)}
     return kept | {
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
         # Generated examples are the same in each run.

@@ -111,11 +111,7 @@ def promises(root: Path) -> tuple[dict[str, Any], str]:
         for row in one["quirk"]:
             quirks[row].add(function(one["test"]))
     titles = scenarios(root, layout.tracked(root))
-    doubles = Counter(
-        one["test"].partition("::")[0]
-        for one in tests
-        if in_doubles(one["test"])
-    )
+    doubles = Counter(one["test"].partition("::")[0] for one in tests if in_doubles(one["test"]))
     of_schema = [one for one in tests if "schema/test_" in one["test"]]
     known = rules()
     numbers = {
