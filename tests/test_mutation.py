@@ -153,7 +153,7 @@ def measure(repository: Path, tmp_path: Path) -> Callable[..., str]:
                 sys.executable, TOOLS / "mutation.py", step, "--package", "accord-coder",
                 "--root", repository, "--work", tmp_path / "work", *options,
             ],
-            capture_output=True, text=True, check=False, timeout=100,
+            capture_output=True, text=True, check=False, timeout=200,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -166,6 +166,8 @@ def results(tmp_path: Path) -> dict[tuple[int, str], dict[str, Any]]:
     return {(one["line"], one["outcome"]): one for one in map(json.loads, lines)}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(240)
 def test_score_of_a_package(repository: Path, tmp_path: Path, measure: Callable[..., str]) -> None:
     before = {path: path.read_bytes() for path in repository.rglob("*.py")}
     measure("map")
@@ -183,6 +185,9 @@ def test_score_of_a_package(repository: Path, tmp_path: Path, measure: Callable[
     assert measure("report") == said[said.index("| package") :]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("repository", ["src"], indirect=True)
 def test_run_continues_where_it_was_stopped(tmp_path: Path, measure: Callable[..., str]) -> None:
     measure("map")
     measure("run", "--count", "2")
