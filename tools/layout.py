@@ -106,7 +106,7 @@ def source_folders(root: Path = ROOT) -> list[str]:
 
 def import_package(path: str) -> str:
     """Return the import package of a Python file in the sources, or an empty string."""
-    parts = PurePosixPath(path).parts
+    parts = path.split("/")
     if parts[0] == "src" and len(parts) > 2:
         return parts[1]
     if parts[0] == "packages" and len(parts) > 4 and parts[2] == "src":
@@ -116,7 +116,7 @@ def import_package(path: str) -> str:
 
 def test_folder(path: str) -> str:
     """Return the folder of tests that a file is in, or an empty string."""
-    parts = PurePosixPath(path).parts
+    parts = path.split("/")
     if parts[0] == "packages" and len(parts) > 3 and parts[2] == "tests":
         return "/".join(parts[: 4 if len(parts) > 4 else 3])
     if parts[0] == "tests":

@@ -136,7 +136,7 @@ def make_map(work: Work, package: layout.Package, options: argparse.Namespace) -
         "include =\n" + "".join(f"    {folder}/*\n" for folder in folders)
     )
     report = measure / "outcomes.json"
-    environment = test_environment(work.tree, measure) | {
+    environment = test_environment(work.tree, measure, boot(work)) | {
         "COVERAGE_PROCESS_START": str(settings),
         "COVERAGE_CONTEXT": "",
         "MUTATION_REPORT": str(report),
@@ -188,13 +188,17 @@ def copy_tree(root: Path, target: Path, names: Iterable[str]) -> None:
                 link.symlink_to(folder)
 
 
+def boot(work: Work) -> Path:
+    """Return a folder with a copy of the module that runs tests: a long run needs it unchanged."""
+    folder = work.folder / "boot"
+    folder.mkdir(exist_ok=True)
+    shutil.copy2(mutation_server.__file__, folder)
+    return folder
+
+
 def test_environment(tree: Path, *first: Path) -> dict[str, str]:
     """Return the environment in which tests use the sources of a copy of the tree."""
-    paths = [
-        *first,
-        *(tree / folder for folder in layout.source_folders(tree)),
-        Path(__file__).parent,
-    ]
+    paths = [*first, *(tree / folder for folder in layout.source_folders(tree))]
     outer = ("COVERAGE_", "PYTEST_", "MUTATION_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(outer)}
     return kept | {
@@ -323,14 +327,13 @@ def batches(tests: list[str], seconds: dict[str, float]) -> tuple[list[list[str]
 class Server:
     """A process that runs tests in one copy of the tree (`mutation_server.py`)."""
 
-    def __init__(self, tree: Path, log: Path) -> None:
-        self.tree = tree
+    def __init__(self, tree: Path, boot: Path, log: Path) -> None:
         self._log = log
         reading, writing = os.pipe()
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(mutation_server.__file__))],
+            [sys.executable, str(boot / "mutation_server.py")],
             cwd=tree, stdin=subprocess.PIPE, pass_fds=[writing],
-            env=test_environment(tree) | {"MUTATION_REPLIES": str(writing)},
+            env=test_environment(tree, boot) | {"MUTATION_REPLIES": str(writing)},
         )  # fmt: skip
         os.close(writing)
         self._replies = os.fdopen(reading)
@@ -364,7 +367,8 @@ class Runner:
         self._tree = work.folder / f"job-{number}"
         shutil.rmtree(self._tree, ignore_errors=True)
         shutil.copytree(work.tree, self._tree, symlinks=True)
-        self._server = Server(self._tree, work.folder / f"job-{number}.log")
+        self._log = work.folder / f"job-{number}.log"
+        self._server = Server(self._tree, boot(work), self._log)
         self._tests = tests
         self._trusted = trusted
         self._clock = int(time.time()) - 10_000_000
@@ -387,32 +391,47 @@ class Runner:
         return result | {"seconds": round(time.monotonic() - started, 1)}
 
     def _part(self, mutant: mutants.Mutant, tests: list[str]) -> tuple[str, str, int]:
-        """Run tests against a mutant; one that fails without it as well is left out from now on."""
+        """Run tests against a mutant.
+
+        A test that fails without it as well is left out from now on, and one that passes the second
+        time for this mutant.
+        """
         tests = list(tests)
         while tests:
-            usual = sum(self._tests.seconds[test] for test in tests)
-            path = self._tree / mutant.file
-            original = path.read_text("utf-8")
-            self._write(path, mutants.apply(original, mutant))
-            try:
-                found = self._server.run(tests, 20 + 4 * usual)
-            finally:
-                self._write(path, original)
+            found = self._mutated(mutant, tests)
             ran = len(found["passed"]) + len(found["failed"])
             failed = next(iter(found["failed"]), "")
-            if failed and not self._fails_anyway(failed):
-                return "noticed", failed, ran
             if failed:
+                again = (
+                    [] if self._fails_anyway(failed) else self._mutated(mutant, [failed])["failed"]
+                )
+                if again:
+                    return "noticed", failed, ran
                 tests = [test for test in tests if test != failed and test not in found["passed"]]
                 continue
             if found["exit"] == 0:
                 return "", "", ran
-            if self._server.run(tests, 60 + 4 * usual)["exit"] == 0:
+            usual = sum(self._tests.seconds[test] for test in tests)
+            unchanged = self._server.run(tests, 60 + 4 * usual)
+            if unchanged["exit"] == 0:
                 return ("too slow" if found["late"] else "noticed"), "", ran
+            if unchanged["exit"] is None and not unchanged["late"]:
+                raise SystemExit(f"mutation: the tests cannot run any more, see {self._log}")
             tests = [test for test in tests if not self._fails_anyway(test)]
             if all(self._trusted.get(test) for test in tests):
                 return "", "", ran  # they fail together only
         return "", "", 0
+
+    def _mutated(self, mutant: mutants.Mutant, tests: list[str]) -> dict[str, Any]:
+        """Run tests against a mutant, which exists during the run only, in the copy."""
+        usual = sum(self._tests.seconds[test] for test in tests)
+        path = self._tree / mutant.file
+        original = path.read_text("utf-8")
+        self._write(path, mutants.apply(original, mutant))
+        try:
+            return self._server.run(tests, 20 + 4 * usual)
+        finally:
+            self._write(path, original)
 
     def _fails_anyway(self, test: str) -> bool:
         """Return whether a test fails without a mutant, when it runs alone."""

@@ -18,7 +18,9 @@ import signal
 import sys
 import tempfile
 import time
-from contextlib import suppress
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +55,8 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
     report = scratch / "report.json"
     guard = os.fork()
     if guard == 0:
-        try:
+        with _reported():
             _guard(request["args"], scratch, report, Path(request["log"]), request["seconds"])
-        finally:
-            os._exit(1)
     _, status = os.waitpid(guard, 0)
     found: dict[str, Any] = {"exit": None, "failed": {}, "passed": {}}
     with suppress(FileNotFoundError, json.JSONDecodeError):
@@ -66,6 +66,19 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
     if os.waitstatus_to_exitcode(status) == 4:
         found["exit"] = "no namespace"
     return {**found, "late": late, "seconds": time.monotonic() - started}
+
+
+@contextmanager
+def _reported() -> Generator[None, None, None]:
+    """Print what a forked process raises, and end it in any case."""
+    try:
+        yield
+    except BaseException:  # noqa: BLE001  # the process ends here
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def _guard(args: list[str], scratch: Path, report: Path, log: Path, seconds: float) -> None:
@@ -78,10 +91,8 @@ def _guard(args: list[str], scratch: Path, report: Path, log: Path, seconds: flo
         os._exit(4)
     first = os.fork()
     if first == 0:
-        try:
+        with _reported():
             _first_process(args, scratch, report, log)
-        finally:
-            os._exit(1)
     deadline = time.monotonic() + seconds
     pause = 0.005
     while not os.waitpid(first, os.WNOHANG)[0]:
@@ -112,18 +123,14 @@ def _first_process(args: list[str], scratch: Path, report: Path, log: Path) -> N
     ctypes.CDLL(None).mount(b"proc", b"/proc", b"proc", 0, None)
     tests = os.fork()
     if tests == 0:
-        code = 1
-        try:
-            code = _tests(args, scratch, report, log)
-        finally:
-            sys.stdout.flush()
-            os._exit(code)
+        with _reported():
+            _tests(args, scratch, report, log)
     while os.wait()[0] != tests:
         pass
     os._exit(0)
 
 
-def _tests(args: list[str], scratch: Path, report: Path, log: Path) -> int:
+def _tests(args: list[str], scratch: Path, report: Path, log: Path) -> None:
     default_signals()
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -135,7 +142,8 @@ def _tests(args: list[str], scratch: Path, report: Path, log: Path) -> int:
     tempfile.tempdir = None
     import pytest
 
-    return int(pytest.main([*args, "-p", "mutation_server"]))
+    early = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
+    pytest.main([*args, "-p", "mutation_server", "-W", early])
 
 
 def default_signals() -> None:
