@@ -116,15 +116,16 @@ def measured_files(package: layout.Package, root: Path, names: Iterable[str]) ->
 def make_map(work: Work, package: layout.Package, options: argparse.Namespace) -> None:
     """Copy the tree, run the tests of the package with coverage, and write the map."""
     root: Path = options.root
-    shutil.rmtree(work.folder, ignore_errors=True)
-    work.folder.mkdir(parents=True)
-    names = layout.tracked(root)
-    copy_tree(root, work.tree, names)
-    files = measured_files(package, root, names)
+    measure = work.folder / "measure"
+    if not measure.is_dir():
+        shutil.rmtree(work.folder, ignore_errors=True)
+        measure.mkdir(parents=True)
+        copy_tree(root, work.tree, layout.tracked(root))
+        (work.folder / "commit").write_text(commit(root), "utf-8")
+    names = [path.relative_to(work.tree).as_posix() for path in work.tree.rglob("*.py")]
+    files = sorted(measured_files(package, work.tree, names))
     if not files:
         raise SystemExit(f"mutation: {package.name} has no source files")
-    measure = work.folder / "measure"
-    measure.mkdir()
     (measure / "sitecustomize.py").write_text("import coverage\n\ncoverage.process_startup()\n")
     folders = sorted({f"{work.tree / name}".rpartition("/")[0] for name in files})
     settings = measure / "coveragerc"
@@ -135,11 +136,14 @@ def make_map(work: Work, package: layout.Package, options: argparse.Namespace) -
         "couldnt-parse,include-ignored\n"
         "include =\n" + "".join(f"    {folder}/*\n" for folder in folders)
     )
-    report = measure / "outcomes.json"
+    report, done = measure / "outcomes.jsonl", measure / "done.json"
+    ran = {test for tests in read_coverage(measure, work.tree, files).values() for test in tests}
+    done.write_text(json.dumps(sorted(ran)), "utf-8")
     environment = test_environment(work.tree, measure, boot(work)) | {
         "COVERAGE_PROCESS_START": str(settings),
         "COVERAGE_CONTEXT": "",
         "MUTATION_REPORT": str(report),
+        "MUTATION_DONE": str(done),
     }
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "mutation_server", "-p", "no:cacheprovider",
@@ -148,22 +152,27 @@ def make_map(work: Work, package: layout.Package, options: argparse.Namespace) -
         *package.tests,
     ]  # fmt: skip
     started = time.monotonic()
-    with (work.folder / "map.log").open("w") as log:
-        subprocess.run(
+    with (work.folder / "map.log").open("a") as log:
+        ended = subprocess.run(
             command, cwd=work.tree, env=environment, stdin=subprocess.DEVNULL, stdout=log,
             stderr=log, check=False, preexec_fn=mutation_server.default_signals,
         )  # fmt: skip
-    if not report.is_file():
-        raise SystemExit(f"mutation: the tests did not run, see {work.folder / 'map.log'}")
-    outcomes = json.loads(report.read_text("utf-8"))
+    outcomes = mutation_server.read_report(report)
+    if ended.returncode < 0 or outcomes["exit"] not in (0, 1, 5):
+        raise SystemExit(
+            f"mutation: the tests ended with {ended.returncode}, see {work.folder / 'map.log'}; "
+            "`map` again continues"
+        )
     lines = read_coverage(measure, work.tree, files)
     tests = outcomes["passed"] | outcomes["failed"]
+    for test in {test for ran in lines.values() for test in ran} - {"", *tests}:
+        tests[test] = 0.3  # it was saved before its end was written down
     with gzip.open(work.map, "wt", encoding="utf-8") as out:
         json.dump({"tests": tests, "files": compact(lines, tests)}, out)
     about = {
         "package": package.name,
-        "commit": commit(root),
-        "sources": digest(root, files),
+        "commit": (work.folder / "commit").read_text("utf-8"),
+        "sources": digest(work.tree, files),
         "files": files,
         "tests": list(package.tests),
         "marks": options.marks,
@@ -429,9 +438,11 @@ class Runner:
         original = path.read_text("utf-8")
         self._write(path, mutants.apply(original, mutant))
         try:
-            return self._server.run(tests, 20 + 4 * usual)
+            found = self._server.run(tests, 20 + 4 * usual)
         finally:
             self._write(path, original)
+        self._tests.seconds.update(found["passed"])
+        return found
 
     def _fails_anyway(self, test: str) -> bool:
         """Return whether a test fails without a mutant, when it runs alone."""

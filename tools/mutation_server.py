@@ -58,9 +58,7 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
         with _reported():
             _guard(request["args"], scratch, report, Path(request["log"]), request["seconds"])
     _, status = os.waitpid(guard, 0)
-    found: dict[str, Any] = {"exit": None, "failed": {}, "passed": {}}
-    with suppress(FileNotFoundError, json.JSONDecodeError):
-        found = json.loads(report.read_text("utf-8"))
+    found = read_report(report)
     shutil.rmtree(scratch, ignore_errors=True)
     late = os.waitstatus_to_exitcode(status) == 3
     if os.waitstatus_to_exitcode(status) == 4:
@@ -183,24 +181,48 @@ def pytest_runtest_logfinish() -> None:
         measuring.switch_context("")
 
 
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """Leave out the tests that were run before the measurement was stopped."""
+    if path := os.environ.get("MUTATION_DONE"):
+        done = set(json.loads(Path(path).read_text("utf-8")))
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in done])
+        items[:] = [item for item in items if item.nodeid not in done]
+
+
 def pytest_runtest_logreport(report: Any) -> None:
-    """Note the outcome and the duration of a test, set-up included."""
+    """Note the outcome and the duration of a test, set-up included; write it down at the end."""
     name = report.nodeid
-    _seconds[name] = _seconds.get(name, 0.0) + report.duration
+    _seconds[name] = round(_seconds.get(name, 0.0) + report.duration, 4)
     _outcomes[name] = max(_outcomes.get(name, "passed"), report.outcome, key=_WORST.index)
+    path = os.environ.get("MUTATION_REPORT")
+    if report.when == "teardown" and path and "PYTEST_XDIST_WORKER" not in os.environ:
+        with Path(path).open("a", encoding="utf-8") as out:
+            out.write(json.dumps([name, _outcomes[name], _seconds[name]]) + "\n")
 
 
 def pytest_sessionfinish(exitstatus: int) -> None:
-    """Save the coverage of this process, and write the outcomes where they are expected."""
+    """Save the coverage of this process, and write down the exit status."""
     if measuring := _measuring():
         measuring.stop()
         measuring.save()
     path = os.environ.get("MUTATION_REPORT")
     if path and "PYTEST_XDIST_WORKER" not in os.environ:
-        by_outcome: dict[str, dict[str, float]] = {outcome: {} for outcome in _WORST}
-        for name, outcome in _outcomes.items():
-            by_outcome[outcome][name] = round(_seconds[name], 4)
-        Path(path).write_text(json.dumps({"exit": int(exitstatus), **by_outcome}), "utf-8")
+        with Path(path).open("a", encoding="utf-8") as out:
+            out.write(json.dumps(["", "exit", int(exitstatus)]) + "\n")
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """Return the seconds of tests by outcome, and the exit status of pytest, None if it died."""
+    found: dict[str, Any] = {"exit": None, **{outcome: {} for outcome in _WORST}}
+    if path.is_file():
+        for line in path.read_text("utf-8").splitlines():
+            with suppress(json.JSONDecodeError):
+                name, outcome, number = json.loads(line)
+                if outcome == "exit":
+                    found["exit"] = number
+                else:
+                    found[outcome][name] = number
+    return found
 
 
 if __name__ == "__main__":
