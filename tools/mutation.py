@@ -156,6 +156,7 @@ def make_map(work: Work, package: layout.Package, options: argparse.Namespace) -
         ended = subprocess.run(
             command, cwd=work.tree, env=environment, stdin=subprocess.DEVNULL, stdout=log,
             stderr=log, check=False, preexec_fn=mutation_server.default_signals,
+            start_new_session=True,
         )  # fmt: skip
     outcomes = mutation_server.read_report(report)
     if ended.returncode < 0 or outcomes["exit"] not in (0, 1, 5):
