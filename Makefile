@@ -9,7 +9,7 @@ endif
 
 .DEFAULT_GOAL := help
 SECONDS := 3600
-.PHONY: help setup demo test test-programs test-clusters unit library attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace bench-fleet bench-chat simulate recordings clean
+.PHONY: help setup demo test test-programs test-clusters unit library attack lint format reference docs docs-serve screenshots docs-test changelog requirements counts mutation bench bench-remote bench-proxy bench-trace bench-fleet bench-chat simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -20,19 +20,19 @@ demo: $(VENV)/.runtime  ## Ask the bundled agent to read, edit and run something
 	$(BIN)/accord ask --yes 'read README.md; create demo.txt hello; replace demo.txt hello "hello, world"; run cat demo.txt; delete demo.txt'
 
 test: $(VENV)/.dev  ## Run all tests that need only Python
-	$(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --durations-min 5 -m "not programs"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --durations-min 5 -m "not programs" $(ARGS)
 
 test-programs: $(VENV)/.dev  ## Run the tests with node, Chromium, servers, and agents and editors by others
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --durations-min 5 -m programs \
-		--ignore tests/fleet/cluster
+		--ignore tests/fleet/cluster $(ARGS)
 
 test-clusters: $(VENV)/.dev  ## Run the tests with Ray clusters of several nodes, one after another
-	$(BIN)/python -m pytest -q --durations 5 --durations-min 5 tests/fleet/cluster
+	$(BIN)/python -m pytest -q --durations 5 --durations-min 5 tests/fleet/cluster $(ARGS)
 
 # The tests of programs, and of what starts many programs.
 PROGRAMS := interop docs bad_input cli coder conformance attack simulation fleet inspector
 NETWORKS := remote trace proxy mcp chat doctor editors registry sessions_named test_examples.py test_layers.py
-LIBRARY := -m pytest -q -n auto --dist worksteal -m "not slow and not programs" $(PROGRAMS:%=--ignore tests/%)
+LIBRARY := -m pytest -q -n auto --dist worksteal -m "not slow and not programs" $(PROGRAMS:%=--ignore tests/%) $(ARGS)
 
 unit: $(VENV)/.dev  ## Run the tests of the library that need few processes, in under a minute
 	$(BIN)/python $(LIBRARY) $(NETWORKS:%=--ignore tests/%)
@@ -87,6 +87,12 @@ changelog: $(VENV)/.dev  ## Show the notes of the next release, from changelog.d
 
 requirements: $(VENV)/.dev  ## Count the rules of the protocol that tests name, and say why others are not
 	$(BIN)/python tests/requirement.py
+
+counts: $(VENV)/.dev  ## Count files, lines and imports by package, and the lines of tests
+	$(BIN)/python tools/counts.py
+
+mutation: $(VENV)/.dev  ## Measure which share of small wrong changes the tests of PKG notice, hours (PKG=accord)
+	$(BIN)/python tools/mutation.py all --package $(or $(PKG),accord)
 
 bench-remote: $(VENV)/.dev  ## Measure WebSocket and HTTP beside the official SDKs, 6 minutes
 	$(BIN)/python benchmarks/run.py --only remote \
