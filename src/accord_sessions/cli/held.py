@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
 from accord.cli.ask.options import CANCELLED, AskOptions
@@ -43,11 +44,16 @@ _OUTPUT_S = 2.0  # for the owner to report the end of a failed turn
 
 
 class _OwnerTransport(PipeTransport):
-    """Talks to the owner; the error of a turn gets what the agent wrote, which its end reports."""
+    """Talks to the owner; the error of a turn gets what the agent wrote.
 
-    def __init__(self, connected: socket.socket) -> None:
+    In version 1 the data of the error has it. In version 2 the error is the agent's own update,
+    and the entry with the end of the turn follows.
+    """
+
+    def __init__(self, connected: socket.socket, protocol: int | None) -> None:
         fd = connected.detach()
         super().__init__(fd, fd)
+        self._waits = protocol == 2
         self._has_started = False
         self._has_ended = asyncio.Event()
         self._written = LastLines()
@@ -67,11 +73,16 @@ class _OwnerTransport(PipeTransport):
     async def explain(self, error: BaseException) -> None:
         if not self._has_started or not isinstance(error, RequestError):
             return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_OUTPUT_S):
-                await self._has_ended.wait()
-        if LastLines.of(error) != self._written:  # an error can be explained twice
-            self._written.add_to(error)
+        if self._waits:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_OUTPUT_S):
+                    await self._has_ended.wait()
+        written = self._written
+        if not self._waits:
+            with suppress(ValidationError):  # the error has other data
+                written = convert(error.data, LastLines)
+        if LastLines.of(error) != written:  # an error can be explained twice
+            written.add_to(error)
 
 
 class Held:
@@ -102,7 +113,8 @@ class Held:
         record = find_or_create(store, self._name, self._cwd, self._agent, create=self._create)
         self._record = record
         async with shows_wait(record, options.program, quiet=options.quiet):
-            opened = self._transport = _OwnerTransport(await reach_owner(record, store))
+            reached = await reach_owner(record, store)
+            opened = self._transport = _OwnerTransport(reached, store.read(record.id).protocol)
         self._record = record = store.read(record.id)
         self._options = replace(
             options,
