@@ -18,7 +18,7 @@ PYPROJECTS := pyproject.toml $(wildcard packages/*/pyproject.toml)
 .DEFAULT_GOAL := help
 SECONDS := 3600
 
-.PHONY: help setup demo wheels test test-programs test-clusters unit library attack lint format reference docs docs-serve screenshots docs-test changelog requirements bench bench-remote bench-proxy bench-trace bench-fleet bench-chat simulate recordings clean
+.PHONY: help setup demo wheels test test-programs test-clusters unit library attack lint format reference docs docs-serve screenshots docs-test changelog requirements counts mutation bench bench-remote bench-proxy bench-trace bench-fleet bench-chat simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -33,19 +33,19 @@ PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal --durations 20 --d
 TESTS := $(if $(PKG),packages/$(PKG)/tests)
 
 test: $(VENV)/.dev  ## Run all tests that need only Python; PKG=accord-chat runs those of a package
-	$(PYTEST) -m "not programs" $(TESTS)
+	$(PYTEST) -m "not programs" $(TESTS) $(ARGS)
 
 test-programs: $(VENV)/.dev  ## Run the tests with node, Chromium, servers, and agents and editors by others
-	$(PYTEST) -m programs $(TESTS) --ignore packages/accord-fleet/tests/fleet/cluster
+	$(PYTEST) -m programs $(TESTS) --ignore packages/accord-fleet/tests/fleet/cluster $(ARGS)
 
 test-clusters: $(VENV)/.dev  ## Run the tests with Ray clusters of several nodes, one after another
-	$(BIN)/python -m pytest -q --durations 5 --durations-min 5 packages/accord-fleet/tests/fleet/cluster
+	$(BIN)/python -m pytest -q --durations 5 --durations-min 5 packages/accord-fleet/tests/fleet/cluster $(ARGS)
 
 # The tests of what starts many programs, or generates much input.
 PROGRAMS := attack bad_input simulation
 NETWORKS := mcp proxy remote
 LIBRARY := -m pytest -q -n auto --dist worksteal -m "not slow and not programs" packages/accord/tests \
-	$(PROGRAMS:%=--ignore packages/accord/tests/%)
+	$(PROGRAMS:%=--ignore packages/accord/tests/%) $(ARGS)
 
 unit: $(VENV)/.dev  ## Run the tests of the library that need few processes, in under a minute
 	$(BIN)/python $(LIBRARY) $(NETWORKS:%=--ignore packages/accord/tests/%)
@@ -100,6 +100,12 @@ changelog: $(VENV)/.dev  ## Show the notes of the next release, from changelog.d
 
 requirements: $(VENV)/.dev  ## Count the rules of the protocol that tests name, and say why others are not
 	$(BIN)/python tests/requirement.py
+
+counts: $(VENV)/.dev  ## Count files, lines and imports by package, and the lines of tests
+	$(BIN)/python tools/counts.py
+
+mutation: $(VENV)/.dev  ## Measure which share of small wrong changes the tests of PKG notice, hours (PKG=accord)
+	$(BIN)/python tools/mutation.py all --package $(or $(PKG),accord)
 
 bench-remote: $(VENV)/.dev  ## Measure WebSocket and HTTP beside the official SDKs, 6 minutes
 	$(BIN)/python benchmarks/run.py --only remote \

@@ -152,6 +152,12 @@ class Chat:
         self.has_left = self.has_left or LEAVES in data
         return True
 
+    def read_for(self, wait_s: float) -> None:
+        """Read for some time: what waits in the terminal would delay the next key."""
+        end = time.monotonic() + wait_s
+        while (left := end - time.monotonic()) > 0:
+            self.read(left)
+
     @property
     def shown(self) -> str:
         return "\n".join(self.screen.display)
@@ -205,9 +211,7 @@ class Chat:
                 self.type("\x15")  # clears the line
                 self.read(0.3)
             found.append(self.latency(typed))
-            end = time.monotonic() + KEY_S
-            while (left := end - time.monotonic()) > 0:
-                self.read(left)
+            self.read_for(KEY_S)
         return found
 
     def close(self) -> None:
@@ -240,7 +244,7 @@ def measure(name: str, source: Path | None) -> dict[str, list[float]]:
             if name != "idle":
                 chat.type(f"stream {MESSAGES} {RATE}\r" if name == "stream" else f"{name}\r")
                 chat.until(lambda: "READY" in chat.shown)
-                time.sleep(0.9)
+                chat.read_for(0.9)
             if name == "frozen":
                 chat.type("\x1b[200~" + "many words " * (PROMPT_BYTES // 11) + "\x1b[201~\r")
                 chat.until(lambda: "Esc cancels" in chat.shown)

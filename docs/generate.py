@@ -147,9 +147,10 @@ Esc cancels a long turn, and another prompt follows. Ctrl+Q ends the program, an
 the session has to be back. `compatibility-chat.json` has the same data, and the times.
 
 *Rejected* is "yes" if the file on the disk then had the old text of the first hunk, and the new
-text of the second one. *Cancel* is the stop reason of the cancelled turn; "continues" says that the
-next prompt was answered. *Resume* is the method that opened the session again, "shown" says that
-the conversation was on the screen, and "remembers" that the agent still sent it to its model.
+text of the second one; *failed* has the reason. *Cancel* is the stop reason of the cancelled turn,
+and failed if that is not `cancelled`; "continues" says that the next prompt was answered. *Resume*
+is the method that opened the session again, "shown" says that the conversation was on the screen,
+and "remembers" that the agent still sent it to its model.
 """
 
 
@@ -479,8 +480,20 @@ def _chats(rows: list[dict[str, Any]]) -> Iterator[str]:
             asked = f"in the mode `{row['mode']}`"
         hunks = row["hunks"]
         change = f"{hunks} hunk{'s' * (hunks != 1)}" if hunks else "not shown"
-        rejected = "yes" if row["rejected"] else "–"
-        cancel = f"`{row['cancel']}`, continues" if row["goes_on"] else f"`{row['cancel']}`"
+        change = change if row["changed"] else "**failed**: not made"
+        rejected = (
+            "yes"
+            if row["rejected"]
+            else f"**failed**: {why}"
+            if (why := row.get("why_not"))
+            else "–"
+        )
+        cancel = (
+            f"`{row['cancel']}`"
+            if row["cancel"] == "cancelled"
+            else f"**failed**: `{row['cancel']}`"
+        )
+        cancel = f"{cancel}, continues" if row["goes_on"] else cancel
         remarks = " ".join(row["remarks"]) or "–"
         cells = [_program(row), str(row["protocol"]), asked, change, rejected, cancel]
         yield f"| {' | '.join([*cells, _resumed(row), remarks])} |"

@@ -22,7 +22,7 @@ IMAGES = Path(__file__).parent / "images"
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 SIZE = {"width": 1200, "height": 720}
-MAX_BYTES = 150_000
+MAX_BYTES = 160_000
 FOLDER = "/home/me/shop"  # shown in place of the real folder
 # Replaces a text everywhere on the page, also in fields.
 REPLACE = """([from, to]) => {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recordings.agents import AGENTS, OURS, Known
-from recordings.fake_model import EDITED, NEW
+from recordings.fake_model import EDITED, NEW, NO_TOOL
 
 __all__ = ("CHAT_AGENTS", "ChatAgent", "Say")
 
@@ -101,4 +101,32 @@ CHAT_AGENTS = (
             "prompts are cancelled, too.",
         ),
     ),
+    ChatAgent(KNOWN["hermes"]),
+    ChatAgent(
+        KNOWN["deepagents"],
+        edit=Say("Edit the file /notes.txt.", EDITED),
+        remarks=(
+            "It does not ask. Its paths begin at the directory of the session: it reports a change "
+            "of `/notes.txt`, which the chat does not touch, and the chat finds the one of "
+            "`notes.txt` in the files. It cannot open earlier sessions.",
+        ),
+    ),
+    ChatAgent(
+        KNOWN["crow"],
+        edit=Say("Edit the file {notes}.", NO_TOOL),
+        remarks=("It has no tools of its own.",),
+    ),
+    ChatAgent(
+        KNOWN["bub"],
+        remarks=("It does not ask. A cancel does not end the turn: the answer continues.",),
+    ),
+    ChatAgent(
+        KNOWN["agentao"],
+        remarks=(
+            "It does not ask before an edit in its mode `workspace-write`, reports no changes "
+            "(this one was found in the files), and writes its log into the directory of the "
+            "session, which is the first of the hunks.",
+        ),
+    ),
+    ChatAgent(KNOWN["openhands"], slow=Say("Count slowly.", "")),  # its answers come as a whole
 )

@@ -21,6 +21,7 @@ __all__ = ("ChatScreen", "NotSeen")
 
 LINES, COLUMNS = 24, 80
 KEYS = {"Enter": "\r", "Esc": "\x1b", "F4": "\x1bOS", "Ctrl+Q": "\x11", "Ctrl+C": "\x03"}
+KEYS["Right"] = "\x1b[C"
 BUSY = (" working ", " cancelling ", " starting ")
 QUESTION = "asks for permission"
 # The chat ignores keys for half a second after a question has come.
@@ -36,9 +37,17 @@ class ChatScreen:
     """The running program, and its screen of 80 × 24."""
 
     def __init__(
-        self, words: Sequence[str], folder: Path, env: Mapping[str, str], *, wait_s: float
+        self,
+        words: Sequence[str],
+        folder: Path,
+        env: Mapping[str, str],
+        *,
+        wait_s: float,
+        on_question: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """Start the program; `on_question` gets the screen before a question is answered."""
         self.wait_s = wait_s
+        self._on_question = on_question
         self._terminal, inner = pty.openpty()
         ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         self._program = subprocess.Popen(
@@ -116,6 +125,7 @@ class ChatScreen:
         elif not self._asked_at_s:
             self._asked_at_s = time.monotonic()
         elif key and time.monotonic() - self._asked_at_s > QUESTION_S:
+            self._on_question(self.text)
             self._asked_at_s = time.monotonic()
             self.press(key)
 

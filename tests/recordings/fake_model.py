@@ -92,6 +92,8 @@ def decide(conversation: list[Said], tools: list[Tool]) -> Call | Iterator[str]:
         if PATCH_BLOCK in named:
             return words(EDITED) if results else words(patch_block(match[1]))
         calls = list(edit_calls(match[1], named))
+        if not calls:
+            return no_tool(named)
         return calls[results] if results < len(calls) else words(EDITED)
     if results:
         return words(RAN if "Run the command" in text else DONE)
@@ -135,12 +137,11 @@ def call_for(name: str, tools: dict[str, Tool]) -> Call | None:
 
 
 def edit_calls(name: str, tools: dict[str, Tool]) -> Iterator[Call]:
-    """Yield the calls that read and change a file."""
+    """Yield the calls that read and change a file; none if no tool changes files."""
     first, last = CHANGED_LINES
     old, new = ("\n".join(text.split("\n")[first : last + 1]) for text in (OLD, NEW))
     values: dict[str, Any] = dict.fromkeys(PATH_KEYS, name)
-    if (read := call_of(READ_TOOLS, tools, values)) is not None:
-        yield read
+    read = call_of(READ_TOOLS, tools, values)
     change = dict.fromkeys(OLD_KEYS, old) | dict.fromkeys(NEW_KEYS, new)
     values |= dict.fromkeys(TEXT_KEYS, NEW)
     values |= change | {"edit": {"old": old, "new": new}, "edits": [change], "instruction": "edit"}
@@ -150,8 +151,11 @@ def edit_calls(name: str, tools: dict[str, Tool]) -> Iterator[Call]:
         or call_of(WRITE_TOOLS, tools, values)
         or shell_call(f"apply_patch <<'EOF'\n{patch}\nEOF", tools)
     )
-    if call is not None:
-        yield call
+    if call is None:
+        return
+    if read is not None:
+        yield read
+    yield call
 
 
 def patch_block(name: str) -> str:

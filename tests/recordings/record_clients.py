@@ -79,7 +79,7 @@ def http(folder: Path) -> None:
             found = re.search(r"http://[^\s?]+", line)
             assert found is not None
             script = str(INTEROP / "real" / "acp_http_client.mjs")
-            subprocess.run([NODE, script, found[0]], env=env, check=True, timeout=60)
+            subprocess.run([NODE, script, found[0]], cwd=folder, env=env, check=True, timeout=60)
         finally:
             server.terminate()
 

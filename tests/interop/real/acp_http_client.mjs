@@ -1,8 +1,6 @@
 // A turn with acp-http-client. It has one stream for all sessions and sends no headers of ACP, so `fetch` adds
 // them and joins the streams of the sessions.
 import { AcpHttpClient } from "acp-http-client";
-import { mkdtempSync } from "node:fs";
-import { tmpdir } from "node:os";
 
 const ids = Promise.withResolvers ? Promise.withResolvers() : {};
 ids.promise ??= new Promise((resolve) => (ids.resolve = resolve));
@@ -72,7 +70,7 @@ const client = new AcpHttpClient({
   },
 });
 const { protocolVersion } = await client.initialize();
-const { sessionId } = await client.newSession({ cwd: mkdtempSync(`${tmpdir()}/accord-`), mcpServers: [] });
+const { sessionId } = await client.newSession({ cwd: process.cwd(), mcpServers: [] });
 const prompt = (text) => client.prompt({ sessionId, prompt: [{ type: "text", text }] });
 const stops = [(await prompt("permission")).stopReason, (await prompt("echo hello")).stopReason];
 await client.disconnect();

@@ -140,7 +140,12 @@ def test_acp_http_client_completes_a_turn(tmp_path: Path) -> None:
     with running(served, "http://", ENVIRONMENT, tmp_path) as output:
         url = next(word for word in output.split() if word.startswith("http://"))
         done = subprocess.run(
-            [*client, url], env=ENVIRONMENT, capture_output=True, text=True, timeout=60
+            [*client, url],
+            cwd=tmp_path,
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,8 +71,17 @@ class Chat:
         """
         return self._open(self._link(agent), session_id, title, draft)
 
-    def _open(self, link: AgentLink, session_id: str | None, title: str, draft: str) -> LiveSession:
-        session = LiveSession(link, self.folder, self._watcher, session_id=session_id, title=title)
+    def _open(
+        self,
+        link: AgentLink,
+        session_id: str | None,
+        title: str,
+        draft: str,
+        options: Mapping[str, str | bool] | None = None,
+    ) -> LiveSession:
+        session = LiveSession(
+            link, self.folder, self._watcher, session_id=session_id, title=title, options=options
+        )
         session.draft = draft
         if remark := self._saved.take_remark():
             session.remark(remark)
@@ -98,7 +107,7 @@ class Chat:
                 # Not sent by itself: what was meant for then may be wrong now.
                 draft = "\n\n".join([*tab.queue, tab.draft]).strip("\n")
                 link = self._link(tab.agent, may_miss=True)
-                session = self._open(link, tab.session_id, tab.title, draft)
+                session = self._open(link, tab.session_id, tab.title, draft, tab.options)
                 session.attachments = list(readable(tab.images))
                 lost = tab.lost_images + len(tab.images) - len(session.attachments)
                 if lost:
@@ -217,6 +226,7 @@ def _saved(session: LiveSession) -> SavedTab:
         agent=session.agent_name,
         session_id=session.session_id if session.is_restorable and session.has_prompts else None,
         title=session.title,
+        options=session.options.values(session.transcript),
         draft=session.draft,
         queue=[prompt.text for prompt in session.queue],
         images=paths,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
-
-import click
 
 from accord.client.agent_adapter import AuthMethod
 from accord.client.connect import ConnectedAgent
@@ -39,11 +37,11 @@ from accord_chat.model.review import Review, ReviewedHunk
 from accord_chat.model.timeline import Timeline
 from accord_chat.pace import Pace
 from accord_chat.prompt_contents import prompt_contents
+from accord_chat.session_options import SessionOptions
 from accord_chat.turn_changes import TurnChanges
 from accord_chat.turn_words import end_words, error_words
 from accord_chat.usable_servers import usable_servers
 from accord_terminal.toolkit.safe_text import one_line, relative_path
-from accord_terminal.toolkit.session_setup import apply_session_options
 
 __all__ = ("LiveSession", "SessionState", "Watcher")
 
@@ -92,6 +90,7 @@ class LiveSession:
         *,
         session_id: str | None = None,
         title: str = "",
+        options: Mapping[str, str | bool] | None = None,
     ) -> None:
         self.link = link
         self.cwd = cwd
@@ -113,6 +112,7 @@ class LiveSession:
         self.failure = ""  # why it is not open
         self.turn_started_s = 0.0
         self.sent: QueuedPrompt | None = None  # the prompt of the last turn
+        self.options = SessionOptions(options)
         self._session: ClientSession | None = None
         self._latest_call: ToolCall | None = None
         self._turn: ClientTurn | None = None
@@ -301,26 +301,23 @@ class LiveSession:
         if self._session is not None and agent is self._open_at:  # a login for a prompt
             self._set_state("idle")
             return agent, self._session
-        setup = self.link.source.setup
+        seen = self.options.values(self.transcript)
         self.is_restorable = agent.supports("load_session") or agent.supports("resume_session")
         self.takes_images = agent.supports_content("image")
         session = await self._reopened(agent)
-        is_reopened = session is not None
+        is_new = session is None
         if session is None:
             servers = self._mcp_servers(agent)
             session = await agent.new_session(self.cwd, mcp_servers=servers)
-            try:
-                await apply_session_options(
-                    session, model=setup.model, mode=setup.mode, options=setup.options
-                )
-            except click.UsageError as error:
-                self.timeline.remark(error.format_message(), "warning")
+        remarks = await self.options.prepare(session, self.link.source, seen, is_new=is_new)
         self._session, self._open_at, self.session_id = session, agent, session.id
         self.timeline.continue_with(session.transcript)
         self.timeline.sync()
         self._first_prompt = self._first_prompt or next(iter(self.timeline.prompts), "")
-        if is_reopened and not self.timeline.entries:
+        if not is_new and not self.timeline.entries:
             self.timeline.remark("Open; the agent has sent nothing of the conversation", "quiet")
+        for text, severity in remarks:
+            self.timeline.remark(text, severity)
         self._set_state("idle")
         return agent, session
 

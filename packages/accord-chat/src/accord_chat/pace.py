@@ -1,7 +1,6 @@
 """Shares one thread between the keys of the user and the updates of agents: keys come first.
 
-After a key, no update is taken over or drawn until the key itself has been drawn. The connection
-stops reading by itself if too many updates wait.
+After a key, no update is taken over or drawn until the key itself has been drawn.
 """
 
 from __future__ import annotations
@@ -19,20 +18,22 @@ HELD_S = 0.25  # that updates wait at most while keys come without a pause;
 OPEN_S = 0.05  # then they have this long
 PAUSE_S = 2.0  # without a key: the user reads or thinks
 COLLECT_S = 30.0  # between two collections of all garbage
-YOUNG = 10_000  # new objects between two collections of the young ones
+YOUNG = 2_000  # new objects between two collections of the young ones;
+NEVER = 1_000_000_000  # older ones are collected in pauses only
 
 
 class Pace:
-    """Says when updates are taken over and drawn, so that typing is never late."""
+    """Says when updates are read, taken over and drawn, so that typing is never late."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._key_s = float("-inf")
         self._held_since_s: float | None = None
+        self._open_end_s: float | None = None  # while keys come without a pause
         self._slice_end_s = 0.0
 
     def note_key(self) -> None:
-        """Let updates wait until this key has been drawn."""
+        """Let updates wait until a key has been drawn; this may be called in any thread."""
         self._key_s = self._clock()
         self._slice_end_s = 0.0
 
@@ -41,16 +42,18 @@ class Pace:
         now = self._clock()
         left = self._key_s + KEY_S - now
         if left <= 0:
-            self._held_since_s = None
+            self._held_since_s = self._open_end_s = None
             return 0.0
         if self._held_since_s is None:
             self._held_since_s = now
         held_s = now - self._held_since_s
         if held_s < HELD_S:
-            return left
-        if held_s < HELD_S + OPEN_S:
+            return min(left, HELD_S - held_s)
+        if self._open_end_s is None:
+            self._open_end_s = now + OPEN_S
+        if now < self._open_end_s:
             return 0.0
-        self._held_since_s = now
+        self._held_since_s, self._open_end_s = now, None
         return left
 
     @property
@@ -65,7 +68,12 @@ class Pace:
 
     async def rest(self) -> None:
         """Let keys and the screen have a turn."""
-        await asyncio.sleep(self.wait_s())
+        wait_s = self.wait_s()
+        while True:
+            await asyncio.sleep(wait_s)
+            wait_s = self.wait_s()
+            if wait_s <= 0:  # else a key has come since
+                break
         self._slice_end_s = self._clock() + SLICE_S
 
 
@@ -78,7 +86,7 @@ async def collect_in_pauses(pace: Pace) -> None:
     """
     before, wait_s = gc.get_threshold(), COLLECT_S
     gc.freeze()
-    gc.set_threshold(YOUNG, 10, 1_000_000)
+    gc.set_threshold(YOUNG, NEVER, NEVER)
     try:
         while True:
             await asyncio.sleep(wait_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 import time
 
@@ -15,6 +16,8 @@ from accord_chat.view.app import ChatApp
 __all__ = ("run_chat",)
 
 CHECK_S = 1.0
+# Keys are read, and the screen is written, in threads of Textual, which wait for this one.
+SWITCH_S = 0.0005
 HUNG_UP = 129  # as shells report SIGHUP
 
 
@@ -23,9 +26,12 @@ def run_chat(options: ChatOptions) -> int:
     start = prepare(options)
     app = ChatApp(start.make_chat, lists_sessions=options.resume, notifies=start.notifies)
     threading.Thread(target=_leave_without_terminal, name="accord terminal", daemon=True).start()
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
     try:
         status = run_program(_run(app))
     finally:
+        sys.setswitchinterval(before_s)
         start.saved.release()
     if app.failure is not None:
         raise app.failure

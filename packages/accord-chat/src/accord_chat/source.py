@@ -17,7 +17,7 @@ from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.owners import transport_to
 from accord_terminal.sessions.records import Store
 
-__all__ = ("MissingAgent", "OwnAgent", "SharedSession", "Source", "SourceSetup")
+__all__ = ("GivenOptions", "MissingAgent", "OwnAgent", "SharedSession", "Source", "SourceSetup")
 
 STOP_TIMES_S = (0.5, 1.0, 2.0)  # to exit after EOF, after SIGTERM and after SIGKILL
 
@@ -52,6 +52,14 @@ class Source(Protocol):
         ...
 
 
+class GivenOptions(Struct, frozen=True, kw_only=True):
+    """What the command line sets: sessions that are opened again get it, too."""
+
+    model: str | None = None
+    mode: str | None = None
+    options: tuple[str, ...] = ()
+
+
 class SourceSetup(Struct, frozen=True, kw_only=True):
     """The options for the sessions of an agent, from the command line and the settings."""
 
@@ -64,6 +72,7 @@ class SourceSetup(Struct, frozen=True, kw_only=True):
     deny_rules: tuple[str, ...] = ()
     terminals: bool = False
     env: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    given: GivenOptions = field(default_factory=lambda: GivenOptions())
 
 
 class OwnAgent:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from accord.transports.registry import is_url
 from accord.version import ProtocolVersion
 from accord_chat.model.known_agents import KnownAgent
-from accord_chat.source import OwnAgent, SharedSession, Source, SourceSetup
+from accord_chat.source import GivenOptions, OwnAgent, SharedSession, Source, SourceSetup
 from accord_terminal.toolkit import settings
 from accord_terminal.toolkit.agent_names import DEFAULT, NamedAgent, find_agent, named_agents
 from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
@@ -90,6 +90,9 @@ class Sources:
             deny_rules=(*known.ask.deny, *options.deny_rules),
             terminals=options.terminals and is_meant,
             env=entry.env,
+            given=GivenOptions(model=options.model, mode=options.mode, options=options.options)
+            if is_default
+            else GivenOptions(),
         )
         return OwnAgent(label, agent.argv, setup, token=self._token(agent.argv[0]))
 

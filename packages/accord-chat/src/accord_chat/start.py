@@ -12,7 +12,7 @@ import click
 from msgspec import Struct
 
 from accord.errors import AccordError
-from accord.types.permission_rules import rule_error
+from accord.types.tool_calls import rule_error
 from accord_chat.chat import Chat
 from accord_chat.live_session import Watcher
 from accord_chat.model.permission_memory import PermissionMemory

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from textual import events
+from textual.strip import Strip
 from textual.widgets import OptionList
 
 from accord import Agent, Turn
@@ -70,6 +71,36 @@ async def test_dragged_over_text_is_copied_without_the_margin(tmp_path: Path) ->
         await user.sees("Copied.")
         assert user.app.clipboard == "words 漢字 here\n\nsecond line\n\nthird"
         assert not user.app.screen.selections
+
+
+async def test_lines_are_drawn_again_only_if_they_change(tmp_path: Path) -> None:
+    async with open_chat(LocalAgent(Worker()), folder=tmp_path) as user:
+        await user.send("\n\n".join(f"line {n}" for n in range(60)))
+        await user.sees("  line 59")
+        await user.until(lambda: not user.session.is_busy)
+
+        def drawn(text: str) -> Strip:
+            lines = user.view.render_lines(user.view.size.region)
+            return next(line for line in lines if text in line.text)
+
+        def marked(text: str) -> str:
+            colour = user.app.screen.get_component_rich_style("screen--selection").bgcolor
+            parts = (part for part in drawn(text) if part.style and part.style.bgcolor == colour)
+            return "".join(part.text for part in parts)
+
+        before = [part.style for part in drawn("line 55")]
+        unmoved = user.view.render_line(4)
+        user.view.scroll_relative(y=-2, animate=False, immediate=True)
+        assert user.view.render_line(6) is unmoved
+        column, row = place(user, "line 55")
+        await drag(user, (column, row), (column + 3, row))
+        assert marked("line 55") == "line"
+        user.app.screen.clear_selection()
+        await user.pilot.pause()
+        assert not marked("line 55")
+        user.app.action_theme()
+        await user.pilot.pause()
+        assert [part.style for part in drawn("line 55")] != before
 
 
 async def test_output_is_copied_without_its_gutter(tmp_path: Path) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from accord import Agent, Turn
-from accord_chat.pace import HELD_S, KEY_S, OPEN_S, SLICE_S, Pace
+from accord_chat.pace import HELD_S, KEY_S, OPEN_S, SLICE_S, Pace, collect_in_pauses
 from accord_chat.view import lazy_lines
+from accord_chat.view.app import FRAME_S
 from accord_chat.view.lazy_lines import LongText
 from chat.chats import LocalAgent, Typist, open_chat
+from event_loop import drain_event_loop
 
 LINE = "Line {} of a text with **some** words, as they come from a model.\n"
 LARGE = "".join(LINE.format(n) + "\n" * (n % 5 == 4) for n in range(160_000))[:10_000_000]
@@ -65,6 +68,53 @@ async def test_updates_are_taken_over_in_slices() -> None:
     assert pace.is_slice_over
 
 
+async def test_updates_wait_also_for_a_key_that_comes_while_they_rest() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    resting = asyncio.ensure_future(pace.rest())
+    await asyncio.sleep(0)
+    pace.note_key()  # as the thread that reads keys does it
+    await drain_event_loop()
+    assert not resting.done()
+    clock.now += KEY_S
+    await resting
+    assert not pace.is_slice_over
+
+
+async def test_agent_that_floods_is_read_again_after_each_key(tmp_path: Path) -> None:
+    agent = Counting()
+    async with open_chat(LocalAgent(agent), folder=tmp_path) as user:
+        await send(user, "go", "number 0")
+        for number in range(1, 4):
+            user.app.pace.note_key()
+            agent.may_send.set()
+            await user.sees(f"number {number}")
+        await user.until(lambda: not user.session.is_busy)
+        assert user.session.transcript.text.count("number") == 4
+
+
+async def test_only_young_objects_are_collected_while_the_chat_runs() -> None:
+    """A collection of older ones takes up to a tenth of a second, in the middle of a word."""
+    thresholds = gc.get_threshold()
+    collecting = asyncio.ensure_future(collect_in_pauses(Pace()))
+    await asyncio.sleep(0)
+    before = [row["collections"] for row in gc.get_stats()]
+    kept = [[number] for number in range(200_000)]
+    after = [row["collections"] for row in gc.get_stats()]
+    collecting.cancel()
+    await asyncio.wait([collecting])
+    assert len(kept) == 200_000
+    assert after[0] > before[0]
+    assert after[1:] == before[1:]
+    assert gc.get_threshold() == thresholds
+
+
+async def test_screen_waits_only_briefly_before_it_draws_a_key(tmp_path: Path) -> None:
+    async with open_chat(LocalAgent(Large()), folder=tmp_path) as user:
+        timer = cast("Any", user.app.screen)._update_timer
+        assert timer._interval == FRAME_S
+
+
 def test_only_the_parts_of_a_long_text_near_the_window_are_rendered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -87,6 +137,42 @@ def test_only_the_parts_of_a_long_text_near_the_window_are_rendered(
     text.measure(0, 40, 0)
     assert text[0].text.startswith("Line 0 of a text with some words")
     assert text.made_lines < 1000
+
+
+def test_of_many_blocks_at_once_only_the_last_ones_are_rendered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rendered: list[int] = []
+
+    def markdown(text: str, width: int) -> Any:
+        rendered.append(len(text))
+        return real(text, width)
+
+    real = lazy_lines.markdown
+    monkeypatch.setattr(lazy_lines, "markdown", markdown)
+    text = LongText(76)
+    for end in range(0, 35_000, 7000):  # as in one frame each
+        rendered.clear()
+        text.update(LARGE[:end], is_final=False)
+        end = len(text)
+        text.measure(end - 24, end, end - 24)
+        assert sum(rendered) <= 3 * lazy_lines.PART
+
+
+@pytest.mark.parametrize("size", [700, 5000, 7900])
+def test_lines_do_not_depend_on_how_much_comes_at_once(size: int) -> None:
+    code = "```python\n" + "value = 1\n\n" * 300 + "```\n\n"
+    items = "".join(f"{n}. Item {n}\n\n" for n in range(1, 80))
+    table = "| a | b |\n|---|---|\n" + "| x | y |\n" * 50 + "\n"
+    source = f"# Title\n\n{LARGE[:6000]}\n\n{items}Some words\n\n{table}{code}The **end**\n"
+    whole, pieces = LongText(90), LongText(90)
+    for text, step in ((whole, 100), (pieces, size)):
+        for end in range(step, len(source), step):
+            text.update(source[:end], is_final=False)
+        text.update(source, is_final=True)
+        text.measure(0, 100_000, 0)
+    lines = [[text[n].text for n in range(len(text))] for text in (whole, pieces)]
+    assert lines[0] == lines[1]
 
 
 def test_long_text_shows_every_line_in_order() -> None:
@@ -126,6 +212,20 @@ def test_text_that_grows_keeps_the_keys_of_its_lines(size: int) -> None:
     first, last = min(keys), max(keys)
     found = {key: strip.text for key, strip in text.keyed(first, last)}
     assert {key: found[key] for key in keys} == keys
+
+
+class Counting(Agent):
+    """Sends a number whenever it may."""
+
+    def __init__(self) -> None:
+        self.may_send = asyncio.Event()
+
+    async def prompt(self, turn: Turn) -> None:
+        for number in range(4):
+            await turn.say(f"number {number}\n\n")
+            if number < 3:
+                await self.may_send.wait()
+                self.may_send.clear()
 
 
 class Large(Agent):

@@ -13,7 +13,7 @@ from accord.script_agent.agent import ScriptAgent
 from accord.types.session import ContextUsage, Cost
 from accord_chat.source import OwnAgent, SourceSetup
 from accord_chat.view.pick_screen import PickScreen
-from accord_chat.view.status import status_text
+from accord_chat.view.status import activity_text, status_text
 from chat.chats import LocalAgent, Typist, open_chat
 
 
@@ -112,3 +112,22 @@ async def test_filter_without_hits_says_so(tmp_path: Path) -> None:
         user.app.screen.query_one(Input).value = "ask"
         await user.sees("Mode: Ask")
         assert "No match" not in user.screen
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+async def test_keys_after_a_failure_fit_every_width(tmp_path: Path, width: int) -> None:
+    program = "/no/such/program/with/a/long/name"
+    source = OwnAgent("エージェント" * 20, [program], SourceSetup())
+    async with open_chat(source, folder=tmp_path, size=(width, 20)) as user:
+        await user.until(lambda: user.session.state == "failed")
+        await user.sees("Ctrl+R starts it again")
+        session = user.session
+        shown = activity_text(session, 0, 0, width - 2)
+        assert shown.cell_len <= width - 2
+        assert ("Alt+N another agent" in user.screen) == (width >= 80)
+        session.failure = "エ" * 100
+        assert activity_text(session, 0, 0, width - 2).cell_len <= width - 2
+        session.state, session.state_since_s = "starting", 0.0
+        shown = activity_text(session, 0, 0, 58)
+        assert shown.plain.endswith("Ctrl+R starts it again")
+        assert shown.cell_len <= 58

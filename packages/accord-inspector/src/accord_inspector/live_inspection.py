@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from accord.errors import ConnectionLost
-from accord.text.secret_places import redacted_argv
+from accord.text.secret_places import redacted_argv, redacted_text
 from accord.transports.registry import is_url
 from accord_inspector.agent_trouble import SLOW_S, Seen, trouble_of, why_ended
 from accord_inspector.errors import ApiError
@@ -188,7 +188,9 @@ class LiveInspection(Inspection):
         self.set_state(state, why_ended(error, self._name, is_connected=state == "ended"))
 
     def add_stderr(self, line: str) -> None:
-        """Show a line that the agent wrote to stderr."""
+        """Show a line that the agent wrote to stderr, without secrets unless they are kept."""
+        if self.is_redacted:
+            line = redacted_text(line)
         item = {"at": round(self.recording.now(), 3), "text": line[:_LINE_CHARACTERS]}
         self.stderr.append(item)
         self.hub.push("stderr", item)

@@ -10,7 +10,7 @@ from typing import Any
 from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
 from accord_inspector.recording_folder import RecordingFolder
-from accord_inspector.recording_summary import summary_json
+from accord_inspector.recording_summary import BEGINNING, summary_json
 from accord_trace.reading import TraceError, trace_files
 from accord_trace.trace import Trace
 
@@ -108,7 +108,7 @@ class FolderInspection(Inspection):
         path = self._folder.path_of(name)
         if path is None:
             return None
-        trace = Trace(trace_files(path), name=name)
+        trace = Trace(trace_files(path), name=name, beginning=BEGINNING)
         try:
             status = [file.stat() for file in trace.files]
         except OSError:

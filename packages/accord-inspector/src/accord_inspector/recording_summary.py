@@ -11,17 +11,17 @@ from accord_trace.records import Record
 from accord_trace.summary import update_of
 from accord_trace.trace import Trace
 
-__all__ = ("summary_json",)
+__all__ = ("BEGINNING", "summary_json")
 
-_BYTES = 8_000_000  # of messages that are read of each recording
+BEGINNING = 8_000_000  # bytes of each file of a recording: a line can be longer
 _TITLE = 120  # characters
 
 
 def summary_json(trace: Trace) -> dict[str, Any]:
     """Return the title, the agent, the time, the size and the turns of a recording.
 
-    The title is that of the last session that has one, else the first prompt. Of a large recording
-    only the beginning is read: then `complete` is false.
+    The title is that of the last session that has one, else the first prompt. If only the
+    beginning of the recording is read, `complete` is false.
     """
     found: dict[str, Any] = {
         "name": trace.name,
@@ -32,15 +32,10 @@ def summary_json(trace: Trace) -> dict[str, Any]:
         "sessions": 0,
         "complete": True,
     }
-    read = 0
     sessions: set[str] = set()
     prompt = ""
     try:
         for record in trace:
-            read += record.bytes
-            if read > _BYTES:
-                found["complete"] = False
-                break
             if record.session is not None:
                 sessions.add(record.session)
             if record.method == "session/prompt" and record.type == "request":
@@ -51,7 +46,8 @@ def summary_json(trace: Trace) -> dict[str, Any]:
             elif (update := update_of(record)) is not None:
                 found["title"] = _title(update) or found["title"]
     except (TraceError, OSError) as error:
-        return {**found, "problem": str(error)}
+        return {**found, "complete": not trace.was_cut, "problem": str(error)}
+    found["complete"] = not trace.was_cut
     found["title"] = one_line(found["title"] or prompt, _TITLE)
     found["sessions"] = len(sessions)
     found["time"] = trace.header.t

@@ -278,3 +278,37 @@ async def test_fast_stream_is_sampled_and_the_page_says_so(page: Page) -> None:
         # Nothing was lost, and the page says so no longer.
         all_of_them = re.compile(r"^150 0\d\d messages$")
         await expect(counts).to_have_text(all_of_them, timeout=60_000)
+
+
+@pytest.mark.parametrize("width", [360, 1280, 2560])
+async def test_no_view_has_anything_beside_the_screen(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    recording = one_turn().save(tmp_path / "r.acp.jsonl")
+    async with inspecting(str(recording)) as one:
+        page = await browser.new_page(viewport={"width": width, "height": 740})
+        await opened(page, one)
+        for view in ("timeline", "capabilities", "statistics", "waterfall", "compare"):
+            await go(page, f"/{view}")
+            await expect(page.locator(f"view-{view}")).to_be_visible()
+            if view == "capabilities":
+                await expect(page.locator("table.capabilities")).to_have_count(2)
+            wide = await page.evaluate(
+                """() => [...document.querySelectorAll("main, main .scroll")]
+                    .filter((one) => one.scrollWidth > one.clientWidth)
+                    .map((one) => one.getAttribute("aria-label") ?? one.tagName)"""
+            )
+            assert wide == [], view
+        if width > 360:  # there the filters are folded
+            await go(page, "/timeline")
+            cut = await page.evaluate(
+                """() => [...document.querySelectorAll("view-timeline .filter select")]
+                    .filter((one) => {
+                        const before = one.offsetWidth;
+                        one.style.maxWidth = "none";
+                        return one.offsetWidth > before;
+                    })
+                    .map((one) => one.value || one.ariaLabel)"""
+            )
+            assert cut == []
+        await page.close()

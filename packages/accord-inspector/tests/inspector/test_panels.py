@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import msgspec
+import pytest
 
+from accord_inspector.agent_inspection import AgentInspection
 from accord_inspector.panels_capabilities import capability_panel
 from accord_inspector.panels_resources import ResourceMeter, redacted_environment
 from accord_inspector.panels_statistics import RunningStatistics, UpdateRate
@@ -129,3 +131,16 @@ def test_statistics_are_counted_in_parts_while_the_recording_grows() -> None:
     assert (turn["first_update_s"], turn["seconds"], turn["stop_reason"]) == (0.5, 2.0, "x")
     assert all(not method["unanswered"] for method in result["methods"])
     assert sum(per_second for _, per_second in result["rate"]) > 0
+
+
+@pytest.mark.parametrize("redact", [True, False])
+async def test_stderr_on_the_page_has_no_secret_unless_they_are_kept(redact: bool) -> None:
+    inspection = AgentInspection(
+        lambda *_: pytest.fail("started"), command=["a"], title="a", output=None, redact=redact
+    )
+    for line in ("GET https://x.test/?api_key=s3cr3t", "Authorization: Bearer s3cr3t", "ready"):
+        inspection.add_stderr(line)
+    shown = str([item["text"] for item in inspection.stderr])
+    assert ("s3cr3t" in shown) is not redact
+    assert "ready" in shown
+    inspection.recording.close()

@@ -171,3 +171,17 @@ async def test_run_of_a_fleet_shows_its_recordings(tmp_path: Path) -> None:
     async with inspection as folder:
         found = await listed(folder)
     assert [item["name"] for item in found["recordings"]] == ["script-1/a.acp.jsonl"]
+
+
+async def test_files_without_line_ends_are_listed_from_their_beginning(tmp_path: Path) -> None:
+    one_turn().save(tmp_path / "good.acp.jsonl")
+    for number in range(5):
+        with (tmp_path / f"bad-{number}.acp.jsonl").open("wb") as file:
+            file.truncate(2_000_000_000)  # sparse
+    async with FolderInspection(tmp_path) as folder:
+        rows = {row["name"]: row for row in (await listed(folder))["recordings"]}
+    assert rows.pop("good.acp.jsonl")["turns"] == 1
+    assert {row["size"] for row in rows.values()} == {2_000_000_000}
+    assert all(
+        "its first 8,000,000 bytes have no message" in row["problem"] for row in rows.values()
+    )

@@ -25,6 +25,7 @@ from accord.agent.client_adapter import PermissionQuestion
 from accord.agent.updates import ToolCallUpdate
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.stdio import stdio
+from accord.types.session import StopReason
 
 
 class Stored(Agent):
@@ -177,7 +178,17 @@ class Fails(Agent):
         raise InternalError("the model is overloaded")
 
 
+class StopsWhenRejected(Agent):
+    """Ends its turn as cancelled if an edit is rejected."""
+
+    async def prompt(self, turn: Turn) -> StopReason | None:
+        async with turn.tool("Edit", kind="edit") as call:
+            is_allowed = await call.permission()
+        return None if is_allowed else "cancelled"
+
+
 AGENTS: dict[str, Any] = {
+    "stops_when_rejected": StopsWhenRejected,
     "pushes": Pushes,
     "pushes_anyway": PushesAnyway,
     "long_command": LongCommand,

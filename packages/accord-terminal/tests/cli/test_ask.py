@@ -289,6 +289,17 @@ def test_permission_is_rejected_without_a_user(
     assert permission["option"]["kind"] == ("allow_once" if allowed else "reject_once")
 
 
+@BOTH
+def test_turn_that_the_agent_cancels_after_a_rejection_is_not_an_interrupt(
+    version: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = agent("stops_when_rejected", version)
+    assert ask("go", *words, "--yes") == 0
+    assert ask("go", *words) == 3
+    assert ask("go", *words, "--deny", "*") == 130  # a rule of the user, not a missing user
+    assert "rejected without asking the user" in capfd.readouterr().err
+
+
 def test_files_are_attached_to_the_prompt(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (folder / "notes.txt").write_text("remember", "utf-8")
     assert ask("echo see", "notes.txt", "--json") == 0

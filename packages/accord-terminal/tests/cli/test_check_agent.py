@@ -306,8 +306,9 @@ def test_agent_that_does_what_was_rejected_fails(
     status, out, _ = run(capsys, *words, "--", sys.executable, "-c", HEADSTRONG)
     assert status == 1
     assert (
-        "wrong permissions/reject: the agent did what the user rejected: a new file made.txt" in out
-    )
+        "failed, no rule describes it permissions/reject: the agent did what the user rejected: "
+        "a new file made.txt"
+    ) in out
     assert "reject_once" in out
     assert junit.read_text().count("<failure") == 2
 

@@ -255,3 +255,53 @@ def test_two_agents_with_one_name_need_a_choice(machine: Machine) -> None:
 
 def _queue(machine: Machine) -> list[dict[str, str]]:
     return json.loads(machine.ok("session", "show", "-s", "fix", "--json"))["queue"]
+
+
+FAILS = """
+import os, sys
+from accord import Agent, Turn
+
+class Fails(Agent):
+    async def prompt(self, turn: Turn):
+        print("note about", turn.text, os.environ["MODEL_API_KEY"], file=sys.stderr, flush=True)
+        if turn.text == "exit":
+            os._exit(3)
+        if turn.text != "work":
+            raise KeyError("no model")
+
+Fails().run()
+"""
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_failed_prompt_shows_what_the_agent_wrote_in_this_turn(
+    machine: Machine, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL_API_KEY", "sk-0123456789")
+    (machine.work / "fails.py").write_text(FAILS, "utf-8")
+    agent = f"{sys.executable} fails.py"
+    machine.ok("session", "new", "-s", "fix", "--agent", agent, "--protocol", version)
+    machine.ok("session", "prompt", "-s", "fix", "work")
+
+    failed = machine.run("session", "prompt", "-s", "fix", "fail")
+    first, heading, *lines = failed.stderr.splitlines()
+    assert failed.returncode == 1
+    assert first == "accord session prompt: Internal error (-32603)"
+    assert heading == "  last lines of its stderr:"
+    assert lines[-1] == "    KeyError: 'no model'"
+    (end,) = [e for e in machine.entries() if isinstance(e, Ended) and e.error is not None]
+    assert "note about fail [redacted]" in end.stderr
+    assert "note about work [redacted]" not in end.stderr, "that is of an earlier turn"
+    assert "\n  KeyError: 'no model'\n" in machine.ok("session", "history", "-s", "fix")
+
+    gone = machine.run("session", "prompt", "-s", "fix", "exit")
+    assert "exited with status 3: note about exit [redacted] (-32603)" in gone.stderr
+
+
+def test_agent_that_does_not_start_shows_what_it_wrote(machine: Machine) -> None:
+    (machine.work / "dead.py").write_text("print('Hello')\nraise KeyError('no model')", "utf-8")
+    for words in (("session", "new"), ("ask", "-s", "fix", "hi")):
+        failed = machine.run(*words, "--agent", f"{sys.executable} dead.py")
+        assert "exited with status 1: KeyError: 'no model'" in failed.stderr
+        assert "  on its stdout, which must contain only JSON:\n    Hello\n" in failed.stderr
+        assert "    raise KeyError('no model')" in failed.stderr

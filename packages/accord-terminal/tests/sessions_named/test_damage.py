@@ -38,7 +38,7 @@ def test_damaged_record_is_reported_and_stays(machine: Machine, damaged: bytes) 
     assert "1 record cannot be read" in by_name.stderr
     by_id = machine.run("session", "show", "-s", record_id)
     assert by_id.returncode == FAILED
-    assert f"Cannot read the record {path}" in by_id.stderr
+    assert f"cannot read the record {path}" in by_id.stderr
     assert machine.ok("session", "prompt", "-s", "good", "echo on") == "on\n"
     assert "deleted 0" in machine.ok("session", "prune")
     assert path.read_bytes() == damaged

@@ -76,7 +76,7 @@ def test_folder_of_another_user_is_refused(machine: Machine) -> None:
     os.chown(folder, 65534, 65534)
     ended = machine.run("session", "list")
     assert ended.returncode == FAILED
-    assert f"The folder {folder} belongs to another user" in ended.stderr
+    assert f"the folder {folder} belongs to another user" in ended.stderr
 
 
 @pytest.mark.slow

@@ -203,7 +203,7 @@ def test_fork_of_a_damaged_journal_leaves_nothing(machine: Machine) -> None:
     machine.store.journal_path(stored.id).write_text("damaged\n")
     ended = machine.run("session", "fork", "-s", "fix", "copy")
     assert ended.returncode == 1
-    assert "Cannot read line 1" in ended.stderr
+    assert "cannot read line 1" in ended.stderr
     journals = [path.stem for path in machine.store.folder.glob("*.jsonl")]
     assert journals == [stored.id]
 
@@ -226,7 +226,7 @@ def test_close_says_why_the_record_cannot_be_written(machine: Machine) -> None:
     lock.mkdir()
     ended = machine.run("session", "close", "-s", "fix")
     assert ended.returncode == 1
-    assert "Cannot open the lock" in ended.stderr
+    assert "cannot open the lock" in ended.stderr
     lock.rmdir()
     assert machine.ok("session", "close", "-s", "fix") == "closed the session fix\n"
 

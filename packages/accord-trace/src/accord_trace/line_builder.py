@@ -19,6 +19,10 @@ _UPDATE: Final = b'{"jsonrpc":"2.0","method":"session/update","params":'
 _UPDATE_OF_SESSION: Final = _UPDATE + b'{"sessionId":"'
 _BACKSLASH: Final = ord("\\")
 _TEXT: Final = b'"text":"'
+_CHUNK: Final = b'_chunk"'
+_CHUNK_NEAR: Final = 80  # bytes after the session's id, or at the end, that have the kind
+_MAX_CHUNKS: Final = 4  # kinds of chunks that are remembered
+_MAX_SESSIONS: Final = 1000
 _SESSION_FIRST: Final = b'{"sessionId":"'
 
 
@@ -69,9 +73,12 @@ class LineBuilder:
             direction: b',"dir":"%b","conn":%b,"bytes":' % (direction.encode(), conn)
             for direction in self._ends
         }
-        # Of the last update with a text: what is before it, what is after it, the fields between
+        # Of the last kinds of chunks: what is before the text, what is after it, the fields between
         # the time and the size.
-        self._last: dict[Direction, tuple[bytes, bytes, bytes] | None] = dict.fromkeys(self._ends)
+        self._chunks: dict[Direction, list[tuple[bytes, bytes, bytes]]] = {
+            direction: [] for direction in self._ends
+        }
+        self._places: dict[tuple[Direction, bytes], bytes] = {}  # the fields, by session
         self._ts = 0.0
         self._ts_text = b"0.000000"
         self._updates: dict[Direction, bytes] = {
@@ -84,16 +91,18 @@ class LineBuilder:
 
         Most frames are such chunks of a message. Return None for other frames: use `line`.
         """
-        last = self._last[direction]
-        if last is None:
+        chunks = self._chunks[direction]
+        for chunk in chunks:
+            start, end, middle = chunk
+            if frame.startswith(start) and frame.endswith(end):
+                break
+        else:
             return None
-        start, end, middle = last
+        if chunk is not chunks[0]:  # the next one is probably of the same kind
+            chunks.remove(chunk)
+            chunks.insert(0, chunk)
         quote = len(frame) - len(end)
-        if (
-            not frame.startswith(start)
-            or not frame.endswith(end)
-            or frame.find(b'"', len(start)) != quote
-        ):
+        if frame.find(b'"', len(start)) != quote:
             return None
         try:
             _decode_text(frame[len(start) - 1 : quote + 1])
@@ -163,24 +172,41 @@ class LineBuilder:
     ) -> bytes:
         """Return the line of an update, which most messages are; nothing if it needs more work."""
         start = len(_UPDATE_OF_SESSION)
-        session = frame[start - 1 : frame.find(b'"', start) + 1]
-        if b"\\" in session or b"\n" in frame or b"\r" in frame:
+        quote = frame.find(b'"', start)
+        session = bytes(frame[start - 1 : quote + 1])
+        if b"\n" in frame or b"\r" in frame:
             return b""
-        text = frame.find(_TEXT, start) + len(_TEXT)
-        quote = frame.find(b'"', text)
-        if not redacted and text > len(_TEXT) and frame[quote - 1] != _BACKSLASH:
-            # It has no secrets: neither has one that differs in this text.
+        middle = self._places.get((direction, session))
+        if middle is None:
+            if b"\\" in session:
+                return b""
+            if len(self._places) >= _MAX_SESSIONS:
+                self._places.clear()
             middle = b",%b%b%b" % (self._updates[direction], session, self._place[direction])
-            self._last[direction] = bytes(frame[:text]), bytes(frame[quote:]), middle
-        return b'{"type":"notification","ts":%.6f,%b%b%b%d%b,"params":%b\n' % (
-            ts,
-            self._updates[direction],
-            session,
-            self._place[direction],
+            self._places[direction, session] = middle
+        if not redacted and (
+            frame.find(_CHUNK, quote, quote + _CHUNK_NEAR) >= 0
+            or frame.find(_CHUNK, len(frame) - _CHUNK_NEAR) >= 0
+        ):
+            text = frame.find(_TEXT, quote) + len(_TEXT)
+            quote = frame.find(b'"', text)
+            if text > len(_TEXT) and frame[quote - 1] != _BACKSLASH:
+                # It has no secrets: neither has one that differs in this text.
+                self._remember(direction, bytes(frame[:text]), bytes(frame[quote:]), middle)
+        if ts != self._ts:
+            self._ts, self._ts_text = ts, b"%.6f" % ts
+        return b'{"type":"notification","ts":%b%b%d%b,"params":%b\n' % (
+            self._ts_text,
+            middle,
             size,
             b',"redacted":true' if redacted else b"",
             frame[len(_UPDATE) :],  # with the bracket that ends the frame, and now the line
         )
+
+    def _remember(self, direction: Direction, start: bytes, end: bytes, middle: bytes) -> None:
+        chunks = self._chunks[direction]
+        chunks.insert(0, (start, end, middle))
+        del chunks[_MAX_CHUNKS:]
 
     def _call(
         self,

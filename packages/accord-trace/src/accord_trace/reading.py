@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -17,34 +17,51 @@ __all__ = ("TraceError", "lines_in", "lines_of", "read_records", "trace_files")
 _CHUNK = 1024 * 1024
 
 
-def lines_of(path: Path, problems: list[str] | None = None) -> Iterator[bytes]:
+def lines_of(
+    path: Path, problems: list[str] | None = None, *, beginning: int | None = None
+) -> Generator[bytes, None, bool]:
     """Yield the lines of a file, without line ends; a compressed one may be cut anywhere.
 
-    That it was cut or is damaged is described in `problems`. Raise `TraceError` if it cannot be
+    That it was cut or is damaged is described in `problems`. With `beginning`, only the lines in
+    about so many bytes are read; return whether there are more. Raise `TraceError` if it cannot be
     read.
     """
     try:
         with path.open("rb", buffering=0) as file:
-            yield from lines_in(file, path, problems)
+            return (yield from lines_in(file, path, problems, beginning=beginning))
     except OSError as exc:
         raise TraceError(f"Cannot read {path}: {exc.strerror or exc}") from None
 
 
-def lines_in(file: IO[bytes], name: object, problems: list[str] | None = None) -> Iterator[bytes]:
+def lines_in(
+    file: IO[bytes],
+    name: object,
+    problems: list[str] | None = None,
+    *,
+    beginning: int | None = None,
+) -> Generator[bytes, None, bool]:
     """Yield the lines of an open file as `lines_of` does; raise `TraceError` or `OSError`."""
-    rest = b""
+    rest: list[bytes] = []  # of a line, joined once: it can have many megabytes
+    read = 0
     unpacker: Unpacker | None = None
     while data := file.read(_CHUNK):
         if unpacker is None:
             unpacker = unpacker_of(data, name)
         for piece in unpacker.pieces(data):
-            lines = (rest + piece).split(b"\n") if rest else piece.split(b"\n")
-            rest = lines.pop()
-            yield from lines
-    if rest:
-        yield rest
+            read += len(piece)
+            first, *lines = piece.split(b"\n")
+            rest.append(first)
+            if lines:
+                yield b"".join(rest)
+                rest = [lines.pop()]
+                yield from lines
+            if beginning is not None and read > beginning:
+                return True
+    if line := b"".join(rest):
+        yield line
     if problems is not None and unpacker is not None and unpacker.problem:
         problems.append(unpacker.problem)
+    return False
 
 
 def read_records(

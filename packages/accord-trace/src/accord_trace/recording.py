@@ -215,6 +215,8 @@ class Recording:
 
 def _lines(waiting: list[_Waiting], *, redact: bool) -> list[bytes]:
     lines = [hop.lines.repeated(ts, direction, frame) for hop, ts, direction, frame in waiting]
+    if None not in lines:
+        return lines  # type: ignore[return-value]  # has no None
     others = [number for number, line in enumerate(lines) if line is None]
     found = with_possible_secrets([waiting[number][3] for number in others]) if redact else ()
     for place, number in enumerate(others):

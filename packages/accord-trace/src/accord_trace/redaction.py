@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
-from collections.abc import Iterable
-from itertools import accumulate
+from collections.abc import Sequence
 from typing import Any
 
 from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
 from accord.text.redact import MASK
 from accord.text.secret_places import redacted_json, redacted_text
+from accord.text.secret_shapes import KEYS
 
 __all__ = ("redacted_frame", "with_possible_secrets")
 
@@ -21,57 +20,158 @@ _KEPT = frozenset(("methodId",))
 _STRING_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _STRING_PREFIX = re.compile(r'"(?:[^"\\]|\\u[\dA-Fa-f]{4}|\\[^u])*', re.DOTALL)
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]:,]|[\w.+-]+', re.DOTALL)
+_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # up to its last character
 _NAME_END = re.compile(rb'"\s*:')  # in strings, too
 
-# How the well-known kinds of keys begin, in lower case: what is searched, and what is true there.
-_SHAPES = (
-    *((b"sk-", b"sk-"), (b"gh", b"gh[pousr]_"), (b"hub_pat_", b"hub_pat_"), (b"glpat-", b"glpat-")),
-    *((b"xox", b"xox[abeoprs]-"), (b"akia", b"akia"), (b"asia", b"asia"), (b"aiza", b"aiza")),
-    *((b"hf_", b"hf_"), (b"npm_", b"npm_"), (b"eyj", b"eyj")),
+_OPTION = (
+    rb"-(?:(?:(?<![^\s\"'`]-)|(?<=\\[nrt]-))[akptuw]|(?<=\"-)h|-(?:proxy-)?user|-[\w-]{0,32}"
+    rb"(?:key|token|secret|pass|credential|cookie|bearer|auth|jwt|header|(?:pwd?|pin|pat)\b))"
 )
-# Where secrets can be in a JSON text in lower case: a word that is searched first, in 1 ns for a
-# byte, and what is true of its place.
-_AFTER = rb"(?:s|_?id|[_-]?\d{1,3})?(?:\\*[\"']|\s*[=:]|\\u003d)"
-_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # up to its last character
-_IN_JSON = tuple(
-    (word, re.compile(pattern))
-    for word, pattern in (
-        (b"key", rb"key(?:-----|" + _AFTER + rb")"),
-        *((word, word + _AFTER) for word in (b"secret", b"passphrase", b"credential")),
-        *((word, word + _AFTER) for word in (b"cookie", b"bearer", b"pwd")),
-        (b"token", rb"token(?!s\")" + _AFTER),
-        (b"passw", rb"passw(?:or)?d" + _AFTER),
-        (b"auth", rb"auth(?:orization\b|enticate\"|/login\")"),
-        (b"env", rb'"env|env(?:ironment)?"'),
-        (b'headers"', rb'headers"'),
-        (b'"arg', rb'"arg'),
-        *((word, start + rb"[\w-]{10}") for word, start in _SHAPES),
+_IN_URL = (
+    rb"://(?:[^\s\"/]+@|[^\s\":]*?(?:hooks?(?:-test)?[./]|/bot\d)|[^\s\"/]+(?:/[^\s\"/\\:]*)*?/"
+    rb"(?=[\w-]{0,64}\d)(?![0-9a-f-]+[^\w-])[\w-]{24})"
+)
+
+
+def _places(
+    is_name: bytes, key: bytes = rb"key(?:-----|%b)", auth: bytes = b""
+) -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
+    """Return where secrets can be in a JSON text in lower case, if this follows their names.
+
+    A place is a word that is searched first, in 1 ns for a byte, and what is true where it occurs.
+    """
+    name = rb"(?:s|_?id|[_-]?\d{1,3})?" + is_name
+    auth = auth or name
+    places = (
+        (b"key", key % name),
+        *((word, word + name) for word in (b"secret", b"credential", b"cookie", b"jwt")),
+        *((word, word + name) for word in (b"pat", b"pin")),
+        (b"pw", rb"pwd?" + name),
+        (b"pass", rb"pass(?:w(?:or)?d|phrase|code)?" + name),
+        (b"token", rb"token(?!s\")" + name),
+        (b"bearer", rb"bearer(?:\s|" + name + rb")"),
+        (b"auth", rb"auth(?:orization\b|" + auth + rb"|(?<=\"auth)(?:enticate|/login)\")"),
+        (b"env", rb"env(?:(?<=\"env)\w*|(?:ironment)?)" + is_name),
+        (b"headers", rb"headers" + is_name),
+        (b"-", _OPTION),
+        (b"://", _IN_URL),
+        (b"=", rb"=(?:(?<=sig=)|(?<=signature=)|(?<=code=))"),
         # Part of a name that is escaped; what escapes control characters is usual.
         (b"\\u00", rb"\\u00[2-7][0-9a-f]"),
-        (b" --", rb" --[\w-]{0,32}(?:key|token|secret|pass|cred|pwd|pw |bearer|cookie|auth)"),
-        (b"@", rb"/[^\s\"/:]{1,256}(?::[^\s\"/]{0,256})?@"),
-        (b"?", rb"\?[^\s\"?]{0,512}?(?:sig|signature|jwt|code|auth|pass|pwd)(?:=|\\u003d)"),
     )
+    return tuple((word, re.compile(pattern)) for word, pattern in places)
+
+
+# A field or item without any of these has no secret, whatever is next to it.
+_IN_PART = _places(rb"(?:\\*[\"']|\s*[=:])")
+# The same for a whole message, where a name is that of a field, or `_NAME` is next to a `value`.
+_IN_FRAME = _places(
+    rb"(?:\\*[\"']\s*:(?!\s*(?:null|true|false|\[\s*\]|\{\s*\}))|\s*[=:])",
+    rb"key(?:(?<=[\w?&;#-]key)%b|\\*[\"']\s*:|=(?=[^\s\"]{0,256}\d)|-----)",
+    rb"(?:\\*[\"']\s*:\s*\\*[\"']|\s*[=:])",
 )
+_VALUE = re.compile(rb"value\\*\"\s*:")
+_NAME = re.compile(
+    rb"(?:name|key|header|variable|configid)\\*\"\s*:\s*\\*\"[^\s\"/:\\]*?"
+    rb"(?:key|token|secret|credential|cookie|jwt|pat|pin|pwd?|pass|bearer|auth)[^\s\"/:\\]*\\*\""
+)
+# A letter or digit before it can be part of an escape.
+_KEY = re.compile(
+    rb"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4}))(?:"
+    + "|".join(KEYS).encode()
+    + rb")"
+)
+# Characters of keys, of which each has 13 or more in a row.
+_KEY_CHARACTERS = bytes(
+    ord("a") if chr(byte).isascii() and (chr(byte).isalnum() or chr(byte) in "_-.") else 32
+    for byte in range(256)
+)
+_RUN = b"a" * 13
+
+_BETWEEN = b',"'
+_QUOTE = ord('"')
+_ESCAPED_SLASH = re.compile(rb"\\/")
+
+_LARGE = 1000  # bytes of a frame; more are mostly a text that is spoken
+_SHORT = 100  # bytes; longer parts seldom occur again
+_MAX_KNOWN = 10_000
+_known: set[bytes] = set()  # parts that have no secret
 
 
-def with_possible_secrets(texts: Iterable[bytes | bytearray]) -> set[int]:
-    """Return the numbers of the JSON texts that may have something to replace."""
-    # One search in many texts takes less time than one in each.
-    parts = [_structure(text) for text in texts]
-    lower = b"\n".join(parts).lower()
-    ends: list[int] = []
+def with_possible_secrets(texts: Sequence[bytes | bytearray]) -> set[int]:
+    """Return the numbers of the JSON texts that may have something to replace.
+
+    Most fields have occurred in an earlier text with the same value: only others are searched.
+    """
+    if len(texts) == 1:
+        joined = bytes(_structure(texts[0]))
+    else:
+        joined = _BETWEEN.join([_structure(text) for text in texts])
+    parts = set(joined.split(_BETWEEN)).difference(_known)
+    if not parts:
+        return set()
     found: set[int] = set()
-    for word, pattern in _IN_JSON:
-        if word in lower:
-            for match in pattern.finditer(lower):
-                ends = ends or list(accumulate(len(part) + 1 for part in parts))
-                found.add(bisect_right(ends, match.start()))
+    if suspicious := _suspicious(b',"%b,"' % _BETWEEN.join(parts)):
+        parts -= suspicious
+        for number, text in enumerate(texts):
+            for part in suspicious:
+                if part in text:
+                    if _is_suspicious(bytes(_structure(text))):
+                        found.add(number)
+                    break
+    if len(_known) > _MAX_KNOWN:
+        _known.clear()
+    _known.update([part for part in parts if len(part) <= _SHORT])
     return found
 
 
+def _suspicious(text: bytes) -> set[bytes]:
+    """Return the parts of a text that may have secrets."""
+    lower = text.lower()
+    places: list[int] = []
+    if b"\\/" in lower:
+        places += [match.start() for match in _ESCAPED_SLASH.finditer(lower)]
+    for word, pattern in _IN_PART:
+        if word in lower:
+            places += [match.start() for match in pattern.finditer(lower)]
+    places += _keys_in(text)
+    parts: set[bytes] = set()
+    for place in places:
+        start = place + 1 if text[place] == _QUOTE else place
+        parts.add(text[text.rfind(_BETWEEN, 0, start) + 2 : text.find(_BETWEEN, start)])
+    return parts
+
+
+def _is_suspicious(frame: bytes) -> bool:
+    """Return whether a JSON text with suspicious parts may have secrets."""
+    lower = frame.lower()
+    if b"\\/" in lower:
+        lower = lower.replace(b"\\/", b"/")
+    if b"value" in lower and _VALUE.search(lower) is not None and _NAME.search(lower) is not None:
+        return True
+    for word, pattern in _IN_FRAME:
+        if word in lower and pattern.search(lower) is not None:
+            return True
+    return bool(_keys_in(frame))
+
+
+def _keys_in(text: bytes) -> list[int]:
+    """Return where texts are that have a well-known key."""
+    runs = text.translate(_KEY_CHARACTERS) + b" "
+    places: list[int] = []
+    at = runs.find(_RUN)
+    while at >= 0:
+        end = runs.find(b" ", at)
+        if _KEY.search(text, at, end):
+            places.append(at)
+        at = runs.find(_RUN, end)
+    return places
+
+
 def _structure(text: bytes | bytearray) -> bytes | bytearray:
-    """Return a JSON text without a spoken text, which is most of the bytes."""
+    """Return a large JSON text without a spoken text, which is most of its bytes."""
+    if len(text) < _LARGE:
+        return text
     for start in (b'"text":"', b'"content":"'):
         begin = text.find(start) + len(start)
         if begin >= len(start) and (end := _STRING.match(text, begin)) is not None:

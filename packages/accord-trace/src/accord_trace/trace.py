@@ -29,13 +29,16 @@ class Trace:
         first: Direction = "to_agent",
         name: str | None = None,
         copy: PipedFile | None = None,
+        beginning: int | None = None,
     ) -> None:
         self.files: list[Path] = files
         self.name: str = files[0].name if name is None else name  # in the folder that was opened
         self.header: Header = Header()  # of the first part, as soon as it was read
         self.problems: list[str] = []
+        self.was_cut: bool = False  # the last iteration has read only the beginning
         self._first: Direction = first
         self._copy = copy  # removed with this object
+        self._beginning = beginning  # about how many bytes of each file are read; None: all
 
     def __iter__(self) -> Iterator[Record]:
         return (record for record in self.with_damaged() if not is_damaged(record))
@@ -45,11 +48,12 @@ class Trace:
 
         So messages have the numbers that they have in a `MessageIndex`.
         """
-        self.problems = []
+        self.problems, self.was_cut = [], False
         found = False
         for number, file in enumerate(self.files):
-            lines = lines_of(file, self.problems)
-            for item in import_records(lines, self.problems, first=self._first, with_damaged=True):
+            for item in import_records(
+                self._lines_of(file), self.problems, first=self._first, with_damaged=True
+            ):
                 found = found or isinstance(item, Header) or not is_damaged(item)
                 if isinstance(item, Record):
                     yield item
@@ -57,8 +61,14 @@ class Trace:
                     self.header = item
         if not found:
             why = f": {self.problems[0]}" if self.problems else ": it is empty"
+            if self.was_cut:
+                why = f": its first {self._beginning:,} bytes have no message"
             place = self.files[0] if self._copy is None else self._copy.pipe
             raise TraceError(f"Expected a recording in {place}{why}")
+
+    def _lines_of(self, file: Path) -> Iterator[bytes]:
+        if (yield from lines_of(file, self.problems, beginning=self._beginning)):
+            self.was_cut = True
 
 
 def open_trace(path: str | os.PathLike[str], *, first: Direction = "to_agent") -> Trace:

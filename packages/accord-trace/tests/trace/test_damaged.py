@@ -188,7 +188,7 @@ def test_pipe_without_a_recording_is_named() -> None:
         input=b"hello\n",
         capture_output=True,
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith(b"Error: Expected a recording in /dev/stdin: line 1: ")
 
 

@@ -163,7 +163,9 @@ def test_any_bytes_come_back(frame: bytes) -> None:
 
 def chunk(text: bytes, more: bytes = b"}") -> bytes:
     head = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":'
-    return head + b'{"sessionUpdate":"x","content":{"type":"text","text":' + text + b"}}}" + more
+    return (
+        head + b'{"sessionUpdate":"a_chunk","content":{"type":"text","text":' + text + b"}}}" + more
+    )
 
 
 TEXTS = [
@@ -214,3 +216,11 @@ def test_chunks_of_a_message_repeat_each_other() -> None:
     assert builder.repeated(1.0, "to_client", chunk(b'"b"')) is not None
     assert builder.repeated(1.0, "to_agent", chunk(b'"b"')) is None
     assert builder.repeated(1.0, "to_client", chunk(b'"b","apiKey":"x"')) is None
+    thought = chunk(b'"a"').replace(b"a_chunk", b"b_chunk")
+    assert builder.repeated(1.0, "to_client", thought) is None
+    builder.line(1.0, "to_client", thought)
+    assert builder.repeated(1.0, "to_client", thought) is not None
+    assert builder.repeated(1.0, "to_client", chunk(b'"b"')) is not None
+    other = chunk(b'"a"').replace(b"a_chunk", b"tool_call_update")
+    builder.line(1.0, "to_client", other)
+    assert builder.repeated(1.0, "to_client", other) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_trace import Recording, TraceError, open_trace, open_traces
+from accord_trace import Recording, Trace, TraceError, open_trace, open_traces
 from requirement import requirement
 
 UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{}}}'
@@ -88,3 +88,37 @@ def test_reading_takes_little_memory(tmp_path: Path, ending: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 8_000_000  # the file has more
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_only_the_beginning_is_read_where_that_is_asked_for(tmp_path: Path, ending: str) -> None:
+    path = recorded(tmp_path / f"r.acp.jsonl{ending}", 1000)
+    trace = Trace([path], beginning=10_000)
+    assert 0 < len(list(trace)) <= 1000
+    whole = Trace([path], beginning=10_000_000)
+    assert len(list(whole)) == 1000
+    assert not whole.was_cut
+
+
+@requirement("R-TRACE-06")
+def test_file_without_line_ends_is_refused_from_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    with path.open("wb") as file:
+        file.truncate(1_000_000_000)  # sparse
+    trace = Trace([path], beginning=1_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(TraceError, match="its first 1,000,000 bytes have no message"):
+            list(trace)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+    assert trace.was_cut
+
+
+def test_line_over_many_chunks_is_read_as_a_whole(tmp_path: Path) -> None:
+    text = b"x" * 5_000_000
+    path = tmp_path / "r.acp.jsonl"
+    lines = [UPDATE.replace(b"{}}", b'{"a":"%s"}}' % text), UPDATE, UPDATE]
+    path.write_bytes(b"\n".join(lines))
+    assert [record.frame for record in open_trace(path)] == lines

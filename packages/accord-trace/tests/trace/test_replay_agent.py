@@ -13,6 +13,7 @@ import accord
 from accord.client.permissions import allow, deny
 from accord.version import ProtocolVersion
 from accord_trace import Recording
+from accord_trace.comparing import shape_differences
 from accord_trace.exporting import jsons_lines
 from accord_trace.replay import ReplayedAgent
 from accord_trace.replay.agent import AgentReplay
@@ -340,6 +341,43 @@ def test_redacted_values_equal_all_values(tmp_path: Path) -> None:
     servers[0]["env"] = [{"name": "TOKEN", "value": "secret"}]
     assert replay.send(id=1, method="session/new", params={**params, "mcpServers": servers})
     assert replay.core.departures == []
+
+
+SECRET = "s3cr3t-V4lue.42"
+SERVERS = [
+    {"name": "a", "command": "npx", "args": ["--api-key", SECRET, "-k", SECRET], "env": []},
+    {"name": "b", "command": "mysql", "args": [f"-p{SECRET}", f"--token={SECRET}"], "env": []},
+    {"name": "c", "type": "sse", "url": f"https://me:{SECRET}@x.test/a?api_key={SECRET}&b=1"},
+    {"name": "d", "type": "http", "url": "https://hooks.slack.com/services/T0/B0/" + SECRET},
+    {"name": "e", "type": "http", "url": "https://x.test", "headers": [["X-A", SECRET]]},
+]
+
+
+@requirement("R-TRACE-04", "R-TRACE-05")
+@pytest.mark.parametrize("server", SERVERS, ids=lambda server: server["name"])
+async def test_recording_with_secrets_in_command_lines_and_urls_is_replayed(
+    tmp_path: Path, server: dict[str, Any]
+) -> None:
+    path = tmp_path / "r.acp.jsonl"
+    params = {"cwd": str(tmp_path), "mcpServers": [server]}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": params}
+    answer = {"jsonrpc": "2.0", "id": 1, "result": {"sessionId": "s"}}
+    update = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "a", "rawInput": server}
+    shown = {"method": "session/update", "params": {"sessionId": "s", "update": update}}
+    with Recording(path) as recording:
+        hop = recording.hop()
+        hop.frames("to_agent", [json.dumps(call).encode()])
+        hop.frames("to_client", [json.dumps(answer).encode()])
+        hop.frames("to_client", [json.dumps({"jsonrpc": "2.0", **shown}).encode()])
+    assert SECRET not in path.read_text()
+    core = AgentReplay(read_scripts(open_trace(path))[0])
+    core.receive(json.dumps(call).encode(), 0.0)
+    assert core.departures == []
+    # As client, the agent's update has the secret where the recording has a mask.
+    recorded = open_trace(path)
+    [expected] = [json.loads(each.frame) for each in recorded if b"tool_call" in each.frame]
+    got = {"jsonrpc": "2.0", **shown}
+    assert list(shape_differences(expected, got, strict=True)) == []
 
 
 @requirement("R-TRACE-04")

@@ -40,7 +40,7 @@ def single(tmp_path: Path) -> Path:
     return found
 
 
-@pytest.mark.parametrize(
+COMMANDS_OF_READERS = pytest.mark.parametrize(
     "words",
     [
         ("show", "F"),
@@ -52,6 +52,30 @@ def single(tmp_path: Path) -> Path:
     ],
     ids=lambda words: words[0],
 )
+
+
+@COMMANDS_OF_READERS
+@pytest.mark.parametrize("found", ["nothing", "other files", "an empty file", "no such folder"])
+def test_every_command_says_alike_that_there_is_no_recording(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], found: str
+) -> None:
+    where = tmp_path / "found"
+    if found == "an empty file":
+        where.touch()
+    elif found != "no such folder":
+        where.mkdir()
+    if found == "other files":
+        (where / "notes.txt").write_text("not a recording")
+    status, out, err = run(capsys, *(str(where) if word == "F" else word for word in words))
+    assert (status, out) == (2, "")
+    message = {
+        "an empty file": f"Error: Expected a recording in {where}: it is empty",
+        "no such folder": f"Path '{where}' does not exist",
+    }.get(found, f"Error: Expected recordings (*.acp.jsonl, .jsons, .ndjson) in {where}")
+    assert message in err
+
+
+@COMMANDS_OF_READERS
 def test_every_command_takes_a_folder_with_one_recording(
     capsys: pytest.CaptureFixture[str], single: Path, words: tuple[str, ...]
 ) -> None:
@@ -101,7 +125,7 @@ def test_several_recordings_are_named_where_one_is_expected(
 ) -> None:
     options = ["--html", str(tmp_path / "x.html")] if command == "stats" else []
     status, _, err = run(capsys, command, str(folder), *options)
-    assert status == (1 if command == "stats" else 2)
+    assert status == 2
     expected = f"Expected one recording, got 2 in the folder {folder}: a.acp.jsonl, b/c.acp.jsonl"
     assert expected in err
 

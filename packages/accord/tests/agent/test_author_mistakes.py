@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import logging
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
+from unittest.mock import AsyncMock, create_autospec
 
 import pytest
 
 import accord
-from accord import Agent, PermissionOption, PlanEntry, Turn
-from accord.agent import AuthenticationMixin
+from accord import (
+    Agent,
+    ClientSession,
+    ClientTurn,
+    ConnectedAgent,
+    PermissionOption,
+    PlanEntry,
+    Session,
+    Turn,
+)
+from accord.agent import AuthenticationMixin, PlanHandle, ToolCallHandle
 from accord.client.permissions import allow, policies_of
 from accord.transports.memory import pair
 from agent.harness import BOTH, V1, connect_client
 from event_loop import drain_event_loop
 from raw_peer import QUICK
 from versions import only
+
+# Before Python 3.12, that of inspect cannot be told.
+iscoroutinefunction = (
+    inspect.iscoroutinefunction if sys.version_info >= (3, 12) else asyncio.iscoroutinefunction
+)
 
 
 def _agent(work: Callable[[Turn], Awaitable[Any]]) -> Agent:
@@ -257,6 +274,26 @@ async def test_call_that_is_not_awaited_fails_the_turn(
     said = await _failure(_agent(work), version, caplog)
     assert f"! {verb}(…) was not awaited: write `await {verb}(…)`" in said
     assert "never awaited" not in said
+
+
+# What is wrapped is still what it was: a test double or a framework asks.
+@pytest.mark.parametrize(
+    "cls", [ConnectedAgent, ClientSession, ClientTurn, Session, Turn, ToolCallHandle, PlanHandle]
+)
+def test_methods_that_must_be_awaited_are_coroutine_functions(cls: type) -> None:
+    methods = {name: getattr(cls, name) for name in dir(cls) if not name.startswith("_")}
+    awaited = {
+        name: method
+        for name, method in methods.items()
+        if inspect.iscoroutinefunction(inspect.unwrap(method)) or name in ("say", "think")
+    }
+    assert awaited
+    double = create_autospec(cls)
+    for name, method in awaited.items():
+        assert iscoroutinefunction(method), name
+        assert isinstance(getattr(double, name), AsyncMock), name
+    others = methods.keys() - awaited.keys()
+    assert not [name for name in others if iscoroutinefunction(methods[name])]
 
 
 @BOTH

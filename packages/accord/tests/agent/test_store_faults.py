@@ -13,13 +13,28 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, MemoryStore, SessionStore, SqliteStore, Turn
+from accord import (
+    Agent,
+    MemoryStore,
+    OptionChoice,
+    SelectOption,
+    SessionStore,
+    SqliteStore,
+    Turn,
+)
 from accord.agent import FallbackStore
 from accord.agent.store import fallback, stored_sessions
 from accord.agent.store.base import PAGE_ENTRIES, StoredSession
 from accord.agent.store.encoding import encode_update
+from accord.agent.store.replay import Collapser
 from accord.agent.store.stored_sessions import StoredSessions
-from accord.agent.updates import MessageUpdate, ToolCallUpdate, ToolContentUpdate, Update
+from accord.agent.updates import (
+    MessageUpdate,
+    OptionsUpdate,
+    ToolCallUpdate,
+    ToolContentUpdate,
+    Update,
+)
 from accord.testing import StoreContract
 from agent.harness import BOTH, V1, connect_client
 from event_loop import drain_event_loop
@@ -172,8 +187,56 @@ async def test_other_sessions_run_while_a_long_session_is_loaded(
     beside.cancel()
     assert read == 8000
     assert shown == 4004
-    assert most <= PAGE_ENTRIES + 1
+    # A turn of another session takes a dozen steps of the event loop: all of them are short.
+    assert most <= 64 + 1
+    assert not loaded.collapser.free(1)
     await store.aclose()
+
+
+def test_what_was_replayed_is_freed_in_steps() -> None:
+    fold = Collapser()
+    for number in range(1000):
+        fold.add(MessageUpdate("agent", f"message-{number}", ("word",)))
+        fold.add(ToolCallUpdate(id=f"tool-{number}", is_new=True, title="Look"))
+        fold.add(ToolContentUpdate(f"tool-{number}", "word", continues=True))
+    assert len(list(fold.result(running=False))) == 2000
+    steps = 1
+    while fold.free(50):
+        steps += 1
+    assert steps == 2000 / 50
+    assert not list(fold.result(running=False))
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_long_session_is_read_without_a_list_of_all_entries(
+    tmp_path: Path, kind: str
+) -> None:
+    """The garbage collector would go through it, which stops all other sessions."""
+    store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "sessions.db")
+    await store.create(_session(), [b"%d" % number for number in range(50_000)])
+    tracemalloc.start()
+    try:
+        count = 0
+        async for page in store.read_pages("a"):
+            assert len(page) <= PAGE_ENTRIES
+            count += len(page)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == 50_000
+    assert peak < 200_000  # a list has 400 kB
+    await store.aclose()
+
+
+async def test_session_that_is_resumed_without_a_replay_keeps_its_options_and_numbers() -> None:
+    choices = OptionChoice("small", "Small"), OptionChoice("large", "Large")
+    options = SelectOption(id="model", name="M", value="large", choices=choices)
+    sessions = await _filled(
+        MemoryStore(), [MessageUpdate("agent", "message-1", ("word",)), OptionsUpdate((options,))]
+    )
+    loaded = await sessions.load("a", replay=False)
+    assert (loaded.count, loaded.options) == (2, (options,))
+    assert [update async for update in loaded.updates(running=False)] == []
 
 
 async def test_large_entries_are_read_in_small_pages(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
@@ -184,6 +185,26 @@ async def test_argument_of_a_session_has_its_type(
         with pytest.raises(TypeError) as caught:
             await call(**options)
         assert message in str(caught.value)
+
+
+async def test_unknown_argument_suggests_the_nearest_one(
+    both: tuple[ConnectedAgent, ClientSession],
+) -> None:
+    agent: Any = both[0]
+    session: Any = both[1]
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: connect("agent", permission=()), "'permission'; did you mean 'permissions'?"),
+        (lambda: connect("agent", unknown=1), "connect() got an unexpected keyword argument"),
+        (lambda: agent.new_session(pwd="/"), "'pwd'; did you mean 'cwd'?"),
+        (lambda: agent.list_sessions(cwdd="/"), "'cwdd'; did you mean 'cwd'?"),
+        (lambda: session.set_option("a", val="b"), "'val'; did you mean 'value'?"),
+    ]
+    for call, message in calls:
+        with pytest.raises(TypeError, match=re.escape(message)) as caught:
+            call()
+        assert caught.value.__suppress_context__, "one traceback is enough"
+    with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'mode'$"):
+        session.set_mode()
 
 
 @pytest.mark.parametrize("prompt", [["Hi"], None, b"Hi", {"type": "text", "text": "Hi"}])

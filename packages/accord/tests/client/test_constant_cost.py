@@ -16,7 +16,7 @@ from accord.client.events import ContentChunk, MessageReplaced, Text, Thought, T
 from accord.client.handlers import ClientHandlers
 from accord.client.message import AgentText, Message, merge_texts
 from accord.client.shared_sequence import SharedSequence, appended
-from accord.client.transcript import Transcript
+from accord.client.transcript import Transcript, read_agent_text
 from accord.client.v1.updates import events_from_update as read_v1
 from accord.client.v2.updates import events_from_update as read_v2
 from accord.types.content import ImageContent, ResourceLink, text_of
@@ -116,7 +116,7 @@ def test_cost_of_reading_text_per_event_is_independent_of_its_length(
         text = AgentText(0)
         reads: dict[str, Callable[[], str]] = {
             "message": lambda: last.text,
-            "turn": lambda: transcript.read_agent_text(text),
+            "turn": lambda: read_agent_text(transcript, text),
             "transcript": lambda: transcript.text,
         }
         if messages == "one":
@@ -194,10 +194,10 @@ def test_text_of_a_turn_does_not_depend_on_how_often_it_is_read(
     for number, event in enumerate(events):
         transcript.apply(event)
         assert transcript.text == text_from(transcript, 0, None)
-        assert transcript.read_agent_text(turn) == text_from(transcript, first, None)
-        assert transcript.read_agent_text(part, until) == text_from(transcript, 0, until)
+        assert read_agent_text(transcript, turn) == text_from(transcript, first, None)
+        assert read_agent_text(transcript, part, until) == text_from(transcript, 0, until)
         if number % 3 == 2:
-            assert transcript.read_agent_text(rarely) == text_from(transcript, first, None)
+            assert read_agent_text(transcript, rarely) == text_from(transcript, first, None)
 
 
 def text_from(transcript: Transcript, first: int, until: int | None) -> str:

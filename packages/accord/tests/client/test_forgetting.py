@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from accord import Plan, Text, ToolCall, Transcript
 from accord.client.events import AgentTerminal, TerminalOutputChunk, TitleChanged
+from accord.client.transcript import forget_items
 
 
 def transcript_of(count: int) -> Transcript:
@@ -24,7 +25,7 @@ def transcript_of(count: int) -> Transcript:
 
 def test_the_end_the_open_tool_calls_and_the_settings_stay() -> None:
     transcript = transcript_of(10)
-    transcript.forget(2)
+    forget_items(transcript, 2)
     assert [message.id for message in transcript.messages] == ["m8", "m9"]
     assert [call.id for call in transcript.tool_calls] == ["open"]
     assert transcript.open_tool_calls == transcript.tool_calls
@@ -35,7 +36,7 @@ def test_the_end_the_open_tool_calls_and_the_settings_stay() -> None:
 
 def test_later_updates_change_what_was_kept() -> None:
     transcript = transcript_of(3)
-    transcript.forget(1)
+    forget_items(transcript, 1)
     transcript.apply(Text(", more", "m2"))
     transcript.apply(ToolCall(id="open", status="completed"))
     transcript.apply(Text("new", "m3"))
@@ -46,7 +47,7 @@ def test_later_updates_change_what_was_kept() -> None:
 
 def test_nothing_is_kept_on_request_and_a_forgotten_message_begins_again() -> None:
     transcript = transcript_of(3)
-    transcript.forget(0)
+    forget_items(transcript, 0)
     assert transcript.messages == []
     transcript.apply(Text("more", "m2"))
     assert transcript.text == "more"
@@ -55,5 +56,5 @@ def test_nothing_is_kept_on_request_and_a_forgotten_message_begins_again() -> No
 def test_a_transcript_that_is_short_enough_stays() -> None:
     transcript = transcript_of(3)
     before = [*transcript.items]
-    transcript.forget(100)
+    forget_items(transcript, 100)
     assert transcript.items == before

@@ -18,6 +18,7 @@ from accord import (
     connect,
     serve,
 )
+from accord.agent import AuthenticationMixin, ProvidersMixin
 from accord.client.ask import AskResult
 from accord.client.events import Compaction, Text, Thought, TitleChanged, ToolCall, UserText
 from accord.client.transcript import Transcript
@@ -122,12 +123,34 @@ async def test_completion_shows_what_programs_use() -> None:
         await turn.wait()
         of_turn = {name for name in dir(turn) if not name.startswith("_")}
         of_session = {name for name in dir(session) if not name.startswith("_")}
+        of_transcript = {name for name in dir(session.transcript) if not name.startswith("_")}
     assert of_turn == {
         *("cancel", "error", "meta", "stop_reason", "text", "token_usage", "tool_calls", "wait")
     }
-    assert {"cwd", "directories", "id", "prompt", "set_mode", "transcript"} <= of_session
+    assert of_session == {
+        *("archive", "cancel", "cancel_terminal", "cancel_tool_call", "close", "cwd"),
+        *("directories", "events", "id", "prompt", "set_mode", "set_option", "set_title"),
+        *("status", "subagent", "transcript"),
+    }
+    assert of_transcript == {
+        *("commands", "items", "mode", "mode_option", "options", "plan", "plans", "prompt_count"),
+        *("state", "subagents", "terminals", "title", "updated_at", "usage"),
+        *("compaction", "message", "messages", "session_message", "text"),
+        *("open_tool_calls", "tool_call", "tool_calls"),
+        *("apply", "events", "from_events"),
+    }
     names = [name for name in dir(accord) if not name.startswith("_")]
     assert set(names) <= set(vars(accord)["__all__"])
+
+
+def test_completion_of_the_mixins_shows_what_agents_use() -> None:
+    of_auth = {name for name in dir(AuthenticationMixin) if not name.startswith("_")}
+    assert of_auth == {
+        *("auth_methods", "auth_status", "check_auth", "is_logged_in", "login", "logout"),
+        "notify_auth_status",
+    }
+    of_providers = {name for name in dir(ProvidersMixin) if not name.startswith("_")}
+    assert of_providers == {"disable_provider", "list_providers", "set_provider"}
 
 
 async def test_mistakes_with_turns_and_results_name_the_cure() -> None:

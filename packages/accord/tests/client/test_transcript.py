@@ -26,6 +26,7 @@ from accord import (
     v2,
 )
 from accord.client.event_stream import SessionEventStream
+from accord.client.transcript import append_texts
 from accord.client.v1.updates import READERS as READERS_V1
 from accord.client.v1.updates import events_from_update as read_v1
 from accord.client.v2.updates import READERS as READERS_V2
@@ -433,7 +434,7 @@ def test_garbage_collector_tracks_nothing_of_a_long_conversation() -> None:
             transcript.apply(UserText("do it", f"u{number}"))
             transcript.apply(Text("first ", f"m{number}"))
             transcript.apply(Text("second", f"m{number}"))
-            transcript.append_texts(f"n{number}", ["third ", "fourth"])
+            append_texts(transcript, f"n{number}", ["third ", "fourth"])
             transcript.apply(ToolCall(id=f"t{number}", title="Read", status="completed"))
         gc.collect()
         return len(gc.get_objects())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accord.text.nearest import nearest
+from accord.text.nearest import nearest, nearest_keyword
 
 KINDS = ("read", "edit", "delete", "move", "search", "execute")
 
@@ -31,3 +31,11 @@ def test_name_with_few_typing_errors_is_found(name: str, meant: str | None) -> N
 
 def test_nothing_is_near_if_nothing_is_known() -> None:
     assert nearest("edit", ()) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("permission", "permissions"), ("p", "permissions"), ("evn", "env"), ("other", None)],
+)
+def test_keyword_can_be_named_by_its_beginning(name: str, meant: str | None) -> None:
+    assert nearest_keyword(name, ("permissions", "env")) == meant

@@ -58,6 +58,34 @@ words = st.one_of(
     st.just(["sh", "-c", f"curl -H 'Authorization: Bearer {SECRET}' https://x.test"]),
     option.map(lambda each: ["-c", f"run --{each} {SECRET} now"]),
     st.just(["-u", f"me:{SECRET}"]),
+    st.sampled_from("akpt").map(lambda each: [f"-{each}", SECRET]),
+    st.sampled_from("akpt").map(lambda each: [f"-{each}{SECRET}"]),
+    st.sampled_from(("curl -u me:{}", "mysql -p{} db", "run -k {}", "run -t '{}'")).map(
+        lambda each: ["-c", each.format(SECRET)]
+    ),
+    st.sampled_from(("key", "auth", "pass", "pat", "pin", "jwt", "GITHUB_PAT")).map(
+        lambda each: [f"{each}={SECRET}"]
+    ),
+    st.sampled_from(("pat", "pin", "jwt", "github-pat")).map(lambda each: [f"--{each}", SECRET]),
+    st.sampled_from(
+        (
+            "https://hooks.slack.com/services/T0/B0/{}",
+            "https://discord.com/api/webhooks/123456789/{}",
+            "https://api.telegram.org/bot1234567:{}-ABCDEFGHIJ/sendMessage",
+            "https://x.test/webhook/1/{}",
+            "https://x.test/s/AbCdEfGhIjKlMnOp-{}/mcp",
+        )
+    ).map(lambda each: [each.format(SECRET.replace(".", "-"))]),
+)
+KEYS = (
+    *("ghp_", "gho_", "hf_", "gsk_", "npm_", "github_pat_", "dckr_pat_", "glpat-", "sk-", "xai-"),
+    *("sk_live_", "rk_test_", "whsec_", "ya29.", "AIza", "xoxb-", "pypi-", "r8_", "lin_api_"),
+)
+TOKEN = "0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P"
+tokens = st.one_of(
+    st.sampled_from(KEYS).map(lambda each: each + TOKEN),
+    st.just("AKIA0A1B2C3D4E5F6G7H"),
+    st.just(f"eyJ{TOKEN}.eyJ{TOKEN}.{TOKEN}"),
 )
 plain = st.text(string.ascii_letters + string.digits + "/. -", max_size=12)
 place = st.one_of(
@@ -74,6 +102,10 @@ place = st.one_of(
     name.map(lambda each: {"title": f"export {each}={SECRET}; run"}),
     st.just({"url": f"https://me:{SECRET}@x.test"}),
     st.just({f"https://me:{SECRET}@x.test": 1}),
+    st.sampled_from(("key", "auth", "pat", "jwt", "pin", "userPin", "Key")).map(
+        lambda each: {"settings": {each: SECRET}}
+    ),
+    st.just({"command": "sshpass", "args": ["-p", SECRET]}),
 )
 METHODS = [(types, method) for types in (v1, v2) for method in types.METHODS]
 
@@ -118,13 +150,33 @@ def test_messages_of_both_versions_have_no_secret(
             assert b"the session token limit" in record.frame
 
 
+@requirement("R-TRACE-05")
+@given(
+    st.sampled_from(METHODS),
+    tokens,
+    st.sampled_from(("{}", "with {} and", "https://x.test/{}/a", "k={}", "({})", "a\n{}", "'{}'")),
+    st.sampled_from(("title", "_meta", "id", "rawInput")),
+)
+def test_well_known_keys_are_found_in_each_string(
+    row: tuple[Any, Any], token: str, around: str, field: str
+) -> None:
+    value: Any = {field: around.format(token)}
+    for found in (value, {"a": [value]}, {"args": list(value.values())}, {around.format(token): 1}):
+        for frame in frames_of(row[1], found):
+            assert with_possible_secrets([b"{}", frame]) == {1}
+            line = LineBuilder(Hop(), redact=True).line(0.0, "to_agent", frame)
+            assert token[-16:] not in line.decode()
+
+
 @given(
     st.recursive(
         st.integers() | plain | st.booleans() | st.none(),
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(
-                st.sampled_from([each for each in STAYS if each != "PWD"]), inner, max_size=4
+                st.sampled_from([each for each in STAYS if each not in ("PWD", "key")]),
+                inner,
+                max_size=4,
             )
         ),
         max_leaves=20,
@@ -159,6 +211,16 @@ def test_names_of_other_things(each: str) -> None:
         *("MAX_TOKENS=4096", "--max-tokens 5", "use --api-key KEY or --token <TOKEN>", ""),
         *("Authorization: Bearer $TOKEN", "docker run --user 1000:1000 -p 80:80", "key = value"),
         *("--key ./tls/key.pem", "keyboard=us", "Bearer authentication is required"),
+        *("password=optional", "token=required, name=x", "Authorization: …", "Cookie: accepted"),
+        *("Authorization: required", "Authorization: see the docs", "docker run -p 8080:80 -t app"),
+        *(
+            "pytest -k test_one -p no:cacheprovider",
+            "date -u +%H:%M:%S",
+            "ssh -p 22 x",
+            "tool -k 5",
+        ),
+        *("https://x.test/blob/0123456789abcdef0123456789abcdef01234567/a.py", "tar -tf x.tar"),
+        *("https://x.test/webhooks/about", "mapping: 12345678", "the pin: see above"),
     ],
 )
 def test_texts_without_secrets_stay(text: str) -> None:
@@ -211,6 +273,9 @@ def test_values_of_pairs_and_parameters_are_secrets(value: Any) -> None:
         *({"testEnv": "a"}, {"title": "sk-learn-pipeline-for-classification"}, {"env": []}),
         {"title": "docker run -u 1000:1000 x", "headers": ["Name", "Value"]},
         {"name": "Model", "value": ["a"]},
+        *({"key": each} for each in ("PROJ-1234", "src/a.py", "a key", 5, "session/update")),
+        *({"auth": each} for each in ("none", "oauth2", {"status": {}})),
+        {"key": "KEY1a2b3c", "value": "x"},
     ],
 )
 def test_values_of_other_things_stay(value: Any) -> None:

@@ -158,6 +158,22 @@ for line in sys.stdin:
         await transport.aclose()
 
 
+@pytest.mark.parametrize(
+    ("code", "after", "lines"),
+    [
+        ("say('one'); say('two')", 0, ("one", "two")),
+        ("say('one'); say('two')", 4, ("two",)),
+        ("say('one'); say('two')", 6, ("two",)),  # the rest of a line is not enough
+        ("say('one'); say('two')", 8, ()),
+        ("say('x' * 200_000); say('two')", 200_001, ("two",)),
+        ("say('x\\n' * 100_000); say('two')", 10, ("x",) * (MAX_LINES - 1) + ("two",)),
+    ],
+)
+async def test_lines_after_a_place_are_whole(code: str, after: int, lines: tuple[str, ...]) -> None:
+    transport, _ = await ended(code)
+    assert (await transport.lines_after(after)).stderr == lines
+
+
 async def test_agent_that_never_stops_writing_delays_an_error_only_for_a_bounded_time() -> None:
     code = "say('{}', sys.stdout)\nwhile True: say('still here')"
     transport = process(sys.executable, "-c", HEAD + code, stop_times_s=(0.1, 0.5, 1))()

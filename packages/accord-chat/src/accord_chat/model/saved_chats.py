@@ -24,6 +24,7 @@ class SavedTab(Struct, kw_only=True):
     agent: str  # as given to --agent
     session_id: str | None = None  # None if it cannot be opened again
     title: str = ""
+    options: dict[str, str | bool] = {}  # their values, by id
     draft: str = ""
     queue: list[str] = []
     images: list[str] = []  # paths of the images of the draft and the queue

@@ -7,12 +7,11 @@ import errno
 import os
 import shutil
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
 from rich.terminal_theme import TerminalTheme
-from textual import events
+from textual import events, screen
 from textual.app import App, SuspendNotSupported
 from textual.binding import BindingType
 from textual.geometry import Size
@@ -36,6 +35,7 @@ from accord_terminal.toolkit.safe_text import one_line, printable
 __all__ = ("ChatApp",)
 
 SIZE_S = 1.0
+FRAME_S = 1 / 120  # of the screen; Textual can wait for two of them after a key
 # Not the movements of the mouse, which come without a pause.
 _USER_EVENTS = (
     events.Key,
@@ -44,6 +44,10 @@ _USER_EVENTS = (
     events.MouseScrollDown,
     events.MouseScrollUp,
 )
+
+
+# Textual reads this only from the environment, which agents would inherit.
+setattr(screen, "UPDATE_PERIOD", FRAME_S)  # noqa: B010  # not its own name
 
 
 class ChatApp(App[int]):
@@ -108,14 +112,8 @@ class ChatApp(App[int]):
         try:
             async with asyncio.TaskGroup() as tasks:
                 self.chat = self._make_chat(self, tasks)
-                loop = asyncio.get_running_loop()
-
-                def note_key() -> None:
-                    with suppress(RuntimeError):  # the program has ended
-                        loop.call_soon_threadsafe(self.pace.note_key)
-
                 is_real = not self.is_headless
-                terminal = Terminal(self._write, is_real=is_real, on_typed=note_key)
+                terminal = Terminal(self._write, is_real=is_real, on_typed=self.pace.note_key)
                 self._main = MainScreen(self.chat, tasks, terminal, self.pace)
                 ready.set()
         except BaseExceptionGroup as error:

@@ -257,7 +257,7 @@ class ChatScreen(Screen[None]):
         below = 0 if view.is_following else view.hidden_below
         tabs = tab_line(self.chat.sessions, self.chat.active, width)
         self._draw_line("#tabs", tabs.text)
-        self._draw_line("#activity", activity_text(session, below, self._frame))
+        self._draw_line("#activity", activity_text(session, below, self._frame, width - 2))
         self._draw_line("#status", status_text(session, width - 2))
 
     def _draw_line(self, name: str, text: Text) -> None:

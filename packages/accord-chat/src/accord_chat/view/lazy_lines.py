@@ -19,7 +19,7 @@ from textual.strip import Strip
 
 from accord_chat.view.strips import blank, folded, indent, markdown, row_strips
 from accord_terminal.toolkit.folding import row_height
-from accord_terminal.toolkit.markdown import finished_length
+from accord_terminal.toolkit.markdown import block_starts
 from accord_terminal.toolkit.rows import Row
 from accord_terminal.toolkit.safe_text import printable
 
@@ -195,10 +195,22 @@ class LongText:
         if (part.fence or part.is_source) and not part.text:
             self._leave_block()
             return
-        end = finished_length(self._tail)
+        starts = block_starts(self._tail)
         self._tried = 0 if len(self._tail) < PART else len(self._tail)
-        if end:
-            self._finish(end)
+        if starts:
+            self._finish(starts[-1] - self._pass_over(starts))
+
+    def _pass_over(self, starts: Sequence[int]) -> int:
+        """Make parts of many blocks without rendering them; return the length of all parts."""
+        passed, text = 0, self._tail
+        for start in starts:
+            if start - passed > PART and start < starts[-1]:
+                if self._growing.text:
+                    self._end_part()
+                self._add(_Part(text[passed:start], is_apart=self._growing.is_apart), None)
+                self._growing, passed = _Part(""), start
+        self._tail = text[passed:]
+        return passed
 
     def _leave_block(self) -> None:
         """Finish the rest of a block that was cut, if its end has come."""

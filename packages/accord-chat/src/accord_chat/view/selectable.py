@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding
-from textual.geometry import Offset
+from textual.geometry import Offset, Region
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -29,11 +29,17 @@ SCROLL_KEYS: tuple[Binding, ...] = (
     Binding("end,G", "scroll_end", show=False),
 )
 MAX_COPIED_LINES = 100_000
+MAX_DRAWN = 500  # lines that are kept
 _WORD = re.compile(r"[\w./~:@%+=#?&-]+")
 
 
 class SelectableView(ScrollView):
     """Draws the lines that `line` returns, with the selected ones marked."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  # as in Textual
+        super().__init__(id=id)
+        self._drawn: dict[int, tuple[Strip, Strip]] = {}  # by key: a line, and how it was drawn
+        self._drawn_for: tuple[Style, Selection | None, int] | None = None
 
     def line(self, number: int) -> tuple[int, Strip]:
         """Return the key of a line, counted from the beginning, and the line itself."""
@@ -47,20 +53,39 @@ class SelectableView(ScrollView):
         """Return how many characters of a line belong to the layout: they are not copied."""
         return 0
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return lines of the window; most of them have only moved since they were drawn."""
+        drawn_for = (self.rich_style, self.text_selection, self.size.width)
+        if drawn_for != self._drawn_for or len(self._drawn) > MAX_DRAWN:
+            self._drawn, self._drawn_for = {}, drawn_for
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """Return a line of the window."""
         key, strip = self.line(self.scroll_offset.y + y)
+        known = self._drawn.get(key)
+        if known is not None and known[0] is strip:
+            return known[1]
+        base, selection, width = self._drawn_for or (
+            self.rich_style,
+            self.text_selection,
+            self.size.width,
+        )
+        drawn = self._drawn_line(key, strip, selection)
+        drawn = drawn.adjust_cell_length(width, base).apply_style(base)
+        self._drawn[key] = strip, drawn
+        return drawn
+
+    def _drawn_line(self, key: int, strip: Strip, selection: Selection | None) -> Strip:
         if strip.cell_length:
             strip = strip.apply_offsets(0, key)
         else:  # a selection can begin here
             strip = Strip([Segment(" ", Style.from_meta({"offset": (0, key)}))])
-        selection = self.text_selection
         span = None if selection is None else selection.get_span(key)
         if span is not None:
             style = self.screen.get_component_rich_style("screen--selection")
             strip = _marked(strip, *span, Style(bgcolor=style.bgcolor))
-        base = self.rich_style
-        return strip.adjust_cell_length(self.size.width, base).apply_style(base)
+        return strip
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the selected text; an open end is the edge of the window."""

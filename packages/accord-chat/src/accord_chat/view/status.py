@@ -16,29 +16,44 @@ __all__ = ("activity_text", "status_text")
 
 SPINNER = "◐◓◑◒"
 MAX_FAILURE = 44
+MIN_FAILURE = 24  # beside more than one hint
+MAX_NAME = 30
+MIN_TEXT = 12  # cells
 # What agents say beyond these numbers is shortened.
 MAX_COUNT = 100_000_000
 MAX_PERCENT = 999
 MAX_AMOUNT = 100_000.0
+OTHER_AGENT = " · Alt+N another agent"
 SLOW_S = 10.0  # for an agent to start
 
 
-def activity_text(session: LiveSession, hidden_below: int, frame: int) -> Text:
-    """Return what the agent is doing now, and what the user can do about it."""
+def activity_text(session: LiveSession, hidden_below: int, frame: int, width: int) -> Text:
+    """Return what the agent is doing now, and what the user can do about it.
+
+    The keys fit into the width: names and reasons are shortened for them.
+    """
     text = Text(no_wrap=True, overflow="ellipsis", end="")
     link = session.link.state
     if link == "reconnecting":
         text.append("◌ connection lost, connecting again", "yellow")
     elif session.state == "starting":
-        text.append(f"{SPINNER[frame % 4]} starting {one_line(session.agent_name, 30)}", "yellow")
-        if (waited_s := time.monotonic() - session.state_since_s) >= SLOW_S:
-            text.append(f" · {waited_s:.0f} s · Ctrl+R starts it again", "dim")
+        waited_s, hint = time.monotonic() - session.state_since_s, ""
+        if waited_s >= SLOW_S:
+            hint = f" · {waited_s:.0f} s · Ctrl+R starts it again"
+        name = one_line(session.agent_name, MAX_NAME)
+        text.append(f"{SPINNER[frame % 4]} starting {name}", "yellow")
+        _make_room(text, width - len(hint))
+        text.append(hint, "dim")
     elif session.state == "logging_in":
         text.append(f"{SPINNER[frame % 4]} {_login_text(session)}", "yellow")
         text.append(" · Esc cancels" if session.login_name else "", "dim")
     elif session.state == "failed":
-        hint = "tries again" if link == "connected" else "starts it again"
-        text.append(f"✗ {one_line(session.failure, MAX_FAILURE)} · Ctrl+R {hint}", "red")
+        hint = f" · Ctrl+R {'tries again' if link == 'connected' else 'starts it again'}"
+        if width - len(hint) - len(OTHER_AGENT) >= MIN_FAILURE:
+            hint += OTHER_AGENT
+        text.append(f"✗ {one_line(session.failure, MAX_FAILURE)}", "red")
+        _make_room(text, width - len(hint))
+        text.append(hint, "red")
     elif session.state == "cancelling":
         text.append(f"{SPINNER[frame % 4]} cancelling …", "yellow")
     elif session.state == "running":
@@ -57,6 +72,11 @@ def activity_text(session: LiveSession, hidden_below: int, frame: int) -> Text:
         text.append(" · " if text else "")
         text.append(f"↓ {hidden_below} lines (Ctrl+End)", "dim")
     return text
+
+
+def _make_room(text: Text, width: int) -> None:
+    """Shorten a text, so that what follows is seen."""
+    text.truncate(max(MIN_TEXT, width), overflow="ellipsis")
 
 
 def _login_text(session: LiveSession) -> str:

@@ -246,13 +246,14 @@ class TranscriptView(SelectableView, can_focus=True):
         """Measure the entries near the window; return whether a height was wrong."""
         height = max(self.size.height, 1)
         top = max(0, self._tops[-1] - height) if self._sticks_to_end else self.scroll_offset.y
-        first = self._at_line(top - MARGIN)
+        margin = 0 if self._sticks_to_end else MARGIN
+        first = self._at_line(top - margin)
         last = self._at_line(top + height)
         wrong, above = False, 0
         window = self._at_line(top)
         for at in range(first, last + 1):
             lines, begin = self._lines(at), top - self._tops[at]
-            added = lines.measure(begin - MARGIN, begin + height, begin)
+            added = lines.measure(begin - margin, begin + height, begin)
             measured = len(lines)
             if measured != self._heights[at]:
                 wrong = True

@@ -77,7 +77,7 @@ def _scenarios(console: Console, scenarios: list[ScenarioResult]) -> None:
 def _advisory(console: Console, one: ScenarioResult) -> None:
     style = "bold red" if one.outcome == "wrong" else "yellow"
     what = escape(one_line(one.reason))
-    console.print(f"  [{style}]{one.outcome}[/] {one.scenario}: {what}", soft_wrap=True)
+    console.print(f"  [{style}]{one.label}[/] {one.scenario}: {what}", soft_wrap=True)
     console.print(f"    {escape(one.advice)}", soft_wrap=True)
     show_frames(console, one.frames)
 

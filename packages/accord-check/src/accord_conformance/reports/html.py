@@ -152,9 +152,9 @@ def _link(label: str, url: str) -> str:
 
 def _advisory(result: ScenarioResult) -> list[str]:
     style = "failed" if result.outcome == "wrong" or result.disconnected else "warned"
-    what = "The peer disconnected" if result.disconnected else "No rule covers it"
+    what = "The peer disconnected" if result.disconnected else "No rule describes it"
     parts = [
-        f'<section class="rule {style}"><h3>{_text(result.scenario)} <b>{result.outcome}</b></h3>',
+        f'<section class="rule {style}"><h3>{_text(result.scenario)} <b>{result.label}</b></h3>',
         f"<p>{what}: {_text(result.reason)}. {_text(result.advice)}</p>",
     ]
     if result.frames:
@@ -166,7 +166,7 @@ def _advisory(result: ScenarioResult) -> list[str]:
 def _scenarios(scenarios: list[ScenarioResult]) -> list[str]:
     rows = [
         f"<tr><td>{_text(one.scenario)} <span class=dim>{_text(one.about)}</span></td>"
-        f"<td>{one.outcome}{_text(f': {one.reason}' if one.reason else '')}</td>"
+        f"<td>{one.label}{_text(f': {one.reason}' if one.reason else '')}</td>"
         f"<td>{one.seconds:.1f} s</td></tr>"
         for one in scenarios
     ]

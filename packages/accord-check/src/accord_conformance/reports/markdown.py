@@ -93,8 +93,8 @@ def _authority(rule: Requirement, report: Report) -> str:
 
 
 def _advisory(result: ScenarioResult) -> list[str]:
-    lines = [f"### `{result.scenario}`: {result.outcome}", ""]
-    what = "The peer disconnected" if result.disconnected else "No rule covers it"
+    lines = [f"### `{result.scenario}`: {result.label}", ""]
+    what = "The peer disconnected" if result.disconnected else "No rule describes it"
     lines += [f"{what}: {_plain(result.reason)}. {_plain(result.advice)}".rstrip(), ""]
     if result.frames:
         block = [frame_line(frame) for frame in result.frames]

@@ -54,6 +54,11 @@ class ScenarioResult(Struct, kw_only=True):
     frames: tuple[Frame, ...] = ()
     traceback: str = ""
 
+    @property
+    def label(self) -> str:
+        """The outcome, as people read it."""
+        return "failed, no rule describes it" if self.outcome == "wrong" else self.outcome
+
 
 class LoginProblem(Struct, kw_only=True):
     """Scenarios that were not exercised because the agent requires a login in one version.
@@ -249,7 +254,7 @@ def verdict(result: RunResult) -> Verdict:
     decisive = set(result.failed_rules(strict=result.strict)) - result.baseline
     why = [_rules(decisive, "failed")] if decisive else []
     if result.failed_scenarios:
-        why.append(_scenarios([one.scenario for one in result.failed_scenarios], "wrong"))
+        why.append(_scenarios(result.failed_scenarios))
     if result.disconnects:
         why.append(
             f"the peer disconnected in {_names([one.scenario for one in result.disconnects])}"
@@ -301,8 +306,15 @@ def _rules(rules: set[tuple[str, int]], what: str) -> str:
     return f"{count} {what}, {_names([f'{rule} (v{version})' for rule, version in sorted(rules)])}"
 
 
-def _scenarios(names: list[str], what: str) -> str:
-    return f"{_count(len(names), 'scenario')} {what}, {_names(names)}"
+def _scenarios(failed: list[ScenarioResult]) -> str:
+    versions: dict[str, list[str]] = {}
+    for one in failed:
+        versions.setdefault(one.scenario, []).append(f"v{one.version}")
+    names = [f"{name} ({' and '.join(spoken)})" for name, spoken in versions.items()]
+    return (
+        f"{_count(len(names), 'scenario')} failed for a reason that no rule describes, "
+        f"{_names(names)}"
+    )
 
 
 def _names(names: list[str]) -> str:

@@ -97,7 +97,7 @@ def test_markdown_fences_text_of_agents(result: RunResult) -> None:
     assert "x" * 1000 not in text
     assert "`mcp/stdio`: unfinished" in text
     assert "Version 2 was not tested" in text
-    assert "### `permissions/reject`: wrong" in text
+    assert "### `permissions/reject`: failed, no rule describes it" in text
     assert "it stays. Go." in text
     assert "the agent requires a login" in text
 
@@ -148,7 +148,7 @@ def test_html_loads_and_runs_nothing(result: RunResult) -> None:
     assert tags.loads == []
     assert "&lt;script&gt;" in page
     assert "R-GEN-04" in page
-    assert "permissions/reject <b>wrong</b>" in page
+    assert "permissions/reject <b>failed, no rule describes it</b>" in page
     assert "it stays. Go." in page
     assert "the agent requires a login" in page
     assert "x" * 1000 not in page
@@ -180,7 +180,10 @@ def test_verdict_is_at_the_top_with_deciding_findings_first(result: RunResult) -
     advised = Finding(rule="R-BATCH-10", passed=False, by="agent", expected="one", got="none")
     result.reports[0].add(advised)
     words = verdict(result).text
-    assert words.startswith("Failed: 1 rule failed, R-GEN-04 (v1); 1 scenario wrong")
+    assert words.startswith(
+        "Failed: 1 rule failed, R-GEN-04 (v1); "
+        "1 scenario failed for a reason that no rule describes, "
+    )
     assert re.search(r"\(1 warning, 1 advised, \d+ not exercised\)", words)
     page, text = html(result), markdown(result)
     assert page.index("Failed: 1 rule failed") < page.index("<h2>")
@@ -211,6 +214,18 @@ def test_verdict_has_the_exit_status(change: dict[str, Any], status: int, words:
     unseen = re.search(r" \((\d+) not exercised\)", found.text)
     assert (unseen is None) == (status == 70 or "unsupported" in change)
     assert (found.status, found.text.replace(unseen[0] if unseen else "", "")) == (status, words)
+
+
+def test_scenario_that_failed_in_both_versions_is_named_once() -> None:
+    report = Report(subject="agent", side="agent", version=1)
+    played = [
+        ScenarioResult(scenario=name, about="", version=version, outcome="wrong")
+        for name, version in (("prompts/text", 1), ("prompts/text", 2), ("stop/stdin", 2))
+    ]
+    assert verdict(RunResult("agent", [report], played)).text.startswith(
+        "Failed: 2 scenarios failed for a reason that no rule describes, "
+        "prompts/text (v1 and v2), stop/stdin (v2)"
+    )
 
 
 def test_baseline_and_strict_affect_the_verdict() -> None:

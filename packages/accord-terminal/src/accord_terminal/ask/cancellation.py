@@ -35,6 +35,11 @@ class Interrupts:
         self._cancelling: asyncio.Task[None] | None = None
         self._previous_handler: Any = None
 
+    @property
+    def has_cancelled(self) -> bool:
+        """Whether the user has cancelled the turn."""
+        return self._cancelling is not None
+
     def __enter__(self) -> Interrupts:
         self._previous_handler = signal.getsignal(signal.SIGINT)
         try:

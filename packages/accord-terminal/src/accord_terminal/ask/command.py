@@ -152,7 +152,7 @@ def _rule_error(rules: Sequence[str]) -> str | None:
     """Return what is wrong with a rule of --allow or --deny, or None."""
     if not rules:
         return None
-    from accord.types.permission_rules import rule_error
+    from accord.types.tool_calls import rule_error
 
     return rule_error(rules)
 

@@ -138,6 +138,8 @@ class Conversation:
             write_stderr([f"{options.program}: {after}"])
             return options.statuses.timeout
         status = exit_status(turn.stop_reason, options.statuses)
+        if turn.stop_reason == "cancelled" and not self._interrupts.has_cancelled:
+            status = 0 if self._rejected else status  # agents end a turn so after a rejection
         return options.statuses.rejected if self._rejected and status == 0 else status
 
     async def _shown(self, turn: ClientTurn, deadline: Deadline, *, may_fail: bool) -> bool:

@@ -11,7 +11,7 @@ from accord.errors import AccordError, AuthRequired, RequestError, StartError
 from accord.text.excerpt import hidden_removed
 from accord.transports.process_output import LastLines
 
-__all__ = ("Failure", "describe_failure", "failure_lines")
+__all__ = ("Failure", "describe_failure", "failure_lines", "stderr_lines")
 
 MAX_LINES = 5  # of the agent's stderr, and of its stdout
 
@@ -77,6 +77,12 @@ def describe_failure(
     return None
 
 
+def stderr_lines(stderr: tuple[str, ...], message: str) -> tuple[str, ...]:
+    """Return the last lines of stderr to show below a message; none if it has the only one."""
+    last = stderr[-MAX_LINES:]
+    return () if len(last) == 1 and last[0].strip() in message else last
+
+
 def failure_lines(failure: Failure, output: LastLines, program: str = "accord ask") -> list[str]:
     """Return the report for stderr: the message, the output of the agent, the hint."""
     message = hidden_removed(failure.message)
@@ -86,8 +92,7 @@ def failure_lines(failure: Failure, output: LastLines, program: str = "accord as
     if output.stdout:
         lines.append("  on its stdout, which must contain only JSON:")
         lines += (f"    {line}" for line in output.stdout[-MAX_LINES:])
-    stderr = output.stderr[-MAX_LINES:]
-    if stderr and not (len(stderr) == 1 and stderr[0].strip() in failure.message):
+    if stderr := stderr_lines(output.stderr, failure.message):
         lines.append("  last lines of its stderr:")
         lines += (f"    {line}" for line in stderr)
     return [*lines, failure.hint] if failure.hint else lines

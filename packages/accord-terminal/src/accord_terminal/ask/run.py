@@ -171,7 +171,9 @@ class AskProgram:
         if failure is not None:
             self._view.get().close()
             self._view.get().show_error(failure.message, failure.code)
-            output = self._transports[-1].last_lines() if self._transports else LastLines()
+            output = LastLines.of(error)
+            if self._transports:
+                output = self._transports[-1].last_lines()
             write_stderr(failure_lines(failure, output, self._options.program))
         elif isinstance(error, OSError) and error.errno != errno.EPIPE:
             what = "cannot write the output: " if is_full(error) else ""

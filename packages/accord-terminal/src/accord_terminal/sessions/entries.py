@@ -67,11 +67,15 @@ class Started(_Entry, tag="started"):
 
 
 class Ended(_Entry, tag="ended"):
-    """The turn of a prompt has ended; `error` if it failed, with the code of JSON-RPC."""
+    """The turn of a prompt has ended; `error` if it failed, with the code of JSON-RPC.
+
+    `stderr` has the last lines that the agent wrote in a failed turn.
+    """
 
     stop_reason: str
     error: str | None = None
     code: int | None = None
+    stderr: tuple[str, ...] = ()
     tokens: int | None = None
 
 

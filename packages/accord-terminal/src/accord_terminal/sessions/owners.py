@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from accord.transports.base import Transport
 from accord.transports.pipes import PipeTransport
+from accord.transports.process_output import LastLines
 from accord_terminal.sessions.errors import LoginRequired, OwnerError, OwnerStarts
 from accord_terminal.sessions.folders import socket_path
 from accord_terminal.sessions.locks import is_locked
@@ -46,6 +47,8 @@ class _Report(Struct):
     state: str
     error: str = ""
     login: bool = False  # the agent needs one
+    stderr: tuple[str, ...] = ()  # the last lines that the agent wrote
+    stdout: tuple[str, ...] = ()
 
 
 def has_owner(record_id: str) -> bool:
@@ -191,7 +194,9 @@ async def _start(record: Record, store: Store) -> None:
     except msgspec.MsgspecError:
         raise OwnerError(f"The owner has ended before it could be used: see {log}") from None
     if report.state == "failed":
-        raise (LoginRequired if report.login else OwnerError)(report.error)
+        error = (LoginRequired if report.login else OwnerError)(report.error)
+        LastLines(report.stderr, report.stdout).add_to(error)
+        raise error
 
 
 def _spawn(record_id: str, log: Path) -> subprocess.Popen[bytes]:

@@ -57,6 +57,7 @@ class Record(Struct, kw_only=True, omit_defaults=True):
     model: str | None = None
     mode: str | None = None
     options: tuple[str, ...] = ()
+    values: dict[str, str | bool] = {}  # of the options when they were last seen, by id
     mcp_files: tuple[str, ...] = ()
     meta: dict[str, Any] | None = None  # sent as `_meta` when the agent opens its session
     terminals: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import accumulate
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -16,7 +17,13 @@ from rich.table import Table
 
 from accord_terminal.toolkit.terminal_output import TerminalWriter
 
-__all__ = ("MAX_COLUMNS", "finished_length", "markdown_lines", "markdown_segments")
+__all__ = (
+    "MAX_COLUMNS",
+    "block_starts",
+    "finished_length",
+    "markdown_lines",
+    "markdown_segments",
+)
 
 MAX_COLUMNS = 100  # longer lines are hard to read
 _MIN_COLUMNS = 20  # a narrower terminal shows the source
@@ -30,12 +37,15 @@ def finished_length(text: str) -> int:
 
     These are all blocks except the last one, which the next line may continue.
     """
+    return (block_starts(text) or (0,))[-1]
+
+
+def block_starts(text: str) -> list[int]:
+    """Return where blocks of a Markdown text begin, after finished ones: the last may change."""
     whole = text.rfind("\n") + 1  # an incomplete line may become anything
     starts = [line for token in _parser.parse(text[:whole]) if (line := _start(token)) is not None]
-    if len(starts) < 2:
-        return 0
-    lines = text[:whole].split("\n")
-    return sum(len(line) + 1 for line in lines[: starts[-1]])
+    ends = list(accumulate((len(line) + 1 for line in text[:whole].split("\n")), initial=0))
+    return [ends[line] for line in starts[1:]]
 
 
 def _start(token: Token) -> int | None:
@@ -179,7 +189,5 @@ def _segment_texts(lines: list[list[Segment]]) -> Iterable[str]:
 
 
 def _letters(texts: Iterable[str]) -> Counter[str]:
-    counted: Counter[str] = Counter()
-    for text in texts:
-        counted.update(character for character in text if not character.isspace())
-    return counted
+    """Count the characters of texts that are not spaces."""
+    return Counter("".join("".join(texts).split()))

@@ -1,15 +1,15 @@
-"""Opens the session of `accord ask`, new or stored, and sets its model, mode and options."""
+"""Opens a session, new or stored, and sets its model, mode and options, or sets them again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from accord.errors import NotOffered, ResourceNotFound
+from accord.errors import NotOffered, RequestError, ResourceNotFound
 from accord.types.session import SelectOption
 from accord_terminal.toolkit.latest_session import remember_session, remembered_session
 from accord_terminal.toolkit.safe_text import one_line
@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from accord.types.mcp import McpServer
     from accord.types.session import SessionOption
 
-__all__ = ("apply_session_options", "open_session", "option_of")
+__all__ = (
+    "RestoredOptions",
+    "apply_session_options",
+    "open_session",
+    "option_of",
+    "option_values",
+    "restore_session_options",
+)
 
 _ON = {"true": True, "on": True, "yes": True, "1": True}
 _OFF = {"false": False, "off": False, "no": False, "0": False}
@@ -113,6 +120,68 @@ async def apply_session_options(
                 else "--option: the agent has no options"
             )
         await _set_option(session, known[name], value, f"--option {name}")
+
+
+class RestoredOptions(NamedTuple):
+    """What `restore_session_options` has done, in words."""
+
+    restored: list[str]
+    failed: list[str]
+    lost_mode: str  # the one of `failed` that is about the mode; empty if there is none
+
+
+def option_values(options: Iterable[SessionOption]) -> dict[str, str | bool]:
+    """Return the values of options by id, for `restore_session_options`."""
+    return {option.id: option.value for option in options}
+
+
+async def restore_session_options(
+    session: ClientSession, values: Mapping[str, str | bool]
+) -> RestoredOptions:
+    """Set the options of a session to the values that they had before its agent was started again.
+
+    Agents load a session with their default values: one that was read-only could then write.
+    """
+    mode = session.transcript.mode_option
+    mode_id = None if mode is None else mode.id
+    done = RestoredOptions([], [], "")
+    # The mode is the last: another option may change it.
+    for option_id, value in sorted(values.items(), key=lambda item: item[0] == mode_id):
+        failure = await _restore(session, option_id, value, done.restored)
+        if failure:
+            done.failed.append(failure)
+            done = done._replace(lost_mode=failure if option_id == mode_id else done.lost_mode)
+    return done
+
+
+async def _restore(
+    session: ClientSession, option_id: str, value: str | bool, restored: list[str]
+) -> str:
+    """Set one option; return why it could not be set, or an empty text."""
+    known = {option.id: option for option in session.transcript.options}
+    option = known.get(option_id)
+    if option is None:
+        return f"{one_line(option_id, 60)}: the agent has no such option now"
+    if option.value == value:
+        return ""
+    name, shown = one_line(option.name, 60), _value_name(option, value)
+    if not shown:
+        offered = _value_name(option, option.value) or option.value
+        return f"{name}: the agent no longer has {one_line(str(value), 60)!r}; it is {offered}"
+    try:
+        await session.set_option(option.id, value)
+    except RequestError as error:
+        return f"{name}: {shown} could not be set: {one_line(str(error), 200)}"
+    restored.append(f"{name}: {shown}")
+    return ""
+
+
+def _value_name(option: SessionOption, value: str | bool) -> str:
+    """Return the name of a value; empty if the option cannot have it."""
+    if isinstance(option, SelectOption):
+        names = [choice.name for choice in option.choices if choice.value == value]
+        return one_line(names[0], 60) if names else ""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else ""
 
 
 async def _set_option(

@@ -13,7 +13,7 @@ import msgspec
 
 from accord.text.excerpt import one_line
 from accord_terminal.trace.options import (
-    CannotCompare,
+    Unreadable,
     directions,
     first_option,
     open_folder,
@@ -55,7 +55,7 @@ def command(recording: Path, other: Path, strict: bool, as_json: bool, first: st
                 {"name": name, "same": not found, "differences": msgspec.to_builtins(found)}
             )
     except TraceError as error:
-        raise CannotCompare(str(error)) from None
+        raise Unreadable(str(error)) from None
     except BrokenPipeError:
         return 1  # `| head`
     if as_json:
@@ -76,7 +76,7 @@ def _pairs(
     """Return the recordings to compare; None where one of two folders has no such name."""
     if recording.is_dir() != other.is_dir():
         folder, file = (recording, other) if recording.is_dir() else (other, recording)
-        raise CannotCompare(
+        raise Unreadable(
             f"Expected two recordings or two folders, got the folder {folder} and the file {file}"
         )
     if not recording.is_dir():

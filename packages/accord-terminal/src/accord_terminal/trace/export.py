@@ -12,6 +12,7 @@ import click
 
 from accord.installed import install_command
 from accord_terminal.trace.options import (
+    Unreadable,
     directions,
     first_option,
     open_folder,
@@ -86,7 +87,7 @@ def command(
             _export(trace, form, written, endpoint, content)
             show_problems(trace.problems)
     except TraceError as error:
-        raise click.ClickException(str(error)) from None
+        raise Unreadable(str(error)) from None
     except BrokenPipeError:
         return 0  # `| head`
     except OSError as error:

@@ -17,7 +17,7 @@ from accord_trace.records import Direction
 from accord_trace.trace import Trace, open_traces
 
 __all__ = (
-    "CannotCompare",
+    "Unreadable",
     "directions",
     "first_option",
     "open_folder",
@@ -36,8 +36,11 @@ _NAMED = 5  # recordings of a folder in an error
 directions: dict[str, Direction] = {"client": "to_agent", "agent": "to_client"}
 
 
-class CannotCompare(click.ClickException):
-    """An error of a command whose exit status 1 says that something is different."""
+class Unreadable(click.ClickException):
+    """A recording is missing, or cannot be read or compared.
+
+    As for a wrong command line: of `diff` and `replay`, 1 says that something is different.
+    """
 
     exit_code = 2
 

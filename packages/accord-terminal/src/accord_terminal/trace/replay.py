@@ -21,7 +21,7 @@ from accord.transports.stdio import stdio
 from accord_terminal.toolkit.recording_options import own_path
 from accord_terminal.toolkit.remote_token import connection_options, read_token
 from accord_terminal.trace.options import (
-    CannotCompare,
+    Unreadable,
     directions,
     first_option,
     open_only_trace,
@@ -125,14 +125,14 @@ def command(
         if report is not None:
             refuse_recording("--report", own_path(report), trace)
             if not report.parent.is_dir():  # before the client comes, not at the end
-                raise CannotCompare(f"Cannot write {report}: No such file or directory")
+                raise Unreadable(f"Cannot write {report}: No such file or directory")
         next(iter(trace), None)
     except TraceError as error:  # as the other commands say it
-        raise CannotCompare(str(error)) from None
+        raise Unreadable(str(error)) from None
     try:
         script, *others = read_scripts(trace.with_damaged())
     except TraceError as error:
-        raise CannotCompare(f"{recording}: {error}") from None
+        raise Unreadable(f"{recording}: {error}") from None
     show_problems(trace.problems)
     if others:
         _say(f"replaying the first of {len(others) + 1} connections")

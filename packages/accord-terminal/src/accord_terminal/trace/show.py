@@ -12,7 +12,7 @@ import click
 
 from accord.text.excerpt import one_line
 from accord_terminal.trace.lines import short_line, whole_line
-from accord_terminal.trace.options import directions, first_option, show_problems
+from accord_terminal.trace.options import Unreadable, directions, first_option, show_problems
 from accord_trace.filtering import Filter
 from accord_trace.message_index import MessageIndex
 from accord_trace.packing import TraceReplaced
@@ -87,11 +87,11 @@ def command(
                 if len(traces) == 1:
                     raise
                 click.echo(f"accord trace: {error}", err=True)
-                status = 1
+                status = Unreadable.exit_code
         if not shown:
             _say_none(methods, sessions, sender, errors, text)
     except TraceError as error:
-        raise click.ClickException(str(error)) from None
+        raise Unreadable(str(error)) from None
     except BrokenPipeError:
         return 0  # `| head`
     except KeyboardInterrupt:

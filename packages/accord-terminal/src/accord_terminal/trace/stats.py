@@ -11,6 +11,7 @@ import msgspec
 from accord.text.excerpt import one_line
 from accord_terminal.toolkit.columns import terminal_width
 from accord_terminal.trace.options import (
+    Unreadable,
     directions,
     first_option,
     open_folder,
@@ -54,7 +55,7 @@ def command(recording: Path, as_json: bool, page: Path | None, first: str) -> in
             refuse_recording("--html", page, trace)
         found = stats_of(trace)
     except TraceError as error:
-        raise click.ClickException(str(error)) from None
+        raise Unreadable(str(error)) from None
     if page is not None:
         output_text(page, stats_page(found, os.fspath(recording.name)))
     if as_json:
@@ -66,7 +67,7 @@ def command(recording: Path, as_json: bool, page: Path | None, first: str) -> in
 
 
 def _of_folder(folder: Path, as_json: bool, first: Direction) -> int:
-    """Show each recording of a folder; 1 if one of them cannot be read."""
+    """Show each recording of a folder; 2 if one of them cannot be read."""
     status, found = 0, dict[str, Stats]()
     try:
         for trace in open_folder(folder, first=first):
@@ -74,14 +75,14 @@ def _of_folder(folder: Path, as_json: bool, first: Direction) -> int:
                 found[trace.name] = stats = stats_of(trace)
             except TraceError as error:
                 click.echo(f"accord trace: {error}", err=True)
-                status = 1
+                status = Unreadable.exit_code
                 continue
             if not as_json:
                 click.secho(one_line(trace.name), bold=True)
                 _print(stats)
             show_problems(trace.problems)
     except TraceError as error:
-        raise click.ClickException(str(error)) from None
+        raise Unreadable(str(error)) from None
     if as_json:
         click.echo(_json(found))
     return status

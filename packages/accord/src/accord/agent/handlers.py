@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from accord.agent.mixins import AuthenticationMixin, ProvidersMixin
+from accord.agent.mixins import (
+    AuthenticationMixin,
+    ProvidersMixin,
+    disable_known_provider,
+    set_validated_provider,
+    validated_login,
+)
 from accord.agent.session_core import SessionCore
 from accord.agent.session_manager import SessionManager
 from accord.agent.session_setup import SessionSetup
@@ -140,7 +146,7 @@ class SharedHandlers:
 
     async def log_in(self, method_id: str, context: Context) -> None:
         """Log in and send the auth status; raise `InvalidParams` for an unknown method."""
-        await self._auth.validate_and_login(method_id)
+        await validated_login(self._auth, method_id)
         context.start(self._auth.notify_auth_status())
 
     async def log_out(self, context: Context) -> None:
@@ -181,13 +187,13 @@ class SharedHandlers:
         return types.ListProvidersResponse(providers=providers)
 
     async def set_provider(self, params: Any, context: Context) -> Any:
-        await self._providers.validate_and_set_provider(
-            params.provider_id, params.api_type, params.base_url, params.headers
+        await set_validated_provider(
+            self._providers, params.provider_id, params.api_type, params.base_url, params.headers
         )
         return self._types.SetProviderResponse()
 
     async def disable_provider(self, params: Any, context: Context) -> Any:
-        await self._providers.validate_and_disable_provider(params.provider_id)
+        await disable_known_provider(self._providers, params.provider_id)
         return self._types.DisableProviderResponse()
 
 

@@ -20,7 +20,10 @@ __all__ = (
     "ProviderInfo",
     "ProvidersMixin",
     "TerminalAuthMethod",
+    "disable_known_provider",
     "overrides_auth_status",
+    "set_validated_provider",
+    "validated_login",
 )
 
 
@@ -84,14 +87,14 @@ class AuthenticationMixin(ABC):
         if not self.is_logged_in():
             raise AuthRequired
 
-    async def validate_and_login(self, login_id: str) -> None:
-        """Internal: log in; raise `InvalidParams` for a method not advertised (R-AUTH-09)."""
-        if not any(
-            isinstance(login, AgentAuthMethod) and login.id == login_id
-            for login in self.auth_methods
-        ):
-            raise InvalidParams("Unknown login", data={"methodId": login_id})
-        await self.login(login_id)
+
+async def validated_login(agent: AuthenticationMixin, login_id: str) -> None:
+    """Log in; raise `InvalidParams` for a method that is not advertised (R-AUTH-09)."""
+    if not any(
+        isinstance(login, AgentAuthMethod) and login.id == login_id for login in agent.auth_methods
+    ):
+        raise InvalidParams("Unknown login", data={"methodId": login_id})
+    await agent.login(login_id)
 
 
 def overrides_auth_status(agent: AuthenticationMixin) -> bool:
@@ -116,22 +119,28 @@ class ProvidersMixin(ABC):
     async def disable_provider(self, provider_id: str) -> None:
         """Disable a provider."""
 
-    async def validate_and_set_provider(
-        self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]
-    ) -> None:
-        """Internal: set; raise `InvalidParams` for an unknown provider or API (R-PROV-07)."""
-        for provider in await self.list_providers():
-            if provider.id == provider_id:
-                if api_type not in provider.supported:
-                    raise InvalidParams("Unsupported protocol", data={"apiType": api_type})
-                await self.set_provider(provider_id, api_type, base_url, headers)
-                return
-        raise InvalidParams("Unknown provider", data={"providerId": provider_id})
 
-    async def validate_and_disable_provider(self, provider_id: str) -> None:
-        """Internal: disable; an unknown provider is not an error (R-PROV-08, R-PROV-09)."""
-        for provider in await self.list_providers():
-            if provider.id == provider_id:
-                if provider.required:
-                    raise InvalidParams("The provider is required")
-                await self.disable_provider(provider_id)
+async def set_validated_provider(
+    agent: ProvidersMixin,
+    provider_id: str,
+    api_type: str,
+    base_url: str,
+    headers: Mapping[str, str],
+) -> None:
+    """Set a provider; raise `InvalidParams` for an unknown provider or API (R-PROV-07)."""
+    for provider in await agent.list_providers():
+        if provider.id == provider_id:
+            if api_type not in provider.supported:
+                raise InvalidParams("Unsupported protocol", data={"apiType": api_type})
+            await agent.set_provider(provider_id, api_type, base_url, headers)
+            return
+    raise InvalidParams("Unknown provider", data={"providerId": provider_id})
+
+
+async def disable_known_provider(agent: ProvidersMixin, provider_id: str) -> None:
+    """Disable a provider; an unknown one is not an error (R-PROV-08, R-PROV-09)."""
+    for provider in await agent.list_providers():
+        if provider.id == provider_id:
+            if provider.required:
+                raise InvalidParams("The provider is required")
+            await agent.disable_provider(provider_id)

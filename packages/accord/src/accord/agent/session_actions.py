@@ -17,7 +17,12 @@ from accord.agent.updates import (
     PlanMarkdownUpdate,
 )
 from accord.types.content import ContentBlock
-from accord.types.must_await import log_not_awaited, must_await, not_awaited
+from accord.types.must_await import (
+    log_not_awaited,
+    mark_coroutine_function,
+    must_await,
+    not_awaited,
+)
 from accord.types.session import AvailableCommand, ContextUsage, Cost, PlanEntry
 from accord.types.validation import require_name, require_type, require_types
 
@@ -103,6 +108,7 @@ class SessionActions:
     _core: SessionCore
     _toolbox: type[Toolbox]
 
+    @mark_coroutine_function
     def say(
         self, content: ContentBlock, *, meta: dict[str, Any] | None = None
     ) -> Coroutine[Any, Any, None]:
@@ -112,6 +118,7 @@ class SessionActions:
         """
         return _WriteChunk(self._core, "agent", content, meta)  # type: ignore[return-value]  # registered
 
+    @mark_coroutine_function
     def think(
         self, content: ContentBlock, *, meta: dict[str, Any] | None = None
     ) -> Coroutine[Any, Any, None]:

@@ -245,7 +245,7 @@ class SessionManager:
             await self._close_elsewhere(session_id)
             with self._reserve_slot():
                 async with self._writer(session_id) as writer:
-                    loaded = await stored_sessions.load(session_id)
+                    loaded = await stored_sessions.load(session_id, replay=replay)
                     core = self._make_core(session_id, setup, writer, first_number=loaded.count)
                     core.title, core.title_set_by_user = stored.title, stored.title_is_users
                     await self._open(core, loaded.options)
@@ -279,7 +279,7 @@ class SessionManager:
             )
             try:
                 async with self._writer(copy_id) as writer:
-                    loaded = await stored_sessions.load(copy_id)
+                    loaded = await stored_sessions.load(copy_id, replay=False)
                     core = self._make_core(copy_id, setup, writer, first_number=loaded.count)
                     core.title = stored.title
                     return await self._open(core, loaded.options)

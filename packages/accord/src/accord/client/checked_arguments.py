@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from accord.connection.limits import Limits
 from accord.text.excerpt import excerpt
-from accord.text.nearest import nearest
+from accord.text.nearest import nearest_keyword
 from accord.transports.reconnect_settings import Reconnect
 from accord.types.session import Implementation, SystemPrompt
 from accord.types.validation import require_type, type_error
@@ -62,10 +62,10 @@ def check_options(given: Mapping[str, Any]) -> None:
 
 def check_known(function: str, given: Iterable[str], known: Iterable[str]) -> None:
     """Raise `TypeError` for a keyword argument that a function does not have."""
-    names = sorted(known)
+    names = set(known)
     for name in given:
         if name not in names:
-            near = next((one for one in names if one.startswith(name)), nearest(name, names))
+            near = nearest_keyword(name, names)
             meant = "" if near is None else f"; did you mean {near!r}?"
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{meant}")
 

@@ -26,7 +26,7 @@ from accord.client.events import (
     ToolCall,
     UserText,
 )
-from accord.client.transcript import Transcript
+from accord.client.transcript import Transcript, append_texts
 from accord.connection.backlog import Backlog, Backlogs
 from accord.rules.quirks import tolerates
 
@@ -324,7 +324,7 @@ class MessageText:
         events = [Text(text, message_id) for text in texts]
         assert stream.queue is not None, "the turn has not ended"
         if stream.queue.extend(events, sizes):
-            stream.transcript.append_texts(message_id, texts)
+            append_texts(stream.transcript, message_id, texts)
             return
         for event, size in zip(events, sizes, strict=True):  # the turn can fail at any of them
             stream.publish(event, size)

@@ -6,16 +6,22 @@ place if it has only one reference, so strings are removed from their container 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from accord.client.events import Role
+from accord.client.events import ContentChunk, Event, Role, Text, Thought, UserText
 from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock, text_of
 
-__all__ = ("AgentText", "Message", "continuation", "merge_texts")
+__all__ = ("AgentText", "Message", "continuation", "merge_texts", "message_events")
+
+_TEXT_EVENTS: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
+    "agent": Text,
+    "thought": Thought,
+    "user": UserText,
+}
 
 _MAX_REPR_CHARS = 60  # in a repr
 _MAX_PARTS = 1024  # chunks of a message before they are joined
@@ -188,3 +194,16 @@ class AgentText:
                 self._taken += len(more)
         self._text = text
         return text
+
+
+def message_events(message: Message) -> Iterator[Event]:
+    """Return the shortest list of events that results in a message."""
+    role, message_id = message.role, message.id
+    content = message.content
+    if not content:
+        yield _TEXT_EVENTS[role]("", message_id)
+    for part in content:
+        if isinstance(part, str):
+            yield _TEXT_EVENTS[role](part, message_id)
+        else:
+            yield ContentChunk(part, role, message_id)

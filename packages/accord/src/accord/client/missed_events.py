@@ -30,8 +30,8 @@ from accord.client.events import (
     UpdatedAtChanged,
     UsageChanged,
 )
-from accord.client.message import Message, continuation
-from accord.client.transcript import Item, Transcript, message_events
+from accord.client.message import Message, continuation, message_events
+from accord.client.transcript import Item, Transcript
 from accord.types.content import ContentBlock, text_of
 
 __all__ = ("Missed", "missed_events")

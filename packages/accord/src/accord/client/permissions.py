@@ -19,8 +19,7 @@ from accord.text import lenient_json
 from accord.text.excerpt import excerpt
 from accord.types.content import Other
 from accord.types.permission import PermissionOption
-from accord.types.permission_rules import rule_error
-from accord.types.tool_calls import Diff
+from accord.types.tool_calls import Diff, rule_error
 
 __all__ = (
     "AsyncPolicy",

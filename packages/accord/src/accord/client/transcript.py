@@ -31,7 +31,7 @@ from accord.client.events import (
     UserText,
 )
 from accord.client.markdown import markdown_of
-from accord.client.message import AgentText, Message
+from accord.client.message import AgentText, Message, message_events
 from accord.text.excerpt import excerpt
 from accord.types.session import AvailableCommand, ContextUsage, SelectOption, SessionOption
 
@@ -39,15 +39,11 @@ __all__ = (
     "Item",
     "TerminalTranscript",
     "Transcript",
+    "append_texts",
     "calls_left_open",
-    "message_events",
+    "forget_items",
+    "read_agent_text",
 )
-
-_TEXT_EVENTS: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
-    "agent": Text,
-    "thought": Thought,
-    "user": UserText,
-}
 
 
 class TerminalTranscript:
@@ -163,7 +159,7 @@ class Transcript:
     @property
     def text(self) -> str:
         """The text of the agent's messages, separated by empty lines."""
-        return self.read_agent_text(self._agent_text)
+        return self._agent_text.read(self.items, None, self._changes)
 
     @property
     def plan(self) -> Plan | None:
@@ -183,10 +179,6 @@ class Transcript:
             if isinstance(option, SelectOption) and option.category == "mode":
                 return option
         return None
-
-    def read_agent_text(self, text: AgentText, until: int | None = None) -> str:
-        """Return the text of the agent from an item on, up to the item `until`."""
-        return text.read(self.items, until, self._changes)
 
     @property
     def prompt_count(self) -> int:
@@ -236,13 +228,6 @@ class Transcript:
         apply = self._APPLY.get(type(event))
         if apply is not None:
             apply(self, event)
-
-    def append_texts(self, message_id: str | None, texts: list[str]) -> None:
-        """Apply several `Text` events of one message."""
-        last = self._last
-        if last is None or last.id != message_id or last.role != "agent":
-            last = self._message("agent", message_id)
-        last.extend(texts)
 
     def _message(self, role: Role, message_id: str | None) -> Message:
         last = self._last
@@ -355,18 +340,8 @@ class Transcript:
             known = self.terminals[terminal_id] = TerminalTranscript(AgentTerminal(id=terminal_id))
         return known
 
-    def forget(self, keep: int) -> None:
-        """Forget the conversation but the last `keep` items and the open tool calls.
-
-        The settings and the plans stay; the output of terminals is forgotten. For a process that
-        passes updates on for days.
-        """
-        first = len(self.items) - keep
-        self.items[:] = [
-            item
-            for place, item in enumerate(self.items)
-            if place >= first or (isinstance(item, ToolCall) and item.id in self._open_tool_calls)
-        ]
+    def _items_removed(self) -> None:
+        """Take notice that items were removed from the list."""
         self._index = {
             key: place for place, item in enumerate(self.items) if (key := _key(item)) is not None
         }
@@ -375,8 +350,6 @@ class Transcript:
         if not any(item is self._newest for item in self.items):
             self._newest = None
         self._changes += 1
-        for shell in self.terminals.values():
-            shell.output.clear()
 
     _APPLY: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
         Thought: _thought,
@@ -461,6 +434,40 @@ class Transcript:
         )
 
 
+# Functions, since completion would show methods to users, who only read. They use the class of
+# this module.
+
+
+def read_agent_text(transcript: Transcript, text: AgentText, until: int | None = None) -> str:
+    """Return the text of the agent from an item on, up to the item `until`."""
+    changes = transcript._changes  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    return text.read(transcript.items, until, changes)
+
+
+def append_texts(transcript: Transcript, message_id: str | None, texts: list[str]) -> None:
+    """Apply several `Text` events of one message."""
+    message = transcript._message("agent", message_id)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    message.extend(texts)
+
+
+def forget_items(transcript: Transcript, keep: int) -> None:
+    """Forget the conversation but the last `keep` items and the open tool calls.
+
+    The settings and the plans stay; the output of terminals is forgotten. For a process that
+    passes updates on for days.
+    """
+    items = transcript.items
+    first = len(items) - keep
+    items[:] = [
+        item
+        for place, item in enumerate(items)
+        if place >= first or (isinstance(item, ToolCall) and item.is_open)
+    ]
+    transcript._items_removed()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    for shell in transcript.terminals.values():
+        shell.output.clear()
+
+
 def calls_left_open(transcript: Transcript, version: int) -> list[ToolCall]:
     """Return the open tool calls as `unfinished`, for the end of a turn in a protocol version.
 
@@ -485,16 +492,3 @@ def _key(item: Item) -> tuple[str, str] | None:
             return "compaction", item.id
         case _:
             return "session message", item.id
-
-
-def message_events(message: Message) -> Iterator[Event]:
-    """Return the shortest list of events that results in a message."""
-    role, message_id = message.role, message.id
-    content = message.content
-    if not content:
-        yield _TEXT_EVENTS[role]("", message_id)
-    for part in content:
-        if isinstance(part, str):
-            yield _TEXT_EVENTS[role](part, message_id)
-        else:
-            yield ContentChunk(part, role, message_id)

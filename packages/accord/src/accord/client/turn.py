@@ -25,7 +25,7 @@ from accord.client.events import (
 )
 from accord.client.message import AgentText
 from accord.client.metadata import text_event
-from accord.client.transcript import calls_left_open
+from accord.client.transcript import calls_left_open, read_agent_text
 from accord.errors import (
     AccordError,
     BacklogExceeded,
@@ -110,7 +110,7 @@ class ClientTurn(MustEnter):
         """The text of the agent in this turn so far, up to the start of the next turn."""
         if self._queue is None:
             return ""
-        return self._stream.transcript.read_agent_text(self._agent_text, self._items.stop)
+        return read_agent_text(self._stream.transcript, self._agent_text, self._items.stop)
 
     @property
     def tool_calls(self) -> list[ToolCall]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ("nearest",)
+__all__ = ("nearest", "nearest_keyword")
 
 _LONGEST = 60  # characters of a name that can be a misspelled one
 
@@ -20,6 +20,12 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     lower = name.lower()
     best = min(((_errors(lower, one.lower()), one) for one in known), default=None)
     return best[1] if best is not None and best[0] <= max(1, len(name) // 3) else None
+
+
+def nearest_keyword(name: str, known: Iterable[str]) -> str | None:
+    """Return the keyword argument that begins with the name, or else the nearest one."""
+    names = sorted(known)
+    return next((one for one in names if one.startswith(name)), nearest(name, names))
 
 
 def _errors(one: str, other: str) -> int:

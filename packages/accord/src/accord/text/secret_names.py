@@ -16,7 +16,7 @@ _END = re.compile(
     r"""(?:
         pass(?:word|wd|phrase|code)s? | secrets? | credentials? | cookies? | bearer
       | (?:proxy|^)authorization
-      | token
+      | token | jwt
       | (?: access | account | anthropic | api | app(?:lication)? | auth | azure | bot | deploy
           | (?:en|de)cryption | function s? | gemini | google | groq | hmac | license | master
           | mistral | openai | openrouter | private | secret | shared | sign(?:ing)? | ssh
@@ -24,6 +24,8 @@ _END = re.compile(
     )\d*$""",
     re.VERBOSE,
 )
+# Words that are the end of others, too: `compat`, `mapping`.
+_WORD_END = re.compile(r"(?:(?:^|[_.-])(?i:pwd|pat|pin)|[a-z\d](?:Pwd|Pat|Pin))\d*$")
 # Positions in lists, and symbols of language models.
 _NO_TOKEN = re.compile(
     r"(?:progress|page|continuation|cancell?ation|cancel|next|prev|previous|stop|start|begin|end"
@@ -57,7 +59,7 @@ def _is_secret_name(name: str) -> bool:
     letters = _letters(name)
     if _END.search(letters):
         return _NO_TOKEN.search(letters) is None
-    return name[-4:].lower() in ("_pwd", "-pwd")
+    return _WORD_END.search(name) is not None and name.lower() != "pwd"
 
 
 def is_secret_header(name: str) -> bool:

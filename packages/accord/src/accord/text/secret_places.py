@@ -18,6 +18,19 @@ from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
 from accord.text.redact import MASK
 from accord.text.secret_names import is_secret_header, is_secret_name
+from accord.text.secret_options import (
+    DOUBTFUL,
+    FILE,
+    HEADER_OPTIONS,
+    USER_OPTIONS,
+    is_secret_option,
+    may_have_short_option,
+    without_joined_option,
+    without_short_option,
+    without_short_options,
+    without_user,
+)
+from accord.text.secret_shapes import looks_random, looks_secret, may_have_key, without_keys
 
 __all__ = (
     "is_masked",
@@ -41,21 +54,49 @@ _EXAMPLES = frozenset(("default", "const", "enum", "example", "examples"))  # in
 _MAX_DEPTH = 100  # everything below is replaced
 
 # Names that mean a secret only here.
-_OPTIONS = frozenset(("key", "pass", "pw", "pwd"))
 _PARAMETERS = frozenset(
     (
         *("key", "sig", "signature", "x-amz-signature", "x-goog-signature"),
-        *("code", "auth", "jwt", "pass", "pwd"),
+        *("code", "auth", "pass", "pwd"),
     )
 )
-_HEADER_OPTIONS = frozenset(("-H", "--header", "--headers", "--proxy-header"))
-_USER_OPTIONS = frozenset(("-u", "--user", "--proxy-user", "--auth", "--basic-auth", "--userpwd"))
-
-_FILE = re.compile(r"(?:[~.]{0,2}|[A-Za-z]:)[/\\]|[\w.-]+\.(?:pem|key|crt)$")
+# Keys of objects whose value is a secret if it looks like one.
+_DOUBTFUL_KEYS = frozenset(("key", "auth", "pass", "pw"))
 _NUMBER = re.compile(r"[\d.,_]+")
 _FILLED_IN_LATER = re.compile(
     r"(?:[A-Za-z]+ )?(?:\$\w+|\$?\$?\{[^}]*\}|%\w+%|<[^>]*>|[A-Z][A-Z_]{0,23})"
 )
+# Words of prose and of descriptions, where a secret could be.
+_PROSE = frozenset(
+    (
+        *("optional", "required", "none", "null", "nil", "undefined", "true", "false", "yes", "no"),
+        *(
+            "empty",
+            "unset",
+            "missing",
+            "invalid",
+            "wrong",
+            "expired",
+            "failed",
+            "denied",
+            "default",
+        ),
+        *("string", "str", "text", "int", "bool", "value", "token", "header"),
+        *(
+            "auth",
+            "authentication",
+            "authorization",
+            "scheme",
+            "prompt",
+            "ask",
+            "hidden",
+            "and",
+            "or",
+        ),
+        *("is", "was", "enabled", "disabled", "on", "off", "env", "keyring", "redacted"),
+    )
+)
+_SCHEME = re.compile(r"(?:bearer|basic|token|digest|apikey|negotiate)\s+(\S+)", re.IGNORECASE)
 
 _LINES_OF_PAIRS = re.compile(r"[A-Za-z_]\w*=\S|[A-Za-z]\w*(?:-\w+)+:\s*\S")
 _OPTION = re.compile(r"(-{1,2}[A-Za-z][\w.-]*)=(.+)", re.DOTALL)
@@ -66,24 +107,12 @@ _USER = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]{0,31})?://(?P<user>[^\s/?#\"'<>\
 # A part of each name of a secret. A text without any of `_MARKS` has no secret in it.
 _WORDS = (
     *("key", "token", "secret", "passw", "passphrase", "passcode", "pwd", "credential"),
-    *("cookie", "auth", "bearer"),
+    *("cookie", "auth", "bearer", "jwt"),
 )
-_SHAPES = (
-    "(?:gh[pousr]|hf)_[A-Za-z0-9]{20,}",
-    "github_pat_[A-Za-z0-9_]{20,}",
-    r"(?:sk-(?=[A-Za-z_-]{0,64}\d)|glpat-)[A-Za-z0-9_-]{16,}",
-    "xox[abeoprs]-[A-Za-z0-9-]{10,}",
-    "A[KS]IA[A-Z0-9]{16}",
-    "AIza[A-Za-z0-9_-]{30,}",
-    "npm_[A-Za-z0-9]{30,}",
-    r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+",
-    r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,32}PRIVATE KEY-----|\Z)",
-)
-_SHAPE = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_SHAPES)})")
-
 # The end of a name, and what separates it from its value.
 _HEAD = re.compile(
-    rf"(?i)(?:{'|'.join(_WORDS)}|(?<=[?&#;])(?:sig|(?:x-(?:amz|goog)-)?signature|jwt|code|pass)(?==))[\w.%-]{{0,32}}"
+    rf"(?i)(?:{'|'.join(_WORDS)}|(?<=[_-])(?:pat|pin)(?![a-z])"
+    r"|(?<=[?&#;])(?:sig|(?:x-(?:amz|goog)-)?signature|code|pass|pat|pin)(?==))[\w.%-]{0,32}"
     r"(\\*[\"'])?(\s*[=:]\s*|\s+)"
 )
 _NAME_CHARACTERS = f"{string.ascii_letters}{string.digits}_.%-"
@@ -94,9 +123,22 @@ _UNQUOTED = re.compile(
 _PARAMETER = re.compile(r"[^\s\"'&;#<>\\]+")
 _LINE = re.compile(r"[^\"'\r\n\\]+")
 
-# How a text with one of them can begin; a cheap search, before that with `_SHAPE`.
-_SHAPE_START = re.compile(r"sk-|gh[pousri]|glpat-|xox|A[KS]IA|AIza|hf_|npm_|eyJ|-----BEGIN")
-_MARKS = (*_WORDS, "sig", "jwt=", "code=", "pass=", "://", 'env"', 'environment"', 'headers"')
+_MARKS = (
+    *_WORDS,
+    "sig",
+    "code=",
+    "pass=",
+    "_pat",
+    "-pat",
+    "pat=",
+    "_pin",
+    "-pin",
+    "pin=",
+    "://",
+    'env"',
+    'environment"',
+    'headers"',
+)
 
 
 def is_masked(text: str) -> bool:
@@ -124,14 +166,16 @@ def redacted_argv(argv: Sequence[str]) -> list[str]:
     option = ""
     for word in argv:
         is_value = not word.startswith("-")
-        if option and is_value and _is_secret_option(option, word):
+        if option and is_value and is_secret_option(option, word):
             words.append(_mask(word))
-        elif option in _HEADER_OPTIONS and is_value:
+        elif option in HEADER_OPTIONS and is_value:
             words.append(_header(word))
-        elif option in _USER_OPTIONS and is_value:
-            words.append(_user(word))
+        elif option and is_value:
+            new = without_short_option(option, word, argv[: len(words) - 1])
+            words.append(_word(word) if new is None else new)
         else:
-            words.append(_word(word))
+            new = None if is_value else without_joined_option(word, argv[: len(words)])
+            words.append(_word(word) if new is None else new)
         option = "" if is_value or "=" in word else word
     return words
 
@@ -145,8 +189,9 @@ def redacted_text(text: str) -> str:
         return text
     if text[0] in '{["' and (new := _json_text(text)) is not None:
         return new
-    text = _USER.sub(_without_user, text)
-    return _SHAPE.sub(MASK, _without_values(text))
+    if "://" in text:
+        text = _USER.sub(_without_user, text)
+    return without_keys(without_short_options(_without_values(text)))
 
 
 def redacted_json(value: Any) -> Any:
@@ -173,17 +218,13 @@ def _is_clean(value: Any) -> bool:
                 kind = _kinds.get(key) or _kind(key)
                 if kind is _Kind.SPOKEN and isinstance(item, str):
                     continue
-                if kind is _Kind.SECRET and (
-                    "://" in key or not (item is None or item == "" or isinstance(item, bool))
-                ):
+                if kind is not _Kind.PLAIN and _has_secret(kind, key, item, node):
                     return False
                 if isinstance(item, str):
                     if not _is_plain(item) and redacted_text(item) != item:
                         return False
-                    if kind is _Kind.VALUE and _has_name(node):
-                        return False
                 elif isinstance(item, dict | list):
-                    if kind is _Kind.VALUE and _has_name(node):
+                    if key == "args" and _arguments(node) != item:
                         return False
                     nodes.append(item)
         elif is_array(node):
@@ -197,12 +238,39 @@ def _is_clean(value: Any) -> bool:
     return True
 
 
+def _has_secret(kind: _Kind, key: str, item: Any, node: dict[str, Any]) -> bool:
+    """Return whether the value of a key has to be looked at."""
+    match kind:
+        case _Kind.SECRET:
+            return not (item is None or item == "" or isinstance(item, bool))
+        case _Kind.DOUBTFUL:
+            return (
+                isinstance(item, str)
+                and "value" not in node
+                and _is_doubtful_secret(key.lower(), item)
+            )
+        case _Kind.VALUE:
+            return isinstance(item, str | dict | list) and _has_name(node)
+        case _:
+            return kind is _Kind.HIDDEN
+
+
+def _arguments(node: dict[str, Any]) -> Any:
+    """Return the arguments of a command without secrets; some depend on the program."""
+    command, args = node.get("command"), node["args"]
+    if isinstance(command, str) and is_array(args) and all(isinstance(arg, str) for arg in args):
+        return redacted_argv([command, *args])[1:]
+    return args
+
+
 class _Kind(Enum):
     """What the key of an object says about its value."""
 
     PLAIN = auto()
     SPOKEN = auto()  # if it is a string
     SECRET = auto()  # or an object of secrets
+    DOUBTFUL = auto()  # if it looks like one
+    HIDDEN = auto()  # the key itself has one
     VALUE = auto()  # the name is next to it
 
 
@@ -212,8 +280,12 @@ _kinds: dict[str, _Kind] = {}  # of usual keys
 def _kind(key: str) -> _Kind:
     if key in _SPOKEN:
         kind = _Kind.SPOKEN
-    elif key.lower() == "pwd" or "://" in key or _PAIRS.match(key) or is_secret_name(key):
+    elif may_have_key(key) and redacted_text(key) != key:
+        return _Kind.HIDDEN
+    elif key.lower() == "pwd" or _PAIRS.match(key) or is_secret_name(key):
         kind = _Kind.SECRET
+    elif key.lower() in _DOUBTFUL_KEYS:
+        kind = _Kind.DOUBTFUL
     else:
         kind = _Kind.VALUE if key == "value" else _Kind.PLAIN
     if len(_kinds) < 10_000 and len(key) < 100:
@@ -237,7 +309,7 @@ def _is_plain_long(text: str) -> bool:
         for mark in _MARKS:
             if mark in lower:
                 return False
-    return _SHAPE_START.search(text) is None
+    return not may_have_key(text) and not may_have_short_option(text)
 
 
 _is_plain_short = lru_cache(maxsize=2048)(_is_plain_long)
@@ -257,27 +329,22 @@ def _mask(value: str) -> str:
     return MASK if value else value
 
 
-def _is_secret_option(name: str, value: str) -> bool:
-    name = name.lstrip("-")
-    if name.lower() in _OPTIONS:
-        return _FILE.match(value) is None
-    return is_secret_name(name) and not name.startswith("no-")
-
-
 def _word(word: str) -> str:
     """Return one word of a command line without secrets."""
     if (match := _OPTION.fullmatch(word)) is not None:
         name, value = match[1], match[2]
-        if _is_secret_option(name, value):
+        if is_secret_option(name, value):
             return f"{name}={MASK}"
-        if name in _HEADER_OPTIONS:
+        if name in HEADER_OPTIONS:
             return f"{name}={_header(value)}"
-        if name in _USER_OPTIONS:
-            return f"{name}={_user(value)}"
+        if name in USER_OPTIONS and (new := without_user(value)) is not None:
+            return f"{name}={new}"
         return f"{name}={redacted_text(value)}"
     if (match := _VARIABLE.fullmatch(word)) is not None:
         name, value = match[1], match[2]
-        if is_secret_name(name) and not _is_count(name, value):
+        if is_secret_name(name) and not (_is_count(name, value) or _is_prose(value)):
+            return f"{name}={MASK}"
+        if _is_doubtful_secret(name.lower(), value):
             return f"{name}={MASK}"
         return f"{name}={redacted_text(value)}"
     if word.startswith("-H"):
@@ -292,12 +359,11 @@ def _header(text: str) -> str:
     return f"{name}: {MASK}" if colon and value.strip() else redacted_text(text)
 
 
-def _user(text: str) -> str:
-    """Return `user:password` without both; numbers, such as `1000:1000`, stay."""
-    name, colon, password = text.partition(":")
-    if not colon or (name.isdigit() and password.isdigit()):
-        return redacted_text(text)
-    return MASK
+def _is_doubtful_secret(name: str, value: str) -> bool:
+    """Return whether the value of a name that can mean anything is in the form of a secret."""
+    if name in ("pass", "pw"):
+        return looks_secret(value) and FILE.match(value) is None
+    return name in _DOUBTFUL_KEYS and (looks_random(value) or _SCHEME.fullmatch(value) is not None)
 
 
 def _is_count(name: str, value: str) -> bool:
@@ -336,21 +402,21 @@ def _value(text: str, head: re.Match[str], done: int) -> tuple[int, int] | None:
     is_parameter = place >= 0 and text[place] in "?&#;"
     quoted = _QUOTED.match(text, head.end())
     pattern = _PARAMETER if is_parameter else _UNQUOTED
-    is_sure = True
+    is_sure: bool | None = True  # None: it is a line
     match head[2].strip():
         case "=":
-            more = _PARAMETERS if is_parameter else _OPTIONS if is_option else ()
+            more = _PARAMETERS if is_parameter else DOUBTFUL if is_option else ()
             is_secret = is_secret_name(name) or name.lower() in more
             if head[2] != "=" and quoted is None:
                 is_secret = False  # code, not a command line
         case ":":
             is_secret = is_secret_header(name)
             if head[1] is None and name.lower().endswith(("authorization", "cookie")):
-                pattern = _LINE
+                pattern, is_sure = _LINE, None
             else:
                 is_sure = quoted is not None
         case _:
-            is_secret = name.lower() == "bearer" or (is_option and _is_secret_option(name, ""))
+            is_secret = name.lower() == "bearer" or (is_option and is_secret_option(name, ""))
             is_sure = is_option
             if text.startswith("-", head.end()):
                 is_secret = False  # the next option
@@ -364,14 +430,25 @@ def _value(text: str, head: re.Match[str], done: int) -> tuple[int, int] | None:
         or is_masked(value)
         or _FILLED_IN_LATER.fullmatch(value) is not None
         or _is_count(name, value)
-        or not (is_sure or _looks_secret(value))
-        or (name.lower() in _OPTIONS and _FILE.match(value) is not None)
+        or (quoted is None and _is_prose(value))
+        or (is_sure is False and not looks_secret(value))
+        or (is_sure is None and quoted is None and not _has_credentials(value))
+        or (name.lower() in DOUBTFUL and FILE.match(value) is not None)
     )
     return None if stays else (start, stop)
 
 
-def _looks_secret(value: str) -> bool:
-    return len(value) >= 20 or (len(value) >= 6 and any(map(str.isdigit, value)))
+def _is_prose(value: str) -> bool:
+    """Return whether a value without quotes is a word of a description."""
+    return value.strip(".,;:!?()[]").lower() in _PROSE
+
+
+def _has_credentials(line: str) -> bool:
+    """Return whether what follows `Authorization:` is a value, not the rest of a title."""
+    if (match := _SCHEME.match(line)) is not None:
+        return not _is_prose(match[1]) and _FILLED_IN_LATER.fullmatch(line.rstrip()) is None
+    words = line.split()
+    return any(map(looks_secret, words)) or "=" in line or (len(words) == 1 and len(line) >= 12)
 
 
 class _Walk:
@@ -389,6 +466,11 @@ class _Walk:
             new = {self._key(key): self._field(key, item, depth) for key, item in value.items()}
             if isinstance(new.get("value"), str | dict | list) and _has_name(value):
                 new["value"] = self._hidden(new["value"])
+            if "args" in new and (words := _arguments(value)) != new["args"]:
+                new["args"] = self._changed(words) if words != value["args"] else new["args"]
+            for key, item in value.items():
+                if _kind(key) is _Kind.DOUBTFUL and _has_secret(_Kind.DOUBTFUL, key, item, value):
+                    new[key] = self._hidden(item)
             return new
         if is_array(value):
             if all(isinstance(item, str) for item in value):
@@ -398,7 +480,7 @@ class _Walk:
         return value
 
     def _key(self, key: str) -> str:
-        return self._string(key) if "://" in key else key
+        return self._string(key) if _kind(key) is _Kind.HIDDEN else key
 
     def _field(self, key: str, value: Any, depth: int) -> Any:
         if key in _SPOKEN and isinstance(value, str):
@@ -406,7 +488,7 @@ class _Walk:
         if _PAIRS.match(key):
             return self._pairs(value, depth)
         if key.lower() == "pwd" and isinstance(value, str):
-            return self._string(value) if _FILE.match(value) else self._hidden(value)
+            return self._string(value) if FILE.match(value) else self._hidden(value)
         if not is_secret_name(key):
             return self.value(value, depth + 1)
         if is_object(value) and _is_schema(value):

@@ -121,6 +121,15 @@ class ProcessTransport(PipeTransport):
         """Return the last lines of stderr and stdout, cleaned and without secrets."""
         return self._output.last_lines()
 
+    @property
+    def stderr_bytes(self) -> int:
+        """How many bytes of stderr were read."""
+        return self._output.stderr_bytes
+
+    async def lines_after(self, stderr_bytes: int) -> LastLines:
+        """Return the last lines of stderr after its first bytes; wait a short time for more."""
+        return await self._output.lines_after(stderr_bytes)
+
     async def explain(self, error: BaseException) -> None:
         await self._output.explain(error)
 

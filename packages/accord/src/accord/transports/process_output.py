@@ -76,6 +76,22 @@ class LastLines(Struct, frozen=True):
             parts += (f"  {line}" for line in self.stderr)
         return "\n".join(parts)
 
+    def add_to(self, error: BaseException) -> None:
+        """Add the lines to an error: as its note, and as `stderr` and `stdout`."""
+        of_error: Any = error
+        if self.stderr:
+            of_error.stderr = "\n".join(self.stderr)
+        if self.stdout:
+            of_error.stdout = "\n".join(self.stdout)
+        if note := self.note():
+            error.add_note(note)
+
+    @classmethod
+    def of(cls, error: BaseException) -> LastLines:
+        """Return the lines that were added to an error."""
+        texts = (vars(error).get(name) for name in ("stderr", "stdout"))
+        return cls(*(tuple(text.split("\n")) if text else () for text in texts))
+
 
 class ProcessOutput:
     """Reads stderr continuously, so that the process never blocks on it; remembers the end."""
@@ -93,6 +109,7 @@ class ProcessOutput:
         self._on_output = on_output
         self._kept = bytearray()
         self._was_cut = False
+        self.stderr_bytes: int = 0  # read so far
         self._noise: deque[bytes] = deque(maxlen=MAX_LINES)
         self._partial_line = b""
         self._reader: Reader | None = None
@@ -139,6 +156,7 @@ class ProcessOutput:
         if self._on_output is not None:
             self._on_output(len(data))
         self._kept += data
+        self.stderr_bytes += len(data)
         if len(self._kept) > 2 * STDERR_BYTES:
             del self._kept[:-STDERR_BYTES]
             self._was_cut = True
@@ -163,15 +181,32 @@ class ProcessOutput:
 
     # Errors.
 
-    def last_lines(self, *, unseen: bool = False) -> LastLines:
-        """Return the last lines; with `unseen` only those that no callback has received."""
+    async def lines_after(self, stderr_bytes: int) -> LastLines:
+        """Return the last lines of stderr after its first bytes; wait a short time for more."""
+        await self._settle()
+        return LastLines(self.last_lines(after=stderr_bytes).stderr)
+
+    def last_lines(self, *, unseen: bool = False, after: int = 0) -> LastLines:
+        """Return the last lines; with `unseen` only those that no callback has received.
+
+        Those of stderr have something that came `after` so many bytes.
+        """
         secrets = _parts(secret_variables(os.environ if self.env is None else self.env).values())
         stderr = stdout = ()
         if not (unseen and self._on_stderr is not None):
-            stderr = _lines(bytes(self._kept), secrets, was_cut=self._was_cut)
+            data, was_cut = self._stderr_after(after)
+            stderr = _lines(data, secrets, was_cut=was_cut)
         if not self.has_sent and not (unseen and self._on_noise is not None):
             stdout = _lines(b"\n".join(self._noise), secrets)
         return LastLines(stderr, stdout)
+
+    def _stderr_after(self, count: int) -> tuple[bytes, bool]:
+        """Return what is kept, in whole lines, and whether it lost its beginning."""
+        if count == self.stderr_bytes:
+            return b"", False
+        start = max(0, len(self._kept) - (self.stderr_bytes - count))
+        start = self._kept.rfind(b"\n", 0, start) + 1
+        return bytes(self._kept[start:]), self._was_cut and start == 0
 
     async def explain(self, error: BaseException) -> None:
         """Add the last lines to an error, once: as its note, and as `stderr` and `stdout`."""
@@ -185,14 +220,7 @@ class ProcessOutput:
         """Do the same without waiting for a line that is just being written."""
         if _MARK in vars(error):
             return
-        lines = self.last_lines(unseen=True)
-        of_error: Any = error
-        if lines.stderr:
-            of_error.stderr = "\n".join(lines.stderr)
-        if lines.stdout:
-            of_error.stdout = "\n".join(lines.stdout)
-        if note := lines.note():
-            error.add_note(note)
+        self.last_lines(unseen=True).add_to(error)
         vars(error)[_MARK] = True
 
     async def _settle(self) -> None:

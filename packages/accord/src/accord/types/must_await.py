@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+import sys
+from asyncio import coroutines
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
+from accord.text.nearest import nearest_keyword
+
 __all__ = (
     "MustEnter",
     "log_not_awaited",
+    "mark_coroutine_function",
     "must_await",
     "must_enter",
     "must_iterate",
@@ -21,6 +27,7 @@ __all__ = (
 log: logging.Logger = logging.getLogger("accord.agent")
 
 P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 # Only the event loop uses what the coroutine yields and receives.
 _Work = Coroutine[Any, Any, T]
@@ -64,14 +71,10 @@ class _MustAwait(Coroutine[Any, Any, T]):
         def __getattr__(self, name: str) -> NoReturn:
             raise AttributeError(f"{not_awaited(self._what)} before {name!r} is used")
 
-        def __aenter__(self) -> NoReturn:
+        def _refuse(self, *_: object) -> NoReturn:
             raise not_awaited(self._what)
 
-        def __aexit__(self, *error: object) -> NoReturn:
-            raise not_awaited(self._what)
-
-        def __aiter__(self) -> NoReturn:
-            raise not_awaited(self._what)
+        __aenter__ = __aexit__ = __aiter__ = _refuse
 
     def __del__(self) -> None:
         if not self._was_awaited:
@@ -91,6 +94,17 @@ def log_not_awaited(what: str, core: Any, logger: logging.Logger = log) -> None:
         core.not_awaited.append(what)
 
 
+def mark_coroutine_function(function: Callable[P, R]) -> Callable[P, R]:
+    """Let `iscoroutinefunction` be true of a function that returns a coroutine.
+
+    Before Python 3.12 that of asyncio only: that of inspect looks at the code.
+    """
+    if sys.version_info >= (3, 12):
+        return inspect.markcoroutinefunction(function)
+    vars(function)["_is_coroutine"] = vars(coroutines)["_is_coroutine"]
+    return function
+
+
 def must_await(what: str) -> Callable[[Callable[P, _Work[T]]], Callable[P, _Work[T]]]:
     """Return a decorator for methods of an object that users call `what`.
 
@@ -100,34 +114,48 @@ def must_await(what: str) -> Callable[[Callable[P, _Work[T]]], Callable[P, _Work
     def decorate(method: Callable[P, _Work[T]]) -> Callable[P, _Work[T]]:
         name = f"{what}.{getattr(method, '__name__', '?')}(…)"
         logger = logging.getLogger(".".join(method.__module__.split(".")[:2]))
-
-        @wraps(method)
-        def call(*args: P.args, **named: P.kwargs) -> _Work[T]:
-            return _MustAwait(method(*args, **named), name, args[0], logger)
-
-        return call
+        return mark_coroutine_function(
+            _wrapped(method, lambda work, owner: _MustAwait(work, name, owner, logger))
+        )
 
     return decorate
 
 
+def _wrapped(function: Callable[P, R], wrap: Callable[[R, Any], R]) -> Callable[P, R]:
+    """Return the function, whose result is wrapped; `wrap` also gets the first argument."""
+
+    @wraps(function)
+    def call(*args: P.args, **named: P.kwargs) -> R:
+        try:
+            result = function(*args, **named)
+        except TypeError as error:  # by the arguments: the body has not begun
+            raise _with_suggestion(error, function, named) from None
+        return wrap(result, args[0] if args else None)
+
+    return call
+
+
+def _with_suggestion(
+    error: TypeError, function: Callable[..., object], named: dict[str, Any]
+) -> TypeError:
+    """Return the error of a call; that of an unknown keyword argument suggests one."""
+    known = inspect.signature(function).parameters
+    unknown = next((name for name in named if name not in known), None)
+    near = None if unknown is None else nearest_keyword(unknown, known)
+    return error if near is None else TypeError(f"{error}; did you mean {near!r}?")
+
+
 class MustEnter:
-    """Mixin: explains how to use an object with `async with` if it is used in another way."""
+    """Mixin: an object that is used without the `async` statement that it needs explains it."""
 
     _hint = ""
 
     if not TYPE_CHECKING:  # type checkers should reject them
 
-        def __await__(self) -> NoReturn:
+        def _explain(self, *_: object) -> NoReturn:
             raise TypeError(self._hint)
 
-        def __enter__(self) -> NoReturn:
-            raise TypeError(self._hint)
-
-        def __exit__(self, *error: object) -> NoReturn:
-            raise TypeError(self._hint)
-
-        def __iter__(self) -> NoReturn:
-            raise TypeError(self._hint)
+        __await__ = __enter__ = __exit__ = __iter__ = _explain
 
 
 class _Entered(MustEnter, AbstractAsyncContextManager[T]):
@@ -157,7 +185,7 @@ class _Entered(MustEnter, AbstractAsyncContextManager[T]):
             raise TypeError(self._hint)
 
 
-class _Iterated(AsyncGenerator[T, None]):
+class _Iterated(MustEnter, AsyncGenerator[T, None]):
     """An asynchronous generator that explains how to use it."""
 
     def __init__(self, generator: AsyncGenerator[T, None], hint: str) -> None:
@@ -176,30 +204,12 @@ class _Iterated(AsyncGenerator[T, None]):
     async def aclose(self) -> None:
         await self._generator.aclose()
 
-    if not TYPE_CHECKING:
-
-        def __await__(self) -> NoReturn:
-            raise TypeError(self._hint)
-
-        def __iter__(self) -> NoReturn:
-            raise TypeError(self._hint)
-
 
 def must_iterate(
     hint: str,
 ) -> Callable[[Callable[P, AsyncGenerator[T, None]]], Callable[P, AsyncGenerator[T, None]]]:
     """Return a decorator for asynchronous generators: they are used with `async for`."""
-
-    def decorate(
-        function: Callable[P, AsyncGenerator[T, None]],
-    ) -> Callable[P, AsyncGenerator[T, None]]:
-        @wraps(function)
-        def call(*args: P.args, **named: P.kwargs) -> AsyncGenerator[T, None]:
-            return _Iterated(function(*args, **named), hint)
-
-        return call
-
-    return decorate
+    return lambda function: _wrapped(function, lambda made, _: _Iterated(made, hint))
 
 
 def must_enter(
@@ -208,14 +218,4 @@ def must_enter(
     [Callable[P, AbstractAsyncContextManager[T]]], Callable[P, AbstractAsyncContextManager[T]]
 ]:
     """Return a decorator for functions whose result is used with `async with`, not `await`."""
-
-    def decorate(
-        function: Callable[P, AbstractAsyncContextManager[T]],
-    ) -> Callable[P, AbstractAsyncContextManager[T]]:
-        @wraps(function)
-        def call(*args: P.args, **named: P.kwargs) -> AbstractAsyncContextManager[T]:
-            return _Entered(function(*args, **named), hint)
-
-        return call
-
-    return decorate
+    return lambda function: _wrapped(function, lambda made, _: _Entered(made, hint))

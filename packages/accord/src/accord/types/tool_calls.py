@@ -1,9 +1,11 @@
-"""Values of tool calls: kinds, statuses, diffs, terminals and locations."""
+"""Values of tool calls: kinds and rules for them, statuses, diffs, terminals and locations."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
+from accord.text.nearest import nearest
 from accord.types.content import ContentBlock
 from accord.types.validation import ValidatedStruct
 
@@ -15,6 +17,7 @@ __all__ = (
     "ToolContent",
     "ToolKind",
     "ToolStatus",
+    "rule_error",
 )
 
 # The peer can define further values. Display them as `other` and as in progress.
@@ -79,3 +82,21 @@ class ToolCallLocation(ValidatedStruct, frozen=True):
 
 
 ToolContent: TypeAlias = ContentBlock | Diff | TerminalView
+
+
+def rule_error(rules: Iterable[str]) -> str | None:
+    """Return what is wrong with the first invalid rule, or None.
+
+    A rule of a permission policy is `*`, a kind, or a kind with a pattern.
+    """
+    for rule in rules:
+        kind = rule.partition(":")[0]
+        if kind in ("*", *TOOL_KINDS) or kind.startswith("_"):
+            continue
+        near = nearest(kind, TOOL_KINDS)
+        meant = "" if near is None else f" (did you mean {near!r}?)"
+        return (
+            f"Expected a kind of tool call, got {kind!r} in {rule!r}{meant}: it is one of "
+            f"{', '.join(TOOL_KINDS)}, or * for all"
+        )
+    return None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from accord.client.permissions import allows, command_of
-from accord.types.permission_rules import rule_error
+from accord.types.tool_calls import rule_error
 from accord_terminal.toolkit.safe_text import one_line, relative_path, relative_title
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ from importlib import import_module
 
 import click
 
-from accord.text.excerpt import hidden_removed
 from accord_terminal.sessions.errors import SessionsError
 
 __all__ = ("command",)
@@ -69,7 +68,11 @@ class _SessionGroup(click.Group):
         try:
             return super().invoke(ctx)
         except SessionsError as exc:
-            click.echo(f"accord session: {hidden_removed(str(exc))}", err=True)
+            messages = import_module("accord_terminal.ask.error_messages")
+            lines = messages.failure_lines(
+                messages.Failure(str(exc)), messages.LastLines.of(exc), "accord session"
+            )
+            click.echo("\n".join(lines), err=True)
             return exc.status
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
 from accord.errors import (
@@ -14,8 +18,11 @@ from accord.errors import (
     ConnectionClosed,
     ConnectionLost,
     RequestCancelled,
+    RequestError,
 )
 from accord.transports.base import Transport, TransportFactory
+from accord.transports.pipes import PipeTransport
+from accord.transports.process_output import LastLines
 from accord_terminal.ask.options import CANCELLED, AskOptions
 from accord_terminal.ask.views.lazy_view import write_stderr
 from accord_terminal.sessions.cli.others_answers import OthersAnswers
@@ -23,7 +30,7 @@ from accord_terminal.sessions.cli.waiting import shows_wait
 from accord_terminal.sessions.errors import FAILED, LoginRequired, OwnerError, SessionsError
 from accord_terminal.sessions.login import login_words, offer_login
 from accord_terminal.sessions.named import CALL, find_or_create, lost_text
-from accord_terminal.sessions.owners import transport_to
+from accord_terminal.sessions.owners import reach_owner
 from accord_terminal.sessions.records import Record, Store
 
 if TYPE_CHECKING:
@@ -31,6 +38,51 @@ if TYPE_CHECKING:
     from accord.client.handlers import Extension
 
 __all__ = ("Held", "held_session")
+
+
+_OUTPUT_S = 2.0  # for the owner to report the end of a failed turn
+
+
+class _OwnerTransport(PipeTransport):
+    """Talks to the owner; the error of a turn gets what the agent wrote.
+
+    In version 1 the data of the error has it. In version 2 the error is the agent's own update,
+    and the entry with the end of the turn follows.
+    """
+
+    def __init__(self, connected: socket.socket, protocol: int | None) -> None:
+        fd = connected.detach()
+        super().__init__(fd, fd)
+        self._waits = protocol == 2
+        self._has_started = False
+        self._has_ended = asyncio.Event()
+        self._written = LastLines()
+
+    def receive_entry(self, entry: Mapping[str, Any]) -> None:
+        """Take notice of an entry of the journal."""
+        match entry.get("kind"):
+            case "started":
+                self._has_started = True
+                self._has_ended.clear()
+            case "ended":
+                self._written = LastLines(tuple(entry.get("stderr", ())))
+                self._has_ended.set()
+            case _:
+                pass
+
+    async def explain(self, error: BaseException) -> None:
+        if not self._has_started or not isinstance(error, RequestError):
+            return
+        if self._waits:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_OUTPUT_S):
+                    await self._has_ended.wait()
+        written = self._written
+        if not self._waits:
+            with suppress(ValidationError):  # the error has other data
+                written = convert(error.data, LastLines)
+        if LastLines.of(error) != written:  # an error can be explained twice
+            written.add_to(error)
 
 
 class Held:
@@ -52,6 +104,7 @@ class Held:
         self._attached = attached
         self._interactive = False  # a user can be asked
         self._record: Record | None = None
+        self._transport: _OwnerTransport | None = None
         self._options: AskOptions | None = None
 
     async def reach(self, options: AskOptions) -> tuple[AskOptions, TransportFactory]:
@@ -60,7 +113,8 @@ class Held:
         record = find_or_create(store, self._name, self._cwd, self._agent, create=self._create)
         self._record = record
         async with shows_wait(record, options.program, quiet=options.quiet):
-            opened = await transport_to(record, store)
+            reached = await reach_owner(record, store)
+            opened = self._transport = _OwnerTransport(reached, store.read(record.id).protocol)
         self._record = record = store.read(record.id)
         self._options = replace(
             options,
@@ -81,7 +135,14 @@ class Held:
         def shown(line: str) -> None:
             (show if self._interactive else self._warn)(line)
 
-        return {f"{CALL}entry": OthersAnswers(self._own_name, shown)}
+        answers = OthersAnswers(self._own_name, shown)
+
+        def entry(params: Mapping[str, Any]) -> None:
+            assert self._transport is not None
+            self._transport.receive_entry(params["entry"])
+            answers(params)
+
+        return {f"{CALL}entry": entry}
 
     def _own_name(self) -> str:
         assert self._options is not None

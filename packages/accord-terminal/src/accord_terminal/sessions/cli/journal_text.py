@@ -7,6 +7,7 @@ from typing import TextIO
 from accord.client.events import ContentChunk, Event, Plan, Text, ToolCall
 from accord.client.transcript import calls_left_open
 from accord.types.content import text_of
+from accord_terminal.ask.error_messages import stderr_lines
 from accord_terminal.sessions.entries import (
     Answered,
     Asked,
@@ -67,6 +68,8 @@ class JournalText:
                     self._event(call)
                 why = entry.stop_reason if entry.error is None else f"failed: {entry.error}"
                 self._line(f"= {entry.prompt} {why}")
+                for line in stderr_lines(entry.stderr, why):
+                    self._out.write(f"  {printable(line)}\n")
             case Asked():
                 self._line(f"? {entry.what}: {entry.title}")
             case Answered():

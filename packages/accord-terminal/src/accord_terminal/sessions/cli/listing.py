@@ -95,6 +95,7 @@ def show_command(name: str | None, agent: str | None, cwd: Path, as_json: bool) 
         "protocol": record.protocol or "unknown until the agent starts",
         "owner": owner,
         "context": _context(record),
+        "options": _options(record),
         "created": record.created_at,
         "last used": record.used_at,
         "prompts": row["prompts"],
@@ -120,6 +121,15 @@ def _context(record: Record) -> str:
         "forked": "forked by the agent",
         "lost": "new: the agent could not restore the conversation",
     }.get(record.restored or "", "not started")
+
+
+def _options(record: Record) -> str:
+    if not record.agent_info:
+        return "unknown until the agent starts"
+    words = {
+        name: "on" if value is True else value or "off" for name, value in record.values.items()
+    }
+    return ", ".join(f"{name}={word}" for name, word in words.items()) or "none"
 
 
 async def _rows(store: Store, records: list[Record]) -> list[dict[str, Any]]:
@@ -161,6 +171,7 @@ async def _row_of(store: Store, record: Record) -> dict[str, Any]:
         "usedAt": record.used_at,
         "closed": record.closed,
         "restored": record.restored,
+        "options": record.values,
         "questions": status.get("questions", []),
         "queue": status.get("queue", []),
         "clients": [*status.get("clients", [])],

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from accord.types.permission_rules import rule_error
+from accord.types.tool_calls import rule_error
 
 __all__ = (
     "agent_option",

@@ -186,7 +186,8 @@ class Client:
             case Ended() if self.owner.protocol == 1 and self.adapter.version == 2:
                 failure = None
                 if entry.error is not None:
-                    failure = TurnError(entry.code or -32603, entry.error)
+                    data = {"stderr": entry.stderr} if entry.stderr else UNSET
+                    failure = TurnError(entry.code or -32603, entry.error, data)
                 background = self.owner.no_background
                 ended = TurnEnded(entry.stop_reason, failure)
                 await self.adapter.send_turn_end(self.owner.record.id, ended, background)

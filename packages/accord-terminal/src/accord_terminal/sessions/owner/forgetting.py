@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from accord.client.transcript import Transcript
+from accord.client.transcript import Transcript, forget_items
 
 __all__ = ("Forgetting",)
 
@@ -24,6 +24,6 @@ class Forgetting:
         self._updates += 1
         if self._updates % _EVERY == 0:
             for transcript in transcripts:
-                transcript.forget(_KEPT)
+                forget_items(transcript, _KEPT)
                 if sum(len(message.text) for message in transcript.messages) > _KEPT_CHARACTERS:
-                    transcript.forget(0)
+                    forget_items(transcript, 0)

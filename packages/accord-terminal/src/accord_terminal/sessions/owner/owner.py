@@ -27,7 +27,7 @@ from accord_terminal.sessions.entries import (
     Started,
     Updated,
 )
-from accord_terminal.sessions.errors import JournalError
+from accord_terminal.sessions.errors import JournalError, StoreError
 from accord_terminal.sessions.login import refusal
 from accord_terminal.sessions.owner.client import Client
 from accord_terminal.sessions.owner.forgetting import Forgetting
@@ -35,12 +35,14 @@ from accord_terminal.sessions.owner.prompts import Prompt
 from accord_terminal.sessions.owner.questions import Questions
 from accord_terminal.sessions.owner.state import OwnerState
 from accord_terminal.sessions.records import Record, Restored, Store
+from accord_terminal.toolkit.session_setup import option_values
 
 if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
     from accord.client.session import SessionView, SubagentSession
     from accord.client.transcript import Transcript
     from accord.client.turn import ClientTurn
+    from accord.transports.process import ProcessTransport
     from accord.types.content import ContentBlock
     from accord_terminal.sessions.journal import Journal
 
@@ -69,6 +71,7 @@ class Owner(OwnerState):
         self._early: list[tuple[str, Raw, Raw | UnsetType]] = []  # before the session was open
         self._closes = False
         self._forgetting = Forgetting()
+        self.transport: ProcessTransport | None = None  # to the agent
         self._turn: ClientTurn | None = None  # the running one
         self._cancelling: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
@@ -236,6 +239,8 @@ class Owner(OwnerState):
         if self.protocol == 1:
             prompt.started.set_result(prompt.id)
         ended = Ended(prompt=prompt.id, stop_reason="error")
+        assert self.transport is not None, "the agent has started"
+        read = self.transport.stderr_bytes
         try:
             async with self.session.prompt(*prompt.content, cancel_timeout_s=_CANCEL_S) as turn:
                 self._turn = turn
@@ -253,8 +258,11 @@ class Owner(OwnerState):
         except AccordError as exc:
             ended.error = str(exc)
         self._turn = None
+        if ended.error is not None and ended.code != AuthRequired.default_code:
+            ended.stderr = (await self.transport.lines_after(read)).stderr
         self.add(ended)
         self.journal.sync()
+        self._save_options()
         return ended
 
     async def set_option(self, option_id: str, value: str | bool, client: Client) -> None:
@@ -263,6 +271,16 @@ class Owner(OwnerState):
         entry = OptionsSet(option=option_id, value=value, by=client.name)
         client.own_changes.add(self.journal.last + 1)
         self.add(entry)
+        self._save_options()
+
+    def _save_options(self) -> None:
+        """Store the values of the options, which the next owner restores."""
+        values = option_values(self.session.transcript.options)
+        if values != self.record.values:
+            try:
+                self.record = self._store.change(self.record.id, values=values)
+            except (OSError, StoreError) as exc:
+                log.warning("! the values of the options are not stored: %s", exc)
 
     # Start and end.
 

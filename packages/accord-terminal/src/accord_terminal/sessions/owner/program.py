@@ -24,6 +24,7 @@ from accord.client.session import ClientSession
 from accord.errors import AccordError, AuthRequired, RequestError
 from accord.remote.sockets import remove_unix
 from accord.transports.process import ProcessTransport, argv_of, process
+from accord.transports.process_output import LastLines
 from accord.types.mcp import McpServer
 from accord_terminal.sessions.entries import Entry, Started
 from accord_terminal.sessions.errors import OwnerError, SessionsError
@@ -37,7 +38,11 @@ from accord_terminal.sessions.owner.owner import Owner
 from accord_terminal.sessions.owner.starting import Starting
 from accord_terminal.sessions.records import Record, Restored, Store, now
 from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
-from accord_terminal.toolkit.session_setup import apply_session_options
+from accord_terminal.toolkit.session_setup import (
+    apply_session_options,
+    option_values,
+    restore_session_options,
+)
 
 __all__ = ("main",)
 
@@ -66,7 +71,9 @@ def main(arguments: list[str]) -> int:
         _report({"state": "failed", "error": error, "login": True})
         return 1
     except (AccordError, OSError, TimeoutError) as exc:
-        _report({"state": "failed", "error": _text(exc)})
+        output = LastLines.of(exc)
+        lines = {"stderr": output.stderr, "stdout": output.stdout}
+        _report({"state": "failed", "error": _text(exc), **lines})
         return 1
     finally:
         lock.release()
@@ -112,6 +119,7 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
 
     def new_agent() -> ProcessTransport:
         agents.append(make())
+        owner.transport = agents[-1]
         return agents[-1]
 
     def hurry(_: object) -> None:
@@ -142,12 +150,17 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
                 agent_session=owner.session.id,
                 agent_info=f"{agent.info.name} {agent.info.version}",
                 restored=restored,
+                values=option_values(owner.session.transcript.options),
                 owner=os.getpid(),
                 used_at=now(),
             )
             owner.has_started(restored, {})
             owner.requeue()
             await _serve(owner, starting.listening, waiting)
+    except (AccordError, TimeoutError) as exc:
+        if agents:
+            agents[-1].last_lines().add_to(exc)
+        raise
     except asyncio.CancelledError:
         if starting is None or not starting.is_stopped:
             raise
@@ -216,6 +229,7 @@ async def _open_session(
             raise
         except RequestError as exc:
             raise SessionsError(f"The agent did not fork its session: {exc}") from None
+        await _restore_options(forked, record)
         return forked, "forked"
     if record.agent_session is not None:
         methods: tuple[tuple[str, Restored], ...] = (
@@ -238,6 +252,7 @@ async def _open_session(
             except RequestError as exc:
                 log.warning("! the agent cannot restore its session: %s", exc)
                 break
+            await _restore_options(session, record)
             return session, restored
     session = await agent.new_session(record.cwd, mcp_servers=servers, meta=record.meta)
     try:
@@ -246,7 +261,23 @@ async def _open_session(
         )
     except click.ClickException as exc:
         raise SessionsError(exc.format_message()) from None
+    await _restore_options(session, record)
     return session, "lost" if _has_prompts(journal) else "new"
+
+
+async def _restore_options(session: ClientSession, record: Record) -> None:
+    """Set the options to the values that they had at the last owner.
+
+    Raises `SessionsError` if the mode cannot be set: the agent could do more than the user knows.
+    """
+    done = await restore_session_options(session, record.values)
+    for failure in done.failed:
+        log.warning("! an option is not as before: %s", failure)
+    if done.lost_mode:
+        raise SessionsError(
+            f"The agent does not restore the mode of the session. {done.lost_mode}. "
+            "`accord session new` creates another session"
+        )
 
 
 def _has_prompts(journal: Journal) -> bool:

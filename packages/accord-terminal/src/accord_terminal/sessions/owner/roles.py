@@ -148,7 +148,8 @@ class _Shared:
 def _failure(ended: Ended) -> RequestError | None:
     if ended.error is None:
         return None
-    return RequestError.of(ended.code or -32603, ended.error)
+    data = {"stderr": ended.stderr} if ended.stderr else None
+    return RequestError.of(ended.code or -32603, ended.error, data)
 
 
 class OwnerRoleV1(_Shared, v1.AgentRole):

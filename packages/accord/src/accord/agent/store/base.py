@@ -179,6 +179,12 @@ class MemoryStore(SessionStore):
     async def read(self, session_id: str) -> list[bytes]:
         return list(self._entries[session_id])
 
+    async def read_pages(self, session_id: str) -> AsyncGenerator[Sequence[bytes], None]:
+        # A copy of all would be new to the garbage collector, which would go through it.
+        entries = self._entries[session_id]
+        for first in range(0, len(entries), PAGE_ENTRIES):
+            yield entries[first : first + PAGE_ENTRIES]
+
     async def list(
         self,
         *,

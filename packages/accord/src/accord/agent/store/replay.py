@@ -192,6 +192,13 @@ class Collapser:
             update = replace(before, **changes)
         self._updates[kind, entity] = update
 
+    def free(self, count: int) -> bool:
+        """Forget some entities; return whether more are left. All at once takes long."""
+        for held in (self._updates, self._contents, self._items):
+            for _ in range(min(count, len(held))):
+                held.popitem()
+        return bool(self._updates or self._contents or self._items)
+
     def result(self, *, running: bool) -> Iterator[Update]:
         """Return the collapsed updates; see `collapse`."""
         for key, update in self._updates.items():

@@ -19,7 +19,9 @@ from accord.types.session import SessionOption
 
 __all__ = ("LoadedSession", "StoredSessions")
 
-_UPDATES_PER_STEP = 128  # of a replay, before other tasks run
+# Updates that are read, sent or freed before other tasks run. A turn of another session takes a
+# dozen of such steps if both sides run in one process.
+_UPDATES_PER_STEP = 64
 
 
 class LoadedSession(Struct):
@@ -30,11 +32,15 @@ class LoadedSession(Struct):
     collapser: Collapser
 
     async def updates(self, *, running: bool) -> AsyncGenerator[Update, None]:
-        """Iterate over the updates of a replay; if `running`, open entities stay open."""
+        """Iterate once over the updates of a replay; if `running`, open entities stay open."""
         for number, update in enumerate(self.collapser.result(running=running), 1):
             yield update
             if number % _UPDATES_PER_STEP == 0:
                 await asyncio.sleep(0)
+        has_more = True
+        while has_more:
+            has_more = self.collapser.free(_UPDATES_PER_STEP)
+            await asyncio.sleep(0)
 
 
 class StoredSessions:
@@ -98,8 +104,11 @@ class StoredSessions:
             raise ResourceNotFound(data={"sessionId": session_id}) from None
         return SessionWriter(self._store, owned)
 
-    async def load(self, session_id: str) -> LoadedSession:
-        """Return a stored session; other tasks run while it is read."""
+    async def load(self, session_id: str, *, replay: bool = True) -> LoadedSession:
+        """Return a stored session; other tasks run while it is read.
+
+        Its updates are returned only for a `replay`.
+        """
         count = 0
         options: tuple[SessionOption, ...] = ()
         fold = Collapser()
@@ -110,9 +119,10 @@ class StoredSessions:
                     update = decode_update(entry)
                     if isinstance(update, OptionsUpdate):
                         options = update.options
-                    elif update is not None:
+                    elif update is not None and replay:
                         fold.add(update)
-                await asyncio.sleep(0)
+                    if count % _UPDATES_PER_STEP == 0:
+                        await asyncio.sleep(0)
         return LoadedSession(count, options, fold)
 
     async def history(self, session_id: str) -> list[Update]:
