@@ -126,7 +126,9 @@ def test_seconds_are_summed_by_folder(tmp_path: Path) -> None:
         "packages/accord-chat/tests/keys": (2, 8.0),
         "packages/accord/tests/agent": (4, 7.0),
     }
-    assert "| packages/accord/tests/agent/test_a.py::test_x[1] | 2.5 |" in test_times.tables(cases, 10)
+    assert "| packages/accord/tests/agent/test_a.py::test_x[1] | 2.5 |" in test_times.tables(
+        cases, 10
+    )
 
 
 def test_steps_of_ci_have_their_seconds() -> None:

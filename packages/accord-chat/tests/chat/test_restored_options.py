@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from project import ROOT
-
 import sys
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 
 from accord_chat.source import GivenOptions, OwnAgent, SourceSetup
 from chat.chats import open_chat
+from project import ROOT
 from versions import only
 
 AGENT = ROOT / "packages/accord-terminal/tests/sessions_named/default_mode_agent.py"
