@@ -69,6 +69,8 @@ lint: $(VENV)/.dev  ## Check format, lint, language, spelling and types
 	$(BIN)/ruff check
 	$(BIN)/python tools/check_language.py
 	$(BIN)/codespell conftest.py packages tests docs tools examples benchmarks changelog.d README.md CONTRIBUTING.md CHANGELOG.md
+	$(BIN)/lint-imports --no-cache
+	for package in packages/*; do (cd $$package && ../../$(BIN)/deptry src --no-ansi) || exit 1; done
 	$(BIN)/pyright --threads
 	@echo 'pyright --verifytypes accord'  # finds the package with the first Python of PATH
 	@PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes accord --ignoreexternal >$(VENV)/types.txt || \
