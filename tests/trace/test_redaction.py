@@ -15,7 +15,7 @@ from accord.text.secret_places import redacted_argv
 from accord.trace.line_builder import Hop, LineBuilder
 from accord.trace.recording import Recording
 from accord.trace.records import decode_record
-from accord.trace.redaction import with_possible_secrets
+from accord.trace.redaction import redacted_frame, with_possible_secrets
 from requirement import requirement
 
 SECRET = "s3cr3t"
@@ -189,3 +189,10 @@ def test_message_with_numbers_that_json_lacks_has_no_secret(tmp_path: Path) -> N
 def test_search_for_secrets_takes_linear_time(part: str) -> None:
     # Two million of them take seconds; more than a minute if each looks at many characters.
     with_possible_secrets([json.dumps({"title": part * 2_000_000}).encode()])
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("part", ['"key":', '\\"', "-p ", "a=b/c\\/", " TOKEN="])
+def test_large_part_with_many_places_takes_linear_time(part: str) -> None:
+    # Each place is in the same string: minutes if each looks for both ends of it.
+    with_possible_secrets([json.dumps({"title": part * (3_000_000 // len(part))}).encode()])

@@ -136,9 +136,12 @@ def _suspicious(text: bytes) -> set[bytes]:
             places += [match.start() for match in pattern.finditer(lower)]
     places += _keys_in(text)
     parts: set[bytes] = set()
-    for place in places:
+    end = -1
+    for place in sorted(places):
         start = place + 1 if text[place] == _QUOTE else place
-        parts.add(text[text.rfind(_BETWEEN, 0, start) + 2 : text.find(_BETWEEN, start)])
+        if start > end:  # not in the last part
+            begin, end = text.rfind(_BETWEEN, 0, start) + 2, text.find(_BETWEEN, start)
+            parts.add(text[begin:end])
     return parts
 
 
