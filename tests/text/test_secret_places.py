@@ -325,3 +325,45 @@ def test_plain_url_has_no_user_and_no_query() -> None:
 def test_secret_variables_are_long_enough() -> None:
     given_values = {"A_TOKEN": "12345678", "B_TOKEN": "1234567", "PATH": "/usr/bin:/bin"}
     assert secret_variables(given_values) == {"A_TOKEN": "12345678"}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("line", ["cc -pthread -c a.c\n", "cc -pthread a.c ", "-p -a -k ", "-u"])
+def test_long_text_with_many_options_takes_linear_time(line: str) -> None:
+    # Half a minute and more if each option looks at everything before it.
+    text = line * (600_000 // len(line))
+    assert redacted_text(text) == text
+    words = text.split()
+    assert redacted_argv(words) == words
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("mysql -p{}", "/usr/bin/mysqldump -h db -p{} a", "sudo -u mysql mysql -p{}"),
+        *("docker exec -it db mysql -p{} a", "kubectl exec pod -- mysql -p{}", "A=b mysql -p{}"),
+        *("cd /a && mysql -h db -p{}", "docker login -u me -p {} x.test", "redis-cli -a {}"),
+        *("sshpass -p {} ssh x", "7z a -p{} x.7z", "docker compose run --rm db mysql -p{}"),
+    ],
+)
+def test_password_of_a_short_option_is_replaced(command: str) -> None:
+    # It does not look random: it is the program that says so.
+    assert redacted_text(command.format("hunter")) == command.format(MASK)
+    assert redacted_argv(command.format("hunter").split()) == command.format(MASK).split()
+    text = f"sh -c '{command.format('hunter')}'"
+    assert "hunter" not in redacted_text(text)
+    assert "hunter" not in redacted_text(f"ls -p a; cd -p b\n{command.format('hunter')}")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("docker run --name mysql -p3306:3306 x", "docker run --name mysql -p 3306:3306 mysql"),
+        *("docker run -h mysql -pabcdef x", "git log -p mysql", "ssh mysql; cp -pr a b"),
+        *("grep mysql -pr a", "docker run -p 127.0.0.1:8080:80/tcp x", "az login -p 8080:80"),
+        *("mkdir mysql\nmkdir -pv b", "docker run \\\n--name mysql \\\n-pabcdef x"),
+    ],
+)
+def test_short_option_of_another_program_stays(command: str) -> None:
+    assert redacted_text(command) == command
+    assert redacted_argv(command.split(" ")) == command.split(" ")

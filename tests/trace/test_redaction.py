@@ -15,7 +15,7 @@ from accord.text.secret_places import redacted_argv
 from accord.trace.line_builder import Hop, LineBuilder
 from accord.trace.recording import Recording
 from accord.trace.records import decode_record
-from accord.trace.redaction import redacted_frame, with_possible_secrets
+from accord.trace.redaction import with_possible_secrets
 from requirement import requirement
 
 SECRET = "s3cr3t"

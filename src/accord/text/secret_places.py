@@ -23,6 +23,7 @@ from accord.text.secret_options import (
     FILE,
     HEADER_OPTIONS,
     USER_OPTIONS,
+    CommandWords,
     is_secret_option,
     may_have_short_option,
     without_joined_option,
@@ -164,6 +165,7 @@ def redacted_argv(argv: Sequence[str]) -> list[str]:
     """
     words: list[str] = []
     option = ""
+    before = CommandWords()
     for word in argv:
         is_value = not word.startswith("-")
         if option and is_value and is_secret_option(option, word):
@@ -171,11 +173,12 @@ def redacted_argv(argv: Sequence[str]) -> list[str]:
         elif option in HEADER_OPTIONS and is_value:
             words.append(_header(word))
         elif option and is_value:
-            new = without_short_option(option, word, argv[: len(words) - 1])
+            new = without_short_option(option, word, before)
             words.append(_word(word) if new is None else new)
         else:
-            new = None if is_value else without_joined_option(word, argv[: len(words)])
+            new = None if is_value else without_joined_option(word, before)
             words.append(_word(word) if new is None else new)
+        before.add(word)
         option = "" if is_value or "=" in word else word
     return words
 
