@@ -396,7 +396,7 @@ def _without_values(text: str) -> str:
 
 def _value(text: str, head: re.Match[str], done: int) -> tuple[int, int] | None:
     """Return where the value is that belongs to a name; None if it is not a secret."""
-    before = text[max(done, head.start() - 64) : head.start()]
+    before = text[max(done, head.start() - 128) : head.start()]
     before = before[len(before.rstrip(_NAME_CHARACTERS)) :]
     end = head.start(1) if head[1] is not None else head.start(2)
     name = unquote(before + text[head.start() : end])
