@@ -367,3 +367,53 @@ def test_password_of_a_short_option_is_replaced(command: str) -> None:
 def test_short_option_of_another_program_stays(command: str) -> None:
     assert redacted_text(command) == command
     assert redacted_argv(command.split(" ")) == command.split(" ")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("part", ["-eyJ", "hook.", "-eyJ0123456789", "-eyJ0123456789.ey"])
+def test_parts_of_keys_take_linear_time(part: str) -> None:
+    text = part * (1_000_000 // len(part))
+    assert redacted_text(text) == text
+    with_possible_secrets([json.dumps({"title": text}).encode()])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"options": [{"value": "jwt", "name": "JWT"}, {"value": "api-key", "name": "API_KEY"}]},
+        *({"pin": 13}, {"GPIO_PIN": "13"}, {"args": ["--pin", "13"]}, {"title": "PIN=13"}),
+        *({"pat": "*.py"}, {"title": "git log -p 3f2a1b9c8d"}, {"args": ["--pat", "^a$"]}),
+        *({"title": "docker logs -t 3f2a1b9c8d7e"}, {"title": "docker run -p 8080:80 x"}),
+        {"title": f"git show -p {'3f2a1b9c8d' * 4}"},
+        {"args": ["git", "log", "-p", "3f2a1b9c8d"]},
+        *({"title": text} for text in ("docker run -u1000:1000 x", "token = next_token2()")),
+        *({"title": text} for text in ("secret_key = value", "find / -user me:a", "date -u+%H:%M")),
+    ],
+)
+def test_values_in_the_place_of_a_secret_that_are_not_one_stay(value: Any) -> None:
+    assert redacted_json(value) is value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *({"title": "curl -uadmin:secretpw1 x"}, {"args": ["curl", "-uadmin:secretpw1"]}),
+        {"options": [{"value": "secretpw1", "name": "JWT"}]},
+        *(
+            {"a": f"[default]\naws_secret_access_key = wJalrXU{SECRET}{end}"}
+            for end in ("", "\nb = c")
+        ),
+        *({"pin": "1234secretpw1"}, {"pat": "secretpw1"}, {"args": ["--pin", "secretpw1"]}),
+    ],
+)
+def test_secrets_in_other_places_are_replaced(value: Any) -> None:
+    new = json.dumps(redacted_json(value))
+    assert MASK in new
+    assert "secretpw1" not in new
+    assert SECRET not in new
+    assert with_possible_secrets([b"{}", json.dumps(value).encode()]) == {1}
+
+
+@pytest.mark.parametrize("pin", [1234, 123456, "1234"])
+def test_pin_of_four_digits_is_a_secret(pin: Any) -> None:
+    assert redacted_json({"pin": pin}) == {"pin": MASK}

@@ -193,7 +193,7 @@ def test_search_for_secrets_takes_linear_time(part: str) -> None:
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("part", ['"key":', '\\"', "-p ", "a=b/c\\/", " TOKEN="])
+@pytest.mark.parametrize("part", ['"key":', '\\"', "-p ", "a=b/c\\/", " TOKEN=", "key_", "-"])
 def test_large_part_with_many_places_takes_linear_time(part: str) -> None:
     # Each place is in the same string: minutes if each looks for both ends of it.
     with_possible_secrets([json.dumps({"title": part * (3_000_000 // len(part))}).encode()])
@@ -268,3 +268,10 @@ def test_secret_is_found_by_the_search_that_comes_first(value: Any) -> None:
             frame = json.dumps(value, separators=separators, ensure_ascii=is_ascii).encode()
             assert redacted_frame(frame) is not None
             assert with_possible_secrets([b"{}", frame]) == {1}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["key", "token_", "pat-"])
+def test_long_name_of_a_value_takes_linear_time(name: str) -> None:
+    frame = f'{{"name":"{name * 300_000} ","value":"x"}}'.encode()
+    with_possible_secrets([frame])

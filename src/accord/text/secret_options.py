@@ -6,7 +6,7 @@ import re
 
 from accord.text.redact import MASK
 from accord.text.secret_names import is_secret_name
-from accord.text.secret_shapes import looks_random
+from accord.text.secret_shapes import is_plain_hash, looks_random
 
 __all__ = (
     "DOUBTFUL",
@@ -14,6 +14,7 @@ __all__ = (
     "HEADER_OPTIONS",
     "USER_OPTIONS",
     "CommandWords",
+    "is_pin_or_pattern",
     "is_secret_option",
     "may_have_short_option",
     "without_joined_option",
@@ -47,7 +48,8 @@ _RUNNERS = frozenset(
 )
 # Options that often have a key or token, but for many programs something else.
 _MAYBE = frozenset("akpt")
-_SHORT = re.compile(r"-([akptwP])(.*)", re.DOTALL)
+_USER = re.compile(r"(?!r[il]:|ser:)[\w.@+-]+:(?!//)\S.*", re.DOTALL)
+_SHORT = re.compile(r"-([akptuwP])(.*)", re.DOTALL)
 _IN_TEXT = re.compile(
     r"-(?<![^\s\"'`]-)([akptwPu]|-(?:proxy-)?user|-userpwd|-(?:basic-)?auth)"
     r"((?:[ =]|\\?[\"'])*)([^\s\"'`\\;|&]+)"
@@ -55,6 +57,7 @@ _IN_TEXT = re.compile(
 _END_OF_COMMAND = re.compile(r"[;|&]|(?<!\\)\n")
 _ENDS = frozenset((";", "|", "||", "&", "&&"))
 _TAKES_VALUE = re.compile(r"-(?!-?$|[a-z]{0,2}c$)[^=]*$")
+_PATTERN = re.compile(r"[*?^$|()\[\\]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PORTS = re.compile(r"[\d.]*(?::[\d.]+)+(?:/[a-z]+)?|[\d.]+-[\d.]+|\d{1,5}/(?:tcp|udp)")
 
@@ -104,12 +107,22 @@ class CommandWords:
             self.add(word)
 
 
+def is_pin_or_pattern(name: str, value: str) -> bool:
+    """Return whether a value is the number of a pin of a chip, or a pattern of files."""
+    name = name.lower()
+    if name.endswith("pin"):
+        return value.isdigit() and len(value) < 4
+    return name.endswith("pat") and _PATTERN.search(value) is not None
+
+
 def is_secret_option(name: str, value: str) -> bool:
     """Return whether an option such as `--token` has a secret as value."""
     name = name.lstrip("-")
     if name.lower() in DOUBTFUL:
         return FILE.match(value) is None
-    return is_secret_name(name) and not name.startswith("no-")
+    if name.startswith("no-") or is_pin_or_pattern(name, value):
+        return False
+    return is_secret_name(name)
 
 
 def without_short_option(option: str, value: str, before: CommandWords) -> str | None:
@@ -125,7 +138,7 @@ def without_short_option(option: str, value: str, before: CommandWords) -> str |
         return None
     if _is_password(_APART.get(letter), before) and not (value.isdigit() and len(value) < 6):
         return MASK  # not the port of a program with `login` in its words
-    return MASK if letter in _MAYBE and looks_random(value) else None
+    return MASK if _is_random(letter, value) else None
 
 
 def without_joined_option(word: str, before: CommandWords) -> str | None:
@@ -135,8 +148,23 @@ def without_joined_option(word: str, before: CommandWords) -> str | None:
     if _PORTS.fullmatch(match[2]):
         return None
     letter = match[1]
-    is_random = letter in _MAYBE and looks_random(match[2])
-    return f"-{letter}{MASK}" if is_random or _is_password(_JOINED.get(letter), before) else None
+    if letter == "u":
+        return f"-u{MASK}" if _USER.fullmatch(match[2]) and without_user(match[2]) else None
+    return (
+        f"-{letter}{MASK}"
+        if _is_random(letter, match[2]) or _is_password(_JOINED.get(letter), before)
+        else None
+    )
+
+
+def _is_random(letter: str, value: str) -> bool:
+    """Return whether the value of an option of any program is a secret.
+
+    After `-p` and `-t` of `git` and `docker` are hashes.
+    """
+    return (
+        letter in _MAYBE and looks_random(value) and not (letter in "pt" and is_plain_hash(value))
+    )
 
 
 def _is_password(programs: frozenset[str] | None, before: CommandWords) -> bool:
