@@ -14,6 +14,7 @@ from accord import v1, v2
 from accord.text.redact import MASK
 from accord.text.secret_names import is_secret_name, secret_variables
 from accord.text.secret_places import (
+    LinesRedactor,
     plain_url,
     redacted_argv,
     redacted_json,
@@ -417,3 +418,14 @@ def test_secrets_in_other_places_are_replaced(value: Any) -> None:
 @pytest.mark.parametrize("pin", [1234, 123456, "1234"])
 def test_pin_of_four_digits_is_a_secret(pin: Any) -> None:
     assert redacted_json({"pin": pin}) == {"pin": MASK}
+
+
+def test_lines_of_a_private_key_are_replaced_and_nothing_after_them() -> None:
+    key = ["Proc-Type: 4,ENCRYPTED", "", "MIIEvQIBADAN", "BgkqhkiG9w0="]
+    lines = ["a: -----BEGIN RSA PRIVATE KEY-----", *key, "-----END RSA PRIVATE KEY-----", "after"]
+    redactor = LinesRedactor()
+    shown = [redactor.redacted(line) for line in lines]
+    assert shown == [f"a: {MASK}", MASK, "", MASK, MASK, MASK, "after"]
+    cut = ["-----BEGIN PRIVATE KEY-----", "MIIEvQIBADAN", "failed to read: the key", "after"]
+    shown = [redactor.redacted(line) for line in cut]
+    assert shown == [MASK, MASK, "failed to read: the key", "after"]

@@ -38,7 +38,7 @@ _APART = {
     "w": frozenset(("ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami")),
     "P": frozenset(("zip", "unzip", "sqlcmd", "bcp", "mosquitto_pub", "mosquitto_sub")),
 }
-_PROGRAMS = frozenset().union(*_JOINED.values(), *_APART.values())
+_PROGRAMS: frozenset[str] = frozenset[str]().union(*_JOINED.values(), *_APART.values())
 # Programs and subcommands that run the command in their words.
 _RUNNERS = frozenset(
     (

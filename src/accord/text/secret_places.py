@@ -35,6 +35,7 @@ from accord.text.secret_options import (
 from accord.text.secret_shapes import looks_random, looks_secret, may_have_key, without_keys
 
 __all__ = (
+    "LinesRedactor",
     "is_masked",
     "plain_url",
     "redacted_argv",
@@ -98,6 +99,10 @@ _PROSE = frozenset(
     )
 )
 _NUMBER = re.compile(r"[\d.,_]+")
+_KEY_BEGIN = "-----BEGIN "
+_KEY_END = re.compile(r"\s*-----END [A-Z ]{0,32}PRIVATE KEY-----")
+# Base64, or a header such as `DEK-Info: AES-128-CBC,0A1B`.
+_KEY_LINE = re.compile(r"\s*(?:[A-Za-z0-9+/=]*|(?:Proc-Type|DEK-Info): .*)\s*")
 _SEPARATORS = re.compile(r"[\W_]")
 _END_OF_LINE = re.compile(r"[ \t\r]*(?:\n|\Z)")
 _SCHEME = re.compile(r"(?:bearer|basic|token|digest|apikey|negotiate)\s+(\S+)", re.IGNORECASE)
@@ -198,6 +203,25 @@ def redacted_text(text: str) -> str:
     if "://" in text:
         text = _USER.sub(_without_user, text)
     return without_keys(without_short_options(_without_values(text)))
+
+
+class LinesRedactor:
+    """Returns lines of a log without secrets, all lines of a private key included."""
+
+    def __init__(self) -> None:
+        self._is_in_key = False
+
+    def redacted(self, line: str) -> str:
+        """Return the next line without secrets."""
+        if self._is_in_key:
+            self._is_in_key = _KEY_LINE.fullmatch(line) is not None
+            if self._is_in_key or _KEY_END.match(line):
+                return MASK if line.strip() else line
+        begin = line.rfind(_KEY_BEGIN)
+        self._is_in_key = begin >= 0 and (
+            "PRIVATE KEY-----" in line[begin:] and _KEY_END.search(line, begin) is None
+        )
+        return redacted_text(line)
 
 
 def redacted_json(value: Any) -> Any:
