@@ -48,7 +48,7 @@ _RUNNERS = frozenset(
 )
 # Options that often have a key or token, but for many programs something else.
 _MAYBE = frozenset("akpt")
-_USER = re.compile(r"(?!r[il]:|ser:)[\w.@+-]+:(?!//)\S.*", re.DOTALL)
+_USER = re.compile(r"(?!r[il]:|se[r]:)[\w.@+-]+:(?!//)\S.*", re.DOTALL)
 _SHORT = re.compile(r"-([akptuwP])(.*)", re.DOTALL)
 _IN_TEXT = re.compile(
     r"-(?<![^\s\"'`]-)([akptwPu]|-(?:proxy-)?user|-userpwd|-(?:basic-)?auth)"

@@ -23,8 +23,6 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]:,]|[\w.+-]+', re.DOTAL
 _STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # up to its last character
 _NAME_END = re.compile(rb'"\s*:')  # in strings, too
 
-# What escapes can stand for white space before an option.
-_ESCAPED_SPACE = rb"(?<=\\[bfnrt])|(?<=\\u[\da-f]{4})"
 _OPTION = (
     rb"-(?:(?:(?<![^\s\"'`\x80-\xff]-)|(?<=\\[bfnrt]-)|(?<=\\u[\da-f]{4}-))[akptuw]|(?<=\"-)h"
     rb"|-(?:proxy-)?user"
