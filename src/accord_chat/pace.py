@@ -1,6 +1,6 @@
 """Shares one thread between the keys of the user and the updates of agents: keys come first.
 
-After a key, no update is taken over or drawn until the key itself has been drawn. Reading continues.
+After a key, no update is taken over or drawn until the key has been drawn. Reading continues.
 """
 
 from __future__ import annotations
