@@ -188,7 +188,6 @@ def may_have_short_option(text: str) -> bool:
 
 def without_short_options(text: str) -> str:
     """Return a text without the passwords of short options and users in command lines."""
-
     before = CommandWords()
     done = 0
 
@@ -198,10 +197,10 @@ def without_short_options(text: str) -> str:
         before.add_text(text[done : match.start()])
         done = match.start()
         if space or len(option) > 2:
-            new = without_short_option(option, value, before)
+            shown = without_short_option(option, value, before)
+            new = None if shown is None else f"{option}{space}{shown}"
         else:
             new = without_joined_option(option + value, before)
-            return match[0] if new is None else new
-        return match[0] if new is None else f"{option}{space}{new}"
+        return match[0] if new is None else new
 
     return _IN_TEXT.sub(replaced, text)

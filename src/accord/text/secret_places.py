@@ -72,30 +72,11 @@ _FILLED_IN_LATER = re.compile(
 _PROSE = frozenset(
     (
         *("optional", "required", "none", "null", "nil", "undefined", "true", "false", "yes", "no"),
-        *(
-            "empty",
-            "unset",
-            "missing",
-            "invalid",
-            "wrong",
-            "expired",
-            "failed",
-            "denied",
-            "default",
-        ),
-        *("string", "str", "text", "int", "bool", "value", "token", "header"),
-        *(
-            "auth",
-            "authentication",
-            "authorization",
-            "scheme",
-            "prompt",
-            "ask",
-            "hidden",
-            "and",
-            "or",
-        ),
-        *("is", "was", "enabled", "disabled", "on", "off", "env", "keyring", "redacted"),
+        *("empty", "unset", "missing", "invalid", "wrong", "expired", "failed", "denied"),
+        *("default", "string", "str", "text", "int", "bool", "value", "token", "header"),
+        *("auth", "authentication", "authorization", "scheme", "prompt", "ask", "hidden"),
+        *("and", "or", "is", "was", "enabled", "disabled", "on", "off", "env", "keyring"),
+        "redacted",
     )
 )
 _NUMBER = re.compile(r"[\d.,_]+")
@@ -133,20 +114,8 @@ _PARAMETER = re.compile(r"[^\s\"'&;#<>\\]+")
 _LINE = re.compile(r"[^\"'\r\n\\]+")
 
 _MARKS = (
-    *_WORDS,
-    "sig",
-    "code=",
-    "pass=",
-    "_pat",
-    "-pat",
-    "pat=",
-    "_pin",
-    "-pin",
-    "pin=",
-    "://",
-    'env"',
-    'environment"',
-    'headers"',
+    *(*_WORDS, "sig", "code=", "pass=", "_pat", "-pat", "pat=", "_pin", "-pin", "pin=", "://"),
+    *('env"', 'environment"', 'headers"'),
 )
 
 
