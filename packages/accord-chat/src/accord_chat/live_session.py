@@ -318,6 +318,9 @@ class LiveSession:
             self.timeline.remark("Open; the agent has sent nothing of the conversation", "quiet")
         for text, severity in remarks:
             self.timeline.remark(text, severity)
+        if self.options.has_lost_mode and self.queue:
+            self.queue.hold()
+            self.timeline.remark("Queued prompts wait until you send another one", "warning")
         self._set_state("idle")
         return agent, session
 

@@ -1,6 +1,6 @@
 """Shares one thread between the keys of the user and the updates of agents: keys come first.
 
-After a key, no update is taken over or drawn until the key itself has been drawn.
+After a key, no update is taken over or drawn until the key has been drawn. Reading continues.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEVER = 1_000_000_000  # older ones are collected in pauses only
 
 
 class Pace:
-    """Says when updates are read, taken over and drawn, so that typing is never late."""
+    """Says when updates are taken over and drawn, so that typing is never late."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

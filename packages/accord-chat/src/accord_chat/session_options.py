@@ -28,11 +28,16 @@ class SessionOptions:
     def __init__(self, values: Mapping[str, str | bool] | None) -> None:
         """`values` are those of the last start of the program."""
         self._saved = dict(values or {})
+        self._mode_id = ""  # of the option for the mode; not saved
         self._is_opened = False
+        self.has_lost_mode = False
+        """Whether the mode before could not be set: the agent may do more than the user expects."""
 
     def values(self, transcript: Transcript) -> dict[str, str | bool]:
         """Return the values that the user has seen last."""
-        return option_values(transcript.options) or self._saved
+        if transcript.mode_option is not None:
+            self._mode_id = transcript.mode_option.id
+        return self._saved | option_values(transcript.options)
 
     async def prepare(
         self,
@@ -52,11 +57,16 @@ class SessionOptions:
         if is_new:
             remarks += await _apply(session, setup.model, setup.mode, setup.options)
         if not source.is_remote and not isinstance(source, SharedSession):
-            done = await restore_session_options(session, seen)
+            done = await restore_session_options(session, seen, self._mode_id)
+            self._saved |= done.not_set
+            self.has_lost_mode = bool(done.lost_mode)
             remarks.extend((f"Set again: {text}", "info") for text in done.restored)
             remarks.extend((f"Not as before: {text}", "warning") for text in done.failed)
-        if not is_new and not self._is_opened:
-            remarks += await _apply(session, given.model, given.mode, given.options)
+        if not self._is_opened and (seen or not is_new):
+            problems = await _apply(session, given.model, given.mode, given.options)
+            remarks += problems
+            if given.mode is not None:
+                self.has_lost_mode = bool(problems)
         self._is_opened = True
         return remarks
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from textual.events import Key
+from textual.geometry import Region
 
 from accord import Agent, MemoryStore, Turn
 from accord.script_agent.agent import ScriptAgent
@@ -18,6 +19,7 @@ from accord_chat.view.login_panel import LoginPanel
 from accord_chat.view.main_screen import MainScreen
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_chat.view.pick_screen import PickScreen
+from accord_chat.view.rows_view import RowsView
 from chat.chats import LocalAgent, open_chat
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
@@ -135,6 +137,23 @@ async def test_ctrl_c_cancels_a_question_with_its_turn(tmp_path: Path) -> None:
         await user.press("ctrl+c")
         await user.sees("Cancelled")
         await user.until(lambda: not user.app.screen.query(PermissionPanel))
+
+
+async def test_question_that_is_removed_while_a_frame_is_drawn_is_blank(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        await user.send("permission")
+        panel = await user.question()
+        rows = panel.query_one(RowsView)
+        await panel.remove()
+        assert [line.text for line in rows.render_lines(Region(0, 0, 4, 2))] == [" " * 4] * 2
+
+
+async def test_ctrl_c_does_not_overtake_enter(tmp_path: Path) -> None:
+    async with open_chat(script(), folder=tmp_path) as user:
+        user.composer.set_text("wait forever")
+        for key in ("enter", "ctrl+c"):  # at once, as one read of a terminal
+            user.app.post_message(Key(key, None))
+        await user.sees("▌ wait forever")
 
 
 async def test_prompts_wait_while_the_agent_works(tmp_path: Path) -> None:

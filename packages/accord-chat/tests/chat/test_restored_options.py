@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -70,3 +71,48 @@ async def test_mode_of_the_command_line_counts_more_than_the_earlier_one(
         await user.until(lambda: user.session.state == "idle")
         await user.send("mode?")
         await user.sees("  read-only, thinking")
+
+
+@VERSIONS
+async def test_mode_of_the_command_line_counts_for_a_tab_without_a_conversation(
+    tmp_path: Path, version: int
+) -> None:
+    async with open_chat(source(version), folder=tmp_path) as user:
+        await user.until(lambda: user.session.state == "idle")
+        await user.session.set_option("mode", "write")
+        await user.type("a draft")
+    agent = source(version, mode="read-only", given="read-only")
+    async with open_chat(agent, folder=tmp_path, restores=True) as user:
+        await user.until(lambda: user.session.state == "idle")
+        assert user.composer.text == "a draft"
+        user.composer.set_text("")
+        await user.send("mode?")
+        await user.sees("  read-only, thinking")
+
+
+@pytest.mark.parametrize("words", [("write", "plan"), ("-",)], ids=["gone", "silent"])
+@VERSIONS
+async def test_queued_prompts_wait_if_the_mode_is_lost(
+    tmp_path: Path, version: int, words: tuple[str, ...]
+) -> None:
+    program = tmp_path / "agent"
+
+    def write(*modes: str) -> None:
+        words = shlex.join([sys.executable, str(AGENT), str(version), *modes])
+        program.write_text(f"#!/bin/sh\nexec {words}\n")
+        program.chmod(0o700)
+
+    write()
+    setup = SourceSetup(protocol=only(version)[0], mode="read-only")
+    agent = OwnAgent("defaults", [str(program)], setup)
+    async with open_chat(agent, folder=tmp_path) as user:
+        await user.send("mode?")
+        await user.sees("  read-only, thinking")
+        write(*words)
+        await user.until(lambda: user.session.state == "idle")
+        await user.session.link.aclose()
+        user.session.send("unseen")
+        await user.sees("Queued prompts wait until you send another one")
+        assert len(user.session.queue) == 1
+        await user.send("go on")
+        await user.until(lambda: not user.session.queue and not user.session.is_busy)

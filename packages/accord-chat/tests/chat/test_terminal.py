@@ -31,7 +31,7 @@ def test_typing_cancelling_and_leaving(terminal: Terminal) -> None:
     terminal.sees("▌ echo one **two** three", "  one two three")
     terminal.type("wait forever")
     terminal.press("Enter")
-    terminal.sees("working", "Esc cancels")
+    terminal.sees("▌ wait forever", "working", "Esc cancels")
     terminal.press("C-c")
     terminal.sees("Cancelled")
     terminal.type("permission")

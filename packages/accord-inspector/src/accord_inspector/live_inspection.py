@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from accord.errors import ConnectionLost
-from accord.text.secret_places import redacted_argv, redacted_text
+from accord.text.secret_places import LinesRedactor, redacted_argv
 from accord.transports.registry import is_url
 from accord_inspector.agent_trouble import SLOW_S, Seen, trouble_of, why_ended
 from accord_inspector.errors import ApiError
@@ -68,6 +68,7 @@ class LiveInspection(Inspection):
         except OSError as error:
             raise TraceError(f"Cannot write {output}: {error.strerror}") from None
         self.is_redacted: bool = redact
+        self._stderr_lines = LinesRedactor()
         super().__init__()
         self.hub.provide("process", self.process)
         self.hub.provide("stderr", lambda: list(self.stderr))
@@ -157,6 +158,7 @@ class LiveInspection(Inspection):
         self._began = self.recording.now()
         self.exit_status_of_agent = None
         self.strange_lines = StrangeLines()
+        self._stderr_lines = LinesRedactor()
         self.set_state("starting")
         asyncio.get_running_loop().call_later(SLOW_S + 0.1, self.hub.changed, "process")
 
@@ -190,7 +192,7 @@ class LiveInspection(Inspection):
     def add_stderr(self, line: str) -> None:
         """Show a line that the agent wrote to stderr, without secrets unless they are kept."""
         if self.is_redacted:
-            line = redacted_text(line)
+            line = self._stderr_lines.redacted(line)
         item = {"at": round(self.recording.now(), 3), "text": line[:_LINE_CHARACTERS]}
         self.stderr.append(item)
         self.hub.push("stderr", item)

@@ -13,7 +13,7 @@ from accord_trace.trace import Trace
 
 __all__ = ("BEGINNING", "summary_json")
 
-BEGINNING = 8_000_000  # bytes of each file of a recording: a line can be longer
+BEGINNING = 8_000_000  # bytes that are read of a recording: a line can be longer
 _TITLE = 120  # characters
 
 

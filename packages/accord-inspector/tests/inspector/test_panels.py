@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -134,9 +135,15 @@ def test_statistics_are_counted_in_parts_while_the_recording_grows() -> None:
 
 
 @pytest.mark.parametrize("redact", [True, False])
-async def test_stderr_on_the_page_has_no_secret_unless_they_are_kept(redact: bool) -> None:
+async def test_stderr_on_the_page_has_no_secret_unless_they_are_kept(
+    tmp_path: Path, redact: bool
+) -> None:
     inspection = AgentInspection(
-        lambda *_: pytest.fail("started"), command=["a"], title="a", output=None, redact=redact
+        lambda *_: pytest.fail("started"),
+        command=["a"],
+        title="a",
+        output=tmp_path / "a.acp.jsonl",
+        redact=redact,
     )
     for line in ("GET https://x.test/?api_key=s3cr3t", "Authorization: Bearer s3cr3t", "ready"):
         inspection.add_stderr(line)

@@ -1,6 +1,7 @@
 """An agent that loads sessions in its default mode; a prompt is answered with the mode.
 
 default_mode_agent.py 1|2 [MODE…]      its modes: the first is the default
+default_mode_agent.py 1|2 - [MODE…]    it says nothing of its options when it loads a session
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 
 from json_lines import refuse, send, update
 
-version, modes = int(sys.argv[1]), sys.argv[2:] or ["write", "read-only"]
+is_silent = "-" in sys.argv
+version, modes = int(sys.argv[1]), sys.argv[2 + is_silent :] or ["write", "read-only"]
 values: dict[str, Any] = {"mode": modes[0], "thinking": True}
 
 
@@ -42,7 +44,7 @@ for line in sys.stdin:
         case "session/new":
             send(id=call["id"], result={"sessionId": "one", **setup()})
         case "session/load" | "session/resume":
-            send(id=call["id"], result=setup())
+            send(id=call["id"], result={} if is_silent else setup())
         case "session/set_mode":
             values["mode"] = params["modeId"]
             send(id=call["id"], result={})

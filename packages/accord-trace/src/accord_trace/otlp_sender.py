@@ -15,25 +15,29 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
+from accord.errors import AccordError
 from accord.text.excerpt import one_line
 from accord.version import __version__
 from accord_trace.otlp import SCOPE, TRACEPARENT, nanoseconds, resource_attributes, trace_spans
-from accord_trace.packing import TraceError
 from accord_trace.spans import Span
 from accord_trace.trace import Trace
 
-__all__ = ("send_spans",)
+__all__ = ("CollectorError", "send_spans")
 
 _BATCH = 500
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+
+
+class CollectorError(AccordError):
+    """The collector did not accept the spans."""
 
 
 def send_spans(trace: Trace, endpoint: str, *, content: bool = False) -> int:
     """Send the spans of a recording to a collector; return their number.
 
     `endpoint` is its URL; without a path, `/v1/traces` is added. Headers, certificates and the time
-    limit are those of the environment (`OTEL_EXPORTER_OTLP_HEADERS`, …). Raise `TraceError` if the
-    collector does not accept them.
+    limit are those of the environment (`OTEL_EXPORTER_OTLP_HEADERS`, …). Raise `CollectorError` if
+    the collector does not accept them.
     """
     path = urlsplit(endpoint).path
     url = endpoint if path.strip("/") else f"{endpoint.rstrip('/')}/v1/traces"
@@ -45,7 +49,7 @@ def send_spans(trace: Trace, endpoint: str, *, content: bool = False) -> int:
             while batch := [_readable(span, start) for span in islice(spans, _BATCH)]:
                 if exporter.export(batch) is not SpanExportResult.SUCCESS:
                     why = f": {one_line(reports.why, 200)}" if reports.why else ""
-                    raise TraceError(f"The collector at {url} did not accept the spans{why}")
+                    raise CollectorError(f"The collector at {url} did not accept the spans{why}")
                 count += len(batch)
     finally:
         exporter.shutdown()

@@ -24,13 +24,17 @@ _STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)  # up to its last
 _NAME_END = re.compile(rb'"\s*:')  # in strings, too
 
 _OPTION = (
-    rb"-(?:(?:(?<![^\s\"'`]-)|(?<=\\[nrt]-))[akptuw]|(?<=\"-)h|-(?:proxy-)?user|-[\w-]{0,32}"
-    rb"(?:key|token|secret|pass|credential|cookie|bearer|auth|jwt|header|(?:pwd?|pin|pat)\b))"
+    rb"-(?:(?:(?<![^\s\"'`\x80-\xff]-)|(?<=\\[bfnrt]-)|(?<=\\u[\da-f]{4}-))[akptuw]|(?<=\"-)h"
+    rb"|-(?:proxy-)?user"
+    # From the beginning of a word: long ones are looked at once.
+    rb"|(?:(?<![\w.-]-)|(?<=\\[bfnrt]-)|(?<=\\u[\da-f]{4}-))[\w.-]{0,128}"
+    rb"(?:key|token|secret|pass|credential|cookie|bearer|auth|jwt|header|(?:pwd?|pin|pat)(?![a-z])))"
 )
-_IN_URL = (
-    rb"://(?:[^\s\"/]+@|[^\s\":]*?(?:hooks?(?:-test)?[./]|/bot\d)|[^\s\"/]+(?:/[^\s\"/\\:]*)*?/"
-    rb"(?=[\w-]{0,64}\d)(?![0-9a-f-]+[^\w-])[\w-]{24})"
-)
+_USER_IN_URL = rb"://[^\s\"/]+@"
+_HOOK = rb"hook(?:s\.(?:slack|zapier)|\.office|\.[\w.]{0,64}make|(?<=/webhook)s?(?:-test)?/)"
+# What can follow the word in a name: digits at its end, and anything in names of variables.
+_NAME_TAIL = rb"s?(?:[_.%-]*id)?[.%-]*+(?:[_\d][\w.%-]{0,128}+)?"
+_SPACE = rb"(?:\s|\\[fnrt])*+"
 
 
 def _places(
@@ -40,21 +44,23 @@ def _places(
 
     A place is a word that is searched first, in 1 ns for a byte, and what is true where it occurs.
     """
-    name = rb"(?:s|_?id|[_-]?\d{1,3})?" + is_name
+    name = _NAME_TAIL + is_name
     auth = auth or name
     places = (
         (b"key", key % name),
         *((word, word + name) for word in (b"secret", b"credential", b"cookie", b"jwt")),
-        *((word, word + name) for word in (b"pat", b"pin")),
-        (b"pw", rb"pwd?" + name),
-        (b"pass", rb"pass(?:w(?:or)?d|phrase|code)?" + name),
-        (b"token", rb"token(?!s\")" + name),
-        (b"bearer", rb"bearer(?:\s|" + name + rb")"),
-        (b"auth", rb"auth(?:orization\b|" + auth + rb"|(?<=\"auth)(?:enticate|/login)\")"),
+        *((word, word + rb"[_.%-]*\d*" + is_name) for word in (b"pat", b"pin")),
+        (b"pw", rb"pwd?(?:(?<=d)[_\d][\w.%-]{0,128}+)?" + is_name),
+        (b"pass", rb"pass(?:(?:w(?:or)?d|phrase|code)" + name + rb"|" + is_name + rb")"),
+        (b"token", rb"token(?!(?:s|_count|_limit|_type)\")" + name),
+        (b"bearer", rb"bearer(?:\s|\\[fnrtu]|[\x80-\xff]|" + name + rb")"),
+        (b"auth", rb"auth(?:orization(?![a-z])|" + auth + rb"|(?<=\"auth)(?:enticate|/login)\")"),
         (b"env", rb"env(?:(?<=\"env)\w*|(?:ironment)?)" + is_name),
         (b"headers", rb"headers" + is_name),
         (b"-", _OPTION),
-        (b"://", _IN_URL),
+        (b"://", _USER_IN_URL),
+        (b"hook", _HOOK),
+        (b"/bot", rb"/bot\d"),
         (b"=", rb"=(?:(?<=sig=)|(?<=signature=)|(?<=code=))"),
         # Part of a name that is escaped; what escapes control characters is usual.
         (b"\\u00", rb"\\u00[2-7][0-9a-f]"),
@@ -62,19 +68,30 @@ def _places(
     return tuple((word, re.compile(pattern)) for word, pattern in places)
 
 
+_EXACT = tuple(
+    (word, re.compile(pattern))
+    for word, pattern in (
+        (b"TOKENS", rb"TOKENS\d*\\*[\"']|TOKENS" + _SPACE + rb"[=:]"),
+        (b"KEY", rb"(?<![A-Za-z])KEYS?\d*(?:\\*[\"'])?" + _SPACE + rb"[=:]"),
+        (
+            b"://",
+            rb"://[^\s\"/]+(?:/[^\s\"/\\:]*)*?/(?=[\w-]*\d)(?=[\w-]*[A-Z])(?=[\w-]*[a-z])[\w-]{24}",
+        ),
+    )
+)
+"""Places that depend on the case."""
 # A field or item without any of these has no secret, whatever is next to it.
-_IN_PART = _places(rb"(?:\\*[\"']|\s*[=:])")
+_IN_PART = _places(rb"(?:\\*[\"']|" + _SPACE + rb"[=:])")
 # The same for a whole message, where a name is that of a field, or `_NAME` is next to a `value`.
 _IN_FRAME = _places(
-    rb"(?:\\*[\"']\s*:(?!\s*(?:null|true|false|\[\s*\]|\{\s*\}))|\s*[=:])",
-    rb"key(?:(?<=[\w?&;#-]key)%b|\\*[\"']\s*:|=(?=[^\s\"]{0,256}\d)|-----)",
-    rb"(?:\\*[\"']\s*:\s*\\*[\"']|\s*[=:])",
+    rb"(?:\\*[\"']\s*(?:=|:(?!\s*(?:null|true|false|\[\s*\]|\{\s*\})))|" + _SPACE + rb"[=:])",
+    rb"key(?:(?<=[\w.%%?&;#-]key)%b|s?[_\d][\w.%%-]{0,128}+" + _SPACE + rb"[=:]"
+    rb"|s?(?:[_\d][\w.%%-]{0,128}+)?\\*[\"']\s*[=:]|=(?=[^\s\"]{0,256}\d)|-----)",
+    rb"(?:\\*[\"']\s*:\s*\\*[\"']|" + _SPACE + rb"[=:])",
 )
 _VALUE = re.compile(rb"value\\*\"\s*:")
-_NAME = re.compile(
-    rb"(?:name|key|header|variable|configid)\\*\"\s*:\s*\\*\"[^\s\"/:\\]*?"
-    rb"(?:key|token|secret|credential|cookie|jwt|pat|pin|pwd?|pass|bearer|auth)[^\s\"/:\\]*\\*\""
-)
+_NAME = re.compile(rb"(?:name|key|header|variable|configid)\\*\"\s*:\s*\\*\"([^\s\"/:\\]++)\\*\"")
+_WORD = re.compile(rb"key|token|secret|credential|cookie|jwt|pat|pin|pwd?|pass|bearer|auth")
 # A letter or digit before it can be part of an escape.
 _KEY = re.compile(
     rb"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4}))(?:"
@@ -134,23 +151,35 @@ def _suspicious(text: bytes) -> set[bytes]:
     for word, pattern in _IN_PART:
         if word in lower:
             places += [match.start() for match in pattern.finditer(lower)]
+    for word, pattern in _EXACT:
+        if word in text:
+            places += [match.start() for match in pattern.finditer(text)]
     places += _keys_in(text)
     parts: set[bytes] = set()
-    for place in places:
+    end = -1
+    for place in sorted(places):
         start = place + 1 if text[place] == _QUOTE else place
-        parts.add(text[text.rfind(_BETWEEN, 0, start) + 2 : text.find(_BETWEEN, start)])
+        if start > end:  # not in the last part
+            begin, end = text.rfind(_BETWEEN, 0, start) + 2, text.find(_BETWEEN, start)
+            parts.add(text[begin:end])
     return parts
 
 
 def _is_suspicious(frame: bytes) -> bool:
     """Return whether a JSON text with suspicious parts may have secrets."""
-    lower = frame.lower()
-    if b"\\/" in lower:
-        lower = lower.replace(b"\\/", b"/")
-    if b"value" in lower and _VALUE.search(lower) is not None and _NAME.search(lower) is not None:
+    text = frame.replace(b"\\/", b"/") if b"\\/" in frame else frame
+    lower = text.lower()
+    if (
+        b"value" in lower
+        and _VALUE.search(lower) is not None
+        and any(_WORD.search(match[1]) for match in _NAME.finditer(lower))
+    ):
         return True
     for word, pattern in _IN_FRAME:
         if word in lower and pattern.search(lower) is not None:
+            return True
+    for word, pattern in _EXACT:
+        if word in text and pattern.search(text) is not None:
             return True
     return bool(_keys_in(frame))
 

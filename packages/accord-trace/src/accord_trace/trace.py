@@ -38,7 +38,8 @@ class Trace:
         self.was_cut: bool = False  # the last iteration has read only the beginning
         self._first: Direction = first
         self._copy = copy  # removed with this object
-        self._beginning = beginning  # about how many bytes of each file are read; None: all
+        self._beginning = beginning  # about how many bytes are read; None: all
+        self._left = 0  # of these
 
     def __iter__(self) -> Iterator[Record]:
         return (record for record in self.with_damaged() if not is_damaged(record))
@@ -49,8 +50,13 @@ class Trace:
         So messages have the numbers that they have in a `MessageIndex`.
         """
         self.problems, self.was_cut = [], False
+        self._left = self._beginning or 0
         found = False
         for number, file in enumerate(self.files):
+            if self._beginning is not None and self._left <= 0:
+                self.was_cut = True
+            if self.was_cut:
+                break
             for item in import_records(
                 self._lines_of(file), self.problems, first=self._first, with_damaged=True
             ):
@@ -67,8 +73,18 @@ class Trace:
             raise TraceError(f"Expected a recording in {place}{why}")
 
     def _lines_of(self, file: Path) -> Iterator[bytes]:
-        if (yield from lines_of(file, self.problems, beginning=self._beginning)):
-            self.was_cut = True
+        if self._beginning is None:
+            yield from lines_of(file, self.problems)
+            return
+        lines = lines_of(file, self.problems, beginning=max(self._left, 1))
+        while True:
+            try:
+                line = next(lines)
+            except StopIteration as end:
+                self.was_cut = end.value
+                return
+            self._left -= len(line) + 1
+            yield line
 
 
 def open_trace(path: str | os.PathLike[str], *, first: Direction = "to_agent") -> Trace:

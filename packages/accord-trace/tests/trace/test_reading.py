@@ -100,6 +100,17 @@ def test_only_the_beginning_is_read_where_that_is_asked_for(tmp_path: Path, endi
     assert not whole.was_cut
 
 
+def test_beginning_is_that_of_all_parts_together(tmp_path: Path) -> None:
+    parts = [recorded(tmp_path / f"{name}.acp.jsonl", 1000) for name in "abcd"]
+    size = parts[0].stat().st_size
+    trace = Trace(parts, beginning=size + size // 2)
+    assert 1000 < len(list(trace)) <= 2000
+    assert trace.was_cut
+    whole = Trace(parts, beginning=4 * size)
+    assert len(list(whole)) == 4000
+    assert not whole.was_cut
+
+
 @requirement("R-TRACE-06")
 def test_file_without_line_ends_is_refused_from_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "r.acp.jsonl"

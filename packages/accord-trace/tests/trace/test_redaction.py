@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.text.redact import MASK
+from accord.text.secret_names import is_secret_name
 from accord.text.secret_places import redacted_argv
 from accord_trace.line_builder import Hop, LineBuilder
 from accord_trace.recording import Recording
 from accord_trace.records import decode_record
-from accord_trace.redaction import with_possible_secrets
+from accord_trace.redaction import redacted_frame, with_possible_secrets
 from requirement import requirement
 
 SECRET = "s3cr3t"
@@ -189,3 +190,88 @@ def test_message_with_numbers_that_json_lacks_has_no_secret(tmp_path: Path) -> N
 def test_search_for_secrets_takes_linear_time(part: str) -> None:
     # Two million of them take seconds; more than a minute if each looks at many characters.
     with_possible_secrets([json.dumps({"title": part * 2_000_000}).encode()])
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("part", ['"key":', '\\"', "-p ", "a=b/c\\/", " TOKEN=", "key_", "-"])
+def test_large_part_with_many_places_takes_linear_time(part: str) -> None:
+    # Each place is in the same string: minutes if each looks for both ends of it.
+    with_possible_secrets([json.dumps({"title": part * (3_000_000 // len(part))}).encode()])
+
+
+WORDS = (
+    *("secret", "key", "base", "api", "prod", "db", "password", "passwd", "token", "tokens"),
+    *("keys", "stripe", "live", "pin", "pat", "pwd", "jwt", "cookie", "credentials", "id", "1"),
+    *("spring", "datasource", "auth", "bearer", "authorization", "access", "count", "x" * 30),
+)
+names = (
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=5)
+    .flatmap(
+        lambda words: st.sampled_from(
+            (
+                *("_".join(words), "_".join(words).upper(), "-".join(words), ".".join(words)),
+                *("".join(map(str.title, words)), "".join(words), "".join(words).upper()),
+            )
+        )
+    )
+    .filter(is_secret_name)
+)
+FORMS = (
+    *('{"title":"export NAME=VALUE"}', '{"NAME":"VALUE"}', '{"name":"NAME","value":"VALUE"}'),
+    *(
+        '{"key":"NAME","value":"VALUE"}',
+        '{"value":"VALUE","name":"NAME"}',
+        '{"a":"x\\tNAME:VALUE"}',
+    ),
+    *(
+        '{"title":"run --NAME VALUE now"}',
+        '{"args":["--NAME","VALUE"]}',
+        '{"a":"x\\n--NAME VALUE"}',
+    ),
+    *('{"a":"https://x.test/?NAME=VALUE"}', '{"a":"{\\"NAME\\": \\"VALUE\\"}"}', "NAME=VALUE"),
+    *('{"a":"NAME = \\"VALUE\\""}', '{"args":["NAME=VALUE","--NAME=VALUE"]}', '{"NAME":[12345]}'),
+    *('{"a":"x\\u000b--NAME VALUE"}', "{\"a\":\"$x['NAME']='VALUE'\"}", '{"NAME" : {"a":"VALUE"}}'),
+)
+
+
+@requirement("R-TRACE-05")
+@given(names, st.sampled_from(FORMS), st.sampled_from(("s3cr3t-V4lue.42", "hunter")))
+def test_frame_in_which_the_search_finds_no_secret_has_none(
+    name: str, form: str, value: str
+) -> None:
+    for around in ("%s", '{"method":"_x","params":[1,%s,{"b":true}]}'):
+        frame = (around % form.replace("NAME", name).replace("VALUE", value)).encode()
+        if not with_possible_secrets([b"{}", frame]):
+            assert redacted_frame(frame) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *({name: SECRET} for name in ("DB_PASSWORD_PROD", "TOKENS", "KEYS", "SECRET_KEY_BASE")),
+        {"name": "STRIPE_KEY_LIVE", "value": SECRET},
+        *({"title": f"x {name}={SECRET}"} for name in ("SECRET_KEY_BASE", "API_KEY_PROD", "KEYS")),
+        {"title": "KEY=hunter"},
+        {"title": f"java --spring.datasource.password {SECRET}"},
+        {"args": [f"--{'long-' * 9}token", SECRET]},
+        *({"title": f"Authorization failed: Bearer{space}{SECRET}0a"} for space in "\n\t\f\v\xa0"),
+        {"title": "https://x.test/a/0123456789ABCDEFabcdef0123456789/b"},
+        {"title": f"https://x.test/{'a' * 90}B1/b"},
+        *({"title": f"{host}/a/{SECRET}012"} for host in ("hooks.slack.com/services", "/webhook")),
+        {"title": "/bot123456:abcdefghijklmnop"},
+    ],
+)
+@requirement("R-TRACE-05")
+def test_secret_is_found_by_the_search_that_comes_first(value: Any) -> None:
+    for separators in ((",", ":"), (", ", ": ")):
+        for is_ascii in (True, False):
+            frame = json.dumps(value, separators=separators, ensure_ascii=is_ascii).encode()
+            assert redacted_frame(frame) is not None
+            assert with_possible_secrets([b"{}", frame]) == {1}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["key", "token_", "pat-"])
+def test_long_name_of_a_value_takes_linear_time(name: str) -> None:
+    frame = f'{{"name":"{name * 300_000} ","value":"x"}}'.encode()
+    with_possible_secrets([frame])

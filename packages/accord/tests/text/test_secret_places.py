@@ -14,6 +14,7 @@ from accord import v1, v2
 from accord.text.redact import MASK
 from accord.text.secret_names import is_secret_name, secret_variables
 from accord.text.secret_places import (
+    LinesRedactor,
     plain_url,
     redacted_argv,
     redacted_json,
@@ -325,3 +326,106 @@ def test_plain_url_has_no_user_and_no_query() -> None:
 def test_secret_variables_are_long_enough() -> None:
     given_values = {"A_TOKEN": "12345678", "B_TOKEN": "1234567", "PATH": "/usr/bin:/bin"}
     assert secret_variables(given_values) == {"A_TOKEN": "12345678"}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("line", ["cc -pthread -c a.c\n", "cc -pthread a.c ", "-p -a -k ", "-u"])
+def test_long_text_with_many_options_takes_linear_time(line: str) -> None:
+    # Half a minute and more if each option looks at everything before it.
+    text = line * (600_000 // len(line))
+    assert redacted_text(text) == text
+    words = text.split()
+    assert redacted_argv(words) == words
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("mysql -p{}", "/usr/bin/mysqldump -h db -p{} a", "sudo -u mysql mysql -p{}"),
+        *("docker exec -it db mysql -p{} a", "kubectl exec pod -- mysql -p{}", "A=b mysql -p{}"),
+        *("cd /a && mysql -h db -p{}", "docker login -u me -p {} x.test", "redis-cli -a {}"),
+        *("sshpass -p {} ssh x", "7z a -p{} x.7z", "docker compose run --rm db mysql -p{}"),
+    ],
+)
+def test_password_of_a_short_option_is_replaced(command: str) -> None:
+    # It does not look random: it is the program that says so.
+    assert redacted_text(command.format("hunter")) == command.format(MASK)
+    assert redacted_argv(command.format("hunter").split()) == command.format(MASK).split()
+    text = f"sh -c '{command.format('hunter')}'"
+    assert "hunter" not in redacted_text(text)
+    assert "hunter" not in redacted_text(f"ls -p a; cd -p b\n{command.format('hunter')}")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("docker run --name mysql -p3306:3306 x", "docker run --name mysql -p 3306:3306 mysql"),
+        *("docker run -h mysql -pabcdef x", "git log -p mysql", "ssh mysql; cp -pr a b"),
+        *("grep mysql -pr a", "docker run -p 127.0.0.1:8080:80/tcp x", "az login -p 8080:80"),
+        *("mkdir mysql\nmkdir -pv b", "docker run \\\n--name mysql \\\n-pabcdef x"),
+    ],
+)
+def test_short_option_of_another_program_stays(command: str) -> None:
+    assert redacted_text(command) == command
+    assert redacted_argv(command.split(" ")) == command.split(" ")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("part", ["-eyJ", "hook.", "-eyJ0123456789", "-eyJ0123456789.ey"])
+def test_parts_of_keys_take_linear_time(part: str) -> None:
+    text = part * (1_000_000 // len(part))
+    assert redacted_text(text) == text
+    with_possible_secrets([json.dumps({"title": text}).encode()])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"options": [{"value": "jwt", "name": "JWT"}, {"value": "api-key", "name": "API_KEY"}]},
+        *({"pin": 13}, {"GPIO_PIN": "13"}, {"args": ["--pin", "13"]}, {"title": "PIN=13"}),
+        *({"pat": "*.py"}, {"title": "git log -p 3f2a1b9c8d"}, {"args": ["--pat", "^a$"]}),
+        *({"title": "docker logs -t 3f2a1b9c8d7e"}, {"title": "docker run -p 8080:80 x"}),
+        {"title": f"git show -p {'3f2a1b9c8d' * 4}"},
+        {"args": ["git", "log", "-p", "3f2a1b9c8d"]},
+        *({"title": text} for text in ("docker run -u1000:1000 x", "token = next_token2()")),
+        *({"title": text} for text in ("secret_key = value", "find / -user me:a", "date -u+%H:%M")),
+    ],
+)
+def test_values_in_the_place_of_a_secret_that_are_not_one_stay(value: Any) -> None:
+    assert redacted_json(value) is value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *({"title": "curl -uadmin:secretpw1 x"}, {"args": ["curl", "-uadmin:secretpw1"]}),
+        {"options": [{"value": "secretpw1", "name": "JWT"}]},
+        *(
+            {"a": f"[default]\naws_secret_access_key = wJalrXU{SECRET}{end}"}
+            for end in ("", "\nb = c")
+        ),
+        *({"pin": "1234secretpw1"}, {"pat": "secretpw1"}, {"args": ["--pin", "secretpw1"]}),
+    ],
+)
+def test_secrets_in_other_places_are_replaced(value: Any) -> None:
+    new = json.dumps(redacted_json(value))
+    assert MASK in new
+    assert "secretpw1" not in new
+    assert SECRET not in new
+    assert with_possible_secrets([b"{}", json.dumps(value).encode()]) == {1}
+
+
+@pytest.mark.parametrize("pin", [1234, 123456, "1234"])
+def test_pin_of_four_digits_is_a_secret(pin: Any) -> None:
+    assert redacted_json({"pin": pin}) == {"pin": MASK}
+
+
+def test_lines_of_a_private_key_are_replaced_and_nothing_after_them() -> None:
+    key = ["Proc-Type: 4,ENCRYPTED", "", "MIIEvQIBADAN", "BgkqhkiG9w0="]
+    lines = ["a: -----BEGIN RSA PRIVATE KEY-----", *key, "-----END RSA PRIVATE KEY-----", "after"]
+    redactor = LinesRedactor()
+    shown = [redactor.redacted(line) for line in lines]
+    assert shown == [f"a: {MASK}", MASK, "", MASK, MASK, MASK, "after"]
+    cut = ["-----BEGIN PRIVATE KEY-----", "MIIEvQIBADAN", "failed to read: the key", "after"]
+    shown = [redactor.redacted(line) for line in cut]
+    assert shown == [MASK, MASK, "failed to read: the key", "after"]

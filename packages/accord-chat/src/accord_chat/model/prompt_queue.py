@@ -26,6 +26,7 @@ class PromptQueue:
     def __init__(self) -> None:
         self._prompts: deque[QueuedPrompt] = deque()
         self._last_number = 0
+        self._is_held = False
 
     def __len__(self) -> int:
         return len(self._prompts)
@@ -38,15 +39,20 @@ class PromptQueue:
         self._last_number += 1
         prompt = QueuedPrompt(self._last_number, text, tuple(images))
         self._prompts.append(prompt)
+        self._is_held = False
         return prompt
 
     def put_back(self, prompt: QueuedPrompt) -> None:
         """Put a prompt that was not sent at the beginning again."""
         self._prompts.appendleft(prompt)
 
+    def hold(self) -> None:
+        """Let the prompts wait until the user adds another one."""
+        self._is_held = True
+
     def take_next(self) -> QueuedPrompt | None:
-        """Remove and return the first prompt."""
-        return self._prompts.popleft() if self._prompts else None
+        """Remove and return the first prompt; None if there is none, or they are held."""
+        return self._prompts.popleft() if self._prompts and not self._is_held else None
 
     def withdraw(self, number: int) -> QueuedPrompt | None:
         """Remove and return one prompt; None if it was already sent."""

@@ -67,7 +67,14 @@ class MainScreen(ChatScreen):
             self.show_session(self.chat.sessions[number - 1])
 
     def action_interrupt(self) -> None:
-        """Copy a selection; without one, cancel the turn, or clear the prompt."""
+        """Copy a selection; without one, cancel the turn, or clear the prompt.
+
+        This key does not overtake the ones before it: it would clear a prompt that is being sent.
+        """
+        composer = self.prompt.composer
+        composer.call_later(composer.call_later, self.prompt.call_later, self._interrupt)
+
+    def _interrupt(self) -> None:
         composer = self.prompt.composer
         if selected := self.get_selected_text():
             self.program.copy_to_clipboard(selected)

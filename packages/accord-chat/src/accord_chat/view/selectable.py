@@ -55,6 +55,8 @@ class SelectableView(ScrollView):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return lines of the window; most of them have only moved since they were drawn."""
+        if not self.is_attached:  # it was removed after the frame began
+            return [Strip.blank(crop.width)] * crop.height
         drawn_for = (self.rich_style, self.text_selection, self.size.width)
         if drawn_for != self._drawn_for or len(self._drawn) > MAX_DRAWN:
             self._drawn, self._drawn_for = {}, drawn_for

@@ -24,6 +24,7 @@ MAX_COUNT = 100_000_000
 MAX_PERCENT = 999
 MAX_AMOUNT = 100_000.0
 OTHER_AGENT = " · Alt+N another agent"
+QUEUED = len(" · 100 queued")
 SLOW_S = 10.0  # for an agent to start
 
 
@@ -49,10 +50,10 @@ def activity_text(session: LiveSession, hidden_below: int, frame: int, width: in
         text.append(" · Esc cancels" if session.login_name else "", "dim")
     elif session.state == "failed":
         hint = f" · Ctrl+R {'tries again' if link == 'connected' else 'starts it again'}"
-        if width - len(hint) - len(OTHER_AGENT) >= MIN_FAILURE:
+        if not session.queue and width - len(hint) - len(OTHER_AGENT) >= MIN_FAILURE:
             hint += OTHER_AGENT
         text.append(f"✗ {one_line(session.failure, MAX_FAILURE)}", "red")
-        _make_room(text, width - len(hint))
+        _make_room(text, width - len(hint) - QUEUED * bool(session.queue))
         text.append(hint, "red")
     elif session.state == "cancelling":
         text.append(f"{SPINNER[frame % 4]} cancelling …", "yellow")

@@ -58,6 +58,7 @@ class Record(Struct, kw_only=True, omit_defaults=True):
     mode: str | None = None
     options: tuple[str, ...] = ()
     values: dict[str, str | bool] = {}  # of the options when they were last seen, by id
+    mode_option: str = ""  # the id of the option for the mode
     mcp_files: tuple[str, ...] = ()
     meta: dict[str, Any] | None = None  # sent as `_meta` when the agent opens its session
     terminals: bool = False

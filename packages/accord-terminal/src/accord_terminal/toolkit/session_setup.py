@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from accord.errors import NotOffered, RequestError, ResourceNotFound
+from accord.errors import AuthRequired, NotOffered, RequestError, ResourceNotFound
 from accord.types.session import SelectOption
 from accord_terminal.toolkit.latest_session import remember_session, remembered_session
 from accord_terminal.toolkit.safe_text import one_line
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = (
     "RestoredOptions",
     "apply_session_options",
+    "mode_option_id",
     "open_session",
     "option_of",
     "option_values",
@@ -128,6 +129,7 @@ class RestoredOptions(NamedTuple):
     restored: list[str]
     failed: list[str]
     lost_mode: str  # the one of `failed` that is about the mode; empty if there is none
+    not_set: dict[str, str | bool]  # the values of `failed`, by id
 
 
 def option_values(options: Iterable[SessionOption]) -> dict[str, str | bool]:
@@ -135,21 +137,28 @@ def option_values(options: Iterable[SessionOption]) -> dict[str, str | bool]:
     return {option.id: option.value for option in options}
 
 
+def mode_option_id(session: ClientSession, before: str = "") -> str:
+    """Return the id of the option for the mode; `before`, or "mode", if there is none now."""
+    mode = session.transcript.mode_option
+    return (before or "mode") if mode is None else mode.id
+
+
 async def restore_session_options(
-    session: ClientSession, values: Mapping[str, str | bool]
+    session: ClientSession, values: Mapping[str, str | bool], mode_id: str = ""
 ) -> RestoredOptions:
     """Set the options of a session to the values that they had before its agent was started again.
 
     Agents load a session with their default values: one that was read-only could then write.
+    `mode_id` was the option for the mode; an agent may not offer it now. Raises `AuthRequired`.
     """
-    mode = session.transcript.mode_option
-    mode_id = None if mode is None else mode.id
-    done = RestoredOptions([], [], "")
+    mode_id = mode_option_id(session, mode_id)
+    done = RestoredOptions([], [], "", {})
     # The mode is the last: another option may change it.
     for option_id, value in sorted(values.items(), key=lambda item: item[0] == mode_id):
         failure = await _restore(session, option_id, value, done.restored)
         if failure:
             done.failed.append(failure)
+            done.not_set[option_id] = value
             done = done._replace(lost_mode=failure if option_id == mode_id else done.lost_mode)
     return done
 
@@ -170,6 +179,8 @@ async def _restore(
         return f"{name}: the agent no longer has {one_line(str(value), 60)!r}; it is {offered}"
     try:
         await session.set_option(option.id, value)
+    except AuthRequired:
+        raise
     except RequestError as error:
         return f"{name}: {shown} could not be set: {one_line(str(error), 200)}"
     restored.append(f"{name}: {shown}")

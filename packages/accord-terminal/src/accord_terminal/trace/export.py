@@ -127,12 +127,15 @@ def _file_name(trace: Trace, form: str) -> str:
 
 def _sent(trace: Trace, endpoint: str, content: bool) -> int:
     try:
-        from accord_trace.otlp_sender import send_spans
+        from accord_trace.otlp_sender import CollectorError, send_spans
     except ImportError:
         raise click.ClickException(
             f"--endpoint needs the extra `otlp`: {install_command('cli,otlp')}"
         ) from None
-    return send_spans(trace, endpoint, content=content)
+    try:
+        return send_spans(trace, endpoint, content=content)
+    except CollectorError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _path_from(output: Path | None, trace: Trace) -> str:

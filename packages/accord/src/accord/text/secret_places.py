@@ -23,6 +23,8 @@ from accord.text.secret_options import (
     FILE,
     HEADER_OPTIONS,
     USER_OPTIONS,
+    CommandWords,
+    is_pin_or_pattern,
     is_secret_option,
     may_have_short_option,
     without_joined_option,
@@ -33,6 +35,7 @@ from accord.text.secret_options import (
 from accord.text.secret_shapes import looks_random, looks_secret, may_have_key, without_keys
 
 __all__ = (
+    "LinesRedactor",
     "is_masked",
     "plain_url",
     "redacted_argv",
@@ -62,7 +65,6 @@ _PARAMETERS = frozenset(
 )
 # Keys of objects whose value is a secret if it looks like one.
 _DOUBTFUL_KEYS = frozenset(("key", "auth", "pass", "pw"))
-_NUMBER = re.compile(r"[\d.,_]+")
 _FILLED_IN_LATER = re.compile(
     r"(?:[A-Za-z]+ )?(?:\$\w+|\$?\$?\{[^}]*\}|%\w+%|<[^>]*>|[A-Z][A-Z_]{0,23})"
 )
@@ -70,32 +72,20 @@ _FILLED_IN_LATER = re.compile(
 _PROSE = frozenset(
     (
         *("optional", "required", "none", "null", "nil", "undefined", "true", "false", "yes", "no"),
-        *(
-            "empty",
-            "unset",
-            "missing",
-            "invalid",
-            "wrong",
-            "expired",
-            "failed",
-            "denied",
-            "default",
-        ),
-        *("string", "str", "text", "int", "bool", "value", "token", "header"),
-        *(
-            "auth",
-            "authentication",
-            "authorization",
-            "scheme",
-            "prompt",
-            "ask",
-            "hidden",
-            "and",
-            "or",
-        ),
-        *("is", "was", "enabled", "disabled", "on", "off", "env", "keyring", "redacted"),
+        *("empty", "unset", "missing", "invalid", "wrong", "expired", "failed", "denied"),
+        *("default", "string", "str", "text", "int", "bool", "value", "token", "header"),
+        *("auth", "authentication", "authorization", "scheme", "prompt", "ask", "hidden"),
+        *("and", "or", "is", "was", "enabled", "disabled", "on", "off", "env", "keyring"),
+        "redacted",
     )
 )
+_NUMBER = re.compile(r"[\d.,_]+")
+_KEY_BEGIN = "-----BEGIN "
+_KEY_END = re.compile(r"\s*-----END [A-Z ]{0,32}PRIVATE KEY-----")
+# Base64, or a header such as `DEK-Info: AES-128-CBC,0A1B`.
+_KEY_LINE = re.compile(r"\s*(?:[A-Za-z0-9+/=]*|(?:Proc-Type|DEK-Info): .*)\s*")
+_SEPARATORS = re.compile(r"[\W_]")
+_END_OF_LINE = re.compile(r"[ \t\r]*(?:\n|\Z)")
 _SCHEME = re.compile(r"(?:bearer|basic|token|digest|apikey|negotiate)\s+(\S+)", re.IGNORECASE)
 
 _LINES_OF_PAIRS = re.compile(r"[A-Za-z_]\w*=\S|[A-Za-z]\w*(?:-\w+)+:\s*\S")
@@ -124,20 +114,8 @@ _PARAMETER = re.compile(r"[^\s\"'&;#<>\\]+")
 _LINE = re.compile(r"[^\"'\r\n\\]+")
 
 _MARKS = (
-    *_WORDS,
-    "sig",
-    "code=",
-    "pass=",
-    "_pat",
-    "-pat",
-    "pat=",
-    "_pin",
-    "-pin",
-    "pin=",
-    "://",
-    'env"',
-    'environment"',
-    'headers"',
+    *(*_WORDS, "sig", "code=", "pass=", "_pat", "-pat", "pat=", "_pin", "-pin", "pin=", "://"),
+    *('env"', 'environment"', 'headers"'),
 )
 
 
@@ -164,6 +142,7 @@ def redacted_argv(argv: Sequence[str]) -> list[str]:
     """
     words: list[str] = []
     option = ""
+    before = CommandWords()
     for word in argv:
         is_value = not word.startswith("-")
         if option and is_value and is_secret_option(option, word):
@@ -171,11 +150,12 @@ def redacted_argv(argv: Sequence[str]) -> list[str]:
         elif option in HEADER_OPTIONS and is_value:
             words.append(_header(word))
         elif option and is_value:
-            new = without_short_option(option, word, argv[: len(words) - 1])
+            new = without_short_option(option, word, before)
             words.append(_word(word) if new is None else new)
         else:
-            new = None if is_value else without_joined_option(word, argv[: len(words)])
+            new = None if is_value else without_joined_option(word, before)
             words.append(_word(word) if new is None else new)
+        before.add(word)
         option = "" if is_value or "=" in word else word
     return words
 
@@ -192,6 +172,25 @@ def redacted_text(text: str) -> str:
     if "://" in text:
         text = _USER.sub(_without_user, text)
     return without_keys(without_short_options(_without_values(text)))
+
+
+class LinesRedactor:
+    """Returns lines of a log without secrets, all lines of a private key included."""
+
+    def __init__(self) -> None:
+        self._is_in_key = False
+
+    def redacted(self, line: str) -> str:
+        """Return the next line without secrets."""
+        if self._is_in_key:
+            self._is_in_key = _KEY_LINE.fullmatch(line) is not None
+            if self._is_in_key or _KEY_END.match(line):
+                return MASK if line.strip() else line
+        begin = line.rfind(_KEY_BEGIN)
+        self._is_in_key = begin >= 0 and (
+            "PRIVATE KEY-----" in line[begin:] and _KEY_END.search(line, begin) is None
+        )
+        return redacted_text(line)
 
 
 def redacted_json(value: Any) -> Any:
@@ -294,8 +293,18 @@ def _kind(key: str) -> _Kind:
 
 
 def _has_name(node: dict[str, Any]) -> bool:
-    """Return whether an object with a `value` has the name of a secret."""
-    return any(isinstance(name := node.get(key), str) and _is_name(name) for key in _NAMES)
+    """Return whether an object with a `value` has the name of a secret.
+
+    An option to select has its own name as value, such as `jwt` with the name `JWT`.
+    """
+    value = node.get("value")
+    own = _SEPARATORS.sub("", value).lower() if isinstance(value, str) else None
+    return any(
+        isinstance(name := node.get(key), str)
+        and _is_name(name)
+        and _SEPARATORS.sub("", name).lower() != own
+        for key in _NAMES
+    )
 
 
 def _is_plain(text: str) -> bool:
@@ -342,7 +351,7 @@ def _word(word: str) -> str:
         return f"{name}={redacted_text(value)}"
     if (match := _VARIABLE.fullmatch(word)) is not None:
         name, value = match[1], match[2]
-        if is_secret_name(name) and not (_is_count(name, value) or _is_prose(value)):
+        if is_secret_name(name) and not (_is_other(name, value) or _is_prose(value)):
             return f"{name}={MASK}"
         if _is_doubtful_secret(name.lower(), value):
             return f"{name}={MASK}"
@@ -366,9 +375,11 @@ def _is_doubtful_secret(name: str, value: str) -> bool:
     return name in _DOUBTFUL_KEYS and (looks_random(value) or _SCHEME.fullmatch(value) is not None)
 
 
-def _is_count(name: str, value: str) -> bool:
-    """Return whether a value is a number of tokens."""
-    return "token" in name.lower() and _NUMBER.fullmatch(value) is not None
+def _is_other(name: str, value: str) -> bool:
+    """Return whether a value is a number of tokens, or a name such as `pin` means another thing."""
+    if "token" in name.lower():
+        return _NUMBER.fullmatch(value) is not None
+    return is_pin_or_pattern(name, value)
 
 
 def _without_user(match: re.Match[str]) -> str:
@@ -393,7 +404,7 @@ def _without_values(text: str) -> str:
 
 def _value(text: str, head: re.Match[str], done: int) -> tuple[int, int] | None:
     """Return where the value is that belongs to a name; None if it is not a secret."""
-    before = text[max(done, head.start() - 64) : head.start()]
+    before = text[max(done, head.start() - 128) : head.start()]
     before = before[len(before.rstrip(_NAME_CHARACTERS)) :]
     end = head.start(1) if head[1] is not None else head.start(2)
     name = unquote(before + text[head.start() : end])
@@ -408,7 +419,8 @@ def _value(text: str, head: re.Match[str], done: int) -> tuple[int, int] | None:
             more = _PARAMETERS if is_parameter else DOUBTFUL if is_option else ()
             is_secret = is_secret_name(name) or name.lower() in more
             if head[2] != "=" and quoted is None:
-                is_secret = False  # code, not a command line
+                # Code, or a line of a file with settings.
+                is_secret = is_secret and _is_random_to_the_end(text, head.end())
         case ":":
             is_secret = is_secret_header(name)
             if head[1] is None and name.lower().endswith(("authorization", "cookie")):
@@ -429,13 +441,21 @@ def _value(text: str, head: re.Match[str], done: int) -> tuple[int, int] | None:
         not value
         or is_masked(value)
         or _FILLED_IN_LATER.fullmatch(value) is not None
-        or _is_count(name, value)
+        or _is_other(name, value)
         or (quoted is None and _is_prose(value))
         or (is_sure is False and not looks_secret(value))
         or (is_sure is None and quoted is None and not _has_credentials(value))
         or (name.lower() in DOUBTFUL and FILE.match(value) is not None)
     )
     return None if stays else (start, stop)
+
+
+def _is_random_to_the_end(text: str, start: int) -> bool:
+    """Return whether the rest of a line is one word in the form of a secret."""
+    value = _UNQUOTED.match(text, start)
+    if value is None or _END_OF_LINE.match(text, value.end()) is None:
+        return False
+    return looks_random(value[0])
 
 
 def _is_prose(value: str) -> bool:
@@ -496,6 +516,8 @@ class _Walk:
                 name: self._hidden(item) if name in _EXAMPLES else self.value(item, depth + 1)
                 for name, item in value.items()
             }
+        if isinstance(value, int | str) and is_pin_or_pattern(key, str(value)):
+            return value
         return self._hidden(value, keeps_numbers="token" in key.lower())
 
     def _pairs(self, value: Any, depth: int) -> Any:

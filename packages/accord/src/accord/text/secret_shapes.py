@@ -6,7 +6,7 @@ import re
 
 from accord.text.redact import MASK
 
-__all__ = ("KEYS", "looks_random", "looks_secret", "may_have_key", "without_keys")
+__all__ = ("KEYS", "is_plain_hash", "looks_random", "looks_secret", "may_have_key", "without_keys")
 
 _HAS_DIGIT = r"(?=[A-Za-z_-]{0,64}+[0-9])"
 # Each has 13 or more characters in a row that are letters, digits, `_`, `-` or `.`.
@@ -21,7 +21,9 @@ KEYS: tuple[str, ...] = (
     "AIza[A-Za-z0-9_-]{30,}",
     r"ya29\.[A-Za-z0-9_-]{20,}",
     r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
-    r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+",
+    # From the beginning of a word, or bounded: each `-eyJ` would be read to the end of the text.
+    r"eyJ(?:(?<![_-]eyJ)[A-Za-z0-9_-]{10,}+|[A-Za-z0-9_-]{10,2048}+)"
+    r"\.eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]++",
 )
 _KEY = re.compile(
     rf"(?<![A-Za-z0-9])(?:{'|'.join(KEYS)}|-----BEGIN [A-Z ]{{0,32}}PRIVATE KEY-----"
@@ -38,13 +40,14 @@ _SHORTEST = 13
 # What follows is known only to those who may use it.
 _WEBHOOK = re.compile(
     r"((?:\bhooks\.slack(?:-gov)?\.com/[a-z]+|\.webhook\.office\.com/\w+|\bhooks\.zapier\.com/hooks/\w+"
-    r"|\bhook\.[\w.]*make\.com|/webhooks?(?:-test)?(?=/[\w/-]{0,64}[0-9]))/)[^\s?#\"'<>\\]{8,}"
+    r"|\bhook\.[\w.]{0,64}make\.com|/webhooks?(?:-test)?(?=/[\w/-]{0,64}[0-9]))/)[^\s?#\"'<>\\]{8,}"
 )
 _BOT = re.compile(r"(/bot)[0-9]{5,}:[\w-]{16,}")
 _PATH = re.compile(r"((?:https?|wss?)://[^\s/?#\"'<>\\]+)(/[^\s?#\"'<>\\]+)")
 _SEGMENT = re.compile(r"(?<=/)[A-Za-z0-9_-]{24,}={0,2}(?![^/])")
 # Where a letter and a digit are next to each other.
 _TURN = re.compile(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])")
+_HASH = re.compile(r"[0-9a-f]{4,16}|[0-9a-f]{40}")
 _WORD = re.compile(r"[\w.~+/=:!@#$%^&*-]+", re.ASCII)
 
 
@@ -71,6 +74,14 @@ def may_have_key(text: str) -> bool:
 def looks_secret(value: str) -> bool:
     """Return whether the value of a doubtful name is a secret: not a usual word."""
     return len(value) >= 20 or (len(value) >= 6 and any(map(str.isdigit, value)))
+
+
+def is_plain_hash(value: str) -> bool:
+    """Return whether a text is a hash as `git` and `docker` show it, whole or its beginning.
+
+    One of 32 characters is more often a key.
+    """
+    return _HASH.fullmatch(value) is not None
 
 
 def looks_random(value: str) -> bool:

@@ -64,6 +64,7 @@ class _OwnerTransport(PipeTransport):
             case "started":
                 self._has_started = True
                 self._has_ended.clear()
+                self._written = LastLines()
             case "ended":
                 self._written = LastLines(tuple(entry.get("stderr", ())))
                 self._has_ended.set()

@@ -275,7 +275,8 @@ class Owner(OwnerState):
 
     def _save_options(self) -> None:
         """Store the values of the options, which the next owner restores."""
-        values = option_values(self.session.transcript.options)
+        # An option that the agent does not offer now keeps its value: it may come back.
+        values = self.record.values | option_values(self.session.transcript.options)
         if values != self.record.values:
             try:
                 self.record = self._store.change(self.record.id, values=values)

@@ -40,6 +40,7 @@ from accord_terminal.sessions.records import Record, Restored, Store, now
 from accord_terminal.toolkit.mcp_file import McpFileError, read_mcp_file
 from accord_terminal.toolkit.session_setup import (
     apply_session_options,
+    mode_option_id,
     option_values,
     restore_session_options,
 )
@@ -141,7 +142,7 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
         ) as agent:
             owner.agent = agent
             owner.protocol = agent.version
-            owner.session, restored = await _open_session(agent, record, journal)
+            owner.session, restored, not_set = await _open_session(agent, record, journal)
             owner.end_reason.remove_done_callback(hurry)
             waiting = starting.end()
             owner.record = store.change(
@@ -150,7 +151,8 @@ async def _own(store: Store, record_id: str, path: Path) -> int:
                 agent_session=owner.session.id,
                 agent_info=f"{agent.info.name} {agent.info.version}",
                 restored=restored,
-                values=option_values(owner.session.transcript.options),
+                values=option_values(owner.session.transcript.options) | not_set,
+                mode_option=mode_option_id(owner.session, record.mode_option),
                 owner=os.getpid(),
                 used_at=now(),
             )
@@ -215,8 +217,11 @@ async def _watch_agent(owner: Owner) -> None:
 
 async def _open_session(
     agent: ConnectedAgent, record: Record, journal: Journal
-) -> tuple[ClientSession, Restored]:
-    """Open a new session, or load or resume that of the last owner (R-NAMED-05)."""
+) -> tuple[ClientSession, Restored, dict[str, str | bool]]:
+    """Open a new session, or load or resume that of the last owner (R-NAMED-05).
+
+    Return it, how it was opened, and the values of options that could not be set again.
+    """
     servers = _mcp_servers(record)
     if record.agent_session is None and record.fork_of is not None:
         if not agent.supports("fork_session"):
@@ -229,8 +234,7 @@ async def _open_session(
             raise
         except RequestError as exc:
             raise SessionsError(f"The agent did not fork its session: {exc}") from None
-        await _restore_options(forked, record)
-        return forked, "forked"
+        return forked, "forked", await _restore_options(forked, record)
     if record.agent_session is not None:
         methods: tuple[tuple[str, Restored], ...] = (
             ("resume_session", "resumed"),
@@ -252,8 +256,7 @@ async def _open_session(
             except RequestError as exc:
                 log.warning("! the agent cannot restore its session: %s", exc)
                 break
-            await _restore_options(session, record)
-            return session, restored
+            return session, restored, await _restore_options(session, record)
     session = await agent.new_session(record.cwd, mcp_servers=servers, meta=record.meta)
     try:
         await apply_session_options(
@@ -261,16 +264,16 @@ async def _open_session(
         )
     except click.ClickException as exc:
         raise SessionsError(exc.format_message()) from None
-    await _restore_options(session, record)
-    return session, "lost" if _has_prompts(journal) else "new"
+    not_set = await _restore_options(session, record)
+    return session, "lost" if _has_prompts(journal) else "new", not_set
 
 
-async def _restore_options(session: ClientSession, record: Record) -> None:
-    """Set the options to the values that they had at the last owner.
+async def _restore_options(session: ClientSession, record: Record) -> dict[str, str | bool]:
+    """Set the options to the values that they had at the last owner; return those not set.
 
     Raises `SessionsError` if the mode cannot be set: the agent could do more than the user knows.
     """
-    done = await restore_session_options(session, record.values)
+    done = await restore_session_options(session, record.values, record.mode_option)
     for failure in done.failed:
         log.warning("! an option is not as before: %s", failure)
     if done.lost_mode:
@@ -278,6 +281,7 @@ async def _restore_options(session: ClientSession, record: Record) -> None:
             f"The agent does not restore the mode of the session. {done.lost_mode}. "
             "`accord session new` creates another session"
         )
+    return done.not_set
 
 
 def _has_prompts(journal: Journal) -> bool:
