@@ -28,30 +28,22 @@ FILES = {
     "{tests}/test_long.py": "X = 1\n" * 7,
     "{tests}/part/test_small.py": "X = 1\n" * 3,
 }
-LAYOUTS = {
-    "src": ("packages/accord-chat/src/accord_chat", "tests", "tests"),
-    "packages": (
-        "packages/accord-chat/packages/accord-chat/src/accord_chat",
-        "packages/accord-chat/tests",
-        "",
-    ),
-}
+SOURCE, TESTS = "packages/accord-chat/src/accord_chat", "packages/accord-chat/tests"
 
 
-@pytest.fixture(params=LAYOUTS)
-def repository(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    source, tests, _ = LAYOUTS[request.param]
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
     for name, text in FILES.items():
-        path = tmp_path / name.format(source=source, tests=tests)
+        path = tmp_path / name.format(source=SOURCE, tests=TESTS)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     for command in (["init", "-q"], ["add", "."]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    (tmp_path / source / "untracked.py").write_text("X = 1\n")
+    (tmp_path / SOURCE / "untracked.py").write_text("X = 1\n")
     return tmp_path
 
 
-def test_counts_are_those_of_tracked_files_in_both_layouts(repository: Path) -> None:
+def test_counts_are_those_of_tracked_files(repository: Path) -> None:
     found = counts.count(repository, layout.tracked(repository))
     assert found["sources"].keys() == {"accord_chat"}
     one = found["sources"]["accord_chat"]
@@ -72,18 +64,11 @@ def test_counts_are_printed_and_written(repository: Path, tmp_path: Path) -> Non
     assert numbers["tests_total"]["lines"] == 10
 
 
-def test_package_has_its_sources_and_tests_in_both_layouts(repository: Path) -> None:
-    (package,) = layout.packages(repository)
-    assert package.name == "accord-chat"
-    assert any(package.has(name, (package,)) for name in layout.tracked(repository))
-    assert all((repository / folder).is_dir() for folder in layout.source_folders(repository))
-
-
-def test_every_source_file_belongs_to_one_package() -> None:
-    everything = layout.packages()
-    for name in layout.tracked():
-        if name.endswith(".py") and layout.import_package(name):
-            assert [one.name for one in everything if one.has(name, everything)][1:] == [], name
+def test_package_has_its_sources_and_tests(repository: Path) -> None:
+    assert layout.packages(repository) == (layout.Package("accord-chat"),)
+    for package in layout.packages():
+        assert (layout.ROOT / package.source).is_dir()
+        assert (layout.ROOT / package.tests).is_dir()
 
 
 def test_public_names_are_importable_and_have_the_faces() -> None:
@@ -110,8 +95,8 @@ def test_scenarios_are_found_by_their_decorator() -> None:
 
 REPORT = """\
 <testsuites><testsuite>
-  <testcase classname="tests.agent.test_a" name="test_x[1]" time="2.5"/>
-  <testcase classname="tests.agent.test_a.TestB" name="test_y" time="1.0"/>
+  <testcase classname="packages.accord.tests.agent.test_a" name="test_x[1]" time="2.5"/>
+  <testcase classname="packages.accord.tests.agent.test_a.TestB" name="test_y" time="1.0"/>
   <testcase classname="packages.accord-chat.tests.keys.test_k" name="test_z" time="4.0"/>
 </testsuite></testsuites>
 """

@@ -96,10 +96,9 @@ class Work:
 # Which lines count.
 
 
-def measured_files(package: layout.Package, root: Path, names: Iterable[str]) -> list[str]:
+def measured_files(package: layout.Package, names: Iterable[str]) -> list[str]:
     """Return the source files of a package that get mutants, among tracked names."""
-    everything = layout.packages(root)
-    files = [name for name in names if name.endswith(".py") and package.has(name, everything)]
+    files = [name for name in names if name.endswith(".py") and layout.below(name, package.source)]
     if package.name == "accord":
         parts = [
             name.partition("packages/accord/src/accord/")[2].partition("/")[0] for name in files
@@ -125,7 +124,7 @@ def make_map(work: Work, package: layout.Package, options: argparse.Namespace) -
         copy_tree(root, work.tree, layout.tracked(root))
         (work.folder / "commit").write_text(commit(root), "utf-8")
     names = [path.relative_to(work.tree).as_posix() for path in work.tree.rglob("*.py")]
-    files = sorted(measured_files(package, work.tree, names))
+    files = sorted(measured_files(package, names))
     if not files:
         raise SystemExit(f"mutation: {package.name} has no source files")
     (measure / "sitecustomize.py").write_text("import coverage\n\ncoverage.process_startup()\n")
@@ -151,7 +150,7 @@ def make_map(work: Work, package: layout.Package, options: argparse.Namespace) -
         sys.executable, "-m", "pytest", "-q", "-p", "mutation_server", "-p", "no:cacheprovider",
         "-m", options.marks, "-o", f"timeout={options.timeout}",
         *(["-n", str(options.jobs), "--dist", "worksteal"] if options.jobs > 1 else []),
-        *package.tests,
+        package.tests,
     ]  # fmt: skip
     started = time.monotonic()
     with (work.folder / "map.log").open("a") as log:
@@ -177,7 +176,7 @@ def make_map(work: Work, package: layout.Package, options: argparse.Namespace) -
         "commit": (work.folder / "commit").read_text("utf-8"),
         "sources": digest(work.tree, files),
         "files": files,
-        "tests": list(package.tests),
+        "tests": [package.tests],
         "marks": options.marks,
         "counts": {name: len(outcomes[name]) for name in ("passed", "failed", "skipped")},
         "failed_with_coverage": sorted(outcomes["failed"]),
@@ -210,7 +209,7 @@ def boot(work: Work) -> Path:
 
 def test_environment(tree: Path, *first: Path) -> dict[str, str]:
     """Return the environment in which tests use the sources of a copy of the tree."""
-    paths = [*first, *(tree / folder for folder in layout.source_folders(tree))]
+    paths = [*first, *(tree / package.source for package in layout.packages(tree))]
     outer = ("COVERAGE_", "PYTEST_", "MUTATION_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(outer)}
     return kept | {
@@ -471,6 +470,9 @@ def run(work: Work, options: argparse.Namespace) -> None:
     files = mutants.read(work.tree, work.about["files"])
     sample = list(mutants.chosen(files, options.seed, count))
     done = {result["id"] for result in work.read_results()}
+    if work.results.is_file() and not work.results.read_bytes().endswith(b"\n"):
+        with work.results.open("a", encoding="utf-8") as out:
+            out.write("\n")  # the next result does not join a line that was cut
     waiting: Queue[mutants.Mutant] = Queue()
     for mutant in sample:
         if mutant.id not in done:
