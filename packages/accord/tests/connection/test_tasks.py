@@ -162,5 +162,7 @@ def test_every_coroutine_function_that_is_given_an_awaitable_is_known() -> None:
                         found.add(f"{module}:{inside}")
                 search(child, inside)
 
-        search(ast.parse(path.read_text("utf-8")), "")
+        text = path.read_text("utf-8")
+        if ": Awaitable[" in text or ": Coroutine[" in text:  # of a parameter
+            search(ast.parse(text), "")
     assert found == set(GIVEN_AWAITABLES)

@@ -17,6 +17,7 @@ import pytest
 from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
 
+from remote.commands import run
 from remote.test_commands import ACCORD, ask, serving
 from remote.test_operation_unix import serving as passing
 from requirement import requirement
@@ -95,13 +96,7 @@ def test_token_is_not_accepted_on_the_command_line(option: str) -> None:
         ["ask", "hello", "--agent", "ws://localhost:1"],
         ["bridge", "ws://localhost:1"],
     ):
-        refused = subprocess.run(
-            [*ACCORD, *command, option, TOKEN],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        refused = run([*command, option, TOKEN])
         assert refused.returncode == 2
         assert "No such option" in refused.stderr
 
@@ -229,14 +224,7 @@ def test_close_reason_does_not_control_the_terminal(command: str) -> None:
 def test_token_is_not_sent_in_plain_text(url: str) -> None:
     """T27."""
     for command in (["ask", "hello", "--agent", url], ["bridge", url]):
-        refused = subprocess.run(
-            [*ACCORD, *command],
-            env={**os.environ, "ACCORD_TOKEN": TOKEN},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        refused = run(command, env={"ACCORD_TOKEN": TOKEN})
         assert refused.returncode == 2
         assert "would be sent unencrypted" in refused.stderr
         assert TOKEN not in refused.stderr

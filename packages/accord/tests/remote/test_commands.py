@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import accord
+from remote.commands import run
 from requirement import requirement
 from versions import only
 
@@ -64,6 +65,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, str]]:
+    """Serve the agent; give the URL and the token."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "gardener.py").write_text(AGENT)
+    with serving(folder) as (url, token, _process):
+        yield url, token
+
+
 @contextmanager
 def serving(
     folder: Path,
@@ -92,43 +102,20 @@ def serving(
             process.kill()
 
 
-def ask(
-    url: str,
-    token: str | None,
-    *options: str,
-    program: Sequence[str] = ACCORD,
-    folder: Path | None = None,
-) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "ACCORD_TOKEN": token or ""}
-    return subprocess.run(
-        [*program, "ask", "a rose", "--agent", url, *options],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+def ask(url: str, token: str | None, *options: str) -> subprocess.CompletedProcess[str]:
+    return run(["ask", "a rose", "--agent", url, *options], env={"ACCORD_TOKEN": token or ""})
 
 
 def check(url: str, token: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*ACCORD, "check", "agent", url, "--only", "handshake", *options],
-        env={**os.environ, "ACCORD_TOKEN": token},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    words = ["check", "agent", url, "--only", "handshake", *options]
+    return run(words, env={"ACCORD_TOKEN": token})
 
 
-def test_served_agent_is_asked_from_the_command_line(folder: Path) -> None:
-    with serving(folder) as (url, token, _process):
-        asked = ask(url, token, "--quiet", "--allow", "edit")
-        assert (asked.returncode, asked.stdout) == (0, "Planted: a rose (True).\n"), asked.stderr
-        asked = ask(url, token, "--quiet")
-        assert "Planted: a rose (False)." in asked.stdout
+def test_served_agent_is_asked_from_the_command_line(served: tuple[str, str]) -> None:
+    asked = ask(*served, "--quiet", "--allow", "edit")
+    assert (asked.returncode, asked.stdout) == (0, "Planted: a rose (True).\n"), asked.stderr
+    asked = ask(*served, "--quiet")
+    assert "Planted: a rose (False)." in asked.stdout
 
 
 def test_served_agent_is_reached_through_a_bridge(folder: Path) -> None:
@@ -157,16 +144,15 @@ def test_chain_of_a_file_is_served_in_both_versions_and_over_both_transports(fol
         f"[[component]]\ncommand = '{shlex.join([*ACCORD, 'agent', 'script'])}'\n"
     )
     with serving(folder, "--chain", "chain.toml", agent=()) as (url, token, _process):
-        for address in (url, url.replace("ws://", "http://")):
-            for version in (1, 2):
-                result = accord.ask(
-                    address,
-                    "permission",
-                    token=token,
-                    versions=only(version),
-                    permissions=lambda _request: "allow",
-                )
-                assert (result.stop_reason, result.text) == ("end_turn", "1 of 1 allowed.")
+        for version, address in ((1, url), (2, url.replace("ws://", "http://"))):
+            result = accord.ask(
+                address,
+                "permission",
+                token=token,
+                versions=only(version),
+                permissions=lambda _request: "allow",
+            )
+            assert (result.stop_reason, result.text) == ("end_turn", "1 of 1 allowed.")
 
 
 def test_agent_is_served_at_another_path(folder: Path) -> None:
@@ -197,23 +183,18 @@ def test_token_is_read_from_a_file_and_never_printed(folder: Path) -> None:
 
 
 @requirement("R-SEC-04")
-def test_wrong_token_is_explained(folder: Path) -> None:
-    with serving(folder) as (url, _token, _process):
-        asked = ask(url, "another-token-of-this-test")
-        assert asked.returncode == 1
-        assert "status 401: the server needs a valid token" in asked.stderr
-        assert "set ACCORD_TOKEN or give --token-file" in " ".join(asked.stderr.split())
-        bridged = subprocess.run(
-            [*ACCORD, "bridge", url],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            input="",
-        )
-        assert bridged.returncode == 1
-        assert bridged.stderr.startswith("accord bridge: ")
-        assert "status 401" in bridged.stderr
+def test_wrong_token_is_explained(served: tuple[str, str]) -> None:
+    url, _token = served
+    asked = ask(url, "another-token-of-this-test")
+    assert asked.returncode == 1
+    assert "status 401: the server needs a valid token" in asked.stderr
+    assert "set ACCORD_TOKEN or give --token-file" in " ".join(asked.stderr.split())
+    bridged = subprocess.run(
+        [*ACCORD, "bridge", url], capture_output=True, text=True, timeout=60, check=False, input=""
+    )
+    assert bridged.returncode == 1
+    assert bridged.stderr.startswith("accord bridge: ")
+    assert "status 401" in bridged.stderr
 
 
 def test_server_that_does_not_listen_is_explained() -> None:
@@ -225,12 +206,12 @@ def test_server_that_does_not_listen_is_explained() -> None:
 
 
 @requirement("R-SEC-04")
-def test_check_names_the_server_that_cannot_be_tested(folder: Path) -> None:
-    with serving(folder) as (url, _token, _process):
-        for address in (url, url.replace("ws://", "http://")):
-            checked = check(address, "another-token-of-this-test")
-            assert checked.returncode == 2
-            assert f"{address} refused the connection with status 401" in checked.stderr
+def test_check_names_the_server_that_cannot_be_tested(served: tuple[str, str]) -> None:
+    url, _token = served
+    for address in (url, url.replace("ws://", "http://")):
+        checked = check(address, "another-token-of-this-test")
+        assert checked.returncode == 2
+        assert f"{address} refused the connection with status 401" in checked.stderr
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     for scheme in ("ws", "http"):
@@ -250,14 +231,7 @@ def test_token_is_not_sent_unencrypted_to_another_machine() -> None:
 def test_port_in_use_is_explained(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        served = subprocess.run(
-            [*ACCORD, "serve", "--port", str(port), "gardener:Gardener"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        served = run(["serve", "--port", str(port), "gardener:Gardener"], folder=folder)
     assert served.returncode == 1
     assert f"Cannot serve on 127.0.0.1:{port}" in served.stderr
 
@@ -276,14 +250,7 @@ def test_port_in_use_is_explained(folder: Path) -> None:
     ids=["module", "name", "program", "url", "host", "origin", "wildcard"],
 )
 def test_what_cannot_be_served_is_explained(folder: Path, words: list[str], why: str) -> None:
-    served = subprocess.run(
-        [*ACCORD, "serve", "--port", "0", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    served = run(["serve", "--port", "0", *words], folder=folder)
     assert served.returncode == 2
     assert why in served.stderr
 
@@ -303,10 +270,15 @@ def test_clock_that_jumps_ends_no_connection(folder: Path) -> None:
     limits = ("--idle", "3600", "--drain", "3600", "--max-starts", "10")
     with serving(folder, *limits, program=WITH_THE_CLOCK) as (url, token, process):
         for address in (url, url.replace("ws://", "http://")):
-            asked = ask(
-                *(address, token, "--quiet", "--allow", "edit"),
-                program=WITH_THE_CLOCK,
-                folder=folder,
+            asked = subprocess.run(
+                [*WITH_THE_CLOCK, "ask", "a rose", "--agent", address, "--quiet", "--yes"],
+                cwd=folder,
+                env={**os.environ, "ACCORD_TOKEN": token},
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+                stdin=subprocess.DEVNULL,
             )
             assert (asked.returncode, asked.stderr) == (0, "")
             assert asked.stdout == "Planted: a rose (True).\n"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import accord
+from remote.commands import run
 from requirement import requirement
 
 AGENT = """
@@ -82,13 +83,6 @@ def test_token_is_not_in_the_list_of_processes(tmp_path: Path) -> None:
 
 
 def test_token_file_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
-    served = subprocess.run(
-        [sys.executable, "-m", "accord", "serve", "--token-file", "missing/token"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    served = run(["serve", "--token-file", "missing/token"], folder=tmp_path)
     assert served.returncode == 2
     assert "cannot be made" in served.stderr

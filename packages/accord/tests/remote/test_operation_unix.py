@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import accord
+from remote.commands import run
 from requirement import requirement
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Unix sockets")
@@ -95,14 +96,7 @@ def test_own_processes_are_served_on_a_unix_socket_without_a_token(folder: Path)
 def test_programs_connect_to_a_unix_socket(folder: Path) -> None:
     path = folder / "agent.sock"
     with serving(folder, "--unix", str(path)):
-        asked = subprocess.run(
-            [*ACCORD, "ask", "a tulip", "--quiet", "--agent", f"unix:{path}"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        asked = run(["ask", "a tulip", "--quiet", "--agent", f"unix:{path}"])
         assert (asked.returncode, asked.stdout) == (0, "Planted: a tulip.\n"), asked.stderr
         assert ask([*ACCORD, "bridge", f"unix:{path}"]) == "Planted: a rose."
 
@@ -135,14 +129,7 @@ def test_socket_that_a_killed_server_has_left_is_replaced(folder: Path) -> None:
 
 
 def _start(folder: Path, path: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*ACCORD, "serve", "--unix", str(path), "gardener:Gardener"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run(["serve", "--unix", str(path), "gardener:Gardener"], folder=folder)
 
 
 def test_socket_of_another_server_and_other_files_are_not_replaced(folder: Path) -> None:
