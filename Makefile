@@ -83,7 +83,6 @@ format: $(VENV)/.dev  ## Format, and fix what can be fixed
 reference: $(VENV)/.dev  ## Write the generated pages of the reference
 	$(BIN)/python tests/recordings/compatibility.py
 	$(BIN)/python docs/generate.py
-	$(BIN)/python tests/layers.py
 
 docs: $(VENV)/.docs  ## Build the site of the documentation in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
