@@ -26,7 +26,7 @@ from accord_fleet import AgentSpec, LocalEngine, RayEngine, Result, Task, Times
 from accord_fleet.control import Control
 from accord_fleet.dataset.run_file import count_tasks
 from accord_fleet.dataset.writer import DatasetWriter
-from accord_fleet.engines.engine import Attempted, RunSettings
+from accord_fleet.engine import Attempted, RunSettings
 from accord_fleet.plan import Plan
 from accord_fleet.progress.lines import LineProgress
 from accord_fleet.run import run_plan

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 # Type checkers read these imports, Python the table below.
 if TYPE_CHECKING:
     from accord_fleet.dataset.dataset import Dataset as Dataset
-    from accord_fleet.engines.engine import Engine as Engine
+    from accord_fleet.engine import Engine as Engine
     from accord_fleet.engines.local import LocalEngine as LocalEngine
     from accord_fleet.engines.ray import RayEngine as RayEngine
     from accord_fleet.engines.ray_lost import ClusterLost as ClusterLost
@@ -69,7 +69,7 @@ else:
         name: module
         for module, names in {
             "accord_fleet.dataset.dataset": "Dataset",
-            "accord_fleet.engines.engine": "Engine",
+            "accord_fleet.engine": "Engine",
             "accord_fleet.engines.local": "LocalEngine",
             "accord_fleet.engines.ray": "RayEngine",
             "accord_fleet.engines.ray_lost": "ClusterLost",

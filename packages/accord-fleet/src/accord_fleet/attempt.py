@@ -16,7 +16,7 @@ from accord_fleet.attempt_names import attempt_name, working_for
 from accord_fleet.attempt_recording import AttemptRecording
 from accord_fleet.attempt_usage import AttemptUsage
 from accord_fleet.control import Control
-from accord_fleet.engines.engine import Attempted
+from accord_fleet.engine import Attempted
 from accord_fleet.errors import AttemptFailed, LimitReached
 from accord_fleet.launches import launch_for
 from accord_fleet.machine import Machine

@@ -15,7 +15,7 @@ from accord.transports.command_line import argv_of
 from accord.transports.registry import is_url
 from accord_fleet.agent_words import absolute_files
 from accord_fleet.control import Control
-from accord_fleet.engines.engine import Engine, RunSettings
+from accord_fleet.engine import Engine, RunSettings
 from accord_fleet.engines.local import LocalEngine
 from accord_fleet.errors import FleetError
 from accord_fleet.gateway.providers import Provider

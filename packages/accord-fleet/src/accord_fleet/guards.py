@@ -12,7 +12,7 @@ import msgspec
 from accord.text.secret_names import secret_variables
 from accord_fleet.breaker import AgentBreaker
 from accord_fleet.control import OnWait
-from accord_fleet.engines.engine import RunSettings
+from accord_fleet.engine import RunSettings
 from accord_fleet.gateway.limiter import KeyLimits, KeyWait, Limiter, LocalLimiter
 from accord_fleet.gateway.providers import Provider, providers_of
 from accord_fleet.parts import Breaker, Gateway, Sandbox

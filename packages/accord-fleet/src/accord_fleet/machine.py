@@ -13,7 +13,7 @@ from pathlib import Path
 
 from accord_fleet.asked_agent import ask_agent
 from accord_fleet.control import OnWait
-from accord_fleet.engines.engine import RunSettings
+from accord_fleet.engine import RunSettings
 from accord_fleet.gateway.limiter import Limiter
 from accord_fleet.graders.grade import ProcessGraders
 from accord_fleet.guards import Guards, open_guards

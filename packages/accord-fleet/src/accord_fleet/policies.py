@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accord.client.permissions import Policy, allow, chain, deny
-from accord_fleet.engines.engine import RunSettings
+from accord_fleet.engine import RunSettings
 from accord_fleet.types.task import Permissions
 
 __all__ = ("policy_for",)

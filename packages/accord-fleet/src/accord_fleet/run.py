@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from accord_fleet.control import Control
-from accord_fleet.engines.engine import Attempted, Engine, RunSettings
+from accord_fleet.engine import Attempted, Engine, RunSettings
 from accord_fleet.plan import Plan, work_items
 from accord_fleet.run_observer import RunObserver
 from accord_fleet.scratch import remove_abandoned, scratch_folder

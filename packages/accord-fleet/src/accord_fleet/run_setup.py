@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accord_fleet.engines.engine import RunSettings
+from accord_fleet.engine import RunSettings
 from accord_fleet.plan import Plan
 
 __all__ = ("settings_for",)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from accord_fleet import AgentSpec, Limits, LocalEngine, Result, Task
 from accord_fleet.control import Control
-from accord_fleet.engines.engine import Attempted, RunSettings
+from accord_fleet.engine import Attempted, RunSettings
 from accord_fleet.types.task import WorkItem
 
 RAW = (sys.executable, "-S", "-E", str(Path(__file__).parent / "agents" / "raw_agent.py"))

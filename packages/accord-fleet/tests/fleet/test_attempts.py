@@ -16,7 +16,7 @@ from accord import Agent, Turn
 from accord.client.permissions import allow
 from accord_fleet import AgentSpec, Fleet, FleetError, Limits, LocalEngine, attempt
 from accord_fleet.control import Control
-from accord_fleet.engines.engine import RunSettings
+from accord_fleet.engine import RunSettings
 from accord_fleet.types.result import Verdict
 from accord_fleet.types.task import FunctionGrader, Permissions, WorkItem
 from accord_trace import open_trace

@@ -14,7 +14,7 @@ import pytest
 from accord_fleet.attempt_names import attempt_name, named_warnings, working_for
 from accord_fleet.breaker import AgentBreaker, BreakerSettings
 from accord_fleet.control import Control
-from accord_fleet.engines.engine import RunSettings
+from accord_fleet.engine import RunSettings
 from accord_fleet.gateway.limiter import KeyLimits, KeyWait, LocalLimiter
 from accord_fleet.gateway.providers import Provider
 from accord_fleet.guards import open_guards

@@ -14,9 +14,9 @@ from accord.errors import AccordError
 from accord.transports.base import Transport
 from accord.transports.process import ProcessTransport
 from accord.version import ProtocolVersion
-from accord_inspector.errors import ApiError
 from accord_inspector.faults_process import suspender
 from accord_inspector.inspected_transport import InspectedTransport
+from accord_inspector.json_http import ApiError
 from accord_inspector.live_inspection import LiveInspection
 from accord_trace.records import Direction
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-import msgspec
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,51 +13,21 @@ from starlette.routing import BaseRoute, Route
 from accord.remote.access import Refusal
 from accord.text import lenient_json
 from accord_inspector.agent_inspection import AgentInspection
-from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
+from accord_inspector.json_http import ApiError, body_of, json_response
 from accord_inspector.listed import listed
 from accord_inspector.messages import Messages, View
 from accord_inspector.recording_inspection import FolderInspection
 from accord_inspector.rows import row_json
 from accord_inspector.sorting import SortedView
 
-__all__ = ("NOT_FOUND", "NO_LOGIN", "body_of", "json_response", "routes")
+__all__ = ("NOT_FOUND", "NO_LOGIN", "routes")
 
 NO_LOGIN = Refusal(401, "Open the address that `accord inspect` printed in the terminal")
 NOT_FOUND = Refusal(404, "Unknown address")
 
 _ROWS = 500  # in one window
 _FILTER_S = 0.3  # for a filter, before the rows that are known are returned
-_BODY_BYTES = 64 * 1024 * 1024
-
-_encode = msgspec.json.Encoder(enc_hook=str).encode
-
-
-def json_response(value: Any, status: int = 200) -> Response:
-    """Return a response with a JSON value; structs are objects."""
-    try:
-        text = _encode(value)
-    except UnicodeEncodeError:  # a lone surrogate in a text of the agent
-        text = lenient_json.dumps(msgspec.to_builtins(value, enc_hook=str))
-    return Response(text, status, media_type="application/json")
-
-
-async def body_of(request: Request) -> dict[str, Any]:
-    """Return the JSON object of a request; raise `ApiError` for another body."""
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.stream():
-        parts.append(part)
-        size += len(part)
-        if size > _BODY_BYTES:
-            raise ApiError(413, f"The request exceeds {_BODY_BYTES} bytes")
-    try:
-        value = lenient_json.loads(b"".join(parts) or b"{}")
-    except lenient_json.NotJson as error:
-        raise ApiError(400, f"Expected a JSON object: {error}") from None
-    if not lenient_json.is_object(value):
-        raise ApiError(400, "Expected a JSON object")
-    return value
 
 
 def routes(inspection: Inspection) -> Sequence[BaseRoute]:

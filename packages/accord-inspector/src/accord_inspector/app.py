@@ -21,8 +21,8 @@ from accord_inspector import (
     waterfall,
 )
 from accord_inspector.access import HEADERS, PageAccess
-from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
+from accord_inspector.json_http import ApiError
 from accord_inspector.live import Hub
 from accord_inspector.page_files import PAGE, PageFiles
 from accord_inspector.talk.routes import conversation_routes

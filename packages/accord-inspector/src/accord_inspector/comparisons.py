@@ -18,9 +18,8 @@ from starlette.routing import BaseRoute, Route
 
 from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
-from accord_inspector.api import json_response
-from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
+from accord_inspector.json_http import ApiError, json_response
 from accord_trace.reading import TraceError, trace_files
 
 __all__ = ("routes",)

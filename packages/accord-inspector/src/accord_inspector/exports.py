@@ -14,8 +14,8 @@ from starlette.routing import BaseRoute, Route
 
 from accord.text import lenient_json
 from accord.text.lenient_json import is_object
-from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
+from accord_inspector.json_http import ApiError
 from accord_trace.http_archive import http_archive
 from accord_trace.message_index import MessageIndex
 from accord_trace.reading import TraceError

@@ -10,10 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from accord_inspector.api import body_of, json_response
-from accord_inspector.errors import ApiError
 from accord_inspector.faults import Fault, Faults
 from accord_inspector.inspection import Inspection
+from accord_inspector.json_http import ApiError, body_of, json_response
 from accord_inspector.live_inspection import LiveInspection
 
 __all__ = ("routes",)

@@ -11,12 +11,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from accord.text import lenient_json
-from accord_inspector.api import body_of, json_response
-from accord_inspector.errors import ApiError
 from accord_inspector.forms import Version, check_params, form_of, methods
 from accord_inspector.forms_facts import facts_of
 from accord_inspector.handshake import spoken_version
 from accord_inspector.inspection import Inspection
+from accord_inspector.json_http import ApiError, body_of, json_response
 from accord_inspector.live_inspection import LiveInspection
 from accord_inspector.raw_text import bytes_of_text
 from accord_inspector.sent_by_hand import INJECTED

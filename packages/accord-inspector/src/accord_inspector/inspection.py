@@ -12,7 +12,7 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from accord.version import __version__
-from accord_inspector.errors import ApiError
+from accord_inspector.json_http import ApiError
 from accord_inspector.judged_recordings import JudgedRecordings
 from accord_inspector.live import Hub
 from accord_inspector.message_watcher import MessageWatcher

@@ -17,9 +17,9 @@ from accord.errors import ConnectionLost
 from accord.text.secret_places import LinesRedactor, redacted_argv
 from accord.transports.registry import is_url
 from accord_inspector.agent_trouble import SLOW_S, Seen, trouble_of, why_ended
-from accord_inspector.errors import ApiError
 from accord_inspector.faults import Faults
 from accord_inspector.inspection import Inspection
+from accord_inspector.json_http import ApiError
 from accord_inspector.strange_lines import StrangeLines
 from accord_trace.reading import TraceError
 from accord_trace.recording import Recording

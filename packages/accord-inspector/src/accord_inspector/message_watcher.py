@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any
 
 from accord.text.lenient_json import is_object
-from accord_inspector.errors import ApiError
+from accord_inspector.json_http import ApiError
 from accord_inspector.judged import Judged
 from accord_inspector.messages import Messages, View
 from accord_inspector.queries import MappedParams, Params, rule_of

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 
-from accord_inspector.errors import ApiError
+from accord_inspector.json_http import ApiError
 from accord_trace.filtering import Filter
 from accord_trace.message_index import MessageIndex, MessageRow
 from accord_trace.reading import trace_files

@@ -13,10 +13,9 @@ from starlette.routing import BaseRoute, Route
 
 from accord.text.lenient_json import is_object
 from accord.text.secret_places import redacted_argv
-from accord_inspector.api import json_response
-from accord_inspector.errors import ApiError
 from accord_inspector.handshake import last_initialize
 from accord_inspector.inspection import Inspection
+from accord_inspector.json_http import ApiError, json_response
 from accord_inspector.live_inspection import LiveInspection
 from accord_inspector.messages import Messages
 from accord_inspector.panels_capabilities import capability_panel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar, cast
 
-from accord_inspector.errors import ApiError
+from accord_inspector.json_http import ApiError
 from accord_trace.filtering import Filter
 from accord_trace.json_path import JsonPath
 from accord_trace.reading import TraceError

@@ -7,8 +7,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
+from accord_inspector.json_http import ApiError
 from accord_inspector.recording_folder import RecordingFolder
 from accord_inspector.recording_summary import BEGINNING, summary_json
 from accord_trace.reading import TraceError, trace_files

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from accord_inspector.errors import ApiError
+from accord_inspector.json_http import ApiError
 from accord_inspector.messages import View
 from accord_trace.columns import NONE, Columns
 from accord_trace.message_index import MessageIndex, MessageRow

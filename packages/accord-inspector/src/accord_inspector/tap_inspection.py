@@ -14,8 +14,8 @@ from accord.transports.fd_threaded import ThreadedWriter
 from accord.transports.stdio import take_stdio
 from accord_inspector.byte_direction import ByteDirection
 from accord_inspector.byte_pipes import BytePipe, ByteProcess
-from accord_inspector.errors import ApiError
 from accord_inspector.faults_process import suspender
+from accord_inspector.json_http import ApiError
 from accord_inspector.live_inspection import LiveInspection
 from accord_inspector.passed_bytes import PassedBytes
 from accord_inspector.sent_by_hand import is_request_by_hand

@@ -11,9 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from accord_inspector.api import json_response
-from accord_inspector.errors import ApiError
 from accord_inspector.inspection import Inspection
+from accord_inspector.json_http import ApiError, json_response
 from accord_inspector.messages import Messages, View
 from accord_trace.filtering import Filter
 from accord_trace.message_index import MessageRow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_inspector.errors import ApiError
+from accord_inspector.json_http import ApiError
 from accord_inspector.judged import Judged
 from accord_inspector.message_watcher import MessageWatcher
 from accord_inspector.messages import Messages

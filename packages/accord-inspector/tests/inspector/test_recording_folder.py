@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from accord_fleet.dataset.writer import DatasetWriter
-from accord_inspector.errors import ApiError
+from accord_inspector.json_http import ApiError
 from accord_inspector.recording_folder import RecordingFolder
 from accord_inspector.recording_inspection import FolderInspection
 from accord_inspector.targets import shown_target

@@ -11,7 +11,7 @@ import pytest
 from accord.client.elicitation import ElicitationForm, FormField
 from accord.client.events import PermissionRequest
 from accord.types.permission import PermissionOption
-from accord_inspector.errors import ApiError
+from accord_inspector.json_http import ApiError
 from accord_inspector.talk import conversation
 from accord_inspector.talk.conversation import Conversation
 from accord_inspector.talk.questions import Questions

@@ -6,7 +6,7 @@ import importlib.util
 import re
 
 from accord.installed import install_command
-from accord_fleet.engines.engine import Engine
+from accord_fleet.engine import Engine
 from accord_fleet.engines.local import LocalEngine
 from accord_fleet.engines.ray import RayEngine
 from accord_fleet.plan import Plan

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterab
 
 from accord_fleet.attempt import run_attempt
 from accord_fleet.control import Control
-from accord_fleet.engines.engine import Attempted, RunSettings
+from accord_fleet.engine import Attempted, RunSettings
 from accord_fleet.machine import Machine, open_machine
 from accord_fleet.types.task import WorkItem
 

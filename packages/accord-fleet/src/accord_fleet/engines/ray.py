@@ -17,7 +17,7 @@ import msgspec
 from accord_fleet.attempt import run_attempt
 from accord_fleet.breaker import AgentBreaker, NoBreaker, NodeBreaker, is_start_failure
 from accord_fleet.control import Control
-from accord_fleet.engines.engine import Attempted, RunSettings
+from accord_fleet.engine import Attempted, RunSettings
 from accord_fleet.engines.ray_cluster import NAMESPACE, Cluster
 from accord_fleet.engines.ray_files import DriverFiles
 from accord_fleet.engines.ray_items import Items, Waiting

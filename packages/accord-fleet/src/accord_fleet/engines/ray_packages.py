@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from accord_fleet.engines.engine import RunSettings
+from accord_fleet.engine import RunSettings
 
 __all__ = ("OWN_PACKAGES", "Found", "own_packages", "own_requirements", "probe", "with_python")
 

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from accord_fleet.control import Control
-from accord_fleet.engines.engine import Attempted, RunSettings
+from accord_fleet.engine import Attempted, RunSettings
 from accord_fleet.engines.ray_cluster import Versions, ray_module, this_process
 from accord_fleet.engines.ray_files import NodeFiles, ShippedFiles
 from accord_fleet.engines.ray_packages import with_python

@@ -15,7 +15,7 @@ import pytest
 
 from accord_fleet import AgentSpec, RayEngine, Resources, Result, Task, Times
 from accord_fleet.control import Control
-from accord_fleet.engines.engine import Attempted, RunSettings
+from accord_fleet.engine import Attempted, RunSettings
 from accord_fleet.engines.ray_cluster import Cluster
 from accord_fleet.engines.ray_limiter import RayLimiter
 from accord_fleet.engines.ray_watch import living_nodes

@@ -34,7 +34,7 @@ from accord_fleet import (
 )
 from accord_fleet.control import Control
 from accord_fleet.dataset.dataset import Dataset
-from accord_fleet.engines.engine import Attempted, Engine, RunSettings
+from accord_fleet.engine import Attempted, Engine, RunSettings
 from accord_fleet.engines.ray_cluster import Cluster, Versions
 from accord_fleet.engines.ray_limiter import RayLimiter
 from accord_fleet.gateway.limiter import KeyLimits

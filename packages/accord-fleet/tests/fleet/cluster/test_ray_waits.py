@@ -14,7 +14,7 @@ import pytest
 
 from accord_fleet import AgentSpec, Failure, RayEngine, Resources, Result, Task, Times
 from accord_fleet.control import Control
-from accord_fleet.engines.engine import Attempted, RunSettings
+from accord_fleet.engine import Attempted, RunSettings
 from accord_fleet.gateway.providers import Provider
 from accord_fleet.types.task import WorkItem
 from fleet.running import RAW

@@ -20,7 +20,7 @@ import pytest
 from accord_fleet import AgentSpec, RayEngine, Result, Task, Times
 from accord_fleet.control import Control
 from accord_fleet.dataset.dataset import Dataset
-from accord_fleet.engines.engine import Attempted, RunSettings
+from accord_fleet.engine import Attempted, RunSettings
 from accord_fleet.engines.ray_packages import own_packages, own_requirements, probe, with_python
 from accord_fleet.types.task import WorkItem
 from fleet.cluster.conftest import RayCluster, running_cluster

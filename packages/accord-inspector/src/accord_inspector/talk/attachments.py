@@ -22,7 +22,7 @@ from accord.types.content import (
     ImageContent,
     ResourceLink,
 )
-from accord_inspector.errors import ApiError
+from accord_inspector.json_http import ApiError
 
 __all__ = ("MAX_FILE_BYTES", "prompt_contents")
 

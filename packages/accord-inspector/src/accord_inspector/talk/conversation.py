@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from accord.client.events import Event
 from accord.text.excerpt import one_line
-from accord_inspector.errors import ApiError
+from accord_inspector.json_http import ApiError
 from accord_inspector.json_words import json_words
 from accord_inspector.talk.entry_json import entry_json, session_json
 from accord_inspector.talk.live_client import LiveClient

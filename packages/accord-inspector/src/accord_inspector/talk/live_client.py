@@ -19,7 +19,7 @@ from accord.connection.tasks import discard_with
 from accord.errors import AccordError, AuthRequired, RequestError
 from accord.text.excerpt import one_line, visible
 from accord.types.mcp import McpServer
-from accord_inspector.errors import ApiError
+from accord_inspector.json_http import ApiError
 from accord_inspector.json_words import json_words
 from accord_inspector.talk.attachments import prompt_contents
 from accord_inspector.talk.questions import Questions

@@ -19,7 +19,7 @@ from accord.client.events import Decision, PermissionRequest
 from accord.client.permissions import is_distinct
 from accord.text.excerpt import one_line, visible
 from accord.text.lenient_json import is_object
-from accord_inspector.errors import ApiError
+from accord_inspector.json_http import ApiError
 from accord_inspector.talk.shown import bounded, tool_call_json
 
 __all__ = ("Question", "Questions")

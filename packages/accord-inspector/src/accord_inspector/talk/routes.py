@@ -9,8 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from accord_inspector.api import body_of, json_response
-from accord_inspector.errors import ApiError
+from accord_inspector.json_http import ApiError, body_of, json_response
 from accord_inspector.talk.conversation import Conversation
 from accord_inspector.talk.live_client import LiveClient
 

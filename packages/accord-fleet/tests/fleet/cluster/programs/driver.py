@@ -15,7 +15,7 @@ from accord_fleet import AgentSpec, Resources, Result, Task, Times
 from accord_fleet.control import Control
 from accord_fleet.dataset.run_file import count_tasks
 from accord_fleet.dataset.writer import DatasetWriter
-from accord_fleet.engines.engine import Attempted, RunSettings
+from accord_fleet.engine import Attempted, RunSettings
 from accord_fleet.engines.ray import RayEngine
 from accord_fleet.plan import Plan, work_items
 
