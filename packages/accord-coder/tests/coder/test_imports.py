@@ -14,7 +14,15 @@ import accord_coder
 ROOT = Path(accord_coder.__file__).parent
 # The packages with public modules, and their public names.
 PUBLIC_PACKAGES = ("accord.types", "accord.local", "accord.text")
-PUBLIC_MODULES = ("accord", "accord.agent", "accord.errors", "accord.installed", "accord.mcp")
+PUBLIC_MODULES = (
+    "accord",
+    "accord.agent",
+    "accord.errors",
+    "accord.installed",
+    "accord.mcp",
+    "accord.program",  # for the entry points of programs
+    "accord.script_agent.agent",  # the other agent of `accord agent`
+)
 
 
 def name_of(path: Path) -> str:
