@@ -1,12 +1,19 @@
-"""The pytest plugin: its fixtures and `--accord-check`, in separate runs of pytest."""
+"""The pytest plugin: its fixtures and `--accord-check`, in separate runs of pytest.
+
+The runs are in this process, which has imported most of what they need; one of them is a process
+that finds the plugin by itself.
+"""
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -14,7 +21,6 @@ from accord_conformance.agent.scenarios import agent_scenarios
 
 pytest_plugins = ["pytester"]
 
-SCRIPT = (sys.executable, "-m", "accord", "agent", "script")
 GREETER = """
 from accord import Agent, Turn
 
@@ -41,19 +47,55 @@ for line in sys.stdin:
 """
 
 
+class Imported:
+    """A plugin for the runs in this process: pytester forgets the modules that they import.
+
+    The types of a module that is imported twice are not the same.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, ModuleType] = {}
+
+    def pytest_unconfigure(self) -> None:
+        """Remember the packages; a test has modules of its own."""
+        mine = {Path(name).stem for name in os.listdir()}
+        self._found = {
+            name: module
+            for name, module in sys.modules.items()
+            if name.partition(".")[0] not in mine
+        }
+
+    def restore(self) -> None:
+        """Keep what the last run has imported."""
+        sys.modules.update(self._found)
+
+
+IMPORTED = Imported()
+
+
+@pytest.fixture(autouse=True)
+def modules() -> Iterator[None]:
+    """Keep imported modules when `pytester` has ended, too."""
+    yield
+    IMPORTED.restore()
+
+
 # Other scenarios are not needed here, and start a process each.
 RUN_SCENARIOS = ("handshake/unknown", "handshake/no-capabilities")
 
 
+SCENARIOS = [one.name for one in agent_scenarios()]
+
+
 def quick_settings(*scenarios: str) -> str:
     """Return settings that skip all scenarios except these."""
-    skipped = (one.name for one in agent_scenarios() if one.name not in scenarios)
+    skipped = (name for name in SCENARIOS if name not in scenarios)
     lines = "".join(f'"{name}" = "not here"\n' for name in skipped)
     return f"timeout = 10.0\nanswer = 3.0\n\n[skip]\n{lines}"
 
 
 @pytest.fixture(autouse=True)
-def quick(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> None:
+def quick(modules: None, pytester: pytest.Pytester, request: pytest.FixtureRequest) -> None:
     """Skip most scenarios; load only the plugins that are needed, unless `all_plugins` is used."""
     (pytester.path / "accord-check.toml").write_text(quick_settings(*RUN_SCENARIOS))
     if "all_plugins" not in request.fixturenames:
@@ -82,6 +124,14 @@ def bad(pytester: pytest.Pytester) -> str:
 
 
 def run(pytester: pytest.Pytester, *words: str | Path) -> pytest.RunResult:
+    pytester.plugins = [IMPORTED]
+    scope = "asyncio_default_fixture_loop_scope=function"
+    done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-o", scope, *words)
+    IMPORTED.restore()
+    return done
+
+
+def run_program(pytester: pytest.Pytester, *words: str | Path) -> pytest.RunResult:
     return pytester.runpytest_subprocess("-p", "no:cacheprovider", *words, timeout=150)
 
 
@@ -107,7 +157,7 @@ def test_agent_fixture_works_without_an_event_loop(pytester: pytest.Pytester, gr
             assert report.frames
         """
     )
-    run(pytester, "--accord-agent", greeter).assert_outcomes(passed=1)
+    run_program(pytester, "--accord-agent", greeter).assert_outcomes(passed=1)
 
 
 def test_agent_fixture_runs_turns_without_an_event_loop(
@@ -149,18 +199,18 @@ def test_agent_fixture_connects_in_an_async_test(pytester: pytest.Pytester, gree
     done.assert_outcomes(passed=1)
 
 
-def test_marker_names_the_command_of_the_agent(pytester: pytest.Pytester) -> None:
+def test_marker_names_the_command_of_the_agent(pytester: pytest.Pytester, greeter: str) -> None:
     pytester.makepyfile(
         f"""
         import pytest
 
-        @pytest.mark.accord_agent(*{SCRIPT!r})
+        @pytest.mark.accord_agent(*{shlex.split(greeter)!r})
         def test_words(accord_agent):
-            assert accord_agent.ask("echo hi").text == "hi"
+            assert accord_agent.ask("hi").text == "Hello! You wrote: hi"
 
-        @pytest.mark.accord_agent({shlex.join(SCRIPT)!r})
+        @pytest.mark.accord_agent({greeter!r})
         def test_line(accord_agent):
-            assert accord_agent.ask("echo hi").text == "hi"
+            assert accord_agent.ask("hi").text == "Hello! You wrote: hi"
         """
     )
     run(pytester).assert_outcomes(passed=2)
@@ -199,8 +249,8 @@ def test_missing_agent_command_is_an_error(pytester: pytest.Pytester) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.usefixtures("all_plugins")
-def test_each_rule_is_a_test(pytester: pytest.Pytester) -> None:
-    words = ("--accord-check", shlex.join(SCRIPT), "-k", "INIT or speaks")
+def test_each_rule_is_a_test(pytester: pytest.Pytester, greeter: str) -> None:
+    words = ("--accord-check", greeter, "-k", "INIT or speaks")
     done = run(pytester, *words, "--junitxml", "report.xml", "-rs")
     outcomes = done.parseoutcomes()
     assert outcomes.keys() == {"passed", "skipped", "deselected"}
@@ -338,7 +388,7 @@ def test_wrong_use_is_an_error_with_the_reason(
     pytester: pytest.Pytester, words: tuple[str, ...], why: str
 ) -> None:
     (pytester.path / "skip.toml").write_text('[skip]\nnothing = "why"\n')
-    command = shlex.join(SCRIPT) if "--accord-check-baseline" in words else ""
+    command = "some-agent" if "--accord-check-baseline" in words else ""
     done = run(pytester, "--accord-check", command, *words)
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines([f"ERROR: {why}"])
@@ -362,7 +412,7 @@ asyncio.run(main(sys.argv[1:]))
 
 
 def test_client_fixture_checks_the_client_that_starts_the_agent(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(client=CLIENT.replace("PROMPT", repr("check: updates")))
+    pytester.makepyfile(client=CLIENT.replace("PROMPT", repr("check: updates/content")))
     pytester.makepyfile(
         """
         import subprocess, sys
