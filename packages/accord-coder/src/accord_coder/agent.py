@@ -108,7 +108,7 @@ class Coder(ApiKeyAuth):
 
     async def prompt(self, turn: Turn) -> str | None:
         """Work on a prompt."""
-        from accord_coder.loop.prompt import handle_prompt
+        from accord_coder.prompt import handle_prompt
         from accord_coder.tools.registry import tools_for
 
         state: CoderSession = turn.session.data["state"]

@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from accord import RequestError
 from accord.local.files import OutsideRoots, Roots
-from accord_coder.tools.formatting import display_path
-from accord_coder.tools.result import ToolFailed
+from accord_coder.tool_results import ToolFailed, display_path
 
 if TYPE_CHECKING:
     from accord import Session

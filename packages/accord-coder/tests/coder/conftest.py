@@ -1,11 +1,21 @@
-"""Isolates the directories of the tests from the directories above them."""
+"""Isolates the directories of the tests from those above them, and starts programs by forks."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from forked import forked_programs
+
+
+@pytest.fixture(autouse=True)
+def forks() -> Iterator[None]:
+    """Start programs by forks; a module whose subject is the start itself has its own `forks`."""
+    with forked_programs():
+        yield
 
 
 @pytest.fixture

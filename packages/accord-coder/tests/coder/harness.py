@@ -33,7 +33,7 @@ from accord import (
 from accord.transports.pipes import PipeTransport
 from accord_coder.agent import Coder
 from accord_coder.loop.coder_session import CoderSession
-from accord_coder.loop.messages import ToolResult
+from accord_coder.messages import ToolResult
 from accord_coder.models.base import Model
 from accord_coder.settings import Settings
 from coder.scripted_model import ScriptedModel, tool_prompt

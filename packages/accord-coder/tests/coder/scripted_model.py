@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from accord_coder.loop.messages import Prompt, Results, ToolResult, ToolUse
+from accord_coder.messages import Prompt, Results, ToolResult, ToolUse
 from accord_coder.models.base import Finished, Model, Piece, Request, Text
 
 __all__ = ("ScriptedModel", "tool_prompt")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from accord import SystemPrompt
-from accord_coder.loop.instructions import MAX_BYTES, instruction_files
+from accord_coder.instructions import MAX_BYTES, instruction_files
 from accord_coder.settings import Settings
 from coder.harness import BOTH, CoderHarness, coder_session
 from coder.scripted_model import ScriptedModel

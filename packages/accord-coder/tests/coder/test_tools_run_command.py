@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from accord.types.tool_calls import TerminalView
-from accord_coder.tools.formatting import cut_middle
+from accord_coder.tool_results import cut_middle
 from coder.harness import BOTH, coder_session
 from coder.scripted_model import ScriptedModel
 

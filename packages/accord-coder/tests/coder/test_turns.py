@@ -18,7 +18,7 @@ from accord import (
     UsageChanged,
 )
 from accord.installed import install_command
-from accord_coder.loop.messages import Answer, Message, Prompt, Results, ToolResult, ToolUse
+from accord_coder.messages import Answer, Message, Prompt, Results, ToolResult, ToolUse
 from accord_coder.models.base import (
     ContextOverflow,
     Finished,

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from accord import ContentBlock
-from accord_coder.loop.messages import Answer, ToolResult, ToolUse
 from accord_coder.loop.run_tools import run_tools
+from accord_coder.messages import Answer, ToolResult, ToolUse
 
 if TYPE_CHECKING:
     from accord import Turn

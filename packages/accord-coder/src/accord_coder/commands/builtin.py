@@ -9,7 +9,7 @@ from accord import ContentBlock, SelectOption
 from accord_coder.export_markdown import markdown_parts
 from accord_coder.loop.turn import compact as shorten
 from accord_coder.permissions.gate import require_permission
-from accord_coder.tools.result import Access, ToolFailed
+from accord_coder.tool_results import Access, ToolFailed
 
 if TYPE_CHECKING:
     from accord import Turn

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from accord import AccordError, AvailableCommand
 from accord.text.excerpt import hidden_removed
-from accord_coder.tools.formatting import display_path
+from accord_coder.tool_results import display_path
 
 __all__ = (
     "CustomCommand",

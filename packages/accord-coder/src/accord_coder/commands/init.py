@@ -12,7 +12,7 @@ import msgspec
 
 from accord import ContentBlock
 from accord_coder.commands.base import CommandCall, say, use_tool
-from accord_coder.loop.messages import Prompt
+from accord_coder.messages import Prompt
 
 if TYPE_CHECKING:
     from accord import Turn

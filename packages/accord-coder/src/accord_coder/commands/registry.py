@@ -22,7 +22,7 @@ from accord_coder.commands.custom import (
 from accord_coder.models.providers import how_to_get_a_model
 from accord_coder.models.selection import DEMO
 from accord_coder.permissions.gate import PermissionDenied, ask_always
-from accord_coder.tools.result import Access
+from accord_coder.tool_results import Access
 
 if TYPE_CHECKING:
     from accord import Turn

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from accord import ContentBlock
 from accord_coder.commands.base import CommandCall, say, use_tool
-from accord_coder.loop.messages import Prompt
+from accord_coder.messages import Prompt
 
 if TYPE_CHECKING:
     from accord import Turn

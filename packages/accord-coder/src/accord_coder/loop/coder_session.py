@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from accord import Cost, Session
-from accord_coder.loop.messages import Message
+from accord_coder.messages import Message
+from accord_coder.permissions.context import ToolContext
 from accord_coder.permissions.project_rules import ProjectRules
 from accord_coder.settings import Settings
-from accord_coder.tools.context import ToolContext
 
 if TYPE_CHECKING:
     from accord.mcp import McpConnections

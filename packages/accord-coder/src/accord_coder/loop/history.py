@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from accord import ContentBlock, ImageContent
 from accord.agent import CompactionUpdate, MessageUpdate, ToolCallUpdate, Update
-from accord_coder.loop.messages import Answer, Message, Prompt, Results, ToolResult, ToolUse
+from accord_coder.messages import Answer, Message, Prompt, Results, ToolResult, ToolUse
 from accord_coder.models.summary import compact_messages
 
 __all__ = ("messages_from",)

@@ -20,10 +20,10 @@ from accord import (
 from accord.agent import WorkCancelled
 from accord.local.files import OutsideRoots
 from accord_coder.loop.coder_session import CoderSession
-from accord_coder.loop.messages import Results, ToolResult, ToolUse
+from accord_coder.messages import Results, ToolResult, ToolUse
 from accord_coder.permissions.gate import PermissionDenied, enforce, evaluate
+from accord_coder.tool_results import Outcome, ToolFailed
 from accord_coder.tools.base import Tool
-from accord_coder.tools.result import Outcome, ToolFailed
 from accord_coder.wildcards import PatternTooLong
 
 if TYPE_CHECKING:

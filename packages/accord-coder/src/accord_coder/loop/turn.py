@@ -8,8 +8,8 @@ from itertools import takewhile
 from accord import AuthRequired, ContentBlock, Cost, RequestError, TokenUsage, Turn
 from accord.installed import install_command
 from accord_coder.loop.coder_session import CoderSession
-from accord_coder.loop.messages import Answer, Prompt, ToolUse, repair
 from accord_coder.loop.run_tools import run_tools
+from accord_coder.messages import Answer, Prompt, ToolUse, repair
 from accord_coder.models.base import (
     ContextOverflow,
     Finished,
@@ -77,7 +77,7 @@ def _drop_prompt(prompt: Prompt, state: CoderSession) -> None:
 async def _connect_servers(turn: Turn, state: CoderSession) -> None:
     """Connect to the MCP servers of the session; their package is slow to import."""
     try:
-        from accord_coder.tools.mcp_tool import connect_servers
+        import accord_coder.tools.mcp_tool  # noqa: F401
     except ImportError:
         if not state.lacks_mcp:
             state.lacks_mcp = True
@@ -85,8 +85,14 @@ async def _connect_servers(turn: Turn, state: CoderSession) -> None:
                 f"MCP servers cannot be used: they require {install_command('coder')}.",
                 severity="warning",
             )
-    else:
-        await connect_servers(turn, state)
+        return
+    state.mcp = await turn.session.connect_mcp()
+    for name, why in state.mcp.failed.items():
+        if name not in state.mcp_reported:
+            state.mcp_reported.add(name)
+            await turn.show_notice(
+                f"The MCP server {name} cannot be used: {why}.", severity="warning"
+            )
 
 
 async def _request_with_compaction(
@@ -94,9 +100,10 @@ async def _request_with_compaction(
 ) -> tuple[Answer, str]:
     """Request an answer; compact the conversation first if it is too long."""
     if state.mcp is not None:
-        from accord_coder.tools.mcp_tool import offer_tools
+        from accord_coder.tools.mcp_tool import McpTool, tools_of
 
-        offer_tools(state)
+        own = {name: tool for name, tool in state.tools.items() if not isinstance(tool, McpTool)}
+        state.tools = tools_of(state.mcp.values()) | own  # the current ones of the servers
     if _estimate_context(state) > _COMPACT_ABOVE * model.context_size:
         await compact(turn, state, model)
     try:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from msgspec import Struct
 
 from accord import AccordError, Cost, TokenUsage
-from accord_coder.loop.messages import Message, ToolUse
+from accord_coder.messages import Message, ToolUse
 
 __all__ = (
     "ContextOverflow",

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from accord import ContentBlock
-from accord_coder.loop.instructions import says_plan_mode
-from accord_coder.loop.messages import Message, Prompt, Results, ToolResult, ToolUse
+from accord_coder.instructions import says_plan_mode
+from accord_coder.messages import Message, Prompt, Results, ToolResult, ToolUse
 from accord_coder.models.base import Finished, Model, ModelError, Piece, Request, Text
 from accord_coder.models.demo_commands import (
     DemoStep,

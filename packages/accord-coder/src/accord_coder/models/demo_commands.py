@@ -12,9 +12,9 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from accord import AccordError, ContentBlock, EmbeddedResource, ResourceLink
-from accord_coder.loop.messages import ToolResult
+from accord_coder.messages import ToolResult
 from accord_coder.models.providers import how_to_get_a_model
-from accord_coder.tools.formatting import count_noun, fenced, one_line
+from accord_coder.tool_results import count_noun, fenced, one_line
 
 __all__ = (
     "COMMANDS",

@@ -28,7 +28,7 @@ from accord import (
     ResourceLink,
     TokenUsage,
 )
-from accord_coder.loop.messages import Answer, Message, Prompt, Results, ToolResult
+from accord_coder.messages import Answer, Message, Prompt, Results, ToolResult
 from accord_coder.models.base import Request
 
 __all__ = ("cost_of", "messages_of", "native_of", "parameters_of", "tokens_of")

@@ -24,7 +24,7 @@ from pydantic_ai.models import StreamedResponse, infer_model
 from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 
-from accord_coder.loop.messages import ToolUse
+from accord_coder.messages import ToolUse
 from accord_coder.models.base import (
     Finished,
     KeyRejected,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accord import ContentBlock, EmbeddedResource, ResourceLink
-from accord_coder.loop.messages import Answer, Message, Prompt, Results
+from accord_coder.messages import Answer, Message, Prompt, Results
 from accord_coder.models.base import Finished, Model, ModelError, Request, Text
 
 __all__ = (

@@ -20,15 +20,15 @@ from accord_coder.permissions.command_paths import files_named
 from accord_coder.permissions.modes import mode_verdict
 from accord_coder.permissions.rules import Rule, suggest_rule
 from accord_coder.permissions.sensitive_files import is_guarded, is_secret, sensitive_below
-from accord_coder.tools.formatting import display_path as shown_path
-from accord_coder.tools.result import Access, ToolFailed
+from accord_coder.tool_results import Access, ToolFailed
+from accord_coder.tool_results import display_path as shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from accord.agent import ToolCallHandle
+    from accord_coder.permissions.context import ToolContext
     from accord_coder.permissions.project_rules import EffectiveRules
-    from accord_coder.tools.context import ToolContext
 
 __all__ = (
     "PermissionCheck",

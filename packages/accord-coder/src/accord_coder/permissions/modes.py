@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from accord import OptionChoice, SelectOption
-from accord_coder.tools.result import Access
+from accord_coder.tool_results import Access
 
 if TYPE_CHECKING:
     from accord import Session

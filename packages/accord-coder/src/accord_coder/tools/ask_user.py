@@ -8,13 +8,12 @@ import msgspec
 from msgspec import Meta, Struct
 
 from accord import NotOffered, RemoteProtocolError
+from accord_coder.tool_results import Access, Outcome, ToolFailed, one_line
 from accord_coder.tools.base import Tool
-from accord_coder.tools.formatting import one_line
-from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.tools.context import ToolContext
+    from accord_coder.permissions.context import ToolContext
 
 __all__ = ("Ask", "AskArguments")
 

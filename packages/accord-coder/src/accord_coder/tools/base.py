@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from accord import ToolCallLocation
 from accord_coder.models.base import ToolSpec
-from accord_coder.tools.result import Access, Outcome, ToolFailed
+from accord_coder.tool_results import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.tools.context import ToolContext
+    from accord_coder.permissions.context import ToolContext
 
 __all__ = ("Tool",)
 

@@ -11,13 +11,12 @@ from msgspec import Meta, Struct
 
 from accord import ToolCallLocation
 from accord_coder.files import LoadedText
+from accord_coder.tool_results import Access, Outcome, ToolFailed, count_noun
 from accord_coder.tools.base import Tool
-from accord_coder.tools.formatting import count_noun
-from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.tools.context import ToolContext
+    from accord_coder.permissions.context import ToolContext
 
 __all__ = ("Edit", "EditArguments", "Replacement")
 

@@ -12,15 +12,14 @@ from msgspec import Meta, Struct
 
 from accord import __version__
 from accord_coder.permissions.gate import require_permission
+from accord_coder.tool_results import MAX_CHARACTERS, Access, Outcome, ToolFailed, fenced, one_line
 from accord_coder.tools.base import Tool
 from accord_coder.tools.download import Download, private_among
-from accord_coder.tools.formatting import MAX_CHARACTERS, fenced, one_line
 from accord_coder.tools.html_text import text_of_html
-from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.tools.context import ToolContext
+    from accord_coder.permissions.context import ToolContext
     from accord_coder.tools.download import Page
 
 # The modules for the network are imported on first use.

@@ -12,14 +12,13 @@ from msgspec import Meta, Struct
 
 from accord import ToolCallLocation
 from accord_coder.files import in_thread
+from accord_coder.tool_results import Access, Outcome, ToolFailed, fenced
 from accord_coder.tools.base import Tool
-from accord_coder.tools.formatting import fenced
-from accord_coder.tools.result import Access, Outcome, ToolFailed
 from accord_coder.tools.walk import Entry, matcher, walk
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.tools.context import ToolContext
+    from accord_coder.permissions.context import ToolContext
 
 __all__ = ("Glob", "GlobArguments", "List", "ListArguments")
 

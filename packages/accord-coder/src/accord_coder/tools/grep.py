@@ -15,17 +15,16 @@ from msgspec import Meta, Struct
 from accord import ToolCallLocation
 from accord.local.command import LocalCommand
 from accord_coder.permissions.sensitive_files import is_secret
+from accord_coder.tool_results import Access, Outcome, ToolFailed, count_noun, fenced, one_line
 from accord_coder.tools.base import Tool
 from accord_coder.tools.environment import environment_without_keys
-from accord_coder.tools.formatting import count_noun, fenced, one_line
 from accord_coder.tools.grep_matches import Matches
-from accord_coder.tools.result import Access, Outcome, ToolFailed
 from accord_coder.tools.searcher import MAX_FILE_BYTES, Search
 from accord_coder.tools.walk import matcher
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.tools.context import ToolContext
+    from accord_coder.permissions.context import ToolContext
 
 __all__ = ("Grep", "GrepArguments")
 

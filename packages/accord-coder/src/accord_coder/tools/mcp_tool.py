@@ -22,42 +22,22 @@ from accord import (
     McpServerError,
     RequestError,
     ResourceLink,
-    Turn,
 )
 from accord.mcp import McpConnection
 from accord_coder.models.base import ToolSpec
+from accord_coder.tool_results import Access, Outcome, ToolFailed
 from accord_coder.tools.base import Tool
-from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.loop.coder_session import CoderSession
-    from accord_coder.tools.context import ToolContext
+    from accord_coder.permissions.context import ToolContext
 
-__all__ = ("McpTool", "connect_servers", "offer_tools")
+__all__ = ("McpTool", "tools_of")
 
 _MAX_NAME = 64  # limit of model providers
 
 
-async def connect_servers(turn: Turn, context: CoderSession) -> None:
-    """Connect to the session's servers that are not connected; show a notice for failures."""
-    context.mcp = await turn.session.connect_mcp()
-    for name, why in context.mcp.failed.items():
-        if name not in context.mcp_reported:
-            context.mcp_reported.add(name)
-            await turn.show_notice(
-                f"The MCP server {name} cannot be used: {why}.", severity="warning"
-            )
-
-
-def offer_tools(context: CoderSession) -> None:
-    """Update the session's tools to the current tools of the servers and those of the coder."""
-    if context.mcp is not None:
-        own = {name: tool for name, tool in context.tools.items() if not isinstance(tool, McpTool)}
-        context.tools = _tools_of(context.mcp.values()) | own
-
-
-def _tools_of(connections: Iterable[McpConnection]) -> dict[str, Tool[Any]]:
+def tools_of(connections: Iterable[McpConnection]) -> dict[str, Tool[Any]]:
     """Return the tools of servers by their names for models."""
     found: dict[str, Tool[Any]] = {}
     for connection in connections:

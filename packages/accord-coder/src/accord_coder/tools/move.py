@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from accord import ToolCallLocation
+from accord_coder.tool_results import Access, Outcome, ToolFailed
 from accord_coder.tools.base import Tool
-from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.tools.context import ToolContext
+    from accord_coder.permissions.context import ToolContext
 
 __all__ = ("Delete", "DeleteArguments", "Move", "MoveArguments")
 

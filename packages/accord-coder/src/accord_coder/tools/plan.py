@@ -9,13 +9,12 @@ from msgspec import Meta, Struct
 from accord import PermissionOption, PlanEntry
 from accord_coder.permissions.gate import PermissionDenied
 from accord_coder.permissions.modes import switch_mode
+from accord_coder.tool_results import Access, Outcome, ToolFailed, count_noun
 from accord_coder.tools.base import Tool
-from accord_coder.tools.formatting import count_noun
-from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.tools.context import ToolContext
+    from accord_coder.permissions.context import ToolContext
 
 __all__ = ("ExitPlan", "ExitPlanArguments", "Plan", "PlanArguments", "Step")
 

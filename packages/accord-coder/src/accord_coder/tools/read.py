@@ -11,13 +11,12 @@ from msgspec import Meta, Struct
 
 from accord import ImageContent, ToolCallLocation
 from accord_coder.files import MAX_BYTES, in_thread
+from accord_coder.tool_results import MAX_CHARACTERS, Access, Outcome, ToolFailed, fenced
 from accord_coder.tools.base import Tool
-from accord_coder.tools.formatting import MAX_CHARACTERS, fenced
-from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.tools.context import ToolContext
+    from accord_coder.permissions.context import ToolContext
 
 __all__ = ("Read", "ReadArguments")
 

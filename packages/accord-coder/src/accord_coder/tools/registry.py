@@ -17,7 +17,7 @@ from accord_coder.tools.run_command import Execute
 from accord_coder.tools.write import Write
 
 if TYPE_CHECKING:
-    from accord_coder.tools.context import ToolContext
+    from accord_coder.permissions.context import ToolContext
 
 __all__ = ("TOOLS", "tools_for")
 

@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from accord_coder.permissions.command_line import argv_of
+from accord_coder.tool_results import (
+    Access,
+    Outcome,
+    ToolFailed,
+    cut_middle,
+    escape_lines,
+    fenced,
+    one_line,
+)
 from accord_coder.tools.base import Tool
 from accord_coder.tools.environment import command_environment
-from accord_coder.tools.formatting import cut_middle, escape_lines, fenced, one_line
-from accord_coder.tools.result import Access, Outcome, ToolFailed
 
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
-    from accord_coder.tools.context import ToolContext
+    from accord_coder.permissions.context import ToolContext
 
 __all__ = ("Execute", "ExecuteArguments")
 

@@ -9,10 +9,10 @@ from accord import ContentBlock, EmbeddedResource, ImageContent, ResourceLink, T
 from accord.agent import ContextUsageUpdate
 from accord_coder.commands.base import parse_command
 from accord_coder.commands.registry import expand_prompt, run_command
+from accord_coder.instructions import instructions_for
 from accord_coder.loop.history import messages_from
-from accord_coder.loop.instructions import instructions_for
-from accord_coder.loop.messages import repair
 from accord_coder.loop.turn import run_turn
+from accord_coder.messages import repair
 
 if TYPE_CHECKING:
     from accord_coder.loop.coder_session import CoderSession

@@ -12,7 +12,7 @@ from accord_coder.parent_directories import with_parents
 from accord_coder.permissions.sensitive_files import is_secret
 
 if TYPE_CHECKING:
-    from accord_coder.loop.coder_session import CoderSession
+    from accord_coder.permissions.context import ToolContext
 
 __all__ = ("MAX_BYTES", "instruction_files", "instructions_for", "says_plan_mode")
 
@@ -43,7 +43,7 @@ try to change or run anything before the plan is approved.
 _SURROUNDINGS = "\nThe working directory is"
 
 
-def instructions_for(state: CoderSession) -> str:
+def instructions_for(state: ToolContext) -> str:
     """Return the current instructions of a session; reads files."""
     session = state.session
     own = session.system_prompt

@@ -1,14 +1,22 @@
-"""Formats text for users and models, within limits."""
+"""What a tool call accesses, its result, and texts of results within limits."""
 
 from __future__ import annotations
 
 import json
 import re
+from typing import Any, Literal
 
+from msgspec import Struct
+
+from accord import AccordError, ContentBlock
 from accord.text.excerpt import visible
 
 __all__ = (
     "MAX_CHARACTERS",
+    "Access",
+    "AccessKind",
+    "Outcome",
+    "ToolFailed",
     "count_noun",
     "cut_middle",
     "display_path",
@@ -17,9 +25,38 @@ __all__ = (
     "one_line",
 )
 
+AccessKind = Literal["read", "edit", "delete", "execute", "fetch", "mcp", "none"]
 MAX_CHARACTERS = 100_000  # of one result, for models
 _MAX_SHOWN_CHARACTERS = 20_000  # shown to the user
 _FENCES = re.compile(r"`{3,}")
+
+
+class ToolFailed(AccordError):
+    """A tool failed; the text is for the model and the user."""
+
+
+class Access(Struct, frozen=True):
+    """What a tool call accesses: absolute `paths`, or as `subject` a command, a URL or a tool.
+
+    `itself`: a link means the link and not its target, a directory means all that it contains.
+    """
+
+    kind: AccessKind
+    paths: tuple[str, ...] = ()
+    subject: str = ""
+    itself: bool = False
+
+
+class Outcome(Struct, frozen=True):
+    """The result of a tool: content for the model, and JSON for clients that show raw output.
+
+    The tool shows its progress to the user on the call. `failed` marks a failure that the content
+    describes, such as the exit status of a command.
+    """
+
+    content: tuple[ContentBlock, ...]
+    raw: dict[str, Any] | None = None
+    failed: bool = False
 
 
 def fenced(text: str, language: str = "") -> str:
