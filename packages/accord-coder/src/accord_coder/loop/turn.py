@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from importlib import import_module
 from itertools import takewhile
 
 from accord import AuthRequired, ContentBlock, Cost, RequestError, TokenUsage, Turn
@@ -77,7 +78,7 @@ def _drop_prompt(prompt: Prompt, state: CoderSession) -> None:
 async def _connect_servers(turn: Turn, state: CoderSession) -> None:
     """Connect to the MCP servers of the session; their package is slow to import."""
     try:
-        import accord_coder.tools.mcp_tool  # noqa: F401
+        import_module("accord_coder.tools.mcp_tool")
     except ImportError:
         if not state.lacks_mcp:
             state.lacks_mcp = True
