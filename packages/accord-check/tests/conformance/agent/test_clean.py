@@ -42,7 +42,7 @@ async def test_coding_agent_in_memory_conforms(tmp_path: Path) -> None:
 
 
 async def test_agent_with_only_version_1_conforms() -> None:
-    result = await check(OnlyVersion1)
+    result = await check(OnlyVersion1, rule="R-INIT-06")
     assert broken(result) == {}
     assert [report.version for report in result.reports] == [1]
     assert list(result.unsupported) == [2]

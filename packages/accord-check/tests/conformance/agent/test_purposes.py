@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from accord.program import main
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import PROMPTS as DEFAULTS
@@ -276,21 +275,18 @@ async def test_agent_that_fails_only_some_prompts_fails_the_run() -> None:
     assert verdict(result).status == 1
 
 
-def test_demonstration_agent_ends_the_check_without_a_model(tmp_path: Path) -> None:
+def test_demonstration_agent_ends_the_check_without_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
     agent = [sys.executable, "-m", "accord", "agent", "coder", "--model", "demo"]
-    areas = ("prompts", "files/write", "permissions/reject", "terminals")
-    only = [word for area in areas for word in ("--only", area)]
-    ran = subprocess.run(
-        [sys.executable, "-m", "accord", "check", "agent", *only, "--", *agent],
-        cwd=tmp_path,
-        env={**os.environ, "HOME": str(tmp_path), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert ran.returncode == 3, ran.stdout
-    assert "No model: no turn was tested" in ran.stdout
+    names = ("prompts/text", "prompts/tool", "files/write", "permissions/reject", "terminals/run")
+    only = [word for name in names for word in ("--only", name)]
+    status = main(["check", "agent", "--version", "1", *only, "--", *agent])
+    out = capsys.readouterr().out
+    assert status == 3, out
+    assert "No model: no turn was tested" in out
 
 
 @requirement("R-PERM-20")

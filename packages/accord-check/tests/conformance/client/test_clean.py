@@ -13,7 +13,7 @@ import pytest
 from accord_conformance.client.client_rules import CLIENT_RULES
 from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.client.state_probe import NO_PROBE, PROBE_METHOD
-from accord_conformance.reports.run_result import RunResult
+from accord_conformance.reports.run_result import RunResult, verdict
 from accord_conformance.rules.manifest import requirements
 from conformance.client.double_factories import asks, changes
 from conformance.client.double_factories import result as result_of
@@ -67,6 +67,8 @@ async def test_accord_client_passes_everything_and_every_checked_rule_is_exercis
         ended = {played.scenario: played.outcome for played in result.scenario_results}
         missed = {name for name, ending in ended.items() if ending != "finished"}
         assert missed == UNTOLD[version]
+        assert result.disconnects == []
+        assert verdict(result).status == 0
         assert not os.listdir(tmp_path / f"all-{version}")  # noqa: PTH208  # in a coroutine
         assert result.reports[0].version == version
     in_states = {rule for one in client_scenarios() if one.area == "state" for rule in one.rules}

@@ -6,8 +6,8 @@ import json
 import os
 import queue
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 Json = Any
@@ -56,17 +56,33 @@ class Peer:
         self._asked = 0
         self._waiting: dict[Json, queue.SimpleQueue[Json]] = {}
         self._closed = False
+        self._kept = b""  # to be written with the next message
+        self._keeps = False
 
     # --- out ---
 
     def write(self, data: bytes) -> None:
         """Write raw bytes; a missing reader is not an error."""
         with self._writing:
+            self._kept += data
+            if self._keeps:
+                return
+            data, self._kept = self._kept, b""
             try:
                 while data:
                     data = data[os.write(self._output, data) :]
             except OSError:
                 self._closed = True
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Send all messages of this block with one write."""
+        self._keeps = True
+        try:
+            yield
+        finally:
+            self._keeps = False
+            self.write(b"")
 
     def send(self, message: dict[str, Json]) -> None:
         message = {"jsonrpc": "2.0", **message}

@@ -24,7 +24,9 @@ from conformance.live import _form
 from versions import only
 
 HERE = Path(__file__).parent
-AGENT = (sys.executable, str(HERE / "agent.py"))
+# Without `site`: they need only the standard library, and start in half of the time.
+PYTHON = (sys.executable, "-S")
+AGENT = (*PYTHON, str(HERE / "agent.py"))
 ACCORD = (sys.executable, "-m", "accord")
 PATIENCE_S = 40.0
 BOTH = pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
@@ -58,7 +60,7 @@ def broken(result: RunResult) -> set[tuple[str, int]]:
 async def run_client(*arguments: str, cwd: Path) -> dict[str, Any]:
     """Run the independent client, and return its output."""
     client = await asyncio.create_subprocess_exec(
-        sys.executable,
+        *PYTHON,
         str(HERE / "client.py"),
         "--cwd",
         str(cwd),
@@ -117,7 +119,9 @@ async def test_independent_client_conforms(version: int, tmp_path: Path) -> None
         "check: all",
         "check: cancellation/turn",
         "--",
-        *(*ACCORD, "check", "client", "--patience", "1", "--report", "report.json"),
+        # With the usual time limit for the user: one that expires when the machine is busy ends all
+        # later waits for the user at once, and the client sees no turn that it could cancel.
+        *(*ACCORD, "check", "client", "--report", "report.json"),
         cwd=tmp_path,
     )
     assert seen["version"] == version

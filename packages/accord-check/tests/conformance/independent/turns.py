@@ -141,11 +141,15 @@ class Turn:
         result = {"stopReason": reason}
         if reason == "end_turn" and BREAK == "no-stop-reason":
             result = {}
-        if reason == "end_turn" and BREAK == "late-update":
-            peer.answer(self.request_id, result)
-            late = self.told_tools[-1:]
-            return lambda: self.on_tool(late[0], title="Late") if late else None
+        if reason == "end_turn" and BREAK == "late-update" and self.told_tools:
+            return partial(self.end_too_early, result, self.told_tools[-1])
         return partial(peer.answer, self.request_id, result)
+
+    def end_too_early(self, result: dict[str, Json], tool: str) -> None:
+        """Send a last update after the response: at once, before a client that reads it leaves."""
+        with self.agent.peer.together():
+            self.agent.peer.answer(self.request_id, result)
+            self.on_tool(tool, title="Late")
 
     def run_v2(self) -> Callable[[], None]:
         message = f"message-{next(NUMBERS)}"

@@ -6,7 +6,6 @@ that finds the plugin by itself.
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import sys
@@ -58,7 +57,7 @@ class Imported:
 
     def pytest_unconfigure(self) -> None:
         """Remember the packages; a test has modules of its own."""
-        mine = {Path(name).stem for name in os.listdir()}
+        mine = {path.stem for path in Path().iterdir()}
         self._found = {
             name: module
             for name, module in sys.modules.items()
