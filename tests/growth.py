@@ -35,14 +35,15 @@ def cost_of(work: Callable[[], Any]) -> Cost:
     finally:
         sys.settrace(before)
     tracemalloc.start()
+    gc.disable()  # a collection takes long in a process that has run many tests
     try:
         work()  # structures that grow in place are known after the first runs
-        gc.collect()
         held = tracemalloc.get_traced_memory()[0]
         tracemalloc.reset_peak()
         work()
         return Cost(lines, tracemalloc.get_traced_memory()[1] - held)
     finally:
+        gc.enable()
         tracemalloc.stop()
 
 

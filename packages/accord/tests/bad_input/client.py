@@ -6,22 +6,28 @@ It reports what it receives on stderr, one line each.
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
-from typing import Any
+import threading
+from typing import IO, Any
 
 from accord import v1
 from accord.connection.limits import Limits
 from accord.errors import AccordError, BacklogExceeded
 from accord.roles import connect
+from accord.transports.base import Transport
+from accord.transports.pipes import PipeTransport
 from accord.transports.stdio import stdio
 
 LIMITS = Limits(close_timeout_s=0.5)
+_reports = threading.local()
 
 
 def tell(text: str) -> None:
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    stream: IO[str] = getattr(_reports, "stream", sys.stderr)
+    stream.write(text + "\n")
+    stream.flush()
 
 
 class Plain(v1.ClientRole):
@@ -99,10 +105,10 @@ async def ask(agent: Any, count: int) -> None:
             tell(f"{type(exc).__name__} {exc}")
 
 
-async def main(kind: str, count: int) -> None:
+async def main(kind: str, count: int, transport: Transport) -> None:
     kinds = {"plain": Plain, "slow": Slow, "behind": Slow, "asking": Asking, "stubborn": Stubborn}
     client = kinds[kind]()
-    async with connect(stdio(restore=False), client, limits=LIMITS) as agent:
+    async with connect(transport, client, limits=LIMITS) as agent:
         tell("connected")
         if kind == "slow" and isinstance(client, Slow):
             await client.go_on.wait()
@@ -110,5 +116,17 @@ async def main(kind: str, count: int) -> None:
     tell("closed")
 
 
+def run_in_thread(kind: str, count: int, read_fd: int, write_fd: int, report_fd: int) -> None:
+    """Run the client over pipes, which it closes."""
+    with open(report_fd, "w", encoding="utf-8", errors="backslashreplace") as reports:
+        _reports.stream = reports
+        log, handler = logging.getLogger("accord"), logging.StreamHandler(reports)
+        log.addHandler(handler)
+        try:
+            asyncio.run(main(kind, count, PipeTransport(read_fd, write_fd)))
+        finally:
+            log.removeHandler(handler)
+
+
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), stdio(restore=False)))

@@ -8,10 +8,13 @@ import os
 import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from bad_input.client import run_in_thread
 
 HERE = Path(__file__).parent
 LIMIT_S = 20.0  # for each wait
@@ -24,9 +27,14 @@ class Program:
 
     def __init__(self, script: str, *arguments: str, stderr: int = subprocess.PIPE) -> None:
         command = [sys.executable, "-W", "error", str(HERE / script), *arguments]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0
+        self._open(
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0
+            )
         )
+
+    def _open(self, process: Any) -> None:
+        self._process = process
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self.pid = self._process.pid
@@ -227,6 +235,56 @@ class Program:
 def program(script: str, *arguments: str, **how: Any) -> Iterator[Program]:
     """Run a program of this directory; it is killed at the end of the block."""
     running = Program(script, *arguments, **how)
+    try:
+        yield running
+    finally:
+        running.kill()
+
+
+class _Thread:
+    """Accord's client of `client.py` in a thread, for `Program`: quicker than a process."""
+
+    pid = os.getpid()
+    returncode: int | None = None
+
+    def __init__(self, kind: str, count: int) -> None:
+        reads, stdin = os.pipe()
+        stdout, writes = os.pipe()
+        stderr, reports = os.pipe()
+        self.stdin, self.stdout, self.stderr = (
+            os.fdopen(fd, mode, buffering=0)
+            for fd, mode in ((stdin, "wb"), (stdout, "rb"), (stderr, "rb"))
+        )
+
+        def run() -> None:
+            run_in_thread(kind, count, reads, writes, reports)
+            self.returncode = 0
+
+        self._thread = threading.Thread(target=run)
+        self._thread.start()
+
+    def wait(self, limit_s: float) -> int:
+        self._thread.join(limit_s)
+        assert self.returncode is not None, f"{self} does not end, or has failed"
+        return self.returncode
+
+    def kill(self) -> None:
+        """Disconnect from the client, which ends then."""
+        self.stdin.close()
+        self.stdout.close()
+
+
+class ThreadedClient(Program):
+    """Accord's client in a thread."""
+
+    def __init__(self, kind: str, count: int) -> None:
+        self._open(_Thread(kind, count))
+
+
+@contextlib.contextmanager
+def threaded_client(kind: str, count: int) -> Iterator[Program]:
+    """Run Accord's client in a thread; it is disconnected at the end of the block."""
+    running = ThreadedClient(kind, count)
     try:
         yield running
     finally:

@@ -19,7 +19,7 @@ from bad_input.raw import (
 )
 from requirement import requirement
 
-FLAT_MIB = 60  # an idle agent uses about 30
+FLAT_MIB = 50  # an idle agent uses about 25
 
 
 def updates(count: int, *, first: int = 0, size: int = 100) -> bytes:
@@ -45,8 +45,8 @@ def sent_until_it_stands_still(running: Program) -> int:
 
 
 @pytest.mark.slow
-def test_million_updates_wait_for_a_client_that_does_not_read() -> None:
-    count = 1_000_000
+def test_many_updates_wait_for_a_client_that_does_not_read() -> None:
+    count = 200_000
     with agent() as running:
         running.send(prompt("turn", f"stream {count}"))
         running.line()
@@ -59,19 +59,19 @@ def test_million_updates_wait_for_a_client_that_does_not_read() -> None:
 
 @pytest.mark.slow
 def test_requests_wait_while_their_responses_are_not_read() -> None:
-    count = 117_000
+    count = 50_000
     lines = [
         json.dumps(request(number, "_echo", "x" * 1000)).encode() + b"\n" for number in range(count)
     ]
     with agent() as running:
         taken = running.write_until_full(lines)
         assert taken < 30_000
-        assert running.peak_mib() < 100
+        assert running.peak_mib() < 70
         running.finish_piece()
         running.write(b"".join(lines[taken:]), reading=True)
         running.send(request("last", "_echo"))
         assert running.count_lines(b'"last"') == count
-        assert running.peak_mib() < 100
+        assert running.peak_mib() < 70
 
 
 @requirement("R-ERR-03")

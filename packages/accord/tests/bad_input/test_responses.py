@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bad_input.raw import Program, answer, notification, program, request
+from bad_input.raw import Program, answer, notification, program, request, threaded_client
 from requirement import requirement
 
 LAST = "last"
@@ -18,7 +18,7 @@ UNMATCHED = "! ignored a message: a response that matches no request"
 @pytest.fixture
 def client() -> Iterator[Program]:
     """Run Accord's client, which sends two requests one after the other."""
-    with program("client.py", "plain", "2") as running:
+    with threaded_client("plain", 2) as running:
         greet(running)
         yield running
 

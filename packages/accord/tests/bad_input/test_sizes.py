@@ -34,7 +34,7 @@ def test_line_of_60_mb_is_read_and_written() -> None:
 
 
 @requirement("R-STDIO-11", "R-ERR-03")
-@pytest.mark.parametrize("megabytes", [65, 100, 300])
+@pytest.mark.parametrize("megabytes", [65, 200])
 def test_line_over_the_limit_is_rejected_and_not_held_in_memory(megabytes: int) -> None:
     with agent() as running:
         write_large(running, HEAD, megabytes * MIB, b"")
@@ -48,7 +48,7 @@ def test_line_over_the_limit_is_rejected_and_not_held_in_memory(megabytes: int) 
 @requirement("R-STDIO-11")
 def test_every_line_over_the_limit_is_rejected_once() -> None:
     with agent() as running:
-        for _ in range(3):
+        for _ in range(2):
             write_large(running, HEAD, 65 * MIB, b'"}\n')
             assert running.receive()["error"]["code"] == -32600
         assert still_answers(running)

@@ -114,7 +114,7 @@ async def test_call_that_is_dropped_is_named_in_the_log(
     both: tuple[ConnectedAgent, ClientSession], caplog: pytest.LogCaptureFixture
 ) -> None:
     both[1].set_mode("code")
-    gc.collect()
+    gc.collect(0)
     (record,) = caplog.records
     assert record.name == "accord.client"
     assert "write `await session.set_mode(…)`" in record.getMessage()

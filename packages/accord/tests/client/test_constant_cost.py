@@ -22,7 +22,7 @@ from accord.client.v2.updates import events_from_update as read_v2
 from accord.types.content import ImageContent, ResourceLink, text_of
 from growth import Cost, cost_of, is_flat
 
-FEW, MANY = 200, 20_000
+FEW, MANY = 200, 3_000
 HERE = SessionSetup(cwd="/")
 
 

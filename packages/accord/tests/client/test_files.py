@@ -132,7 +132,7 @@ async def test_read_that_is_cancelled_before_it_begins_leaves_no_coroutine(
         response = await raw.get()
         assert (response["id"], response["error"]["code"]) == (7, -32800)
         await asyncio.sleep(0)
-        gc.collect()  # the interpreter warns of a coroutine that was never awaited: an error here
+        gc.collect(1)  # the interpreter warns of a coroutine that was never awaited: an error here
 
 
 class Buffers:

@@ -112,7 +112,7 @@ async def no_coroutine_is_dropped() -> AsyncGenerator[None, None]:
     """Raise the warning of the interpreter, an error in tests, for a coroutine never awaited."""
     yield
     await asyncio.sleep(0)  # the callbacks of the tasks that ended
-    gc.collect()
+    gc.collect(1)
 
 
 async def test_what_a_task_was_given_is_closed_if_it_is_cancelled_before_its_first_step() -> None:

@@ -29,12 +29,12 @@ HAS_PROC = Path("/proc/self/status").exists()
 
 
 def half_open() -> int:
-    """Return 10,000, or less on machines where a process has fewer file descriptors."""
+    """Return 2,000, or less on machines where a process has fewer file descriptors."""
     if sys.platform == "win32":
         return 500
     import resource
 
-    return 10_000 if resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 15_000 else 500
+    return 2_000 if resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 4_000 else 500
 
 
 HALF_OPEN = half_open()

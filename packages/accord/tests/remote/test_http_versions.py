@@ -114,7 +114,7 @@ async def test_http2_connection_has_as_many_streams_as_are_advertised() -> None:
                         answered[event.stream_id] = dict(event.headers)[b":status"].decode()
                 writer.write(http.data_to_send())
 
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(2 * LIMIT_S):
             await exchange(lambda: most is not None)
             assert most is not None
             assert most >= 1024

@@ -241,8 +241,9 @@ AGENTS = {"object": ["waiting:Waiting"], "process": ["--", sys.executable, "wait
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    ("agent", "version"), [(AGENTS["object"], 1), (AGENTS["process"], 2)], ids=AGENTS
+)
 async def test_sigterm_lets_the_running_turn_finish_and_exits_with_0(
     tmp_path: Path, agent: list[str], version: ProtocolVersion
 ) -> None:

@@ -37,6 +37,11 @@ class Judged(NamedTuple):
         """The name of the instance in test failures and lists of exceptions."""
         return f"{self.type}/{self.verdict}-{self.about}"
 
+    @property
+    def accepted(self) -> bool:
+        """Whether the official schema accepts the instance."""
+        return self.valid or self.verdict in ("good", "strict")
+
 
 def load(folder: Path = DATA) -> list[Judged]:
     """Return the instances of both versions."""

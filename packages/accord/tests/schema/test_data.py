@@ -55,19 +55,12 @@ def test_lenient_instance_is_decoded_as_its_meaning(version: str, name: str) -> 
 
 
 @EACH_TYPE
-def test_official_schema_agrees(version: str, name: str) -> None:
-    official.require()
-    for row in INSTANCES[version, name]:
-        accepted = row.valid or row.verdict in ("good", "strict")
-        assert verdict.is_valid(version, name, row.value) is accepted, row.name
-
-
-@EACH_TYPE
 def test_encoded_instance_is_valid(version: str, name: str) -> None:
     official.require()
     for row in each(version, name, "good"):
-        first = verdict.read(version, name, row.value)
-        assert verdict.is_valid(version, name, verdict.written(first)), row.name
+        encoded = verdict.written(verdict.read(version, name, row.value))
+        # The schema accepts what was decoded (test_data_is_up_to_date).
+        assert encoded == row.value or verdict.is_valid(version, name, encoded), row.name
 
 
 def test_both_versions_have_instances_of_every_verdict() -> None:
@@ -91,6 +84,7 @@ def test_data_is_small() -> None:
 
 @pytest.mark.slow
 def test_data_is_up_to_date(tmp_path: Path) -> None:
+    """The official schema and the codec judge every instance as the data says."""
     official.require()
     rows, mistakes = generate.judged()
     assert not mistakes

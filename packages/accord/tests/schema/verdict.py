@@ -12,6 +12,7 @@ from accord.errors import DecodeError
 from accord.wire.codec import decode, encode
 from schema import model_of_types as types
 from schema import official
+from schema.validators import validator_of
 
 # Names of the schema that differ from ours: without the tag of an update.
 OTHER_CLASS = {"ToolCallUpdate": "ToolCallDetails"}
@@ -50,4 +51,4 @@ def is_valid(version: str, name: str, value: Any) -> bool:
 @cache
 def _validator(version: str, name: str, _schema: int) -> Draft202012Validator:
     schema = official.load(version, unstable=True)
-    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]})
+    return validator_of(schema, name)

@@ -1,4 +1,4 @@
-"""Every test of a transport runs on every kind of event loop."""
+"""Tests of transports run on every kind of event loop."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ else:
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return LOOPS
+    # A class or a module can name those that it needs.
+    owner = getattr(item, "cls", None) or getattr(item, "module", None)
+    needed: tuple[str, ...] = getattr(owner, "loops", tuple(LOOPS))
+    return {name: make for name, make in LOOPS.items() if name in needed}
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -20,6 +20,8 @@ from transports.tcp import TcpTransport, connect_tcp, listening
 class TestTcp(TransportContract):
     """A transport of forty lines fulfils the whole contract."""
 
+    burst = 1500
+
     async def pair(self, frame_bytes: int) -> tuple[Transport, Transport]:
         accepted: asyncio.Future[Transport] = asyncio.get_running_loop().create_future()
 

@@ -22,6 +22,8 @@ from requirement import requirement
 
 @pytest.mark.usefixtures("closing_is_quick")
 class TestPipes(TransportContract):
+    burst = 1500
+
     async def pair(self, frame_bytes: int) -> tuple[Transport, Transport]:
         from_here, to_there = os.pipe()
         from_there, to_here = os.pipe()
@@ -33,6 +35,8 @@ class TestPipes(TransportContract):
 
 @pytest.mark.usefixtures("closing_is_quick")
 class TestSockets(TransportContract):
+    burst = 1500
+
     async def pair(self, frame_bytes: int) -> tuple[Transport, Transport]:
         here, there = (one.detach() for one in socket.socketpair())
         return (

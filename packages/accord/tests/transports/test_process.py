@@ -316,9 +316,11 @@ async def test_child_that_survives_its_parent_and_holds_stdout_is_killed() -> No
 async def test_close_does_not_wait_for_a_process_outside_of_the_group_with_stdout() -> None:
     code = (
         "import os, time\n"
+        "has_left, leaves = os.pipe()\n"
         "child = os.fork()\n"
-        "if child: print('{\"pids\":[%d]}' % child, flush=True); input()\n"
-        "else: os.setsid(); time.sleep(1000)"
+        "if child == 0: os.setsid(); os.write(leaves, b'1'); time.sleep(1000)\n"
+        "os.read(has_left, 1)\n"
+        "print('{\"pids\":[%d]}' % child, flush=True); input()"
     )
     async with python(code) as (transport, heard):
         (child,) = await pids(heard)

@@ -70,6 +70,10 @@ def listener(tmp_path: Path) -> Iterator[socket.socket]:
 @requirement("R-STDIO-02")
 @pytest.mark.usefixtures("closing_is_quick")
 class TestProcess(TransportContract):
+    """The other loops differ in pipes, and in the start and the end of processes."""
+
+    loops = ("asyncio",)  # test_pipes.py and test_process.py have all of them
+
     @pytest.fixture(autouse=True)
     def _listen(self, listener: socket.socket) -> None:
         self.listener = listener

@@ -19,6 +19,7 @@ from accord.testing import Recorder
 from accord.transports.process import ProcessTransport, process
 from accord.transports.process_output import MAX_LINE_CHARACTERS, MAX_LINES
 
+loops = ("asyncio",)  # test_process.py reads stderr on all of them
 SECRET = "sk-0123456789"
 HEAD = """
 import os, sys

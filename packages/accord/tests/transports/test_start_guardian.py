@@ -138,11 +138,16 @@ async def test_processes_of_an_agent_are_ended_unless_they_detached(how: str) ->
         await transport.aclose()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "term"])
 @pytest.mark.parametrize(
-    "kind",
-    ["command", "command stubborn", "command fork", "agent stubborn"],
-    ids=lambda kind: kind.replace(" ", "-"),
+    ("kind", "number"),
+    [
+        ("command", signal.SIGKILL),
+        ("command", signal.SIGTERM),
+        ("command stubborn", signal.SIGTERM),
+        ("command fork", signal.SIGKILL),
+        ("agent stubborn", signal.SIGKILL),
+    ],
+    ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else value.name,
 )
 def test_no_process_outlives_a_killed_owner(kind: str, number: int) -> None:
     command = [sys.executable, str(PROGRAMS / "owner.py"), *kind.split()]
