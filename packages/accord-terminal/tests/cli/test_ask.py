@@ -374,7 +374,8 @@ def test_characters_that_stdout_cannot_encode_are_replaced() -> None:
 
 @posix
 def test_user_is_not_asked_if_stdin_is_closed() -> None:
-    ran = run("permission", stdout=subprocess.PIPE, preexec_fn=lambda: os.close(0))
+    command = ["/bin/sh", "-c", 'exec "$@" <&-', "sh", *ASK, "permission"]
+    ran = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert (ran.returncode, ran.stdout.strip()) == (3, b"0 of 1 allowed.")
     said = ran.stderr.decode()
     assert "rejected without asking the user: no terminal is available to ask at" in said

@@ -47,7 +47,7 @@ def test_prompt_that_the_demonstration_model_does_not_understand_exits_with_stat
 ) -> None:
     data = tmp_path_factory.mktemp("data")
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "accord", "ask", "fnd", *options],
+        [sys.executable, "-m", "accord", "ask", "fnd", *options],
         cwd=tmp_path,
         env={**os.environ, "ACCORD_MODEL": "demo", "ACCORD_DATA": str(data)},
         stdin=subprocess.DEVNULL,
