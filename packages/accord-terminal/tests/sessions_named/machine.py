@@ -15,10 +15,12 @@ from typing import Any, TypeVar
 from accord_terminal.sessions.entries import Entry, Started, Updated
 from accord_terminal.sessions.journal import JournalReader
 from accord_terminal.sessions.records import Record, Store
+from forked import forked_starts
 
 T = TypeVar("T")
 
 PROGRAM = [sys.executable, "-m", "accord"]
+OWNER = "accord_terminal.sessions.owner.program"
 WAIT_S = 30.0
 
 
@@ -28,6 +30,7 @@ class Machine:
     def __init__(self, base: Path) -> None:
         self.base = base
         self.work = base / "work"
+        self.starts_interpreters = False  # also
         self.started: list[subprocess.Popen[str]] = []
 
     @property
@@ -114,17 +117,21 @@ class Machine:
 
     def owners(self) -> list[int]:
         """Return the processes that own a session of this machine, or try to."""
-        found: list[int] = []
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdigit():
-                try:
-                    words = (folder / "cmdline").read_bytes().split(b"\0")
-                    environ = (folder / "environ").read_bytes()
-                except OSError:
-                    continue
-                state = f"ACCORD_STATE={self.base}/state".encode()
-                if b"accord_terminal.sessions.owner.program" in words and state in environ:
-                    found.append(int(folder.name))
+        return [pid for pid, words in self.programs().items() if OWNER in words]
+
+    def programs(self) -> dict[int, list[str]]:
+        """Return the command lines of the running Python programs of this machine."""
+        found = forked_starts(self.base / "starts")
+        if self.starts_interpreters:
+            for folder in Path("/proc").iterdir():
+                if folder.name.isdigit():
+                    try:
+                        words = (folder / "cmdline").read_bytes().decode().split("\0")
+                        environ = (folder / "environ").read_bytes()
+                    except OSError:
+                        continue
+                    if f"ACCORD_STATE={self.base}/state".encode() in environ:
+                        found[int(folder.name)] = words
         return found
 
 

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 @requirement("R-NAMED-01")
+@pytest.mark.usefixtures("interpreters")
 def test_the_walk_of_the_how_to_page(machine: Machine) -> None:
     created = machine.ok("session", "new", "-s", "fix", "--agent", "script")
     assert created.startswith("created the session fix (s-")

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def clock(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> MovedClock:
-    """Return the wall clock of the programs of this test."""
+    """Return the wall clock of the programs of this test, which read it when Python starts."""
+    machine.starts_interpreters = True
     moved = MovedClock(machine.base / "clock")
     monkeypatch.setenv("PYTHONPATH", on_path(machine.base / "clock"))
     return moved

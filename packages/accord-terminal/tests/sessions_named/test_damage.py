@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
 from accord_terminal.sessions.errors import FAILED, NO_SESSION
 from accord_terminal.sessions.folders import socket_path
 from accord_terminal.sessions.locks import is_locked
-from sessions_named.machine import Machine, eventually
+from sessions_named.machine import OWNER, Machine, eventually
 
 pytestmark = pytest.mark.slow
 
@@ -99,7 +98,7 @@ def test_damaged_line_of_a_journal_is_named_and_can_be_removed(
 def stop(machine: Machine, record_id: str) -> None:
     """Kill the owner of a session."""
     lock = socket_path(record_id).with_suffix(".lock")
-    for pid in machine.owners():
-        if record_id.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+    for pid, words in machine.programs().items():
+        if words[-2:] == [OWNER, record_id]:
             os.kill(pid, signal.SIGKILL)
     eventually(lambda: not is_locked(lock))

@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -41,9 +40,9 @@ class Hanging:
         self.machine = machine
         self.hang = machine.work / "hang"
         self.hang.touch()
-        file = machine.base / "agent.py"
-        file.write_text(_AGENT)
-        self.new = ("session", "new", "-s", "bad", "--agent", f"{sys.executable} {file}")
+        self.file = machine.base / "agent.py"
+        self.file.write_text(_AGENT)
+        self.new = ("session", "new", "-s", "bad", "--agent", f"{sys.executable} {self.file}")
 
     def wait_until_it_hangs(self) -> int:
         file = self.machine.work / "pid"
@@ -52,14 +51,11 @@ class Hanging:
     def is_over(self, pid: int) -> None:
         """Check that no process of the session is left."""
         eventually(lambda: self.machine.owners() == [])
-        eventually(lambda: not _is_alive(pid))
+        eventually(lambda: not self.is_alive(pid))
 
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return b"agent.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
+    def is_alive(self, pid: int) -> bool:
+        """Return whether the agent is running."""
+        return str(self.file) in self.machine.programs().get(pid, ())
 
 
 @pytest.fixture
@@ -67,7 +63,7 @@ def hanging(machine: Machine) -> Generator[Hanging, None, None]:
     found = Hanging(machine)
     yield found
     file = machine.work / "pid"
-    if file.exists() and _is_alive(int(file.read_text())):
+    if file.exists() and found.is_alive(int(file.read_text())):
         with suppress(ProcessLookupError):
             os.kill(int(file.read_text()), signal.SIGKILL)
 
@@ -148,7 +144,7 @@ def test_start_goes_on_for_another_command_that_waits(hanging: Hanging) -> None:
         first.send_signal(signal.SIGINT)
         first.communicate(timeout=30)
         assert has_owner(machine.record("bad").id)
-        assert _is_alive(agent)
+        assert hanging.is_alive(agent)
         person.types(CTRL_C)
         assert person.leaves() == 130
     hanging.is_over(agent)
