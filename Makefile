@@ -18,7 +18,7 @@ PYPROJECTS := pyproject.toml $(wildcard packages/*/pyproject.toml)
 .DEFAULT_GOAL := help
 SECONDS := 3600
 
-.PHONY: help setup demo wheels test test-programs test-clusters unit library attack lint format reference docs docs-serve screenshots docs-test changelog requirements counts mutation bench bench-remote bench-proxy bench-trace bench-fleet bench-chat simulate recordings clean
+.PHONY: help setup demo wheels test alone test-programs test-clusters unit library attack lint format reference docs docs-serve screenshots docs-test changelog requirements counts mutation bench bench-remote bench-proxy bench-trace bench-fleet bench-chat simulate recordings clean
 
 help:  ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -34,6 +34,9 @@ TESTS := $(if $(PKG),packages/$(PKG)/tests)
 
 test: $(VENV)/.dev  ## Run all tests that need only Python; PKG=accord-chat runs those of a package
 	$(PYTEST) -m "not programs" $(TESTS) $(ARGS)
+
+alone: wheels  ## Run the tests of each package against its wheel alone; PKG=accord-trace runs one
+	$(BIN)/python tools/alone.py $(PKG) $(ARGS)
 
 test-programs: $(VENV)/.dev  ## Run the tests with node, Chromium, servers, and agents and editors by others
 	$(PYTEST) -m programs $(TESTS) --ignore packages/accord-fleet/tests/fleet/cluster $(ARGS)
