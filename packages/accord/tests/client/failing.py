@@ -32,9 +32,5 @@ class Failing(Agent):
 if __name__ == "__main__":
     if HOW == "start":
         raise ImportError("no module today")
-    if HOW == "hang":
-        sys.stderr.write("waiting for a login\n")
-        sys.stderr.flush()
-        sys.stdin.read()
     logging.basicConfig()
     Failing().run()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,11 +21,12 @@ from accord.proxy.multiplexed import serve_stages
 from accord.proxy.parts import Component
 from accord.proxy.served import ServedTransport
 from accord.proxy.stage import Port, RawRequest, Stage
+from accord.script_agent.agent import ScriptAgent
 from accord.testing import Recorder
 from accord.transports.memory import pair
 from requirement import requirement
 
-AGENT = [sys.executable, "-m", "accord", "agent", "script"]
+AGENT = ScriptAgent
 _HANDSHAKE = conductor._Handshake
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",

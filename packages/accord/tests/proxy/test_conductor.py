@@ -19,11 +19,13 @@ from accord.proxy.conductor import conduct
 from accord.proxy.life import ComponentLost
 from accord.proxy.parts import Component
 from accord.proxy.stage import Stage
+from accord.script_agent.agent import ScriptAgent
 from accord.testing import Recorder
 from accord.transports.memory import MemoryTransport, pair
 from requirement import requirement
 
-AGENT = [sys.executable, "-m", "accord", "agent", "script"]
+AGENT = ScriptAgent
+AGENT_PROCESS = [sys.executable, "-m", "accord", "agent", "script"]
 PROGRAMS = Path(__file__).parent / "programs"
 PASSES = str(PROGRAMS / "pass_proxy.py")
 BY_HAND = str(PROGRAMS / "hand_proxy.py")
@@ -44,7 +46,7 @@ async def _streams(parts: Any, **options: Any) -> list[str]:
 @pytest.mark.parametrize("version", [1, 2])
 @requirement("R-PROXY-01", "R-PROXY-02", "R-PROXY-07")
 async def test_chain_of_objects_and_programs_is_one_agent(version: int) -> None:
-    parts = chain(_Passes(), PASSES, _Passes(), [sys.executable, PASSES], AGENT)
+    parts = chain(_Passes(), PASSES, _Passes(), [sys.executable, PASSES], AGENT_PROCESS)
     assert await _streams(parts, versions=[version]) == ["1 ", "2 ", "3 "]
 
 
@@ -461,7 +463,7 @@ async def test_death_of_a_component_ends_all_processes(
     parts: list[Any] = [PASSES, PASSES]
     parts.insert(place, component(dying, name="dying"))
     pids: list[int] = []
-    started = [_with_pid(component(part), pids) for part in (*parts, AGENT)]
+    started = [_with_pid(component(part), pids) for part in (*parts, AGENT_PROCESS)]
     with pytest.raises((RequestError, ComponentLost), match="last words") as caught:
         await _streams(chain(*started))
     assert "to choose another" not in str(caught.value)  # its version was not the reason

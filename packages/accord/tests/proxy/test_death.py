@@ -55,8 +55,9 @@ class _Killer:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-@pytest.mark.parametrize("victim", [0, 1, 2])
-@pytest.mark.parametrize("at_frame", [2, 12, 31])
+@pytest.mark.parametrize(
+    ("victim", "at_frame"), [(0, 2), (0, 31), (1, 12), (1, 31), (2, 2), (2, 12)]
+)
 @requirement("R-PROXY-22")
 async def test_killed_component_leaves_no_process_and_no_caller(victim: int, at_frame: int) -> None:
     killer = _Killer(victim, at_frame)

@@ -21,6 +21,7 @@ from accord.proxy.ordered import NotificationHandler, OrderedStage
 from accord.proxy.parts import Component
 from accord.proxy.served import ServedTransport
 from accord.proxy.stage import Direction, Params, Stage
+from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import HIGH_BYTES
 from accord.transports.memory import pair
 from proxy.ends import Ends
@@ -158,11 +159,10 @@ async def test_memory_does_not_depend_on_the_number_of_updates() -> None:
 @requirement("R-PROXY-26")
 async def test_component_may_be_remote() -> None:
     program = str(Path(__file__).parent / "programs" / "pass_proxy.py")
-    agent = [sys.executable, "-m", "accord", "agent", "script"]
     async with (
         asyncio.timeout(30),
         listener(asgi([sys.executable, program], token=TOKEN)) as proxy,
-        listener(asgi(agent, token=TOKEN)) as last,
+        listener(asgi(ScriptAgent, token=TOKEN)) as last,
     ):
         remote_proxy = component(f"ws://{proxy}/acp", token=TOKEN)
         for address in (f"ws://{last}/acp", f"http://{last}/acp"):
@@ -173,5 +173,5 @@ async def test_component_may_be_remote() -> None:
                     texts = [event.text async for event in turn if isinstance(event, Text)]
                 assert texts == ["1 ", "2 "]
         with pytest.raises(RequestError, match="a proxy needs ws://"):
-            async with connect(chain(f"http://{proxy}/acp", agent)):
+            async with connect(chain(f"http://{proxy}/acp", ScriptAgent)):
                 pass

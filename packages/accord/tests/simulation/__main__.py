@@ -35,6 +35,9 @@ def main() -> int:
     parser.add_argument("--keep", metavar="NAME", help="write what is found as a case of this name")
     parser.add_argument("--commit", default="", help="the commit that it was found in")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--batch", type=int, default=BATCH, help="seeds that a worker plays at once"
+    )
     options = parser.parse_args()
     if options.case is not None:
         case = msgspec.json.decode(options.case.read_bytes(), type=Case)
@@ -47,8 +50,9 @@ def main() -> int:
 class _Search:
     """The runs so far, and their failures."""
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, batch: int) -> None:
         self.first = first
+        self._batch = batch
         self.next = first
         self.runs = 0
         self.kinds: dict[str, list[Found]] = {}
@@ -57,8 +61,8 @@ class _Search:
 
     def batch(self) -> tuple[int, int]:
         """Return the next batch of seeds: the first seed, and their number."""
-        self.next += BATCH
-        return self.next - BATCH, BATCH
+        self.next += self._batch
+        return self.next - self._batch, self._batch
 
     def add(self, count: int, found: list[Found], counts: Counter[str]) -> None:
         """Add the results of a batch; report new failures."""
@@ -84,7 +88,7 @@ class _Search:
 def _search(options: argparse.Namespace) -> int:
     first = secrets.randbelow(10**9) if options.first is None else options.first
     print(f"simulation: seeds from {first} on, {options.workers} workers", flush=True)
-    search = _Search(first)
+    search = _Search(first, options.batch)
     ends_s = time.monotonic() + options.seconds
     if options.workers == 1:
         while time.monotonic() < ends_s:
