@@ -25,11 +25,13 @@ from accord_chat.view.app import ChatApp
 from accord_chat.view.composer import Composer
 from accord_chat.view.permission_panel import PermissionPanel
 from accord_chat.view.transcript_view import TranscriptView
+from chat.quick_textual import make_textual_quick, settle
 from raw_peer import RawPeer
 from versions import only
 
 __all__ = ("HandAgent", "LocalAgent", "Typist", "open_chat", "typing_at")
 
+make_textual_quick()
 WAIT_S = 20.0
 STEP_S = 0.02
 
@@ -162,6 +164,9 @@ class Typist:
         try:
             async with asyncio.timeout(WAIT_S):
                 while not (found := condition()):
+                    await settle()
+                    if found := condition():
+                        return found
                     await self.pilot.pause(STEP_S)
                 return found
         except TimeoutError:
@@ -169,7 +174,12 @@ class Typist:
 
     async def sees(self, *texts: str) -> None:
         """Wait until all these texts are on the screen."""
-        await self.until(lambda: all(text in self.screen for text in texts))
+
+        def are_seen() -> bool:
+            screen = self.screen
+            return all(text in screen for text in texts)
+
+        await self.until(are_seen)
 
     async def question(self) -> PermissionPanel:
         """Wait until a permission question takes keys."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import shlex
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
+
+from chat.forked import Forked, command
 
 # What changes the behaviour of the program, and belongs to the terminal of the tests.
 FOREIGN = {"VISUAL", "EDITOR", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "NO_COLOR", "VTE_VERSION"}
@@ -23,7 +22,7 @@ WAIT_S = 20.0
 
 
 # The command of `line_agent.py`.
-AGENT = shlex.join([sys.executable, str(Path(__file__).with_name("line_agent.py"))])
+AGENT = shlex.join(command(str(Path(__file__).with_name("line_agent.py"))))
 
 
 class LinesChat:
@@ -44,7 +43,7 @@ class LinesChat:
         self.text = ""
         self._seen = 0
         self._is_terminal = terminal
-        argv = [sys.executable, "-m", "accord", "chat", *mode.split(), *words]
+        argv = ["-m", "accord", "chat", *mode.split(), *words]
         environment = {
             **{name: value for name, value in os.environ.items() if name not in FOREIGN},
             "XDG_STATE_HOME": str(folder / "state"),
@@ -57,30 +56,14 @@ class LinesChat:
             self._output, inner = os.openpty()
             self._input = self._output
             termios.tcsetwinsize(inner, (24, columns))
-            self.process = subprocess.Popen(
-                argv,
-                stdin=inner,
-                stdout=inner,
-                stderr=inner,
-                cwd=work,
-                env=environment,
-                start_new_session=True,
-                preexec_fn=_take_terminal,
-            )
-            os.close(inner)
+            given = [inner, inner, inner]
         else:
-            self.process = subprocess.Popen(
-                argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                cwd=work,
-                env=environment,
-                start_new_session=True,
-            )
-            assert self.process.stdin is not None
-            assert self.process.stdout is not None
-            self._input, self._output = self.process.stdin.fileno(), self.process.stdout.fileno()
+            taken, self._input = os.pipe()
+            self._output, printed = os.pipe()
+            given = [taken, printed, printed]
+        self.process = Forked(argv, given, cwd=work, env=environment, takes_terminal=terminal)
+        for descriptor in {*given}:
+            os.close(descriptor)
 
     def __enter__(self) -> Self:
         return self
@@ -89,12 +72,13 @@ class LinesChat:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(WAIT_S)
-        with contextlib.suppress(OSError):
-            os.close(self._output)
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        os.close(self._output)
+        self._close_input()
+
+    def _close_input(self) -> None:
+        if self._input >= 0 and not self._is_terminal:
+            os.close(self._input)
+            self._input = -1
 
     @property
     def new(self) -> str:
@@ -113,8 +97,7 @@ class LinesChat:
         if self._is_terminal:
             self.write(b"\x04")
         else:
-            assert self.process.stdin is not None
-            self.process.stdin.close()
+            self._close_input()
 
     def interrupt(self) -> None:
         """Press Ctrl-C."""
@@ -159,10 +142,3 @@ class LinesChat:
         while self._read(end):
             pass
         return self.process.wait(WAIT_S)
-
-
-def _take_terminal() -> None:
-    import fcntl
-    import termios
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -35,13 +36,14 @@ Busy().run()
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Generator[Terminal]:
-    busy = tmp_path / "busy.py"
-    busy.write_text(BUSY)
+    (tmp_path / "busy.py").write_text(BUSY)
+    shutil.copy(AGENT, tmp_path)
+    # A short command, and a wide terminal: the command is on one line wherever the tests are.
     (tmp_path / "settings.toml").write_text(
-        f"[agents.guarded]\ncommand = ['{sys.executable}', '{AGENT}']\n"
-        f"[agents.busy]\ncommand = ['{sys.executable}', '{busy}']\n"
+        f"[agents.guarded]\ncommand = ['{sys.executable}', '../{AGENT.name}']\n"
+        f"[agents.busy]\ncommand = ['{sys.executable}', '../busy.py']\n"
     )
-    with open_terminal(tmp_path) as made:
+    with open_terminal(tmp_path, columns=160) as made:
         yield made
 
 
@@ -62,7 +64,7 @@ def test_login_at_the_terminal_sends_the_prompt_that_waited(terminal: Terminal) 
     terminal.press("Enter")
     terminal.sees("1 queued")
     choose_terminal(terminal)
-    terminal.sees("the chat comes back when this command ends", f"{AGENT} login")
+    terminal.sees("the chat comes back when this command ends", f"{AGENT.name} login")
     terminal.type("right")
     terminal.press("Enter")
     terminal.sees("Logged in", "▌ hello", "  Welcome by password.")

@@ -32,7 +32,7 @@ async def conversation(user: Typist) -> None:
         await user.send(prompt)
         await user.until(lambda: not user.session.is_busy and not user.session.queue)
     await user.send(f"echo {MARKDOWN}")
-    await user.sees("quoted", "x = 1", "0 s")
+    await user.sees("quoted", "x = 1", " s\n")
 
 
 async def working(user: Typist) -> None:
