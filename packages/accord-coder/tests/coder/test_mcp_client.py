@@ -16,12 +16,13 @@ pytest.importorskip("mcp", reason="the extra `coder` is not installed")
 
 from accord import EmbeddedResource, ImageContent, McpServerHttp, McpServerStdio, Notice
 from accord.types.mcp import McpServerSse
+from coder import mcp_server  # what it imports, the forked servers need not import
 from coder.harness import BOTH, CoderHarness, coder_session
 from coder.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.slow  # each starts a server that imports a lot
 
-SERVER = Path(__file__).with_name("mcp_server.py")
+SERVER = Path(mcp_server.__file__)
 
 # Each test starts a server. The versions differ only in how a session receives its servers and how
 # calls are shown: `test_mcp_tools_are_used_like_built_in_tools` covers both.
@@ -29,8 +30,12 @@ V1 = pytest.mark.parametrize("version", [1], ids=["v1"])
 V2 = pytest.mark.parametrize("version", [2], ids=["v2"])
 
 
+# A program is forked only if it has the settings of Python that this process has.
+OF_PYTHON = {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
+
+
 def stdio(name: str = "test", **env: str) -> McpServerStdio:
-    return McpServerStdio(name, sys.executable, (str(SERVER),), env)
+    return McpServerStdio(name, sys.executable, (str(SERVER),), OF_PYTHON | env)
 
 
 def requests_of(harness: CoderHarness) -> list[Any]:
@@ -43,8 +48,6 @@ def requests_of(harness: CoderHarness) -> list[Any]:
 async def over_http(kind: str) -> AsyncGenerator[Any, None]:
     """Serve the server over HTTP; yield its entry in `mcp_servers`."""
     import uvicorn
-
-    from coder import mcp_server
 
     server = mcp_server.make_server()
     app = server.streamable_http_app() if kind == "http" else server.sse_app()

@@ -1,4 +1,4 @@
-"""A real Chromium for the tests of the inspector's page.
+"""A real Chromium for the tests of the inspector's page; programs of Accord start by forks.
 
 A module with browser tests has `pytestmark = pytest.mark.asyncio(loop_scope="session")`: all of
 them share one Chromium with one profile (cookies, storage, cache), because a new profile loads the
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
+
+from forked import forked_programs
 
 try:
     from playwright.async_api import (
@@ -39,6 +41,13 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+@pytest.fixture(autouse=True)
+def forks() -> Iterator[None]:
+    """Start programs by forks; a module whose subject is the start itself has its own `forks`."""
+    with forked_programs():
+        yield
 
 
 def chromium_path() -> str:
