@@ -39,7 +39,8 @@ class Constructors(griffe.Extension):
                 signature = inspect.signature(struct)
             except NameError:  # a private struct, whose types are imported for type checkers only
                 continue
-            _add_constructor(cls, signature, fields[cls])
+            if fields[cls].keys() >= signature.parameters.keys():  # no base of another package
+                _add_constructor(cls, signature, fields[cls])
 
 
 def _classes(scope: griffe.Module | griffe.Class) -> Iterator[griffe.Class]:
