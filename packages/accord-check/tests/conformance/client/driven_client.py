@@ -57,13 +57,13 @@ async def check(
         pause_s=0.02,
         login=login,
         answer_s=answer_s,
-        user_timeout_s=5.0,
+        user_timeout_s=20.0,
     )
     transport: Transport = there
     if between is not None:
         between.put(there)
         transport = between
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         running = group.create_task(run.run())
         try:
             await converse(

@@ -42,7 +42,7 @@ async def test_accord_client_passes_everything_and_every_checked_rule_is_exercis
     def run(name: str, version: int, *prompts: str, **options: Any) -> Awaitable[RunResult]:
         folder = tmp_path / f"{name}-{version}"
         folder.mkdir()
-        return check(folder, version, *prompts, **options)
+        return check(folder, version, *prompts, answer_s=20.0, **options)
 
     def with_state(version: int) -> Awaitable[RunResult]:
         between = Between()

@@ -22,7 +22,7 @@ Json = Any
 INFO = {"name": "independent", "title": "The independent client", "version": "1.0"}
 KINDS = {"allow_once", "allow_always", "reject_once", "reject_always"}
 FORMS = {"form": {}, "url": {}}
-PATIENCE = 60.0
+PATIENCE = 150.0  # a prompt for all scenarios takes long on a busy machine
 
 
 class Line(Peer):
@@ -290,7 +290,7 @@ class Client:
         assert self.process.stdin
         self.process.stdin.close()
         try:
-            self.process.wait(10)
+            self.process.wait(50)
         except subprocess.TimeoutExpired:
             self.process.terminate()
             self.process.wait(10)

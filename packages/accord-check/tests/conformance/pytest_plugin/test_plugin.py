@@ -20,6 +20,8 @@ from accord_conformance.agent.scenarios import agent_scenarios
 
 pytest_plugins = ["pytester"]
 
+# An agent that starts fast and conforms in both versions.
+INDEPENDENT = (sys.executable, "-S", str(Path(__file__).parents[1] / "independent" / "agent.py"))
 GREETER = """
 from accord import Agent, Turn
 
@@ -248,8 +250,8 @@ def test_missing_agent_command_is_an_error(pytester: pytest.Pytester) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.usefixtures("all_plugins")
-def test_each_rule_is_a_test(pytester: pytest.Pytester, greeter: str) -> None:
-    words = ("--accord-check", greeter, "-k", "INIT or speaks")
+def test_each_rule_is_a_test(pytester: pytest.Pytester) -> None:
+    words = ("--accord-check", shlex.join(INDEPENDENT), "-k", "INIT or speaks")
     done = run(pytester, *words, "--junitxml", "report.xml", "-rs")
     outcomes = done.parseoutcomes()
     assert outcomes.keys() == {"passed", "skipped", "deselected"}
@@ -294,7 +296,7 @@ def test_baseline_accepts_known_failures(pytester: pytest.Pytester, bad: str) ->
 
 
 def test_agent_that_does_not_start_fails_once(pytester: pytest.Pytester) -> None:
-    done = run(pytester, "--accord-check", "no-such-agent-anywhere")
+    done = run(pytester, "--accord-check", "no-such-agent-anywhere", "--accord-check-version", "2")
     outcomes = done.parseoutcomes()
     assert outcomes["failed"] == 1
     assert outcomes.keys() == {"failed", "skipped"}
