@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from textual.events import Key
+from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 import accord
@@ -151,8 +153,14 @@ class Typist:
         await self.pilot.press(*keys)
 
     async def type(self, text: str) -> None:
-        names = {" ": "space", "\n": "ctrl+j"}
-        await self.pilot.press(*(names.get(letter, letter) for letter in text))
+        """Type all keys before anything happens for the first, as fast typists do."""
+        assert self.app._driver is not None
+        for letter in text:
+            name = "ctrl+j" if letter == "\n" else _character_to_key(letter)
+            key = Key(name, None if letter == "\n" else letter)
+            key.set_sender(self.app)
+            self.app._driver.send_message(key)
+        await settle()
 
     async def send(self, text: str) -> None:
         """Write a prompt and press Enter."""

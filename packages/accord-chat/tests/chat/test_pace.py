@@ -131,7 +131,7 @@ def test_only_the_parts_of_a_long_text_near_the_window_are_rendered(
     end = len(text)
     assert sum(rendered) <= lazy_lines.MAX_PART
     text.measure(end - 64, end, end - 24)
-    assert "".join(text[n].text for n in range(len(text) - 24, len(text))).count("Line 1") > 5
+    assert "".join(text[n].text for n in range(len(text) - 24, len(text))).count("Line 43") > 5
     assert sum(rendered) <= 10 * lazy_lines.MAX_PART
     assert text.made_lines < 1000
     text.measure(0, 40, 0)
@@ -196,7 +196,7 @@ def test_long_text_shows_every_line_in_order() -> None:
         for word in [word.split()[0]]
     ]
     assert numbers == sorted(numbers)
-    assert len(numbers) > 800  # the others are folded
+    assert len(numbers) > 450  # the others are folded
 
 
 @pytest.mark.parametrize(("size", "total"), [(100, 12_000), (5000, 40_000)])
@@ -287,7 +287,7 @@ async def test_large_update_leaves_typing_cancelling_and_little_memory(
 async def test_flood_leaves_typing_and_cancelling(tmp_path: Path) -> None:
     async with open_chat(LocalAgent(Large()), folder=tmp_path) as user:
         await send(user, "flood", "word")
-        await user.type("typing")
-        assert user.composer.text == "typing"
+        await user.type("still typing")
+        await user.until(lambda: user.composer.text == "still typing")
         await user.press("escape")
         await user.until(lambda: not user.session.is_busy)

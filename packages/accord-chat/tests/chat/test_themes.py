@@ -86,16 +86,6 @@ async def review_decided(user: Typist) -> None:
     await user.sees("the old text is back")
 
 
-def keys(*pressed: str, sees: str) -> Scene:
-    async def scene(user: Typist) -> None:
-        await user.send("updates")
-        await user.sees("One of each.")
-        await user.press(*pressed)
-        await user.sees(sees)
-
-    return scene
-
-
 async def chosen_entry(user: Typist) -> None:
     await user.send("tools")
     await user.sees("19 tool calls")
@@ -126,19 +116,37 @@ SCENES: dict[str, Scene] = {
     "page": page,
     "review": review,
     "review decided": review_decided,
-    "help": keys("f1", sees="While you type"),
-    "palette": keys("ctrl+p", sees="Commands"),
-    "options": keys("f2", "down", sees="Mode, model"),
-    "sessions": keys("f3", sees="Sessions of this folder"),
-    "plan": keys("f5", sees="Plan"),
-    "queue": keys("f7", sees="No prompt is queued"),
-    "traffic": keys("alt+t", sees="session/"),
-    "export": keys("alt+e", sees="Markdown"),
     "chosen": chosen_entry,
     "followed": followed,
     "subagents": subagents,
-    "agents": keys("alt+n", sees="agent"),
 }
+# What opens them, and a text in them; Escape closes them.
+LISTS = {
+    ("f1",): "While you type",
+    ("ctrl+p",): "Commands",
+    ("f2", "down"): "Mode, model",
+    ("f3",): "Sessions of this folder",
+    ("f5",): "Plan",
+    ("alt+t",): "session/",
+    ("alt+e",): "Markdown",
+    ("alt+n",): "Open a session of an agent",
+    ("f7",): "No prompt is queued",  # a notice
+}
+
+
+async def theme_faults(user: Typist) -> dict[str, object]:
+    """Return the texts with too little contrast by theme."""
+    found: dict[str, object] = {}
+    for theme in THEMES:
+        user.app.theme = theme
+        await user.pilot.pause()
+        user.app.refresh_css(animate=False)
+        user.app.screen.refresh(layout=True)
+        await user.pilot.pause()
+        least = 7.0 if theme == "high-contrast" else 4.5
+        if low := sorted(set(low_contrasts(user.app, least))):
+            found[theme] = low
+    return found
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -148,17 +156,22 @@ async def test_text_has_contrast_in_every_theme(tmp_path: Path, scene: str) -> N
     size = (160, 40) if scene == "followed" else (80, 24)
     async with open_chat(LocalAgent(agent, label="script"), folder=tmp_path, size=size) as user:
         await SCENES[scene](user)
-        found: dict[str, object] = {}
-        for theme in THEMES:
-            user.app.theme = theme
-            await user.pilot.pause()
-            user.app.refresh_css(animate=False)
-            user.app.screen.refresh(layout=True)
-            await user.pilot.pause()
-            least = 7.0 if theme == "high-contrast" else 4.5
-            if low := sorted(set(low_contrasts(user.app, least))):
-                found[theme] = low
-        assert not found
+        assert not await theme_faults(user)
+
+
+async def test_lists_have_contrast_in_every_theme(tmp_path: Path) -> None:
+    found: dict[str, object] = {}
+    async with open_chat(LocalAgent(ScriptAgent(), label="script"), folder=tmp_path) as user:
+        await user.send("updates")
+        await user.sees("One of each.")
+        for keys, text in LISTS.items():
+            await user.press(*keys)
+            await user.sees(text)
+            if faults := await theme_faults(user):
+                found[text] = faults
+            await user.press("escape")
+            await user.until(lambda: len(user.app.screen_stack) == 2)
+    assert not found
 
 
 def test_themes_have_plain_names() -> None:
