@@ -209,10 +209,10 @@ async def test_an_error_of_a_turn() -> None:
 
 @pytest.mark.parametrize("words", [[], ["stubborn"]])
 async def test_an_agent_that_hangs_is_ended(words: list[str]) -> None:
-    done = await result(task("hang", limits=Limits(turn_s=4)), raw(*words))
+    done = await result(task("hang", limits=Limits(turn_s=1.5)), raw(*words))
     assert done.failure is not None
     assert (done.status, done.failure.limit) == ("limit", "turn_s")
-    assert "4 s" in done.failure.message
+    assert "1.5 s" in done.failure.message
     assert done.answer == "hanging"
 
 
@@ -304,8 +304,8 @@ async def test_agents_of_python_run_in_this_process_with_the_limits_of_the_fleet
         async def prompt(self, turn: Turn) -> None:
             await turn.say(f"pid {os.getpid()}")
 
-    fleet = Fleet([Polite, raw()], limits=Limits(turn_s=4), engine=LocalEngine(2))
-    found = {one.agent: one async for one in fleet.run([task("hang", name="t1")])}
+    fleet = Fleet([Polite, raw()], limits=Limits(turn_s=1.5), engine=LocalEngine(2))
+    found = {one.agent: one async for one in fleet.run([task("wait", name="t1")])}
     assert found["Polite"].answer == f"pid {os.getpid()}"
     assert found["raw"].failure is not None
     assert found["raw"].failure.limit == "turn_s"

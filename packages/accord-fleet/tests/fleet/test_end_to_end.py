@@ -32,7 +32,7 @@ from accord_fleet.report.read import read_report
 from coder.models.provider import Says, serve_provider
 from fleet.running import RAW
 from free_ports import free_ports
-from project import PYTHONPATH, ROOT
+from project import ROOT
 
 MCP_SERVER = ROOT / "packages/accord-coder/tests/coder/mcp_server.py"
 AGENT = f"raw={shlex.join(RAW)}"
@@ -48,7 +48,8 @@ async def test_agents_use_the_mcp_servers_of_a_task(
         "name": "sums",
         "command": sys.executable,
         "args": [str(MCP_SERVER)],
-        "env": [{"name": "PYTHONPATH", "value": PYTHONPATH}],
+        # Those of this process: a program with other settings of Python is not forked.
+        "env": [{"name": n, "value": v} for n, v in os.environ.items() if n.startswith("PYTHON")],
     }
     given = Task(
         id="sum",
