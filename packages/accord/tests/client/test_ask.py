@@ -26,10 +26,9 @@ def test_result_has_text_stop_reason_and_transcript(versions: Any) -> None:
     assert [message.role for message in answer.transcript.messages] == ["user", "agent"]
 
 
-@BOTH
-def test_permissions_are_decided_by_policies(versions: Any) -> None:
-    assert ask(GREETER, "work", versions=versions).text == "refused"
-    assert ask(GREETER, ["work"], versions=versions, permissions=allow("edit")).text == "done"
+def test_permissions_are_decided_by_policies() -> None:
+    assert ask(GREETER, "work", versions=(1,)).text == "refused"
+    assert ask(GREETER, ["work"], versions=(2,), permissions=allow("edit")).text == "done"
 
 
 async def test_ask_works_while_an_event_loop_runs() -> None:

@@ -93,23 +93,28 @@ def test_own_processes_are_served_on_a_unix_socket_without_a_token(folder: Path)
     assert not path.exists()
 
 
-def test_programs_connect_to_a_unix_socket(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def served_socket(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
+    """Return the socket of a server for several tests."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "gardener.py").write_text(AGENT)
     path = folder / "agent.sock"
     with serving(folder, "--unix", str(path)):
-        asked = run(["ask", "a tulip", "--quiet", "--agent", f"unix:{path}"])
-        assert (asked.returncode, asked.stdout) == (0, "Planted: a tulip.\n"), asked.stderr
-        assert ask([*ACCORD, "bridge", f"unix:{path}"]) == "Planted: a rose."
+        yield path
+
+
+def test_programs_connect_to_a_unix_socket(served_socket: Path) -> None:
+    agent = f"unix:{served_socket}"
+    asked = run(["ask", "a tulip", "--quiet", "--agent", agent])
+    assert (asked.returncode, asked.stdout) == (0, "Planted: a tulip.\n"), asked.stderr
+    assert ask([*ACCORD, "bridge", agent]) == "Planted: a rose."
 
 
 @requirement("R-SEC-13")
-def test_host_and_origin_are_not_checked_on_a_unix_socket(folder: Path) -> None:
-    path = folder / "agent.sock"
-    with (
-        serving(folder, "--unix", str(path)),
-        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client,
-    ):
+def test_host_and_origin_are_not_checked_on_a_unix_socket(served_socket: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(20)
-        client.connect(str(path))
+        client.connect(str(served_socket))
         client.sendall(
             b"GET /acp HTTP/1.1\r\nHost: other.example\r\nOrigin: http://other.example\r\n"
             b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
@@ -132,13 +137,13 @@ def _start(folder: Path, path: Path) -> subprocess.CompletedProcess[str]:
     return run(["serve", "--unix", str(path), "gardener:Gardener"], folder=folder)
 
 
-def test_socket_of_another_server_and_other_files_are_not_replaced(folder: Path) -> None:
-    path = folder / "agent.sock"
-    with serving(folder, "--unix", str(path)):
-        second = _start(folder, path)
-        assert second.returncode == 1
-        assert f"Another server listens on {path}" in second.stderr
-        assert ask(f"unix:{path}") == "Planted: a rose."
+def test_socket_of_another_server_and_other_files_are_not_replaced(
+    folder: Path, served_socket: Path
+) -> None:
+    second = _start(folder, served_socket)
+    assert second.returncode == 1
+    assert f"Another server listens on {served_socket}" in second.stderr
+    assert ask(f"unix:{served_socket}") == "Planted: a rose."
     file = folder / "file"
     file.write_text("text")
     third = _start(folder, file)
