@@ -8,13 +8,14 @@ import re
 import select
 import signal
 import struct
-import subprocess
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyte
+
+from chat.forked import Forked
 
 __all__ = ("FakeTerminal",)
 
@@ -26,7 +27,10 @@ CELL_SIZE = b"\x1b[16t"
 
 
 class FakeTerminal:
-    """Keeps what the program writes; `kitty`, `attributes` and `cell` are its answers."""
+    """Runs `python WORDS`, and keeps what it writes.
+
+    `kitty`, `attributes` and `cell` are its answers.
+    """
 
     def __init__(
         self,
@@ -48,15 +52,8 @@ class FakeTerminal:
         self._answered = 0
         self._end, other = os.openpty()
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
-        self._program = subprocess.Popen(
-            words,
-            cwd=folder,
-            env={**os.environ, "TERM": "xterm-256color", "TMUX": "", **environment},
-            stdin=other,
-            stdout=other,
-            stderr=other,
-            start_new_session=True,
-        )
+        env = {**os.environ, "TERM": "xterm-256color", "TMUX": "", **environment}
+        self._program = Forked(words, [other, other, other], cwd=folder, env=env)
         os.close(other)
 
     def type(self, data: bytes) -> None:
@@ -89,7 +86,7 @@ class FakeTerminal:
     def close(self) -> None:
         if self._program.poll() is None:
             os.killpg(self._program.pid, signal.SIGKILL)
-        self._program.wait()
+        self._program.wait(WAIT_S)
         os.close(self._end)
 
     def _read(self, wait_s: float) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -16,30 +15,16 @@ from chat.images import picture
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def environment(tmp_path: Path) -> Generator[dict[str, str]]:
-    variables = {
+@pytest.mark.parametrize("how", [["--protocol", "1"], ["--protocol", "2"], ["-s", "fix"]])
+def test_dropped_image_is_sent_and_comes_back(tmp_path: Path, how: list[str]) -> None:
+    image = tmp_path / "my shot.png"
+    image.write_bytes(picture(640, 480))
+    words = ["-m", "accord", "chat", "--agent", "script", *how]
+    environment = {
         "COLORTERM": "truecolor",
         "XDG_STATE_HOME": str(tmp_path / "state"),
         "ACCORD_CONFIG": str(tmp_path),
     }
-    yield variables
-    subprocess.run(
-        [sys.executable, "-m", "accord", "session", "close", "-s", "fix"],
-        cwd=tmp_path,
-        env={**os.environ, **variables},
-        capture_output=True,
-        timeout=30,
-    )
-
-
-@pytest.mark.parametrize("how", [["--protocol", "1"], ["--protocol", "2"], ["-s", "fix"]])
-def test_dropped_image_is_sent_and_comes_back(
-    tmp_path: Path, environment: dict[str, str], how: list[str]
-) -> None:
-    image = tmp_path / "my shot.png"
-    image.write_bytes(picture(640, 480))
-    words = [sys.executable, "-m", "accord", "chat", "--agent", "script", *how]
     terminal = FakeTerminal(words, tmp_path, environment, size=(80, 40))
     try:
         terminal.sees("Ask · Small", "F1 help")
@@ -52,3 +37,11 @@ def test_dropped_image_is_sent_and_comes_back(
         terminal.sees("▌ echo what is this", f"▌ {shown}", "  what is this", "▀▀▀▀▀▀▀▀")
     finally:
         terminal.close()
+        if "fix" in how:
+            subprocess.run(
+                [sys.executable, "-m", "accord", "session", "close", "-s", "fix"],
+                cwd=tmp_path,
+                env={**os.environ, **environment},
+                capture_output=True,
+                timeout=30,
+            )

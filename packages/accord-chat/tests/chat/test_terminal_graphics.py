@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-import sys
+import shlex
 import zlib
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -16,6 +16,7 @@ from accord_chat.view.pictures.kitty import kitty
 from accord_chat.view.pictures.sixel import sixel
 from accord_chat.view.pictures.terminal_replies import KITTY_ID, Replies, question
 from chat.fake_terminal import FakeTerminal
+from chat.forked import command
 
 Start = Callable[..., FakeTerminal]
 PAINTER = """
@@ -43,8 +44,7 @@ def start(tmp_path: Path) -> Generator[Start]:
     agent.write_text(PAINTER.format(tests=str(Path(__file__).parent.parent)))
 
     def make(**answers: object) -> FakeTerminal:
-        words = [sys.executable, "-m", "accord", "chat"]
-        words += ["--agent", f"{sys.executable} {agent}"]
+        words = ["-m", "accord", "chat", "--agent", shlex.join(command(str(agent)))]
         environment = {
             "COLORTERM": "truecolor",
             "XDG_STATE_HOME": str(tmp_path / "state"),
