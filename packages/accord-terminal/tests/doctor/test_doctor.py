@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from accord.program import main
 from accord_terminal.toolkit import settings
+from forked import forked_programs
 from quirk import quirk
 
 AGENT = Path(__file__).with_name("misbehaving.py")
@@ -18,12 +20,13 @@ Out = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("ACCORD_CONFIG", str(tmp_path))
     monkeypatch.setenv("ACCORD_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("PATH", str(tmp_path))  # nothing well known is installed
     monkeypatch.setenv("COLUMNS", "80")
-    return tmp_path
+    with forked_programs():
+        yield tmp_path
 
 
 def name(folder: Path, *ways: str) -> None:
@@ -85,8 +88,8 @@ def test_login_that_is_required_is_no_failure(capsys: Out) -> None:
 @pytest.mark.parametrize(
     ("way", "error", "options"),
     [
-        ("hangs", "it did not respond to `initialize` within 1 s", ("--timeout", "1")),
-        ("garbage", "it did not respond to `initialize` within 1 s", ("--timeout", "1")),
+        ("hangs", "it did not respond to `initialize` within 0.3 s", ("--timeout", "0.3")),
+        ("garbage", "it did not respond to `initialize` within 0.3 s", ("--timeout", "0.3")),
         ("silent", "it did not respond to `session/new` within 3 s", ("--timeout", "3")),
         ("refuses", "it rejected `session/new`: no model", ()),
         ("dies", "exited with status 1: no key", ()),

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from forked import forked_programs
 from registry.server import Registry, serving
+
+
+@pytest.fixture(autouse=True)
+def forks() -> Iterator[None]:
+    """Start the programs of the tests by forks."""
+    with forked_programs():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-import os
+import datetime
+import sys
+import time
 from pathlib import Path
 
-__all__ = ("MovedClock", "on_path")
+import pytest
 
-# `sitecustomize` runs at the start of each Python program on its PYTHONPATH.
-_PROGRAM = """
-import datetime, os, time
-_real_time, _real = time.time, datetime.datetime
-
-def _offset():
-    with open({path!r}) as file:
-        return float(file.read() or 0)
-
-class _Moved(_real):
-    @classmethod
-    def now(cls, tz=None):
-        return _real.now(tz) + datetime.timedelta(seconds=_offset())
-
-time.time = lambda: _real_time() + _offset()
-datetime.datetime = _Moved
-"""
+__all__ = ("MovedClock",)
 
 
 class MovedClock:
     """The wall clock of the programs of a test; it can jump while they run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         folder.mkdir()
         self._path = folder / "seconds"
         self._path.write_text("0")
-        (folder / "sitecustomize.py").write_text(_PROGRAM.format(path=str(self._path)))
+        real_time, real = time.time, datetime.datetime
+
+        class Moved(real):
+            @classmethod
+            def now(cls, tz: datetime.tzinfo | None = None) -> Moved:
+                return real.now(tz) + datetime.timedelta(seconds=self._seconds())  # type: ignore[return-value]
+
+        # The programs are forks of this process.
+        monkeypatch.setattr(time, "time", lambda: real_time() + self._seconds())
+        monkeypatch.setattr(datetime, "datetime", Moved)
+        for name, module in [*sys.modules.items()]:
+            if name.startswith("accord") and getattr(module, "datetime", None) is real:
+                monkeypatch.setattr(module, "datetime", Moved)
 
     def jump(self, days: float) -> None:
         """Set the clock to the real time and so many days."""
@@ -41,7 +39,5 @@ class MovedClock:
         made.write_text(str(days * 86400))
         made.replace(self._path)
 
-
-def on_path(folder: Path) -> str:
-    """Return the value of PYTHONPATH for the programs."""
-    return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
+    def _seconds(self) -> float:
+        return float(self._path.read_text())

@@ -11,18 +11,15 @@ import pytest
 
 from requirement import requirement
 from sessions_named.machine import Machine, eventually
-from sessions_named.moved_clock import MovedClock, on_path
+from sessions_named.moved_clock import MovedClock
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def clock(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> MovedClock:
-    """Return the wall clock of the programs of this test, which read it when Python starts."""
-    machine.starts_interpreters = True
-    moved = MovedClock(machine.base / "clock")
-    monkeypatch.setenv("PYTHONPATH", on_path(machine.base / "clock"))
-    return moved
+    """Return the wall clock of the programs of this test."""
+    return MovedClock(machine.base / "clock", monkeypatch)
 
 
 @requirement("R-NAMED-04")

@@ -19,8 +19,8 @@ from accord_terminal.sessions.journal import Journal
 from accord_terminal.sessions.owner.translate import Translator
 from sessions_named.machine import Machine
 
-_WORD = "x" * 199
-_UPDATES = 40_000  # of a turn: 8 MB of text
+_WORD = "x" * 499
+_UPDATES = 12_000  # of a turn: 6 MB of text
 
 
 def resident_bytes(pid: int) -> int:
@@ -33,17 +33,16 @@ def resident_bytes(pid: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_memory_of_an_owner_stays_flat_over_200_000_updates(machine: Machine) -> None:
+def test_memory_of_an_owner_stays_flat_over_many_updates(machine: Machine) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "script")
     owner = machine.owner()
     machine.ok("session", "prompt", "-s", "fix", "--quiet", f"stream 2000 {_WORD}")
     before = resident_bytes(owner)
-    for _ in range(5):  # 40 MB of text
+    for _ in range(3):  # 18 MB of text, and their entries need more
         machine.ok("session", "prompt", "-s", "fix", "--quiet", f"stream {_UPDATES} {_WORD}")
     grown = resident_bytes(owner) - before
     assert machine.owners() == [owner]
-    assert grown < 25_000_000, grown
+    assert grown < 12_000_000, grown
 
 
 def test_owner_reads_old_entries_from_the_disk(tmp_path: Path) -> None:
