@@ -281,9 +281,9 @@ def test_demonstration_agent_ends_the_check_without_a_model(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     agent = [sys.executable, "-m", "accord", "agent", "coder", "--model", "demo"]
-    names = ("prompts/text", "prompts/tool", "files/write", "permissions/reject", "terminals/run")
+    names = ("prompts/text", "prompts/held", "files/write", "permissions/reject", "terminals/run")
     only = [word for name in names for word in ("--only", name)]
-    status = main(["check", "agent", "--version", "1", *only, "--", *agent])
+    status = main(["check", "agent", *only, "--", *agent])
     out = capsys.readouterr().out
     assert status == 3, out
     assert "No model: no turn was tested" in out

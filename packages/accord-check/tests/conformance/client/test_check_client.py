@@ -135,12 +135,19 @@ def test_garbage_is_in_every_report(tmp_path: Path) -> None:
     assert list(recording.read(files["trace"].read_bytes().splitlines()))
 
 
-@pytest.mark.parametrize("option", ["--report", "--html", "--trace"])
+def test_unwritable_report_is_reported_before_a_message_is_read(tmp_path: Path) -> None:
+    done = starts("--report", str(tmp_path / "none" / "file"), data=b"{}\n")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"--report: cannot write" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--html", "--trace"])
 def test_unwritable_file_is_reported_at_once(
     tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--report", str(tmp_path / "report")] if option != "--report" else []
-    assert main(["check", "client", *words, option, str(tmp_path / "none" / "file")]) == 2
+    words = ["--report", str(tmp_path / "report"), option, str(tmp_path / "none" / "file")]
+    assert main(["check", "client", *words]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert f"{option}: cannot write" in said.err
