@@ -39,7 +39,7 @@ async def ask(folder: Path, data: Path, *agent: str) -> tuple[str, str]:
     command = shlex.join([sys.executable, "-W", "error", "-m", "accord", "agent", *agent])
     words = [*shlex.split(RECIPE[1]), "--agent", command]
     asking = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-W", "error", "-m", "accord", "ask", *words),
+        *(sys.executable, "-m", "accord", "ask", *words),
         cwd=folder,
         env={**os.environ, "ACCORD_DATA": str(data), "ACCORD_API_KEY": "sk-none"},
         stdin=asyncio.subprocess.DEVNULL,
