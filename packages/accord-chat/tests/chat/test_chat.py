@@ -12,6 +12,7 @@ from textual.geometry import Region
 
 from accord import Agent, MemoryStore, Turn
 from accord.script_agent.agent import ScriptAgent
+from accord_chat.view import chat_screen
 from accord_chat.view.app import ChatApp
 from accord_chat.view.completions import CompletionList
 from accord_chat.view.form_panel import FormPanel, PagePanel
@@ -59,13 +60,18 @@ async def test_rejected_action_is_not_done(tmp_path: Path, version: int) -> None
         await user.sees("0 of 1 allowed.", "Rejected: Do thing 1")
 
 
-async def test_keys_that_were_meant_for_the_prompt_do_not_answer(tmp_path: Path) -> None:
+async def test_keys_that_were_meant_for_the_prompt_do_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However slow the machine is, this is typed without a pause.
+    monkeypatch.setattr(chat_screen, "TYPING_S", 60.0)
     async with open_chat(script(), folder=tmp_path) as user:
         await user.send("permission")
         await user.type("by the way")
         await user.until(lambda: user.app.screen.query(PermissionPanel))
         await user.type(", yes")
         assert user.composer.text == "by the way, yes"
+        assert user.composer.has_focus
         assert user.session.questions
         await user.press("f10", "y")
         await user.sees("1 of 1 allowed.")
