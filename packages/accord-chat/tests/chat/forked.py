@@ -205,8 +205,8 @@ def _run(wanted: list[Any], descriptors: list[int]) -> NoReturn:
             status = ended.code or 0
         else:
             print(ended.code, file=sys.stderr)
-    except BaseException:  # noqa: BLE001  # as the interpreter does
-        sys.excepthook(*sys.exc_info())
+    except BaseException as error:  # noqa: BLE001  # as the interpreter does
+        sys.excepthook(type(error), error, error.__traceback__)
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

@@ -5,7 +5,7 @@ It imports little, so that it starts quickly.
 
 from __future__ import annotations
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import _socket
 import marshal
 import os
