@@ -35,7 +35,7 @@ def kept_by(result: RunResult) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(300)
 async def test_accord_client_passes_everything_and_every_checked_rule_is_exercised(
     tmp_path: Path,
 ) -> None:
