@@ -12,7 +12,6 @@ import stat
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -291,18 +290,14 @@ async def test_stopped_owner_is_waited_for(machine: Machine) -> None:
 
 def test_stopped_agent_is_waited_for(machine: Machine) -> None:
     machine.ok("session", "new", "-s", "fix", "--agent", "script")
-    owner = machine.owner()
-    children = Path(f"/proc/{owner}/task/{owner}/children").read_text().split()
-    agents = [
-        int(pid) for pid in children if b"script" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    (agent,) = [
+        pid for pid, words in machine.programs().items() if words[-2:] == ["agent", "script"]
     ]
-    for pid in agents:
-        os.kill(pid, signal.SIGSTOP)
+    os.kill(agent, signal.SIGSTOP)
     call = machine.start("session", "prompt", "-s", "fix", "echo awake")
     eventually(lambda: any(getattr(e, "text", "") == "echo awake" for e in machine.entries()))
     assert not any(isinstance(entry, Ended) for entry in machine.entries())
-    for pid in agents:
-        os.kill(pid, signal.SIGCONT)
+    os.kill(agent, signal.SIGCONT)
     assert call.communicate(timeout=30)[0] == "awake\n"
 
 
