@@ -23,7 +23,7 @@ from requirement import requirement
 
 
 async def run(
-    make: type[MessageFilter], *names: str, versions: tuple[int, ...] = (1,), seconds: float = 0.3
+    make: type[MessageFilter], *names: str, versions: tuple[int, ...] = (1,), seconds: float = 20.0
 ) -> RunResult:
     settings = Settings(timeout=seconds, answer=seconds, prompts=dict(PROMPTS))
     chosen = [one for one in agent_scenarios() if one.name in names]
@@ -42,7 +42,7 @@ class Mute(MessageFilter):
 
 
 async def test_agent_that_never_responds_is_not_checked() -> None:
-    result = await run(Mute, "sessions/new", versions=(1, 2))
+    result = await run(Mute, "sessions/new", versions=(1, 2), seconds=0.3)
     assert result.reports == []
     assert "no response to initialize" in result.unsupported[1]
     assert "sent no response in the previous version" in result.unsupported[2]
@@ -193,7 +193,7 @@ class MakesNoSession(MessageFilter):
 
 async def test_agent_that_opens_no_session_is_asked_only_a_few_times() -> None:
     names = [one.name for one in agent_scenarios() if one.area == "permissions"]
-    result = await run(MakesNoSession, *names)
+    result = await run(MakesNoSession, *names, seconds=0.3)
     endings = [one.outcome for one in result.scenario_results]
     assert endings == ["unfinished", "unfinished", "wrong", *["unfinished"] * (len(endings) - 3)]
     assert [one.reason for one in result.failed_scenarios] == [
@@ -252,7 +252,7 @@ class MortalAfterwards(MessageFilter):
 
 
 async def test_exit_after_the_last_response_counts_for_the_scenario() -> None:
-    result = await run(MortalAfterwards, "prompts/text", "session-list/delete")
+    result = await run(MortalAfterwards, "prompts/text", "session-list/delete", seconds=2.0)
     first, second = result.scenario_results
     assert (first.outcome, second.outcome) == ("unfinished", "finished")
     assert [one.scenario for one in result.disconnects] == ["prompts/text"]
