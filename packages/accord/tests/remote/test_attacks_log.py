@@ -9,15 +9,13 @@ from h2.errors import ErrorCodes
 from hpack import Encoder
 
 import accord
-from accord.remote.accept_gate import SocketLimits
 from accord.remote.access_log import REFUSED_LINES, RefusedRequests
 from remote.attackers import http, status_of
 from remote.test_attacks_sockets import connected, ends, frame, http2, is_served, serving
 from requirement import requirement
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"")
-MANY_STREAMS = range(1, 8001, 2)
-RESET_STREAMS = range(1, 4 * SocketLimits().resets, 2)
+STREAMS = range(1, 8001, 2)
 
 
 def headers(stream: int, **changed: str | bytes) -> bytes:
@@ -36,11 +34,11 @@ def loop(stream: int) -> bytes:
 
 ATTACKS: dict[str, tuple[bytes, ErrorCodes]] = {
     "reset": (
-        b"".join(headers(n) + frame(3, 0, n, b"\0\0\0\x08") for n in RESET_STREAMS),
+        b"".join(headers(n) + frame(3, 0, n, b"\0\0\0\x08") for n in STREAMS),
         ErrorCodes.ENHANCE_YOUR_CALM,
     ),
     "priorities": (
-        b"".join(frame(2, 0, n, b"\0\0\0\0\x10") for n in MANY_STREAMS),
+        b"".join(frame(2, 0, n, b"\0\0\0\0\x10") for n in STREAMS),
         ErrorCodes.ENHANCE_YOUR_CALM,
     ),
     "priority of itself": (headers(1) + frame(2, 0, 1, loop(1)), ErrorCodes.PROTOCOL_ERROR),
