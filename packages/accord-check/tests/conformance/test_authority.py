@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import accord_conformance
 from accord_conformance.cli.show_report import show_failures, show_rules
 from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.formats import report_bytes
@@ -266,3 +270,89 @@ def test_page_counts_the_rules_by_authority() -> None:
     musts = [rule for rule in RULES if rule.is_must]
     deciding = {rule.id for rule, _ in DECIDING}
     assert f"{len(deciding)} of the {len(musts)} MUST rules" in words
+
+
+# The rules and the probes: what a probe sends and expects was compared with the place that its rule
+# prints. A probe that the place does not cover has `authority="derived"`, and is not here; one that
+# may also get another error has `code_authority`.
+REVIEWED = {
+    ("R-ARCH-05", "an unknown session"),
+    ("R-ARCH-05", "archiving a session{why}"),
+    ("R-ARCH-05", "unarchiving a session{why}"),
+    ("R-CANCEL-13", "a prompt that was not inserted when the session was cancelled"),
+    ("R-CONF-14", "options of unknown categories"),
+    ("R-CONT-03", "an image, a sound, a resource and a link"),
+    ("R-ELIC-08", "a form without `type` and `properties`"),
+    ("R-ELIC-20", "a text of an unknown format"),
+    ("R-ELIC-30", "the completion of a declined elicitation"),
+    ("R-ELIC-30", "the completion of an unknown elicitation"),
+    ("R-EXT-12", "a malformed subject of a known type"),
+    ("R-EXT-12", "{why}"),
+    ("R-GEN-08", "a permission request with unknown keys"),
+    ("R-GEN-08", "a session with an unknown key"),
+    ("R-GEN-08", "unknown keys in updates"),
+    ("R-GEN-08", "updates of unknown kinds"),
+    ("R-GEN-11", "malformed values that the schema tolerates"),
+    ("R-MCP-01", "a session with an MCP server on stdio"),
+    ("R-PERM-09", "a permission request without a subject"),
+    ("R-PLAN-10", "plans as Markdown and files, and their removal"),
+    ("R-PROMPT-27", "a held prompt of a closed session"),
+    ("R-PROV-01", "`providers/list`, which the agent advertises"),
+    ("R-SESS-21", "closing a session during its turn"),
+    ("R-SYSP-02", "text to append"),
+    ("R-SYSP-03", "a mode that is not offered"),
+    ("R-SYSP-03", "an unknown mode"),
+    ("R-SYSP-03", "content of an unknown type"),
+    ("R-SYSP-04", "text to append"),
+    ("R-TITLE-02", "a title for a listed session"),
+    ("R-TITLE-02", "a title for an open session"),
+    ("R-TITLE-02", "an unknown session"),
+    ("R-TITLE-03", "{why}"),
+    ("R-TOOL-23", "diffs without a patch"),
+}
+
+
+def test_probes_that_decide_the_exit_status_were_reviewed_individually() -> None:
+    files = Path(accord_conformance.__file__).parent.glob("*/scenarios/*.py")
+    probes = {probe for path in files for probe in deciding_probes(path.read_text("utf-8"))}
+    assert sorted(probes) == sorted(REVIEWED)
+
+
+def deciding_probes(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the rules and the descriptions of the probes in a file of scenarios."""
+    for scenario in ast.parse(source).body:
+        nodes = [node for node in ast.walk(scenario) if isinstance(node, ast.Assign | ast.Call)]
+        assigned: dict[str, ast.expr] = {}
+        for node in sorted(nodes, key=lambda node: node.lineno):
+            if isinstance(node, ast.Call):
+                if is_probe(node):
+                    yield from deciding_probe(node, assigned)
+            elif isinstance(node.targets[0], ast.Name):
+                assigned[node.targets[0].id] = node.value
+
+
+def is_probe(call: ast.Call) -> bool:
+    name = ast.unparse(call.func).rpartition(".")[2].removeprefix("_")
+    return name in ("expect_alive", "expect_success", "expect_error")
+
+
+def deciding_probe(call: ast.Call, assigned: dict[str, ast.expr]) -> Iterator[tuple[str, str]]:
+    options = {option.arg: option.value for option in call.keywords}
+    if ast.unparse(options.pop("authority", ast.Constant(None))) == "'derived'":
+        return
+    options.pop("code_authority", None)
+    parts = [
+        assigned.get(part.id, part) if isinstance(part, ast.Name) else part
+        for part in (*call.args, *options.values())
+    ]
+    named = {name for part in parts for name in re.findall(r"R-[A-Z]+-\d+", ast.unparse(part))}
+    assert named, ast.unparse(call)
+    texts = [ast.unparse(part) for part in parts]
+    (what,) = [
+        text.lstrip("f").strip("'\"")
+        for text in texts
+        if text.startswith(("'", '"', "f'", 'f"')) and "R-" not in text
+    ] or ["{why}"]
+    for rule in map(requirements().__getitem__, named):
+        if any(map(rule.decides, rule.versions)):
+            yield rule.id, what

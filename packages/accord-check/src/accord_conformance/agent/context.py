@@ -156,16 +156,19 @@ class AgentContext:
         *,
         why: str,
         authority: Authority | None = None,
+        code_authority: Authority | None = None,
     ) -> None:
         """Judge that a request gets an error, with one of these codes if any are given.
 
-        `authority` is given if the protocol does not demand it in this case.
+        `authority` is given if the protocol does not demand it in this case, `code_authority` if it
+        demands an error but none of these codes.
         """
         named = " or ".join(str(code) for code in codes) or "an error"
         expected = f"{named} for {why}"
         if await self.expect_response(rule, client, call, expected):
             passed = not call.ok and (not codes or call.code in codes)
             got = describe_outcome(call)
+            authority = authority if call.ok else authority or code_authority
             self.judge(rule, passed, call, expected=expected, got=got, authority=authority)
 
     async def expect_success(

@@ -140,13 +140,17 @@ class ClientContext:
 
     # The reaction of the client.
 
-    async def expect_alive(self, rule: str, what: str, *sent: Frame) -> None:
-        """Judge that the client keeps running; raise `ClientGone` if it does not."""
+    async def expect_alive(
+        self, rule: str, what: str, *sent: Frame, authority: Authority | None = None
+    ) -> None:
+        """Judge that the client keeps running; raise `ClientGone` if it does not.
+
+        `authority` is given if the protocol does not demand it in this case.
+        """
         alive = await self.agent.is_alive()
         got = "it disconnected" if self.connection.is_closed else "it no longer responds"
-        self.judge(
-            rule, alive, *sent, expected=f"a client that still responds after {what}", got=got
-        )
+        expected = f"a client that still responds after {what}"
+        self.judge(rule, alive, *sent, expected=expected, got=got, authority=authority)
         if not alive:
             raise ClientGone(got)
 
@@ -155,11 +159,18 @@ class ClientContext:
         return await self.connection.call(method, params, ident=ident)
 
     async def expect_error(
-        self, rule: str, call: Request, code: int, why: str, authority: Authority | None = None
+        self,
+        rule: str,
+        call: Request,
+        code: int,
+        why: str,
+        authority: Authority | None = None,
+        code_authority: Authority | None = None,
     ) -> None:
         """Judge that a request gets this error; raise `ClientGone` if the client disconnects.
 
-        `authority` is given if the protocol does not demand it in this case.
+        `authority` is given if the protocol does not demand it in this case, `code_authority` if it
+        demands an error but not this code.
         """
         expected = f"{code} for {why}"
         try:
@@ -172,6 +183,7 @@ class ClientContext:
             self.judge(rule, False, call, expected=expected, got=got, authority=authority)
             return
         passed, got = call.code == code, describe_outcome(call)
+        authority = authority if call.ok else authority or code_authority
         self.judge(rule, passed, call, expected=expected, got=got, authority=authority)
 
     async def expect_success(self, rule: str, call: Request, why: str) -> bool:

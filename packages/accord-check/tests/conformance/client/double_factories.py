@@ -33,13 +33,17 @@ __all__ = (
 
 @dataclass(frozen=True)
 class Double:
-    """A client that violates `rule`; `plays` is the prompt, `more` is passed to the driver."""
+    """A client that violates `rule`; `plays` is the prompt, `more` is passed to the driver.
+
+    `advised`: the protocol demands the rule, but not in this case.
+    """
 
     rule: str
     version: int
     plays: tuple[str, ...]
     spoil: Callable[[Between], None]
     also: frozenset[str] = frozenset()
+    advised: bool = False
     more: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -51,14 +55,21 @@ ASK, FORM = "session/request_permission", "elicitation/create"
 
 
 def breaks(
-    rule: str, *versions: int, plays: str | None = None, also: str = "", **more: Any
+    rule: str,
+    *versions: int,
+    plays: str | None = None,
+    also: str = "",
+    advised: bool = False,
+    **more: Any,
 ) -> Callable[[Callable[[Between], None]], Callable[[Between], None]]:
     """Create a double from a function that changes messages."""
 
     def add(spoil: Callable[[Between], None]) -> Callable[[Between], None]:
         prompts = (plays,) if plays else ("help",)
         named = frozenset(also.split())
-        DOUBLES.extend(Double(rule, version, prompts, spoil, named, more) for version in versions)
+        DOUBLES.extend(
+            Double(rule, version, prompts, spoil, named, advised, more) for version in versions
+        )
         return spoil
 
     return add

@@ -182,6 +182,7 @@ add(
 )
 add(
     "R-ELIC-33",
+    1,
     2,
     spoil=changes(formed(ODD), fills_in(dial="5")),
     name="shows_it_as_text",
@@ -200,6 +201,14 @@ add(
     spoil=changes(formed("A form without a type"), result({"action": "decline"})),
     name="shows_it",
     plays="check: elicitation/minimal-schema",
+)
+add(
+    "R-ELIC-08",
+    2,
+    spoil=changes(formed("A form without a type"), error(-32603)),
+    name="fails",
+    plays="check: elicitation/minimal-schema",
+    advised=True,
 )
 gone_at(
     "R-ELIC-19",

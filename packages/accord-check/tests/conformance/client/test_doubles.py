@@ -35,6 +35,9 @@ async def test_double_fails_this_rule_and_no_other(double: Double, tmp_path: Pat
     assert finding.frames
     assert finding.expected
     assert finding.got
+    rule = requirements()[double.rule]
+    if rule.decides(double.version):
+        assert report.outcome(rule) == ("advised" if double.advised else "failed")
 
 
 def test_every_checked_rule_has_a_double() -> None:

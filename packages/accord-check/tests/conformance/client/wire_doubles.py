@@ -115,7 +115,15 @@ gone_at(
         reported("agent_message_chunk")(m) and m["params"]["update"]["content"]["type"] == "audio"
     ),
 )
-gone_at("R-GEN-08", 1, 2, plays="check: updates/unknown", when=reported("_accord_mood"))
+gone_at("R-GEN-08", 1, plays="check: updates/unknown", when=reported("_accord_mood"), advised=True)
+gone_at("R-GEN-08", 2, plays="check: updates/unknown", when=reported("_accord_mood"))
+gone_at(
+    "R-GEN-08",
+    1,
+    2,
+    plays="check: updates/unknown",
+    when=lambda m: reported("agent_message_chunk")(m) and "accordUnheardOf" in str(m),
+)
 gone_at(
     "R-GEN-11", 1, 2, plays="check: updates/unknown", when=reported("session_info_update", title=5)
 )
@@ -125,6 +133,7 @@ gone_at(
     2,
     plays="check: updates/unknown",
     when=reported("agent_message_chunk", content="no block"),
+    advised=True,
 )
 gone_at(
     "R-CONF-14",
@@ -152,6 +161,7 @@ gone_at(
     2,
     plays="check: updates/states",
     when=reported("terminal_update", output=None),
+    advised=True,
 )
 
 
@@ -177,6 +187,15 @@ add(
     spoil=changes(lambda asked, m: asked["method"] == ASK and "error" in m, error(-32603)),
     name="fails_at_wrong_params",
     plays="check: permissions/malformed",
+    advised=True,
+)
+gone_at(
+    "R-GEN-11",
+    1,
+    2,
+    plays="check: permissions/malformed",
+    when=reported("tool_call_update", title="without an id"),
+    advised=True,
 )
 gone_at(
     "R-ERR-05",
@@ -218,6 +237,14 @@ add(
     spoil=changes(titled("Malformed"), result({"outcome": {"outcome": "cancelled"}})),
     name="takes_it_for_unknown",
     plays="check: permissions/subjects",
+)
+add(
+    "R-EXT-12",
+    2,
+    spoil=changes(titled("Malformed"), error(-32603)),
+    name="fails",
+    plays="check: permissions/subjects",
+    advised=True,
 )
 
 

@@ -52,7 +52,8 @@ async def _wrong(context: ClientContext) -> None:
             context.judge("R-ERR-05", False, frame, expected=expected, got=str(gone))
             raise
     frame = context.update("tool_call_update", title="without an id")
-    await context.expect_alive("R-GEN-11", "an update without a required field", frame)
+    why = "an update without a required field"
+    await context.expect_alive("R-GEN-11", why, frame, authority="derived")
     context.judge("R-ERR-05", True)
 
 
@@ -84,7 +85,8 @@ async def _subjects(context: ClientContext) -> None:
     call = context.request_permission(
         "Malformed", subject={"type": "tool_call", "toolCall": "none"}
     )
-    await context.expect_error("R-EXT-12", call, -32602, "a malformed subject of a known type")
+    why = "a malformed subject of a known type"
+    await context.expect_error("R-EXT-12", call, -32602, why, code_authority="derived")
 
 
 @scenario("permissions/command", "R-PERM-12", versions=(2,))
