@@ -150,7 +150,8 @@ class Typist:
         return "\n".join(strip.text.rstrip() for strip in strips)
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
+        # Not by the pilot, which waits for 30 s if a widget is removed meanwhile.
+        await self.app._press_keys(keys)
 
     async def type(self, text: str) -> None:
         """Type all keys before anything happens for the first, as fast typists do."""
@@ -165,7 +166,7 @@ class Typist:
     async def send(self, text: str) -> None:
         """Write a prompt and press Enter."""
         self.composer.set_text(text)
-        await self.pilot.press("enter")
+        await self.press("enter")
 
     async def until(self, condition: Callable[[], Any]) -> Any:
         """Wait until something is true."""
@@ -175,7 +176,7 @@ class Typist:
                     await settle()
                     if found := condition():
                         return found
-                    await self.pilot.pause(STEP_S)
+                    await asyncio.sleep(STEP_S)
                 return found
         except TimeoutError:
             raise AssertionError(f"It did not become true. The screen:\n{self.screen}") from None

@@ -14,7 +14,7 @@ __all__ = ("make_textual_quick", "settle")
 
 SOON_S = 0.06  # longer than a frame, and than updates wait after a key
 MAX_S = 1.0
-MAX_CPU_S = 0.15  # of this process, for a program that never rests
+MAX_CPU_S = 0.5  # of this process, for a program that never rests
 POLL_S = 0.002
 MAX_STYLES = 1024
 

@@ -12,6 +12,7 @@ from accord_chat.view.review_screen import ReviewScreen
 from accord_chat.view.themes import THEMES
 from chat.chats import LocalAgent, Typist, open_chat
 from chat.contrast import low_contrasts
+from chat.quick_textual import settle
 from chat.test_memory_and_review import Writer, shop
 
 MARKDOWN = """# Title
@@ -139,10 +140,10 @@ async def theme_faults(user: Typist) -> dict[str, object]:
     found: dict[str, object] = {}
     for theme in THEMES:
         user.app.theme = theme
-        await user.pilot.pause()
+        await settle()
         user.app.refresh_css(animate=False)
         user.app.screen.refresh(layout=True)
-        await user.pilot.pause()
+        await settle()
         least = 7.0 if theme == "high-contrast" else 4.5
         if low := sorted(set(low_contrasts(user.app, least))):
             found[theme] = low
