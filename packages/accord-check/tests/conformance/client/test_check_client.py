@@ -67,7 +67,7 @@ async def test_client_closes_stdin_before_it_kills_the_agent(
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(50):
         process.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
         while b"protocolVersion" not in await process.stdout.readline():
             pass
@@ -109,7 +109,7 @@ async def test_accord_ask_can_be_checked(tmp_path: Path) -> None:
 def starts(*words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """Start the agent as a client that writes something and disconnects."""
     said = [sys.executable, "-m", "accord", "check", "client", *words]
-    return subprocess.run(said, input=data, capture_output=True, timeout=20, check=False)
+    return subprocess.run(said, input=data, capture_output=True, timeout=50, check=False)
 
 
 def test_client_that_disconnects_at_once_has_a_report(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ async def test_interrupted_run_writes_its_findings(tmp_path: Path, number: int) 
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(50):
         process.stdin.write(b"no JSON\n" + json.dumps(INITIALIZE).encode() + b"\n")
         while b"protocolVersion" not in await process.stdout.readline():
             pass
