@@ -45,7 +45,7 @@ test-clusters: $(VENV)/.dev  ## Run the tests with Ray clusters of several nodes
 	$(BIN)/python -m pytest -q --durations 5 --durations-min 5 packages/accord-fleet/tests/fleet/cluster $(ARGS)
 
 # The tests of what starts many programs, or generates much input.
-PROGRAMS := attack bad_input simulation
+PROGRAMS := attack bad_input schema simulation
 NETWORKS := mcp proxy remote
 LIBRARY := -m pytest -q -n auto --dist worksteal -m "not slow and not programs" packages/accord/tests \
 	$(PROGRAMS:%=--ignore packages/accord/tests/%) $(ARGS)
@@ -53,8 +53,8 @@ LIBRARY := -m pytest -q -n auto --dist worksteal -m "not slow and not programs" 
 unit: $(VENV)/.dev  ## Run the tests of the library that need few processes, in under a minute
 	$(BIN)/python $(LIBRARY) $(NETWORKS:%=--ignore packages/accord/tests/%)
 
-library: $(VENV)/.dev  ## Run all tests of the library and of recordings, 3 minutes
-	$(BIN)/python $(LIBRARY) packages/accord-trace/tests
+library: $(VENV)/.dev  ## Run the tests of the library that can differ between versions of Python
+	$(BIN)/python $(LIBRARY)
 
 attack: $(VENV)/.dev  ## Attack with generated frames, races, kills and paths, for SECONDS=3600
 	$(BIN)/python packages/accord/tests/attack/run.py --seconds $(SECONDS)

@@ -28,6 +28,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
@@ -37,7 +38,11 @@ from accord.agent.serve import serve
 from accord.script_agent.agent import ScriptAgent
 from accord.transports import stdio
 from accord.transports.memory import pair
-from accord_terminal.toolkit import keyboard
+
+if find_spec("accord_terminal"):
+    from accord_terminal.toolkit import keyboard
+else:  # the tests of a package alone
+    keyboard = None
 
 __all__ = ("STARTS", "Popen", "forked_programs", "forked_starts")
 
@@ -155,7 +160,9 @@ def forked_programs() -> Generator[None]:
 def _prepare() -> None:
     """Import what programs import, and let the library compile its codecs, once for all forks."""
     for name in _IMPORTED_EARLY:
-        import_module(name)
+        if find_spec(name.partition(".")[0]):
+            with suppress(ModuleNotFoundError):  # of an extra that is not installed
+                import_module(name)
     talking = threading.Thread(target=lambda: asyncio.run(_talk()))  # a loop may run in this one
     talking.start()
     talking.join()
@@ -257,7 +264,8 @@ def _forget_the_parent(kept: tuple[int, ...]) -> None:
             asyncio.tasks._leave_task(loop, task)
         asyncio._set_running_loop(None)
     stdio._StandardStreams.taken = False
-    keyboard._keyboard = keyboard._Keyboard()
+    if keyboard is not None:
+        keyboard._keyboard = keyboard._Keyboard()
     atexit._clear()
     weakref.finalize._registry.clear()  # type: ignore[attr-defined]
     weakref.finalize._registered_with_atexit = False  # type: ignore[attr-defined]
