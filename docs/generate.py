@@ -112,8 +112,11 @@ says that the run did not show it; the agent may do it in other turns. The rows 
 programs on them. `accord doctor` shows what is known of the agents on your machine.
 
 A row holds for one **setting** of the client. In version 1, *on* is `files="rw"` and
-`terminals=True`, and *off* is neither; version 2 has neither files nor terminals. This repeats the
-row of an agent whose recording is called `gemini-cli.off`:
+`terminals=True`, and *off* is neither; version 2 has neither files nor terminals. There are no
+rows for one of the two alone, because most agents use neither or only one, as *Requests* says.
+Both are used by {both}.
+
+This repeats the row of an agent whose recording is called `gemini-cli.off`:
 
 <!-- skip: needs the agents -->
 ```console
@@ -381,7 +384,8 @@ def quirks_page() -> str:
         for name in run["quirks"]:
             seen.setdefault(name, []).append(run["recording"])
     headings = {"client": "Clients", "agent": "Agents", "both": "Clients and agents"}
-    lines = [QUIRKS_INTRO, *_agent_runs(runs["agents"]), *_client_runs(runs["clients"])]
+    intro = QUIRKS_INTRO.replace("{both}", _users_of_both(runs["agents"]))
+    lines = [intro, *_agent_runs(runs["agents"]), *_client_runs(runs["clients"])]
     if runs["failures"] or runs["not_started"]:
         lines += _failures(runs["failures"], runs["not_started"])
     lines += [QUIRKS_CHATS, *_chats(json.loads(CHATS.read_text("utf-8"))), QUIRKS_DEVIATIONS]
@@ -416,6 +420,16 @@ def _agent_runs(runs: list[dict[str, Any]]) -> Iterator[str]:
         cells = [f"{_program(run)}<br>`{name}`", _setting(run), *tasks, turns, *marks]
         yield f"| {' | '.join([*cells, _requests(run), seen])} |"
     yield ""
+
+
+def _users_of_both(runs: list[dict[str, Any]]) -> str:
+    """Return the programs that use both files and terminals of the client."""
+    found = [
+        run["program"]
+        for run in runs
+        if {"fs", "terminal"} <= {name.partition("/")[0] for name in run["uses"]}
+    ]
+    return f"{', '.join(found[:-1])} and {found[-1]}"
 
 
 def _setting(run: dict[str, Any]) -> str:

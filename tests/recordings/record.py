@@ -197,6 +197,12 @@ def outcome_of(known: Known, place: Place) -> dict[str, bool | str]:
     return outcome | ({"no_cancel": known.no_cancel} if known.no_cancel else {})
 
 
+def reason_of(error: Exception) -> str:
+    """Return what the page says of a conversation that failed."""
+    late = f"a turn did not end within {TURN_S:g} s"
+    return str(error) or (late if isinstance(error, TimeoutError) else type(error).__name__)
+
+
 async def record(known: Known, setting: Setting, out: Path) -> None:
     """Record one agent in one setting; the file is complete, or not written."""
     frames: list[tuple[float, Direction, bytes]] = []
@@ -291,8 +297,7 @@ def main(arguments: Sequence[str]) -> int:
             try:
                 asyncio.run(record(known, setting, out))
             except (AccordError, TimeoutError, ValueError) as error:
-                late = f"a turn did not end within {TURN_S:g} s"
-                failures[name] = f"{type(error).__name__}: {str(error) or late}"
+                failures[name] = reason_of(error)
                 out.unlink(missing_ok=True)
                 print(f"{name}: {failures[name]}")
                 status = 1

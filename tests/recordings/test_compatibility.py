@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from accord.errors import ProtocolError
 from accord.rules.quirks import QUIRKS, quirks_of
 from accord_trace import Recording, open_trace
 from accord_trace.records import Direction
 from recordings.agents import AGENTS, ON, SETTINGS, recordings_of
 from recordings.compatibility import DATA, DETECTORS, HERE, left_open, messages, report, task_of
 from recordings.fake_model import NO_TOOL
-from recordings.record import FAILURES, options_of
+from recordings.record import FAILURES, options_of, reason_of
 
 CLIENTS = sorted(HERE.glob("clients/*.acp.jsonl"))
 
@@ -53,6 +55,31 @@ def test_every_agent_is_recorded_in_every_setting_or_listed_with_its_failure() -
     assert not recorded & failed
     by_others = [known for known in AGENTS if known.version == 1 and not known.has_link]
     assert all(known.settings == SETTINGS for known in by_others)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (TimeoutError(), "a turn did not end within 60 s"),
+        (TimeoutError("the agent did not start"), "the agent did not start"),
+        (ProtocolError("exited with status 1"), "exited with status 1"),
+    ],
+)
+def test_failure_has_a_reason_in_words(error: Exception, reason: str) -> None:
+    assert reason_of(error) == reason
+    assert not any("Error" in text for text in json.loads(FAILURES.read_text("utf-8")).values())
+
+
+def test_page_names_the_agents_that_one_row_per_setting_does_not_describe() -> None:
+    page = " ".join(DATA.with_suffix(".md").read_text("utf-8").split())
+    (named,) = re.findall(r"Both are used by (.+?)\. This repeats", page)
+    both = {
+        run["program"]
+        for run in report()["agents"]
+        if any(name.startswith("fs/") for name in run["uses"])
+        and any(name.startswith("terminal/") for name in run["uses"])
+    }
+    assert set(re.split(", | and ", named)) == both
 
 
 every_run = pytest.mark.parametrize("run", report()["agents"], ids=lambda run: run["recording"])
