@@ -304,3 +304,25 @@ def test_what_graders_cost_is_shown_apart_from_the_agents() -> None:
     assert "Graders, in addition: 0.5 USD, 2,400 tokens" in printed(report)
     assert "Cost of graders" in page_of(report)
     assert "graders" not in printed(reported(result("t1", "b", YES))).lower()
+
+
+def test_failed_starts_name_the_machine() -> None:
+    failed = Failure(where="start", message="no agent here")
+    report = reported(
+        result("t1", "a", YES),
+        result(
+            "t2",
+            "a",
+            status="failed",
+            failure=failed,
+            machine="n2",
+            repeated=("n1: no program",),
+        ),
+    )
+    kinds = {one.kind: [reason.message for reason in one.messages] for one in report.failures}
+    assert kinds["started again on another machine"] == ["n1: no program"]
+    assert kinds["failed: start"] == ["n2: no agent here"]
+    for shown in (page_of(report), printed(report)):
+        assert "started again on another machine" in shown
+        assert "n1: no program" in shown
+        assert "n2: no agent here" in shown
