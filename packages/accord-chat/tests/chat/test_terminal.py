@@ -66,7 +66,10 @@ def test_stopped_program_comes_back(terminal: Terminal) -> None:
     terminal.type("fg")
     terminal.press("Enter")
     terminal.sees("half a draft", "F1 help")
+    terminal.type("!")
+    terminal.sees("half a draft!")
     terminal.press("C-c")  # clears the prompt
+    terminal.until(lambda screen: "half a draft" not in screen)
     terminal.type("echo back")
     terminal.press("Enter")
     terminal.sees("  back")
