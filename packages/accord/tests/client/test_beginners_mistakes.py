@@ -147,6 +147,8 @@ async def _awaited(value: Any) -> None:
         ({"timeout": 3}, "unexpected keyword argument 'timeout'; did you mean 'timeout_s'?"),
         ({"permission": ()}, "argument 'permission'; did you mean 'permissions'?"),
         ({"versionz": (1,)}, "'versionz'; did you mean 'versions'?"),
+        ({"promt": 3}, "'promt'; did you mean 'prompt'?"),
+        ({"comand": "x"}, "'comand'; did you mean 'command'?"),
         ({"permissions": allow}, '`allow` makes a policy: write allow("*")'),
         ({"permissions": [deny]}, '`deny` makes a policy: write deny("*")'),
     ],

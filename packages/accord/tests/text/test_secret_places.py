@@ -33,6 +33,11 @@ NAMES = (
     *("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN", "Authorization"),
     *("Proxy-Authorization", "Cookie", "Set-Cookie", "token", "secret", "OPENAI_KEY_1"),
 )
+# Options of command lines only: as keys of JSON, `tokens` are numbers.
+OPTIONS = (
+    *("pat", "pin", "jwt", "github-pat", "tokens", "api-tokens", "oauth-code", "auth-code"),
+    *("authorization-code", "oauth_code"),
+)
 STAYS = (
     *("tokens", "maxTokens", "tokenCount", "keyboard", "monkey", "MONKEY", "inputTokens"),
     *("progressToken", "nextPageToken", "publicKey", "cacheKey", "key", "tokenType", "PWD"),
@@ -67,7 +72,10 @@ words = st.one_of(
     st.sampled_from(("key", "auth", "pass", "pat", "pin", "jwt", "GITHUB_PAT")).map(
         lambda each: [f"{each}={SECRET}"]
     ),
-    st.sampled_from(("pat", "pin", "jwt", "github-pat")).map(lambda each: [f"--{each}", SECRET]),
+    st.sampled_from(OPTIONS).map(lambda each: [f"--{each}", SECRET]),
+    st.sampled_from(OPTIONS).map(lambda each: [f"--{each}={SECRET}"]),
+    st.sampled_from(OPTIONS).map(lambda each: ["-c", f"run --{each} {SECRET} now"]),
+    st.sampled_from(OPTIONS).map(lambda each: ["-c", f"run --{each}={SECRET} now"]),
     st.sampled_from(
         (
             "https://hooks.slack.com/services/T0/B0/{}",
@@ -220,6 +228,8 @@ def test_names_of_other_things(each: str) -> None:
             "ssh -p 22 x",
             "tool -k 5",
         ),
+        *("run --tokens 4096", "run --max-tokens=auto", "run --exit-code 137 --status-code=404"),
+        "run --session-id 01a217c8-5f7c-7cc0-8000-1b7e6f0e9a55",
         *("https://x.test/blob/0123456789abcdef0123456789abcdef01234567/a.py", "tar -tf x.tar"),
         *("https://x.test/webhooks/about", "mapping: 12345678", "the pin: see above"),
     ],

@@ -26,7 +26,8 @@ __all__ = ("AskResult", "ask")
 
 MAX_INTERRUPTS = 2  # then the agent's process is not waited for
 
-_OWN = ("cwd", "permissions", "timeout_s", "tools")  # arguments of `ask` itself
+# Arguments of `ask` itself; the first two may have been given by position.
+_OWN = ("command", "prompt", "cwd", "permissions", "timeout_s", "tools")
 
 T = TypeVar("T")
 

@@ -57,6 +57,8 @@ _IN_TEXT = re.compile(
 _END_OF_COMMAND = re.compile(r"[;|&]|(?<!\\)\n")
 _ENDS = frozenset((";", "|", "||", "&", "&&"))
 _TAKES_VALUE = re.compile(r"-(?!-?$|[a-z]{0,2}c$)[^=]*$")
+# Several tokens in one value, and the code of a login; the numbers of `--max-tokens` are not.
+_LISTED = re.compile(r"(?:(?:^|access|api|auth|bearer|bot)tokens|(?:o?auth|authorization)code)$")
 _PATTERN = re.compile(r"[*?^$|()\[\\]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PORTS = re.compile(r"[\d.]*(?::[\d.]+)+(?:/[a-z]+)?|[\d.]+-[\d.]+|\d{1,5}/(?:tcp|udp)")
@@ -122,6 +124,9 @@ def is_secret_option(name: str, value: str) -> bool:
         return FILE.match(value) is None
     if name.startswith("no-") or is_pin_or_pattern(name, value):
         return False
+    listed = _LISTED.search(re.sub("[-_]", "", name.lower()))
+    if listed is not None:
+        return listed[0].endswith("code") or not value.isdigit()
     return is_secret_name(name)
 
 

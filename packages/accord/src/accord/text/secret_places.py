@@ -418,6 +418,7 @@ def _value(text: str, head: re.Match[str], done: int) -> tuple[int, int] | None:
         case "=":
             more = _PARAMETERS if is_parameter else DOUBTFUL if is_option else ()
             is_secret = is_secret_name(name) or name.lower() in more
+            is_secret = is_secret or (is_option and is_secret_option(name, ""))
             if head[2] != "=" and quoted is None:
                 # Code, or a line of a file with settings.
                 is_secret = is_secret and _is_random_to_the_end(text, head.end())
