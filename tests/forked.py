@@ -1,7 +1,8 @@
-"""Starts Python programs by a fork of this process, which has imported what they import.
+"""Starts Python programs by a fork of a small process that has imported what they import.
 
 A new interpreter that imports Accord takes 0.3 to 0.5 s of CPU; a fork takes 0.02 s. The program is
-a process as before, with its own arguments, environment, streams, signals, session and exit status.
+a child of the tests' process as before, with its own arguments, environment, streams, signals,
+session and exit status. It is not forked from the tests' process: that is large, and has threads.
 Only the start of the interpreter is left out: tests of what is imported at a start, and of an
 environment that Python itself reads (PYTHONPATH), get a real one.
 """
@@ -11,12 +12,17 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextvars
+import ctypes
 import faulthandler
+import fcntl
 import gc
 import logging
+import marshal
 import os
+import platform
 import runpy
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,7 +37,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import accord
 from accord.agent.serve import serve
@@ -39,12 +45,14 @@ from accord.script_agent.agent import ScriptAgent
 from accord.transports import stdio
 from accord.transports.memory import pair
 
+if TYPE_CHECKING:
+    import pytest
 if find_spec("accord_terminal"):
     from accord_terminal.toolkit import keyboard
 else:  # the tests of a package alone
     keyboard = None
 
-__all__ = ("STARTS", "Popen", "forked_programs", "forked_starts")
+__all__ = ("STARTS", "Popen", "fork_here", "forked_programs", "forked_starts")
 
 STARTS = (
     "FORKED_STARTS"  # in the environment: a folder with a file for each process that was forked
@@ -115,6 +123,7 @@ _IMPORTED_EARLY = (
     "accord_terminal.toolkit.terminal_output",
     "accord_terminal.toolkit.tool_rows",
     "accord_terminal.toolkit.writer",
+    "mcp.server.mcpserver",
     "rich.markdown",
     "rich.syntax",
 )
@@ -122,14 +131,33 @@ Popen = subprocess.Popen  # which starts interpreters
 _environment = {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
 
 
+# Popen's options that a program forked by the server cannot have.
+_OWN_FORK = ("preexec_fn", "executable", "shell", "user", "group", "extra_groups")
+_CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
+_CLONE_PARENT = 0x8000
+inherits_patches = False
+"""Whether programs are forked from this process itself, with what a test has patched."""
+
+
 class _ForkedPopen(Popen[Any]):
     """A `Popen` whose process runs a Python program instead of starting Python."""
+
+    _program: list[str] | None = None  # what the server forks
 
     def __init__(self, args: Any, *more: Any, **options: Any) -> None:
         words = _words(args)
         env = options.get("env")
         if more or words is None or not _is_forkable(words, os.environ if env is None else env):
             super().__init__(args, *more, **options)
+            return
+        if _Server.running is not None and not (
+            inherits_patches
+            or any(options.get(name) for name in _OWN_FORK)
+            or not options.get("close_fds", True)
+            or not Path(options.get("cwd") or ".").is_dir()
+        ):
+            self._program = words
+            super().__init__(args, **options)
             return
         before = options.get("preexec_fn")
         kept = tuple(options.get("pass_fds", ()))
@@ -144,11 +172,120 @@ class _ForkedPopen(Popen[Any]):
             warnings.simplefilter("ignore", DeprecationWarning)
             super().__init__(args, **{**options, "preexec_fn": run})
 
+    def _execute_child(self, *given: Any) -> None:
+        if self._program is None:
+            super()._execute_child(*given)  # type: ignore[misc]
+            return
+        _, _, _, _, kept, cwd, env, _, _, _, *pipes, _, _, _, _, umask, in_session, group = given
+        streams = [own if fd == -1 else fd for own, fd in enumerate((pipes[0], pipes[3], pipes[5]))]
+        variables = os.environ if env is None else env
+        assert _Server.running is not None
+        self.pid = _Server.running.start(
+            [
+                self._program,
+                os.fspath(cwd or Path.cwd()),
+                {os.fsdecode(name): os.fsdecode(value) for name, value in variables.items()},
+                sorted(map(int, kept)),
+                bool(in_session),
+                group,
+                umask,
+            ],
+            [*streams, *sorted(map(int, kept))],
+        )
+        self._child_created = True
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+
+
+class _Server:
+    """The process that forks programs for this one; it ends with it."""
+
+    running: _Server | None = None
+
+    def __init__(self) -> None:
+        self._connection, theirs = socket.socketpair()
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[2]); import forked; del sys.path[0];"
+            "forked._serve(int(sys.argv[1]))"
+        )
+        words = [sys.executable, "-c", code, str(theirs.fileno()), str(Path(__file__).parent)]
+        with theirs:
+            self.process = Popen(words, pass_fds=[theirs.fileno()])
+        self._connection.settimeout(50)
+        assert self._connection.recv(1) == b"+", "the process that forks programs has not started"
+        self._lock = threading.Lock()
+        atexit.register(self._end)
+
+    def start(self, wanted: list[Any], descriptors: list[int]) -> int:
+        """Return the process id of a program; it is a child of this process."""
+        data = marshal.dumps(wanted)
+        with self._lock:
+            socket.send_fds(self._connection, [len(data).to_bytes(4, "big")], descriptors)
+            self._connection.sendall(data)
+            return int.from_bytes(self._connection.recv(4, socket.MSG_WAITALL), "big")
+
+    def _end(self) -> None:
+        self._connection.close()
+        self.process.wait(10)
+
+
+def _serve(descriptor: int) -> NoReturn:
+    """Fork programs until the other side of the connection is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _prepare()
+    assert threading.active_count() == 1
+    subprocess.Popen = _ForkedPopen
+    gc.collect()
+    gc.freeze()
+    connection = socket.socket(fileno=descriptor)
+    connection.sendall(b"+")
+    while True:
+        size, descriptors, _, _ = socket.recv_fds(connection, 4, 200)
+        if not size:
+            os._exit(0)
+        wanted = marshal.loads(connection.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL))
+        pid = _fork_for_parent()
+        if pid == 0:
+            _start(wanted, descriptors)
+        for fd in descriptors:
+            os.close(fd)
+        connection.sendall(pid.to_bytes(4, "big"))
+
+
+def _fork_for_parent() -> int:
+    """Fork as `os.fork` does, but for the parent of this process: it can wait for the child."""
+    python = ctypes.pythonapi
+    python.PyOS_BeforeFork()
+    pid = ctypes.PyDLL(None).syscall(_CLONE, _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+    if pid == 0:
+        python.PyOS_AfterFork_Child()
+    else:
+        python.PyOS_AfterFork_Parent()
+    return pid
+
+
+def _start(wanted: list[Any], descriptors: list[int]) -> NoReturn:
+    words, cwd, env, kept, in_session, group, umask = wanted
+    targets = (0, 1, 2, *kept)
+    above = [fcntl.fcntl(fd, fcntl.F_DUPFD, max(targets) + 1) for fd in descriptors]
+    for fd, target in zip(above, targets, strict=True):
+        os.dup2(fd, target)
+    os.chdir(cwd)
+    if in_session:
+        os.setsid()
+    elif group is not None and group >= 0:
+        os.setpgid(0, group)
+    if umask >= 0:
+        os.umask(umask)
+    _become(words, env, tuple(kept))
+
 
 @contextmanager
 def forked_programs() -> Generator[None]:
     """Let this process, and those that it starts, start Python programs by forks."""
-    _prepare()
+    if _CLONE is None:
+        _prepare()
+    elif _Server.running is None:
+        _Server.running = _Server()
     subprocess.Popen = _ForkedPopen
     try:
         yield
@@ -182,10 +319,17 @@ async def _talk() -> None:
         await serving
 
 
+def fork_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the programs of a test be forks of this process itself, with what the test patches."""
+    _prepare()
+    monkeypatch.setattr(sys.modules[__name__], "inherits_patches", True)
+
+
 def forked_starts(folder: Path) -> dict[int, list[str]]:
     """Return the command lines of the running processes that have noted their start here."""
     found: dict[int, list[str]] = {}
-    own = Path("/proc/self/cmdline").read_bytes()
+    server = "self" if _Server.running is None else str(_Server.running.process.pid)
+    own = Path("/proc", "self" if inherits_patches else server, "cmdline").read_bytes()
     for file in folder.iterdir():
         with suppress(OSError):
             # A zombie has no command line, and another process with this number a different one.
@@ -245,6 +389,7 @@ def _become(words: list[str], env: dict[str, str] | None, kept: tuple[int, ...])
 
 def _forget_the_parent(kept: tuple[int, ...]) -> None:
     """Drop what a new interpreter would not have."""
+    _Server.running = None  # of the parent
     gc.freeze()  # what the parent has dropped, but not yet collected, would close our files
     faulthandler.disable()
     signal.set_wakeup_fd(-1)
@@ -304,6 +449,7 @@ def _run(words: list[str]) -> None:
     match words[1:]:
         case ["-m", module, *rest]:
             sys.argv = [module, *rest]
+            sys.path.insert(0, str(Path.cwd()))
             if module == "accord":
                 sys.exit(import_module("accord.program").main())
             with warnings.catch_warnings():
@@ -315,7 +461,7 @@ def _run(words: list[str]) -> None:
             exec(code, {"__name__": "__main__"})
         case [file, *rest]:
             sys.argv = [file, *rest]
-            sys.path[0] = str(Path(file).parent.resolve())
+            sys.path.insert(0, str(Path(file).parent.resolve()))
             runpy.run_path(file, run_name="__main__")
         case _:
             raise AssertionError(words)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import forked
+
 __all__ = ("MovedClock",)
 
 
@@ -26,7 +28,7 @@ class MovedClock:
             def now(cls, tz: datetime.tzinfo | None = None) -> Moved:
                 return real.now(tz) + datetime.timedelta(seconds=self._seconds())  # type: ignore[return-value]
 
-        # The programs are forks of this process.
+        forked.fork_here(monkeypatch)
         monkeypatch.setattr(time, "time", lambda: real_time() + self._seconds())
         monkeypatch.setattr(datetime, "datetime", Moved)
         for name, module in [*sys.modules.items()]:
