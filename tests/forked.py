@@ -135,6 +135,8 @@ _environment = {name: value for name, value in os.environ.items() if name.starts
 _OWN_FORK = ("preexec_fn", "executable", "shell", "user", "group", "extra_groups")
 _CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 _CLONE_PARENT = 0x8000
+forks_more = True
+"""Whether programs that were forked start others by forks, too."""
 inherits_patches = False
 """Whether programs are forked from this process itself, with what a test has patched."""
 
@@ -189,6 +191,7 @@ class _ForkedPopen(Popen[Any]):
                 bool(in_session),
                 group,
                 umask,
+                forks_more,
             ],
             [*streams, *sorted(map(int, kept))],
         )
@@ -264,7 +267,8 @@ def _fork_for_parent() -> int:
 
 
 def _start(wanted: list[Any], descriptors: list[int]) -> NoReturn:
-    words, cwd, env, kept, in_session, group, umask = wanted
+    words, cwd, env, kept, in_session, group, umask, more = wanted
+    subprocess.Popen = _ForkedPopen if more else Popen
     targets = (0, 1, 2, *kept)
     above = [fcntl.fcntl(fd, fcntl.F_DUPFD, max(targets) + 1) for fd in descriptors]
     for fd, target in zip(above, targets, strict=True):
@@ -280,8 +284,10 @@ def _start(wanted: list[Any], descriptors: list[int]) -> NoReturn:
 
 
 @contextmanager
-def forked_programs() -> Generator[None]:
-    """Let this process, and those that it starts, start Python programs by forks."""
+def forked_programs(*, more: bool = True) -> Generator[None]:
+    """Let this process start Python programs by forks; with `more`, those start others so, too."""
+    global forks_more
+    forks_more = more
     if _CLONE is None:
         _prepare()
     elif _Server.running is None:

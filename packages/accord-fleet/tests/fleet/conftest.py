@@ -12,5 +12,5 @@ from forked import forked_programs
 @pytest.fixture(autouse=True)
 def forks() -> Iterator[None]:
     """Start programs by forks; a module whose subject is the start itself has its own `forks`."""
-    with forked_programs():
+    with forked_programs(more=False):
         yield

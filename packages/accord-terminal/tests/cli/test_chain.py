@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,19 @@ from accord import Text, connect
 from accord.errors import RequestError
 from accord.program import main
 from accord.proxy.chain_file import ChainFileError, read_chain_file
+from forked import forked_programs
 from project import ROOT
 
 PROGRAMS = ROOT / "packages/accord/tests/proxy/programs"
 CHAIN = [sys.executable, "-m", "accord", "chain"]
 AGENT = f"{sys.executable} -m accord agent script"
+
+
+@pytest.fixture(autouse=True)
+def forks() -> Iterator[None]:
+    """Start the command by a fork, and its components as it does."""
+    with forked_programs(more=False):
+        yield
 
 
 async def _streams(*command: str, lines: list[str] | None = None) -> list[str]:
