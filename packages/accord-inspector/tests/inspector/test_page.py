@@ -293,12 +293,16 @@ async def test_no_view_has_anything_beside_the_screen(
             await expect(page.locator(f"view-{view}")).to_be_visible()
             if view == "capabilities":
                 await expect(page.locator("table.capabilities")).to_have_count(2)
+            if view == "statistics":
+                await expect(page.locator("[aria-label='Methods: table']")).to_be_visible()
             wide = await page.evaluate(
                 """() => [...document.querySelectorAll("main, main .scroll")]
                     .filter((one) => one.scrollWidth > one.clientWidth)
                     .map((one) => one.getAttribute("aria-label") ?? one.tagName)"""
             )
-            assert wide == [], view
+            # On a phone, the nine columns of this table are scrolled in their own region.
+            own = ["Methods: table"] if view == "statistics" and width == 360 else []
+            assert wide == own, view
         if width > 360:  # there the filters are folded
             await go(page, "/timeline")
             cut = await page.evaluate(
