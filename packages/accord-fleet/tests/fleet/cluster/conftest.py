@@ -18,6 +18,11 @@ from free_ports import free_ports
 PROGRAMS = Path(__file__).parent / "programs"
 
 
+@pytest.fixture(autouse=True)
+def forks() -> None:
+    """Start interpreters: libraries of Ray do not outlive a fork."""
+
+
 class RayCluster:
     """A running cluster, in a process of its own."""
 
