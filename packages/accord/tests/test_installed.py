@@ -15,8 +15,7 @@ import pytest
 import accord
 from accord import installed
 from accord.installed import install_command
-from modules import SOURCES
-from project import ROOT
+from project import ROOT, SOURCES
 
 TEXTS = (
     *(path for folder in ("docs", "examples") for path in (ROOT / folder).rglob("*")),

@@ -23,7 +23,7 @@ NEVER = 1_000_000_000  # older ones are collected in pauses only
 
 
 class Pace:
-    """Says when updates are taken over and drawn, so that typing is never late."""
+    """Says when updates are taken over and drawn, so that keys come first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from modules import SOURCES
+from project import SOURCES
 
 LINE = '_OF_ACCORD = ("accord_conformance.nes.conformance",)\n'
 # Imports every module, then connects to an agent and asks the kit for its rules.

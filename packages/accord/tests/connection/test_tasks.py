@@ -11,8 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from accord.connection.tasks import Owning, Tasks, discard, discard_with
-from modules import SOURCES
-from project import ROOT
+from project import ROOT, SOURCES
 
 # Coroutine functions that are given an awaitable, and why it is closed if they never begin.
 # A coroutine that is closed before its first step does not close what it was given.

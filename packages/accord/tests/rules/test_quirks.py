@@ -12,8 +12,7 @@ import pytest
 
 from accord.rules import quirks
 from accord.rules.quirks import QUIRKS, has_quirk, tolerates
-from modules import SOURCES
-from project import ROOT
+from project import ROOT, SOURCES
 from requirement import own_test_files, rules
 
 DOCS = ROOT / "docs"
