@@ -248,6 +248,11 @@ class Large(Agent):
             case "diff":
                 async with turn.tool("Diff", kind="edit") as call:
                     await call.add_diff("/file.txt", LARGE[:1_000_000], LARGE.replace("as", "if"))
+            case "flood of calls":
+                while True:
+                    async with turn.tool("Call") as call:
+                        for _ in range(20):
+                            await call.append_text("word\n")
             case _:
                 while True:
                     await turn.say("word\n\n")
@@ -284,9 +289,10 @@ async def test_large_update_leaves_typing_cancelling_and_little_memory(
         await user.until(lambda: not user.session.is_busy)
 
 
-async def test_flood_leaves_typing_and_cancelling(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("what", "mark"), [("flood", "word"), ("flood of calls", "Call")])
+async def test_flood_leaves_typing_and_cancelling(tmp_path: Path, what: str, mark: str) -> None:
     async with open_chat(LocalAgent(Large()), folder=tmp_path) as user:
-        await send(user, "flood", "word")
+        await send(user, what, mark)
         await user.type("still typing")
         await user.until(lambda: user.composer.text == "still typing")
         await user.press("escape")

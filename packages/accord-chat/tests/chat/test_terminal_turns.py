@@ -193,3 +193,25 @@ def test_prompt_of_a_lost_session_stays_in_the_queue(terminal: Terminal) -> None
         terminal.sees("the session is not open", "tries again · 1 queued")
         terminal.press("C-r")
         terminal.sees("▌ echo one", "this is a new one", "▌ echo two", "  two")
+
+
+@pytest.mark.parametrize("pasted", [0, 10])
+def test_agent_that_reads_nothing_more_leaves_all_keys(terminal: Terminal, pasted: int) -> None:
+    """A prompt of 600,000 bytes is more than the pipe to the agent holds."""
+    terminal.start("--agent", "script")
+    terminal.sees("Ask · Small")
+    agent = agent_process(terminal)
+    agent.suspend()
+    terminal.tmux("set-buffer", "many words" * 6_000)
+    for _ in range(pasted):
+        terminal.tmux("paste-buffer", "-p")
+    terminal.type("still here")
+    terminal.sees("still here")
+    terminal.press("Enter")
+    terminal.sees("Esc cancels")
+    terminal.type("next words")
+    terminal.sees("❯ next words")
+    terminal.press("Escape")
+    terminal.until(lambda screen: "Esc cancels" not in screen)
+    terminal.leave()
+    assert not agent.is_running()
