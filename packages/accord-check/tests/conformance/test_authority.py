@@ -297,7 +297,6 @@ REVIEWED = {
     ("R-PERM-09", "a permission request without a subject"),
     ("R-PLAN-10", "plans as Markdown and files, and their removal"),
     ("R-PROMPT-27", "a held prompt of a closed session"),
-    ("R-PROV-01", "`providers/list`, which the agent advertises"),
     ("R-SESS-21", "closing a session during its turn"),
     ("R-SYSP-02", "text to append"),
     ("R-SYSP-03", "a mode that is not offered"),

@@ -172,13 +172,20 @@ class AgentContext:
             self.judge(rule, passed, call, expected=expected, got=got, authority=authority)
 
     async def expect_success(
-        self, rule: str, client: ScenarioClient, call: Request, *, why: str
+        self,
+        rule: str,
+        client: ScenarioClient,
+        call: Request,
+        *,
+        why: str,
+        authority: Authority | None = None,
     ) -> bool:
         """Judge that a request gets a result; return whether it did."""
         expected = f"a result for {why}"
         if not await self.expect_response(rule, client, call, expected):
             return False
-        self.judge(rule, call.ok, call, expected=expected, got=describe_outcome(call))
+        got = describe_outcome(call)
+        self.judge(rule, call.ok, call, expected=expected, got=got, authority=authority)
         return call.ok
 
 

@@ -17,7 +17,11 @@ async def _refused(context: AgentContext) -> None:
     client.require("providers")
     call = client.connection.send_request("providers/list", {})
     await context.expect_success(
-        "R-PROV-01", client, call, why="`providers/list`, which the agent advertises"
+        "R-PROV-01",
+        client,
+        call,
+        why="`providers/list`, which the agent advertises",
+        authority="derived",  # the rule forbids the converse: to serve it without the capability
     )
     whole = {"providerId": "accord-unknown", "apiType": "openai", "baseUrl": "https://example.com"}
     odd: dict[str, dict[str, Any]] = {
