@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from accord.transports.base import Frame
     from accord_chat.source import Source
 
-__all__ = ("AgentLink", "LinkState", "Owner")
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
 RECEIVED_S = 0.5  # after a message

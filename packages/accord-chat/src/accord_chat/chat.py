@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
     from accord.client.events import Decision, PermissionRequest
 
-__all__ = ("Chat",)
 
 MAX_STRANGERS = 20  # lines
 

@@ -11,8 +11,6 @@ import click
 
 from accord_terminal.toolkit.remote_token import token_file_option
 
-__all__ = ("command",)
-
 # Imports inside the function keep `--help` and completion fast.
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from accord_chat.agent_link import AgentLink
     from accord_chat.model.timeline import Timeline
 
-__all__ = ("Login", "Visitor")
-
 
 class Visitor(Protocol):
     """The session that needs the login."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-__all__ = ("LoginGate",)
-
 
 class LoginGate:
     """One login of an agent at a time: its other sessions wait for the result."""

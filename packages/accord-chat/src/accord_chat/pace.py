@@ -10,8 +10,6 @@ import gc
 import time
 from collections.abc import Callable
 
-__all__ = ("Pace", "collect_in_pauses")
-
 SLICE_S = 0.004  # of updates; then the screen and the keys have a turn
 KEY_S = 0.05  # after a key, until its effect is on the screen
 HELD_S = 0.25  # that updates wait at most while keys come without a pause;

@@ -13,8 +13,6 @@ from accord_chat.model.prompt_queue import QueuedPrompt
 from accord_terminal.toolkit.attachments import attached_content
 from accord_terminal.toolkit.image_types import EXTENSIONS
 
-__all__ = ("prompt_contents",)
-
 
 def prompt_contents(
     agent: ConnectedAgent, prompt: QueuedPrompt, files: FolderFiles, warn: Callable[[str], None]

@@ -21,8 +21,6 @@ from accord_terminal.agents.registry import (
 )
 from accord_terminal.toolkit.installed_agents import InstalledAgent
 
-__all__ = ("Installing", "load_registry", "registry_address")
-
 T = TypeVar("T")
 
 

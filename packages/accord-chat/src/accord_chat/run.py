@@ -13,8 +13,6 @@ from accord_chat.pace import collect_in_pauses
 from accord_chat.start import ChatOptions, prepare
 from accord_chat.view.app import ChatApp
 
-__all__ = ("run_chat",)
-
 CHECK_S = 1.0
 # Keys are read, and the screen is written, in threads of Textual, which wait for this one.
 SWITCH_S = 0.0005

@@ -16,8 +16,6 @@ from accord_terminal.toolkit.session_setup import (
     restore_session_options,
 )
 
-__all__ = ("SessionOptions",)
-
 
 class SessionOptions:
     """What the options of a session have to be when its agent is started again.

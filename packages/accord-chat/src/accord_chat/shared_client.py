@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
     from accord.client.handlers import Extension
 
-__all__ = ("SharedClient",)
-
 
 class SharedClient:
     """Knows the queue and the other clients; `say` gets what the user has to know."""

@@ -17,8 +17,6 @@ from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.owners import transport_to
 from accord_terminal.sessions.records import Store
 
-__all__ = ("GivenOptions", "MissingAgent", "OwnAgent", "SharedSession", "Source", "SourceSetup")
-
 STOP_TIMES_S = (0.5, 1.0, 2.0)  # to exit after EOF, after SIGTERM and after SIGKILL
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from accord.types.mcp import McpServer
     from accord_terminal.toolkit.settings import AgentEntry, Settings
 
-__all__ = ("ChatOptions", "Sources")
 
 ORIGINS = ("settings", "installed", "bundled", "well known")  # in the order of a list
 PROTOCOLS: dict[str, ProtocolVersion] = {"1": 1, "2": 2}

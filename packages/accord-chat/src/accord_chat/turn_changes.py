@@ -23,8 +23,6 @@ from accord_chat.model.unreported import (
 )
 from accord_terminal.toolkit.safe_text import relative_path
 
-__all__ = ("TurnChanges",)
-
 _LOOK_S = 2.0  # for one look at the folder; a prompt waits for it
 _MAX_NAMES = 20
 _MAX_INPUTS = 1000  # of one tool call that are read as paths

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from accord.client.turn import ClientTurn
 
-__all__ = ("end_words", "error_words")
-
 _STOPS = {
     "cancelled": "Cancelled",
     "max_tokens": "Stopped: the model's limit of tokens is reached",

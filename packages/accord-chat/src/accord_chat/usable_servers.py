@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from accord.client.connect import ConnectedAgent
 from accord.types.mcp import McpServer, mcp_transport
 
-__all__ = ("usable_servers",)
-
 
 def usable_servers(
     agent: ConnectedAgent, servers: Sequence[McpServer], warn: Callable[[str], None]

@@ -25,8 +25,6 @@ from accord_conformance.judges.wire_types import add_version_rules
 from accord_conformance.rules.manifest import add_rules
 from accord_conformance.traffic.connection_state import add_methods
 
-__all__ = ("add_extension",)
-
 
 def add_extension(
     *,

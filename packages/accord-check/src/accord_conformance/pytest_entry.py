@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         ReplayedAgents,
     )
 
-__all__ = ("accord_agent", "accord_client", "replayed_agent")
 
 _MARKERS = (
     "accord_agent(*command, judge=True): the command that starts the agent of the fixture "

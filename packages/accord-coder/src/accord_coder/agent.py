@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 # `initialize` needs none of the modules that the methods import; an editor waits for it.
 
-__all__ = ("Coder",)
-
 
 class Coder(ApiKeyAuth):
     """Reads and edits files and runs commands with a model that the user selects."""

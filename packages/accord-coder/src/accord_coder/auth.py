@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from accord_coder.models.api_keys import ApiKeys
     from accord_coder.models.base import Model
 
-__all__ = ("ApiKeyAuth",)
 
 _ENVIRONMENT = AgentAuthMethod(
     "environment",

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 # Each agent is imported when it is served, to start fast: an editor is waiting.
 
-__all__ = ("AGENTS", "FLAGS", "OPTIONS", "main")
 
 AGENTS = ("coder", "script")
 _MODES = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")

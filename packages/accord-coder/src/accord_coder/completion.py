@@ -6,8 +6,6 @@ import click
 
 from accord_coder.command import AGENTS, FLAGS, OPTIONS
 
-__all__ = ("command",)
-
 _NAME = click.Argument(["name"], type=click.Choice(AGENTS), required=False)
 
 command: click.Command = click.Command(

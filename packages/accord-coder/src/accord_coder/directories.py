@@ -8,8 +8,6 @@ from pathlib import Path
 
 from platformdirs import user_config_path, user_data_path
 
-__all__ = ("config_dir", "data_dir", "private_dir")
-
 
 def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the directory of the sessions: `ACCORD_DATA`, else the system's place for data."""

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-__all__ = ("lock_directory",)
-
 _MAX_WAIT_S = 5.0  # for other processes, which hold a lock for milliseconds
 
 

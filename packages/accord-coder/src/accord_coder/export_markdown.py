@@ -9,8 +9,6 @@ from msgspec import UNSET
 from accord import AudioContent, ContentBlock, Diff, EmbeddedResource, ImageContent, ResourceLink
 from accord.agent import MessageUpdate, PlanUpdate, ToolCallUpdate, Update
 
-__all__ = ("markdown_parts",)
-
 _MAX_LINES = 40  # of the output of a tool
 _MARKS = {"completed": "x", "in_progress": "~", "cancelled": "-"}
 

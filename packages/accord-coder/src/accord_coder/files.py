@@ -20,7 +20,6 @@ from accord_coder.tool_results import ToolFailed, display_path
 if TYPE_CHECKING:
     from accord import Session
 
-__all__ = ("MAX_BYTES", "LoadedText", "ReadSnapshot", "TrackedFiles", "in_thread")
 
 MAX_BYTES = 16 * 1024 * 1024  # of a text in memory
 _SNIFFED_BYTES = 8192

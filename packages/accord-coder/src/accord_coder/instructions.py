@@ -14,7 +14,6 @@ from accord_coder.permissions.sensitive_files import is_secret
 if TYPE_CHECKING:
     from accord_coder.permissions.context import ToolContext
 
-__all__ = ("MAX_BYTES", "instruction_files", "instructions_for", "says_plan_mode")
 
 MAX_BYTES = 32 * 1024  # of one file; the rest is cut off
 _MAX_FILES = 16

@@ -11,8 +11,6 @@ from accord import AccordError
 from accord_coder.models.api_keys import ApiKeys
 from accord_coder.models.providers import PROVIDERS
 
-__all__ = ("prompt_for_key",)
-
 
 def prompt_for_key(
     provider: str,

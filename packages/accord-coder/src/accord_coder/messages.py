@@ -8,8 +8,6 @@ from msgspec import Struct
 
 from accord import ContentBlock
 
-__all__ = ("Answer", "Message", "Prompt", "Results", "ToolResult", "ToolUse", "repair")
-
 
 class Prompt(Struct, frozen=True):
     """The prompt of the user."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-__all__ = ("with_parents",)
-
 
 def with_parents(folder: str, environ: Mapping[str, str] = os.environ) -> Iterator[str]:
     """Yield a directory and its parents, up to where git looks for a repository.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import sys
 
-__all__ = ("conceal_process",)
-
 _PR_SET_DUMPABLE = 4
 
 

@@ -17,7 +17,6 @@ from accord_coder.messages import repair
 if TYPE_CHECKING:
     from accord_coder.loop.coder_session import CoderSession
 
-__all__ = ("handle_prompt", "title_of")
 
 _MAX_TITLE = 60  # characters of a title
 

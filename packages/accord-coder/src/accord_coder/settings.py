@@ -6,8 +6,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-__all__ = ("Settings",)
-
 
 class Settings(Struct, frozen=True, kw_only=True):
     """The settings from the command line and the environment.

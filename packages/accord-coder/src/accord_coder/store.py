@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 # SQLite is imported lazily: it takes milliseconds, for which an editor would wait.
 
-__all__ = ("UserStore",)
 
 log = logging.getLogger("accord_coder")
 

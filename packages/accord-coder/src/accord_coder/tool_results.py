@@ -11,20 +11,6 @@ from msgspec import Struct
 from accord import AccordError, ContentBlock
 from accord.text.excerpt import visible
 
-__all__ = (
-    "MAX_CHARACTERS",
-    "Access",
-    "AccessKind",
-    "Outcome",
-    "ToolFailed",
-    "count_noun",
-    "cut_middle",
-    "display_path",
-    "escape_lines",
-    "fenced",
-    "one_line",
-)
-
 AccessKind = Literal["read", "edit", "delete", "execute", "fetch", "mcp", "none"]
 MAX_CHARACTERS = 100_000  # of one result, for models
 _MAX_SHOWN_CHARACTERS = 20_000  # shown to the user

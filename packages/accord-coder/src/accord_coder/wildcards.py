@@ -24,16 +24,6 @@ from msgspec import Struct
 
 from accord import AccordError
 
-__all__ = (
-    "MAX_CHARACTERS",
-    "PatternTooLong",
-    "Wildcards",
-    "check_length",
-    "git_pattern",
-    "path_pattern",
-    "text_pattern",
-)
-
 MAX_CHARACTERS: Final = 1000  # of a pattern
 _MAX_MASKS = 1000  # kept for characters that texts contain
 

@@ -8,8 +8,6 @@ from typing import IO, Any, cast
 
 from accord.text.excerpt import one_line
 
-__all__ = ("is_address", "open_address")
-
 
 def is_address(path: str) -> bool:
     """Return whether a text is an address instead of a path of this machine."""

@@ -21,8 +21,6 @@ from accord_fleet.types.agent import AgentSpec
 from accord_terminal.toolkit import settings
 from accord_terminal.toolkit.agent_names import named_agents
 
-__all__ = ("absolute_files", "agents_from_words", "spec_from_word", "why_not_startable")
-
 _NAMED = re.compile(r"([^\s=]*)=(.*)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _NAME_IS = "letters, digits, '.', '_' and '-', with a letter or a digit first"

@@ -20,8 +20,6 @@ from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.grading import GradedAttempt
 from accord_fleet.types.limits import LimitName
 
-__all__ = ("ask_agent",)
-
 _STDERR_CHARS = 2000
 _CANCEL_S = 2.0  # to end the turn at a limit
 

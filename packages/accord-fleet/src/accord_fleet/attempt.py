@@ -31,8 +31,6 @@ from accord_fleet.types.limits import LimitName
 from accord_fleet.types.result import FailedPart, Failure, Result, Status, Times, Verdict
 from accord_fleet.types.task import WorkItem
 
-__all__ = ("run_attempt",)
-
 INITIALIZE_S = 120.0
 STDERR_CHARS = 16 * 1024  # of the end of stderr, in the result
 ANSWER_CHARS = 1024 * 1024

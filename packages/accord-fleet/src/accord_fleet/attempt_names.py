@@ -10,8 +10,6 @@ from contextvars import ContextVar
 
 from accord.text.excerpt import one_line, visible
 
-__all__ = ("attempt_name", "named_warnings", "working_for")
-
 _name: ContextVar[Callable[[], str | None] | None] = ContextVar(
     "accord_fleet_attempt", default=None
 )

@@ -16,8 +16,6 @@ from accord_fleet.split_secrets import SplitSecrets
 from accord_fleet.types.task import WorkItem
 from accord_trace import HopRecorder, Recording
 
-__all__ = ("AttemptRecording",)
-
 _WAITING_BYTES = 64 * 1024  # an attempt without a result is repeated: its last frames may wait
 _MEMORY_BYTES = 64 * 1024  # compressed; larger recordings are in a file
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)

@@ -6,8 +6,6 @@ from accord import ContextUsage, TokenUsage
 from accord_fleet.types.limits import LimitName, Limits
 from accord_fleet.types.result import Usage
 
-__all__ = ("AttemptUsage",)
-
 
 class AttemptUsage:
     """Adds up the turns. What the gateway has counted replaces what the agent reports."""

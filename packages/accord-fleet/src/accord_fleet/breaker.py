@@ -15,8 +15,6 @@ from accord_fleet.errors import AttemptFailed
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.result import Result
 
-__all__ = ("AgentBreaker", "BreakerSettings", "NoBreaker", "NodeBreaker", "is_start_failure")
-
 # Failures before the agent has done anything for the task.
 _START_FAILURES = frozenset({"start", "session", "sandbox", "engine"})
 

@@ -15,8 +15,6 @@ from accord.transports.fd import Reader, open_reader
 from accord.transports.process_group import CREATION_FLAGS, ProcessGroup, exit_text
 from accord.transports.start_guardian import Mark, start_guardian
 
-__all__ = ("Ended", "run_child")
-
 _STOP_TIMES_S = (0.0, 1.0, 2.0)
 _LEFT_OPEN_S = 0.25  # for output that others hold open after the program has ended
 

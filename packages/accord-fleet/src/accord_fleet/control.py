@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from accord_fleet.types.task import WorkItem
 
-__all__ = ("Control", "OnWait")
-
 OnWait = Callable[[str, str | None], None]
 """Is called with what waits, and why; None when it no longer does. It returns quickly."""
 

@@ -6,8 +6,6 @@ import os
 import sys
 from contextlib import suppress
 
-__all__ = ("descendants",)
-
 _LINKS_OF_ONE = 3  # of the folder of the threads: two, and one for each
 
 

@@ -15,8 +15,6 @@ from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import Permissions, WorkItem
 
-__all__ = ("Attempted", "Engine", "RunSettings")
-
 
 class Attempted(NamedTuple):
     """The outcome of one attempt."""

@@ -6,8 +6,6 @@ from accord.errors import AccordError
 from accord_fleet.types.limits import LimitName
 from accord_fleet.types.result import FailedPart
 
-__all__ = ("AttemptFailed", "FleetError", "LimitReached")
-
 
 class FleetError(AccordError):
     """A run cannot start or continue; the message has everything that is wrong."""

@@ -38,8 +38,6 @@ from accord_fleet.types.task import (
     Workspace,
 )
 
-__all__ = ("Fleet",)
-
 
 class Fleet:
     """Gives tasks to agents."""

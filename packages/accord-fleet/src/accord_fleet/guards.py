@@ -20,15 +20,6 @@ from accord_fleet.process_watcher import ProcessWatcher
 from accord_fleet.redaction import Redactor
 from accord_fleet.types.limits import Limits
 
-__all__ = (
-    "Guards",
-    "key_limits",
-    "open_guards",
-    "providers_for",
-    "say_key_wait",
-    "secrets_of",
-)
-
 
 class Guards(msgspec.Struct, frozen=True, kw_only=True):
     """The guards of one machine."""

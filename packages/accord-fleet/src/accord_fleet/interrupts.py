@@ -12,8 +12,6 @@ from collections.abc import Callable, Generator
 from accord_fleet.control import Control
 from accord_fleet.run_observer import RunStage
 
-__all__ = ("stopped_by_signals",)
-
 
 @contextlib.contextmanager
 def stopped_by_signals(control: Control, on_stage: Callable[[RunStage], None]) -> Generator[None]:

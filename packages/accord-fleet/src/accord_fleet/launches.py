@@ -8,8 +8,6 @@ from accord_fleet.parts import Launch, Sandbox
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.task import Task
 
-__all__ = ("launch_for",)
-
 
 def launch_for(spec: AgentSpec, task: Task, workspace: Path, sandbox: Sandbox | None) -> Launch:
     """Return the launch, in the sandbox if there is one; raise `AttemptFailed` if it cannot run."""

@@ -8,8 +8,6 @@ from typing import get_args
 from accord_fleet.errors import FleetError
 from accord_fleet.types.limits import LimitName
 
-__all__ = ("limits_from_words",)
-
 _NAMES: tuple[LimitName, ...] = get_args(LimitName)
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
 

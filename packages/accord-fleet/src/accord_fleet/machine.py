@@ -23,8 +23,6 @@ from accord_fleet.scratch import scratch_folder
 from accord_fleet.types.grading import GradedAttempt
 from accord_fleet.workspaces.prepare import FolderWorkspaces
 
-__all__ = ("Machine", "open_machine")
-
 
 class Machine:
     """The parts that attempts use; made by `open_machine`, once for each process of an engine."""

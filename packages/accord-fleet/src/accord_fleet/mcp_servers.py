@@ -10,8 +10,6 @@ import msgspec
 from accord import McpServerHttp, McpServerSse, McpServerStdio
 from accord_fleet.errors import FleetError
 
-__all__ = ("mcp_servers",)
-
 
 class _Pair(msgspec.Struct, frozen=True):
     name: str

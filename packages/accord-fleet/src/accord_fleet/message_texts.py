@@ -11,8 +11,6 @@ import msgspec
 
 from accord.text.lenient_json import is_object
 
-__all__ = ("MessageText", "text_in", "with_text")
-
 _MARKS = (b'_chunk"', b'"terminal_')  # in messages that may have a piece
 _IDS = ("toolCallId", "terminalId")
 

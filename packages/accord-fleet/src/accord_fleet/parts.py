@@ -19,22 +19,6 @@ from accord_fleet.types.limits import LimitName, Limits
 from accord_fleet.types.result import Result, Usage, Verdict
 from accord_fleet.types.task import Grader, Task
 
-__all__ = (
-    "Answer",
-    "AskAgent",
-    "Breaker",
-    "Gateway",
-    "GatewayAccess",
-    "Graders",
-    "Launch",
-    "OnLimit",
-    "PreparedWorkspace",
-    "Sandbox",
-    "Watcher",
-    "WorkspaceDiff",
-    "Workspaces",
-)
-
 OnLimit = Callable[[LimitName, str], None]
 """Is called with the limit that was reached, and a sentence with its value."""
 

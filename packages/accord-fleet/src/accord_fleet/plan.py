@@ -12,8 +12,6 @@ from accord_fleet.sandbox.settings import SandboxSettings
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.task import Permissions, Task, WorkItem
 
-__all__ = ("Plan", "work_items")
-
 _BLOCK = 32  # tasks that one agent gets before the next agent does
 
 

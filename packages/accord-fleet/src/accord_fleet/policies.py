@@ -6,8 +6,6 @@ from accord.client.permissions import Policy, allow, chain, deny
 from accord_fleet.engine import RunSettings
 from accord_fleet.types.task import Permissions
 
-__all__ = ("policy_for",)
-
 
 def policy_for(task: Permissions, settings: RunSettings) -> Policy | None:
     """Return the policy: what is denied first, then what is allowed; None denies everything."""

@@ -15,8 +15,6 @@ from accord_fleet.parts import Gateway, Launch
 from accord_fleet.running_agent import Listener, RunningAgent
 from accord_fleet.types.agent import AgentSpec
 
-__all__ = ("AgentPool",)
-
 _ATTEMPTS = 1000  # that one process serves
 _ATTEMPTS_OPEN = 50  # if its sessions cannot be closed, and stay in memory
 _CLOSE_S = 5.0  # for the agent to close a session

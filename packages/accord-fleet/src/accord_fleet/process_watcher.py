@@ -14,8 +14,6 @@ import msgspec
 
 from accord_fleet.types.limits import LimitName, Limits
 
-__all__ = ("ProcessWatcher", "Seen", "processes_now")
-
 _SHORTEST_S = 0.05
 _LONGEST_S = 2.0
 _SHARE = 0.01  # of one processor that scans may use

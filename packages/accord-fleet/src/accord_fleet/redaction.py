@@ -12,8 +12,6 @@ from accord.text.redact import MASK
 from accord.text.secret_names import SHORTEST
 from accord_fleet.types.result import Result
 
-__all__ = ("Redactor", "why_not_redacted")
-
 _MARK = MASK.encode()
 # What agents and graders write; ids, names and numbers stay what they are.
 _FREE = ("answer", "diff", "files_changed", "stderr", "stop_reasons")

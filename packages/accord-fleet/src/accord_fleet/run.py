@@ -17,8 +17,6 @@ from accord_fleet.scratch import remove_abandoned, scratch_folder
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import Task, WorkItem
 
-__all__ = ("Dataset", "run_plan")
-
 
 class Dataset(Protocol):
     """Where results are stored."""

@@ -8,8 +8,6 @@ from accord_fleet.plan import Plan
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import WorkItem
 
-__all__ = ("RunObserver", "RunStage")
-
 RunStage = Literal["running", "stopping", "cancelling", "ended"]
 
 

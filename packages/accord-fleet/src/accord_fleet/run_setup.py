@@ -5,8 +5,6 @@ from __future__ import annotations
 from accord_fleet.engine import RunSettings
 from accord_fleet.plan import Plan
 
-__all__ = ("settings_for",)
-
 
 def settings_for(plan: Plan) -> RunSettings:
     """Return what all attempts of a run have in common."""

@@ -23,8 +23,6 @@ from accord_fleet.parts import Gateway, GatewayAccess, Launch
 from accord_fleet.types.agent import AgentSpec
 from accord_fleet.workspaces.remove import remove_tree
 
-__all__ = ("Direction", "Listener", "RunningAgent")
-
 Direction = Literal["received", "sent"]
 _STOP_S = (1.0, 1.0, 2.0)  # to exit after the end of stdin, after SIGTERM, after SIGKILL
 

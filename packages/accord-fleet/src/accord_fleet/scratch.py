@@ -13,8 +13,6 @@ from filelock import FileLock, Timeout
 
 from accord_fleet.workspaces.remove import remove_tree
 
-__all__ = ("is_own", "remove_abandoned", "scratch_folder")
-
 _PREFIX = "accord-fleet-"
 
 

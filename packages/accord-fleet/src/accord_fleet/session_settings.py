@@ -10,8 +10,6 @@ from accord.types.session import SelectOption
 from accord_fleet.errors import AttemptFailed
 from accord_fleet.types.task import Task
 
-__all__ = ("apply_settings",)
-
 _SHOWN = 20
 
 

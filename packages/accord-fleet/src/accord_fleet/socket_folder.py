@@ -10,8 +10,6 @@ from pathlib import Path
 
 from accord_fleet.scratch import scratch_folder
 
-__all__ = ("socket_folder",)
-
 _LONGEST = 60  # bytes, with what the folder is called; a socket's path has at most 103
 
 

@@ -7,8 +7,6 @@ import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
-__all__ = ("Streams", "serve_relay", "serve_unix", "splice")
-
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _CHUNK = 65536

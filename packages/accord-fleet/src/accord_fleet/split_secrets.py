@@ -10,8 +10,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ("SplitSecrets",)
-
 _ITEMS = 4096  # that wait at most
 _BYTES = 2**20
 _SET = 64  # characters; shorter starts of secrets are in a set

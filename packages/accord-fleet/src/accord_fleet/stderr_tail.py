@@ -7,8 +7,6 @@ from accord.text.secret_places import redacted_text
 from accord_fleet.redaction import Redactor
 from accord_fleet.split_secrets import SplitSecrets
 
-__all__ = ("StderrTail",)
-
 
 class StderrTail:
     """Keeps the last lines; a secret that is on several of them is removed, too."""

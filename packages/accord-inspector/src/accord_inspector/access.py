@@ -11,8 +11,6 @@ from urllib.parse import parse_qsl, urlencode
 from accord.remote.access import Access, Refusal
 from accord.remote.asgi_types import Scope, headers_of
 
-__all__ = ("HEADERS", "PageAccess")
-
 # Of every response: nothing runs that is not a file of the page, and nothing is embedded.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "

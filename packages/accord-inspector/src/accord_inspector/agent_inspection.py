@@ -20,8 +20,6 @@ from accord_inspector.json_http import ApiError
 from accord_inspector.live_inspection import LiveInspection
 from accord_trace.records import Direction
 
-__all__ = ("AgentInspection", "AgentOutput", "AgentStarter", "ClientSide")
-
 
 class AgentOutput(NamedTuple):
     """What receives the lines of an agent that are not messages."""

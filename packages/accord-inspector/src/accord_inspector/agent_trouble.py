@@ -12,8 +12,6 @@ from accord.transports.process_group import exit_text
 from accord_inspector.json_words import json_words
 from accord_inspector.strange_lines import StrangeLines
 
-__all__ = ("SLOW_S", "Seen", "trouble_of", "why_ended")
-
 SLOW_S = 5.0  # for `initialize`; later, the page says that the program has not responded
 _STDERR_LINES = 8
 _LINE_CHARACTERS = 200

@@ -21,8 +21,6 @@ from accord_inspector.recording_inspection import FolderInspection
 from accord_inspector.rows import row_json
 from accord_inspector.sorting import SortedView
 
-__all__ = ("NOT_FOUND", "NO_LOGIN", "routes")
-
 NO_LOGIN = Refusal(401, "Open the address that `accord inspect` printed in the terminal")
 NOT_FOUND = Refusal(404, "Unknown address")
 

@@ -29,8 +29,6 @@ from accord_inspector.talk.routes import conversation_routes
 from accord_inspector.timeline_api import timeline_routes
 from accord_inspector.unread_body import UnreadBody
 
-__all__ = ("InspectorApp",)
-
 _LIVE = "/api/live"
 _SOCKET_BYTES = 64 * 1024  # of a message from the page
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ("BrokenRule",)
-
 
 class BrokenRule(Struct, frozen=True, kw_only=True):
     """A rule that message `n` breaks; `others` are the numbers of the other messages involved."""

@@ -14,8 +14,6 @@ from accord_inspector.sent_by_hand import is_of_injected
 from accord_trace.recording import HopRecorder
 from accord_trace.records import Direction
 
-__all__ = ("ByteDirection",)
-
 
 class _Source(Protocol):
     def pause_reading(self) -> None: ...

@@ -9,8 +9,6 @@ from accord.transports.base import FRAME_BYTES
 from accord.transports.pipes import FLUSH_S, PipeTransport
 from accord.transports.process import ProcessTransport
 
-__all__ = ("BytePipe", "ByteProcess", "OnData")
-
 OnData: TypeAlias = Callable[[bytes], None]
 
 

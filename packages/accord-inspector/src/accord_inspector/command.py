@@ -25,8 +25,6 @@ from accord_inspector.targets import (
 )
 from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_token, token_file_option
 
-__all__ = ("command",)
-
 _AGENT = "accord_inspector.agent"  # the words after `--`
 
 

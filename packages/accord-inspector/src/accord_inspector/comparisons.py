@@ -22,8 +22,6 @@ from accord_inspector.inspection import Inspection
 from accord_inspector.json_http import ApiError, json_response
 from accord_trace.reading import TraceError, trace_files
 
-__all__ = ("routes",)
-
 _BYTES = 64 * 1024 * 1024  # of both recordings
 _LIMIT_S = 60.0
 _SHOWN = 2000  # differences

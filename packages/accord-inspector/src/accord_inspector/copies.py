@@ -25,8 +25,6 @@ from accord.transports.registry import is_url
 from accord.wire.method import Method
 from accord_trace.records import Record
 
-__all__ = ("Copies", "Origin", "copies")
-
 _WIDTH = 96
 _ARGUMENT_BYTES = 100_000  # Linux takes 131,072 in one argument
 _WAIT_S = 5  # until the agent's stdin is closed

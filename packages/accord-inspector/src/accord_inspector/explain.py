@@ -19,8 +19,6 @@ from accord_conformance.traffic.connection_state import methods
 from accord_conformance.traffic.strict_types import TypeProblem, find_problems, format_value
 from accord_inspector.explain_fields import Place, doc_of, places_of, text_of_shape
 
-__all__ = ("Explanation", "FieldDoc", "Problem", "RuleText", "explain", "rule_text")
-
 _MAX_PLACES = 3000  # that are explained
 _MAX_PROBLEMS = 200
 _MAX_DOC = 2000  # characters

@@ -27,8 +27,6 @@ from accord.wire.describe import (
 )
 from accord_conformance.traffic.strict_types import Member, VisitedKey, find_problems, owner_of
 
-__all__ = ("Place", "doc_of", "places_of", "text_of_shape")
-
 _KEY = 100  # characters of a key in a path, as in `find_problems`
 _NAMES = 6  # of types or values, in the text of a shape
 

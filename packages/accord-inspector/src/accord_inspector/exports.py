@@ -23,8 +23,6 @@ from accord_trace.records import Header, Record, is_damaged
 from accord_trace.redaction import redacted_frame
 from accord_trace.transcript import transcript
 
-__all__ = ("routes",)
-
 _FILTER_S = 0.3
 _PAUSE_S = 0.05
 _PAUSES = 6000

@@ -12,8 +12,6 @@ from msgspec import Meta, Struct
 
 from accord_trace.records import Direction
 
-__all__ = ("MAX_MARKS", "ActiveFault", "Fault", "FaultKind", "Faults")
-
 FaultKind: TypeAlias = Literal[
     "delay", "slow", "drop", "duplicate", "reorder", "corrupt", "freeze", "cut", "suspend"
 ]

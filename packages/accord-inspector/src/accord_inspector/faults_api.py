@@ -15,8 +15,6 @@ from accord_inspector.inspection import Inspection
 from accord_inspector.json_http import ApiError, body_of, json_response
 from accord_inspector.live_inspection import LiveInspection
 
-__all__ = ("routes",)
-
 
 def routes(inspection: Inspection) -> Sequence[BaseRoute]:
     """Return the routes of the view Faults; each returns the state of all faults."""

@@ -14,8 +14,6 @@ from accord.transports.base import HIGH_BYTES, LOW_BYTES, Frame
 from accord_inspector.faults import ActiveFault, Faults
 from accord_trace.records import Direction
 
-__all__ = ("FaultPath",)
-
 REORDER_S = 1.0  # for the next message to come, which overtakes this one
 
 _Item: TypeAlias = tuple[float, Frame | Callable[[], None]]

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-__all__ = ("suspender",)
-
 
 def suspender(pid: int) -> Callable[[bool], None] | None:
     """Return what stops or continues the process group of an agent; None on Windows."""

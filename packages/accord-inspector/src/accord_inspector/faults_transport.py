@@ -12,8 +12,6 @@ from accord_inspector.faults import Faults
 from accord_inspector.faults_path import FaultPath
 from accord_trace.records import Direction
 
-__all__ = ("FaultyTransport",)
-
 
 class FaultyTransport(Transport):
     """Wraps the client's transport to an agent, which it owns.

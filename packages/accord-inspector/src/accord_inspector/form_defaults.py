@@ -8,8 +8,6 @@ from msgspec import Struct, field
 
 from accord.text.lenient_json import is_array
 
-__all__ = ("Suggestions", "default_params")
-
 Node: TypeAlias = dict[str, Any]
 
 _DEPTH = 12  # of nested values

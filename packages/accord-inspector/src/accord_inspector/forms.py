@@ -19,8 +19,6 @@ from accord.wire.method import Method
 from accord_inspector.form_defaults import Suggestions, default_params
 from accord_trace.records import Direction
 
-__all__ = ("Form", "FormProblem", "MethodEntry", "check_params", "form_of", "methods")
-
 Version: TypeAlias = Literal[1, 2]
 Node: TypeAlias = dict[str, Any]
 

@@ -21,8 +21,6 @@ from accord_inspector.raw_text import bytes_of_text
 from accord_inspector.sent_by_hand import INJECTED
 from accord_trace.records import Direction
 
-__all__ = ("routes",)
-
 Kind: TypeAlias = Literal["request", "notification"]
 
 

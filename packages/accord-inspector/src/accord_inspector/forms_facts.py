@@ -11,8 +11,6 @@ from accord_inspector.form_defaults import Suggestions
 from accord_inspector.inspection import Inspection
 from accord_inspector.messages import Messages
 
-__all__ = ("facts_of",)
-
 _ROWS = 3000  # that are read, from the end
 _VALUES = 20  # of a field
 _OPENING = frozenset(("session/new", "session/load", "session/resume", "session/fork"))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from accord.text.lenient_json import is_object
 from accord_inspector.messages import Messages
 
-__all__ = ("last_initialize", "spoken_version")
-
 _LOOKED = 2000  # messages, from the end and from the start
 
 

@@ -14,9 +14,6 @@ from accord_inspector.strange_lines import StrangeLines
 from accord_trace.recording import HopRecorder
 from accord_trace.records import Direction
 
-__all__ = ("InspectedTransport",)
-
-
 _FLOOD_LINES = 1000  # in one read, that are not messages
 _REST_S = 0.1  # after them, in which nothing is read
 _SHOW_S = 1.0  # between two counts of such lines on the page

@@ -22,8 +22,6 @@ from accord_inspector.talk.conversations import Conversations
 from accord_trace.filtering import Filter
 from accord_trace.reading import TraceError
 
-__all__ = ("Inspection",)
-
 
 class Inspection(ABC):
     """What is inspected; `hub` passes what changes to the pages.

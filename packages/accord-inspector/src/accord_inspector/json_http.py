@@ -10,8 +10,6 @@ from starlette.responses import Response
 
 from accord.text import lenient_json
 
-__all__ = ("ApiError", "body_of", "json_response")
-
 _BODY_BYTES = 64 * 1024 * 1024
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ("json_words",)
-
 _WORDS: Final[dict[str, str]] = {
     "str": "string",
     "int": "integer",

@@ -16,8 +16,6 @@ import msgspec
 from accord_inspector.broken_rule import BrokenRule
 from accord_inspector.judged_worker import Progress
 
-__all__ = ("Judged",)
-
 _LINE_BYTES = 16 * 1024 * 1024
 _MAX_MESSAGES = 50_000  # whose broken rules are kept; more are counted only
 _MAX_OF_ONE = 20  # broken rules of one message that are kept

@@ -15,8 +15,6 @@ from accord_inspector.broken_rule import BrokenRule
 from accord_inspector.judged_repeats import Repeats
 from accord_trace.records import Record
 
-__all__ = ("JudgedConnections",)
-
 _MAX_CONNECTIONS = 1000
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from accord_inspector.judged import Judged
 from accord_inspector.messages import Messages
 
-__all__ = ("JudgedRecordings",)
-
 
 class JudgedRecordings:
     """The judged recordings by name: judging begins when one is asked for."""

@@ -8,8 +8,6 @@ from msgspec import UNSET
 
 from accord_trace.records import Record
 
-__all__ = ("Repeats",)
-
 _CHUNK = b'_chunk"'
 _TEXT = re.compile(rb'"text": ?"')
 # A text without characters that rules are about: control characters, escapes, surrogates.

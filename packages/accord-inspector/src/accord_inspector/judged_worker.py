@@ -21,8 +21,6 @@ from accord_inspector.judged_messages import JudgedConnections
 from accord_trace.message_index import MessageIndex
 from accord_trace.reading import TraceError, trace_files
 
-__all__ = ("Progress", "main")
-
 _REPORT_S = 0.2
 _REPORTED = 200  # broken rules in one line
 _PART_BYTES = 4 * 1024 * 1024

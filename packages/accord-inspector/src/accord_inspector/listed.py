@@ -14,8 +14,6 @@ from accord_trace.message_index import MessageRow
 from accord_trace.summary import summary
 from accord_trace.text_search import TextSearch
 
-__all__ = ("listed",)
-
 _CHARACTERS = 160
 _MAX_BYTES = 64 * 1024  # of a message that is decoded for its row
 _MAX_RULES = 5

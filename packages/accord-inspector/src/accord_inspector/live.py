@@ -15,8 +15,6 @@ from accord.remote.network_transport import GOING_AWAY, NetworkTransport
 from accord.text import lenient_json
 from accord.transports.base import Frame
 
-__all__ = ("Hub", "Watcher")
-
 INTERVAL_S = 0.1  # between two messages to a page
 _WORK_S = 0.05  # of work, before the page is told how far it is
 _EVENTS = 500  # that wait for one message; more are counted only

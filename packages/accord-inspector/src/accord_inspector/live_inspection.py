@@ -25,8 +25,6 @@ from accord_trace.reading import TraceError
 from accord_trace.recording import Recording
 from accord_trace.records import Direction
 
-__all__ = ("LiveInspection",)
-
 _STDERR_LINES = 2000  # that are kept
 _LINE_CHARACTERS = 4000
 _SENT = 50  # messages sent by hand that are kept

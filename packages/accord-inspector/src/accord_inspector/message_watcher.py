@@ -14,8 +14,6 @@ from accord_inspector.queries import MappedParams, Params, rule_of
 from accord_inspector.rows import row_json
 from accord_trace.filtering import Filter
 
-__all__ = ("MessageWatcher",)
-
 _ROWS = 50  # the newest of those that came, in one message to the page
 _RATE_S = 1.0
 

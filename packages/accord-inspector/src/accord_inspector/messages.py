@@ -16,8 +16,6 @@ from accord_trace.message_index import MessageIndex, MessageRow
 from accord_trace.reading import trace_files
 from accord_trace.records import Record
 
-__all__ = ("Messages", "View")
-
 _PART_BYTES = 1024 * 1024  # that are read before others run
 _TEXT_BYTES = 1024 * 1024  # that are searched before others run
 _PATH_BYTES = 64 * 1024  # that are decoded before others run

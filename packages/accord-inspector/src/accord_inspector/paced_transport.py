@@ -11,8 +11,6 @@ from typing import TypeAlias
 
 from accord.transports.base import Frame, NullReceiver, Receiver, Transport
 
-__all__ = ("PacedTransport",)
-
 _PART = 32  # frames between two looks at the clock
 _PART_S = 0.01  # for frames, before others run
 

@@ -9,8 +9,6 @@ from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-__all__ = ("PAGE", "PageFiles")
-
 PAGE: Path = Path(__file__).parent / "page"
 _KEPT = "private, max-age=31536000, immutable"
 

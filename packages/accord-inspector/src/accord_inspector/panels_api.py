@@ -22,8 +22,6 @@ from accord_inspector.panels_capabilities import capability_panel
 from accord_inspector.panels_resources import ResourceMeter
 from accord_inspector.panels_statistics import RunningStatistics
 
-__all__ = ("routes",)
-
 _MEASURE_S = 1.0  # between two samples
 _COUNT_S = 0.3  # for the statistics of one request
 

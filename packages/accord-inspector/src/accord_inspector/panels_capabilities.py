@@ -14,8 +14,6 @@ from accord.text.lenient_json import is_array, is_object
 from accord.v1 import METHODS as METHODS_V1
 from accord.v2 import METHODS as METHODS_V2
 
-__all__ = ("CapabilityRow", "SidePanel", "capability_panel")
-
 Side = Literal["client", "agent"]
 
 _METHODS = {"v1": METHODS_V1, "v2": METHODS_V2}

@@ -9,8 +9,6 @@ from msgspec import Struct
 
 from accord.text.redact import MASK
 
-__all__ = ("ResourceMeter", "Sample", "redacted_environment")
-
 _SAMPLES = 900  # kept: 15 minutes at one per second
 # Variables whose values are shown: places and languages, which are not secret.
 _SHOWN = frozenset(

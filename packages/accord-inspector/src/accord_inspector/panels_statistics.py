@@ -12,8 +12,6 @@ import msgspec
 from accord_trace.records import Record
 from accord_trace.stats import StatsCounter
 
-__all__ = ("RunningStatistics", "UpdateRate")
-
 _LISTED = 1000  # turns, tool calls and points of the context, the latest
 _BUCKETS = 240
 _PART_S = 0.02  # for which is counted before others run

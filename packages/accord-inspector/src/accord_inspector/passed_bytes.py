@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from accord_trace.recording import Recording
 
-__all__ = ("PassedBytes",)
-
 _PAUSE_S = 0.01  # messages of a dialogue are recorded together
 _BYTES = 128 * 1024  # that are recorded at once
 

@@ -11,8 +11,6 @@ from accord_trace.json_path import JsonPath
 from accord_trace.reading import TraceError
 from accord_trace.records import Direction, Kind
 
-__all__ = ("MappedParams", "Params", "filter_of", "rule_of")
-
 _DIRECTIONS: dict[str, Direction | None] = {
     "": None,
     "to_agent": "to_agent",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ("bytes_of_text",)
-
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.?))", re.DOTALL)
 _NAMED = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 

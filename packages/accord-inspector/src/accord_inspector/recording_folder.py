@@ -14,8 +14,6 @@ from msgspec import Struct
 from accord_trace.folder import NO_RECORDINGS, all_names, folders_in, is_recording, names_in
 from accord_trace.reading import TraceError
 
-__all__ = ("FoundRecording", "RecordingFolder")
-
 
 class FoundRecording(Struct, frozen=True):
     """A recording: `name`, or `folder/name`, and when its first file was changed."""

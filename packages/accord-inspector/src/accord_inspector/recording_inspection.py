@@ -14,8 +14,6 @@ from accord_inspector.recording_summary import BEGINNING, summary_json
 from accord_trace.reading import TraceError, trace_files
 from accord_trace.trace import Trace
 
-__all__ = ("FolderInspection", "RecordingInspection")
-
 _ROWS = 500  # that are listed
 _PROBLEMS = 5  # that are listed
 _FIND_S = 0.3  # for names, before the list is returned

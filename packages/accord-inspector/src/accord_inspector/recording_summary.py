@@ -11,8 +11,6 @@ from accord_trace.records import Record
 from accord_trace.summary import update_of
 from accord_trace.trace import Trace
 
-__all__ = ("BEGINNING", "summary_json")
-
 BEGINNING = 8_000_000  # bytes that are read of a recording: a line can be longer
 _TITLE = 120  # characters
 

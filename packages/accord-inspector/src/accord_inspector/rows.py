@@ -6,8 +6,6 @@ from typing import Any
 
 from accord_trace.message_index import MessageRow
 
-__all__ = ("row_json",)
-
 
 def row_json(row: MessageRow) -> dict[str, Any]:
     """Return a row for the page: `n` counts from 0, `pair` is the response or the request.

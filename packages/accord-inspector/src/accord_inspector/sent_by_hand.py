@@ -9,8 +9,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.transports.base import Frame
 
-__all__ = ("INJECTED", "is_of_injected", "is_request_by_hand")
-
 INJECTED = "inspect-"  # the ids of requests that are sent by hand begin with it
 _INJECTED_ID = re.compile(rb'"id"\s*:\s*"inspect-')
 

@@ -15,8 +15,6 @@ from accord_inspector.access import PageAccess
 from accord_inspector.app import InspectorApp
 from accord_inspector.inspection import Inspection
 
-__all__ = ("PORT", "listening_socket", "serve_inspection")
-
 PORT = 8766
 
 

@@ -12,8 +12,6 @@ from accord_inspector.messages import View
 from accord_trace.columns import NONE, Columns
 from accord_trace.message_index import MessageIndex, MessageRow
 
-__all__ = ("COLUMNS", "SortedView")
-
 COLUMNS: tuple[str, ...] = ("way", "session", "method", "bytes", "latency")
 
 

@@ -7,8 +7,6 @@ from time import perf_counter
 
 from accord.text.excerpt import one_line
 
-__all__ = ("StrangeLines",)
-
 _ALL = 200  # lines that are recorded, however fast they come
 _INTERVAL_S = 0.1  # between two recorded lines after them
 _SHOWN = 40  # characters

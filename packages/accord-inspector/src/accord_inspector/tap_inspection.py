@@ -21,8 +21,6 @@ from accord_inspector.passed_bytes import PassedBytes
 from accord_inspector.sent_by_hand import is_request_by_hand
 from accord_trace.records import Direction
 
-__all__ = ("TapInspection",)
-
 _STDERR = 2
 _FLUSH_S = 1.0
 _OTHER: dict[Direction, Direction] = {"to_agent": "to_client", "to_client": "to_agent"}

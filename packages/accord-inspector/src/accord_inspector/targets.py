@@ -26,8 +26,6 @@ from accord_trace.piped import is_pipe
 from accord_trace.reading import TraceError
 from accord_trace.trace import open_trace
 
-__all__ = ("AgentTarget", "LiveOptions", "agent_target", "live_inspection", "shown_target")
-
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 # Runs a class, or an instance, in a process of its own.
 _RUN_CLASS = (

@@ -21,8 +21,6 @@ from accord_inspector.messages import Messages
 from accord_trace.filtering import Filter
 from accord_trace.records import Record
 
-__all__ = ("timeline_routes",)
-
 _FILTER_S = 0.3
 _MAX_NAMES = 500
 

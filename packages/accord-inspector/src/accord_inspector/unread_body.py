@@ -11,8 +11,6 @@ from contextlib import suppress
 
 from accord.remote.asgi_types import Event, Receive, Scope, Send
 
-__all__ = ("UnreadBody",)
-
 _MOST_BYTES = 1024 * 1024  # more is not read: the connection is closed
 _MOST_S = 2.0
 

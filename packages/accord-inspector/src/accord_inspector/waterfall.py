@@ -17,8 +17,6 @@ from accord_inspector.messages import Messages, View
 from accord_trace.filtering import Filter
 from accord_trace.message_index import MessageRow
 
-__all__ = ("Waterfall", "routes")
-
 _ROWS = 500  # in one window
 _FILTER_S = 0.3
 _TURN = "session/prompt"

@@ -16,8 +16,6 @@ from accord.transports.relay import relay
 from accord.transports.stdio import stdio
 from accord_terminal.toolkit.remote_token import connection_options, read_token
 
-__all__ = ("command",)
-
 
 @click.command()
 @click.argument("url")

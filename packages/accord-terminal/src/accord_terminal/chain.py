@@ -22,8 +22,6 @@ from accord_terminal.toolkit.agent_names import command_by_name
 from accord_terminal.toolkit.recording_options import max_size_option, no_redact_option
 from accord_terminal.toolkit.settings import SettingsError
 
-__all__ = ("command",)
-
 
 @click.command()
 @click.argument("components", nargs=-1, metavar="[COMPONENT]... [AGENT]", type=click.UNPROCESSED)

@@ -10,8 +10,6 @@ from accord.proxy.parts import Component
 from accord_terminal.trace.options import open_recording
 from accord_trace.chain_recorder import ChainRecorder
 
-__all__ = ("recorded",)
-
 
 @contextmanager
 def recorded(

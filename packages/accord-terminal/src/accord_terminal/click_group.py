@@ -12,8 +12,6 @@ from click.shell_completion import CompletionItem
 from accord.program import drop_output, is_full
 from accord.version import __version__
 
-__all__ = ("LazyGroup", "main")
-
 
 class LazyGroup(click.Group):
     """A group of commands in their own modules; it only has their summaries."""

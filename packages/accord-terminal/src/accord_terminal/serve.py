@@ -32,8 +32,6 @@ from accord_terminal.toolkit.agent_names import command_by_name
 from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_or_make_token, read_token
 from accord_terminal.toolkit.settings import SettingsError
 
-__all__ = ("command",)
-
 PORT = 8765
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 

@@ -8,8 +8,6 @@ import struct
 import threading
 from typing import TypeAlias
 
-__all__ = ("Block", "BlockRing")
-
 _BYTES = 64 * 1024 * 1024
 _CONTROL_BYTES = mmap.PAGESIZE
 _WARM_BYTES = 1024 * 1024  # that are used again while the reader keeps up

@@ -15,8 +15,6 @@ from accord.transports.base import Frame
 from accord_trace.recording import HopRecorder, Recording
 from accord_trace.records import Direction
 
-__all__ = ("ChainRecorder", "ProxyRecorder", "proxy_recorder")
-
 CLIENT = "client"  # the name of the hop to the client
 
 

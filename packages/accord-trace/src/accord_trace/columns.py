@@ -18,8 +18,6 @@ from accord_trace.records import (
     decode_record,
 )
 
-__all__ = ("KINDS", "NONE", "Columns", "Route", "flag_table", "kind_and_flags")
-
 KINDS: Final[tuple[Kind, ...]] = ("request", "response", "notification", "invalid", "end")
 NONE: Final = 0xFFFFFFFF  # no row
 _KIND_NUMBERS = {name: number for number, name in enumerate(KINDS)}

@@ -13,16 +13,6 @@ from accord.text.lenient_json import is_array, is_object
 from accord.text.redact import MASK
 from accord.text.secret_places import is_masked
 
-__all__ = (
-    "ValueDifference",
-    "canonical",
-    "id_kind",
-    "json_text",
-    "shape_differences",
-    "short_json",
-    "value_differences",
-)
-
 _SHOWN = 60
 _BEFORE = 20  # characters that are equal, before those that are not
 # Ids that one side makes up. Others, such as `optionId` and `modeId`, have a meaning.

@@ -14,8 +14,6 @@ from accord_trace.comparing import shape_differences
 from accord_trace.pairing import Pairing
 from accord_trace.records import Record, is_damaged
 
-__all__ = ("Difference", "differences")
-
 
 class Difference(Struct, frozen=True):
     """What is different: text for people. `sign` is `-` (only first), `+` (only second) or `~`."""

@@ -9,8 +9,6 @@ from msgspec import UNSET
 
 from accord_trace.records import Record
 
-__all__ = ("jsons_line", "jsons_lines")
-
 _encode = msgspec.json.encode
 
 

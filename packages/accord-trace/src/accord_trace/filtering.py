@@ -8,8 +8,6 @@ from msgspec import Struct
 
 from accord_trace.records import Direction, Kind
 
-__all__ = ("Filter", "name_fits")
-
 
 class Filter(Struct, frozen=True, kw_only=True):
     """What to select; a message must meet every condition that is set.

@@ -11,8 +11,6 @@ from accord_trace.importing import import_records
 from accord_trace.packing import TraceError
 from accord_trace.trace_file import part_path
 
-__all__ = ("NO_RECORDINGS", "all_names", "folders_in", "is_recording", "names_in")
-
 NO_RECORDINGS = (
     "Expected recordings (*.acp.jsonl, .jsons, .ndjson) in {folder} or in its folders, found none"
 )

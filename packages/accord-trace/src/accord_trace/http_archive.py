@@ -13,8 +13,6 @@ from accord.version import __version__
 from accord_trace.pairing import Pairing
 from accord_trace.records import Header, Record
 
-__all__ = ("http_archive",)
-
 _NO_SIZES: dict[str, Any] = {"headersSize": -1, "headers": [], "cookies": []}
 
 

@@ -24,8 +24,6 @@ from accord_trace.records import (
 )
 from accord_trace.sides import DirectionGuess
 
-__all__ = ("Importer", "import_records")
-
 _SHOWN_BYTES = 500  # of a line that is skipped
 _ACPX_MARK = "acpx.session.journal.v1"
 _SIDES: dict[str, Direction] = {

@@ -14,8 +14,6 @@ from accord_trace.columns import Columns, Route
 from accord_trace.packing import TraceError
 from accord_trace.source import Source
 
-__all__ = ("index_path", "load_index", "save_index")
-
 _VERSION = 3
 _PROBE = 4096  # bytes at the beginning and at the end of each part that are compared
 

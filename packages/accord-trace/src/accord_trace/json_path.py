@@ -11,8 +11,6 @@ from accord_trace.packing import TraceError
 from accord_trace.records import Direction, Kind, decode_record
 from accord_trace.text_search import Lines
 
-__all__ = ("JsonPath",)
-
 # Names of a path that a message must contain to fit: not those in brackets, which may be
 # conditions, and not those that every message of a kind has.
 _BRACKETS = re.compile(r"\[[^\[\]]*\]")

@@ -11,8 +11,6 @@ from accord.text import lenient_json
 from accord_trace.records import Direction
 from accord_trace.redaction import redacted_frame
 
-__all__ = ("Hop", "LineBuilder")
-
 _MAX_OPEN = 100_000  # requests whose session is remembered for their response
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 _UPDATE: Final = b'{"jsonrpc":"2.0","method":"session/update","params":'

@@ -29,8 +29,6 @@ from accord_trace.records import (
 from accord_trace.selection import Selection
 from accord_trace.source import Source, open_source
 
-__all__ = ("MessageIndex", "MessageRow")
-
 _BLOCK = 1024 * 1024
 _SAVED_BYTES = 8 * 1024 * 1024  # from this size on, an index is saved
 _HEADER_BYTES = 1024 * 1024

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ("counted", "duration", "size")
-
 
 def duration(seconds: float) -> str:
     """Return a time with three significant digits, such as `1.42 ms`."""

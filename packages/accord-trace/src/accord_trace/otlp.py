@@ -13,15 +13,6 @@ from accord.version import __version__
 from accord_trace.spans import Attribute, Event, Span, spans_of
 from accord_trace.trace import Trace
 
-__all__ = (
-    "SCOPE",
-    "TRACEPARENT",
-    "nanoseconds",
-    "otlp_lines",
-    "resource_attributes",
-    "trace_spans",
-)
-
 SCOPE = "accord_trace"
 TRACEPARENT: re.Pattern[str] = re.compile(
     r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})"

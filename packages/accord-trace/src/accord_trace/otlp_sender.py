@@ -22,8 +22,6 @@ from accord_trace.otlp import SCOPE, TRACEPARENT, nanoseconds, resource_attribut
 from accord_trace.spans import Span
 from accord_trace.trace import Trace
 
-__all__ = ("CollectorError", "send_spans")
-
 _BATCH = 500
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 

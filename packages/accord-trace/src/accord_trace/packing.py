@@ -10,8 +10,6 @@ from typing import Any, Protocol
 
 from accord.errors import AccordError
 
-__all__ = ("Packer", "TraceError", "TraceReplaced", "Unpacker", "packer_of", "unpacker_of")
-
 _PIECE = 1024 * 1024
 _STEP = 64
 _ZSTD_STEP = 256

@@ -6,8 +6,6 @@ from msgspec import UNSET, Struct
 
 from accord_trace.records import Record
 
-__all__ = ("Answered", "Pairing")
-
 
 class Answered(Struct, frozen=True, eq=False):
     """The request of a response, and the seconds between them."""

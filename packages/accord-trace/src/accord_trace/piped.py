@@ -10,8 +10,6 @@ from pathlib import Path
 
 from accord_trace.packing import TraceError
 
-__all__ = ("PipedFile", "is_pipe")
-
 
 def is_pipe(path: Path) -> bool:
     """Return whether what is at a path can be read only once."""

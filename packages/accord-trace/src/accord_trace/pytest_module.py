@@ -10,8 +10,6 @@ from accord_trace.pairing import Pairing
 from accord_trace.stats import stats_of
 from accord_trace.trace import Trace
 
-__all__ = ("pytest_module",)
-
 _HEAD = '''\
 """The turns of the recording {name}, with the recorded agent and with the agent itself."""
 

@@ -10,8 +10,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ("PipeBlocks", "packed_block")
-
 _HEAD = struct.Struct("<BdI")  # direction, time, size of what follows; size 0 is the end
 _READ_BYTES = 1024 * 1024
 _QUEUE_BYTES = 64 * 1024 * 1024  # that wait in memory

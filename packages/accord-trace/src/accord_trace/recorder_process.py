@@ -26,7 +26,6 @@ if sys.platform == "linux":
     from accord_trace.block_ring import BlockRing
     from accord_trace.ring_reader import HURRY, WAKE
 
-__all__ = ("DIRECTIONS", "RecorderProcess", "Settings")
 
 DIRECTIONS: tuple[Direction, Direction] = ("to_agent", "to_client")
 _PROGRAM = "accord_trace.recorder_program"

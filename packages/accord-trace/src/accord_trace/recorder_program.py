@@ -21,7 +21,6 @@ if sys.platform == "linux":
     from accord_trace.block_ring import BlockRing
     from accord_trace.ring_reader import RingReader
 
-__all__ = ("run",)
 
 _NICENESS = 10
 

@@ -25,8 +25,6 @@ from accord_trace.records import Direction, Header
 from accord_trace.redaction import with_possible_secrets
 from accord_trace.trace_file import TraceFile
 
-__all__ = ("HopRecorder", "LineFile", "Recording", "record")
-
 log: logging.Logger = logging.getLogger("accord_trace")
 
 _BATCH_BYTES = 64 * 1024  # of frames that wait for the end of the loop's iteration

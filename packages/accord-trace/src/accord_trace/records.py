@@ -12,19 +12,6 @@ from accord.text import lenient_json
 from accord.text.excerpt import excerpt
 from accord_trace.packing import TraceError
 
-__all__ = (
-    "VERSION",
-    "Direction",
-    "Header",
-    "Kind",
-    "Record",
-    "component_place",
-    "damaged_record",
-    "decode_header",
-    "decode_record",
-    "is_damaged",
-)
-
 VERSION = 1  # of the format; readers skip unknown types and fields
 
 Kind: TypeAlias = Literal["request", "response", "notification", "invalid", "end"]

@@ -13,8 +13,6 @@ from accord.text.redact import MASK
 from accord.text.secret_places import redacted_json, redacted_text
 from accord.text.secret_shapes import KEYS
 
-__all__ = ("redacted_frame", "with_possible_secrets")
-
 _LOGINS = frozenset(("authenticate", "auth/login"))
 _KEPT = frozenset(("methodId",))
 _STRING_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)

@@ -10,8 +10,6 @@ from collections.abc import Callable
 
 from accord_trace.block_ring import Block, BlockRing
 
-__all__ = ("HURRY", "WAKE", "RingReader")
-
 WAKE = b"w"  # a block was written after the reader fell asleep
 HURRY = b"h"  # the ring is half full
 _STEP_BYTES = 128 * 1024  # that are recorded before the processor is given away

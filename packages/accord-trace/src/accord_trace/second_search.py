@@ -15,8 +15,6 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
-__all__ = ("Block", "SearchRequest", "SecondSearch")
-
 _PROGRAM = "accord_trace.second_search_program"
 
 

@@ -15,8 +15,6 @@ from accord_trace.json_path import JsonPath
 from accord_trace.second_search import SearchRequest
 from accord_trace.text_search import Lines, TextSearch
 
-__all__ = ("run",)
-
 
 def run(source: BinaryIO, target: BinaryIO) -> None:
     """Search what is requested; write a line for each block: its first message, what was found."""

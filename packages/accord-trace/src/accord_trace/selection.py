@@ -18,8 +18,6 @@ from accord_trace.records import Direction, Kind
 from accord_trace.second_search import Block, SearchRequest, SecondSearch
 from accord_trace.text_search import Lines, TextSearch
 
-__all__ = ("Selection",)
-
 _ROWS = 262_144  # of which only columns are looked at in one step
 _BYTES = 8 * 1024 * 1024  # that are searched in one step
 _RANGE_BYTES = 512 * 1024  # that are searched at once

@@ -10,8 +10,6 @@ from accord.v1.methods import METHODS as V1_METHODS
 from accord.v2.methods import METHODS as V2_METHODS
 from accord_trace.records import Direction
 
-__all__ = ("DirectionGuess",)
-
 
 class DirectionGuess:
     """Guesses by method and id: one side serves a method, and responses go back.

@@ -18,8 +18,6 @@ from accord_trace.packing import TraceError, Unpacker, unpacker_of
 from accord_trace.records import Direction, Header, Record, decode_header
 from accord_trace.trace_file import part_path
 
-__all__ = ("Copy", "Part", "Source", "is_own_format", "open_source")
-
 _MAX_HEADER = 1_000_000  # bytes
 _BLOCK = 1024 * 1024
 

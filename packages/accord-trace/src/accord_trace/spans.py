@@ -17,8 +17,6 @@ from accord_trace.pairing import Answered, Pairing
 from accord_trace.records import Record
 from accord_trace.summary import update_of
 
-__all__ = ("Attribute", "Event", "Span", "spans_of")
-
 Attribute: TypeAlias = str | int | float | bool | list[str]
 
 _OPENING = frozenset(("session/new", "session/load", "session/resume", "session/fork"))

@@ -12,17 +12,6 @@ from accord_trace.pairing import Pairing
 from accord_trace.records import Record
 from accord_trace.summary import update_of
 
-__all__ = (
-    "ContextPoint",
-    "Latencies",
-    "MethodStats",
-    "Stats",
-    "StatsCounter",
-    "ToolCallStats",
-    "TurnStats",
-    "stats_of",
-)
-
 _TOKENS = ("input", "output", "thought", "cachedRead", "cachedWrite", "total")
 _DONE = frozenset(("completed", "failed", "cancelled"))
 

@@ -9,8 +9,6 @@ from accord.text.excerpt import one_line
 from accord_trace.numbers import counted, duration, size
 from accord_trace.stats import ContextPoint, Stats
 
-__all__ = ("stats_page",)
-
 _STYLE = """
 :root { color-scheme: light dark; --bar: #4069c4; --other: #b26a00 }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem }

@@ -10,8 +10,6 @@ from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
 from accord_trace.records import Record
 
-__all__ = ("summary", "update_of")
-
 # How a connection says it, in plain words.
 _REASONS = {"The peer stopped reading": "the other side closed its input"}
 

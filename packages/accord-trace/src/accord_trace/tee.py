@@ -15,8 +15,6 @@ from accord.transports.command_line import find_program, why_not_started
 from accord_trace.recorder_process import RecorderProcess
 from accord_trace.records import Direction
 
-__all__ = ("run_tee",)
-
 _SWITCH_S = 0.0005  # the other direction waits at most this long for the interpreter
 _STDIN, _STDOUT = 0, 1
 

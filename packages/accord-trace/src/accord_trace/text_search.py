@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 
 from accord.text import lenient_json
 
-__all__ = ("Lines", "TextSearch")
-
 _BODY = b',"bytes":'  # before it are the fields that Accord adds to a message
 _RAW = re.compile(rb',"bytes":\d+,"raw":"[^"\\]*(?:\\.[^"\\]*)*"')
 

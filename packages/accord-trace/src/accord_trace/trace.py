@@ -12,8 +12,6 @@ from accord_trace.piped import PipedFile, is_pipe
 from accord_trace.reading import TraceError, lines_of, trace_files
 from accord_trace.records import Direction, Header, Record, is_damaged
 
-__all__ = ("Trace", "open_trace", "open_traces")
-
 
 class Trace:
     """A recording; iterate over it for its records, from the beginning each time.

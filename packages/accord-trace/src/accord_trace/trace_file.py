@@ -10,8 +10,6 @@ from pathlib import Path
 
 from accord_trace.packing import Packer, packer_of
 
-__all__ = ("TraceFile", "keep_earlier", "part_path")
-
 _FLAGS = (
     os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )

@@ -11,8 +11,6 @@ from accord_trace.pairing import Pairing
 from accord_trace.records import Record
 from accord_trace.summary import update_of
 
-__all__ = ("transcript",)
-
 _CHUNKS = {"agent_message_chunk": "Agent", "agent_thought_chunk": "Thought"}
 _MESSAGES = {"agent_message": "Agent", "agent_thought": "Thought"}
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from accord.text.lenient_json import NotJson, is_object, loads
 
-__all__ = ("PACKAGES", "install_command")
-
 _NAME = "accord"
 # The other packages that each extra brings. They come from where this package came from.
 PACKAGES: dict[str, tuple[str, ...]] = {

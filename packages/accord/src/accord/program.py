@@ -22,16 +22,6 @@ from accord.version import __version__
 if TYPE_CHECKING:
     import click
 
-__all__ = (
-    "COMMANDS",
-    "drop_output",
-    "is_full",
-    "load_command",
-    "load_entry_point",
-    "main",
-    "open_standard_streams",
-    "write_output",
-)
 
 COMMANDS = {
     "agent": "Serve a bundled agent on stdin and stdout.",

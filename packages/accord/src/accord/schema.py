@@ -33,8 +33,6 @@ from accord.wire.describe import (
 )
 from accord.wire.method import Method
 
-__all__ = ("json_schema", "main", "wire_types")
-
 Node: TypeAlias = dict[str, Any]
 _TYPES = {"v1": types_v1, "v2": types_v2}
 _METHODS = {"v1": METHODS_V1, "v2": METHODS_V2}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = ("PROTOCOL_VERSIONS", "ProtocolVersion", "__version__")
-
 __version__ = "0.1.0"
 
 ProtocolVersion: TypeAlias = Literal[1, 2]

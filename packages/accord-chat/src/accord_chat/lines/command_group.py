@@ -10,8 +10,6 @@ from accord_chat.lines.dialogs import ReadLine
 from accord_chat.lines.printer import Printer
 from accord_chat.live_session import LiveSession
 
-__all__ = ("CommandGroup", "Host")
-
 
 class Host(Protocol):
     """The program around the commands."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ("COMMANDS", "LineCommand", "find_command")
-
 
 class LineCommand(Struct, frozen=True):
     """A line that begins with a colon; the method is `Commands.NAME`."""

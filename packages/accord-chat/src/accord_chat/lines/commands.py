@@ -10,8 +10,6 @@ from accord_chat.lines.prompt_commands import PromptCommands
 from accord_chat.lines.record_commands import RecordCommands
 from accord_chat.lines.session_commands import SessionCommands
 
-__all__ = ("GROUPS", "Commands")
-
 GROUPS = (PromptCommands, RecordCommands, SessionCommands)
 
 

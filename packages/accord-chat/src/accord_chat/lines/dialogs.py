@@ -12,8 +12,6 @@ from accord_chat.model.review import ReviewedHunk
 from accord_terminal.toolkit.forms import FormDeclined, fill_in_form, offer_url
 from accord_terminal.toolkit.safe_text import one_line, relative_path
 
-__all__ = ("ReadLine", "ask_form", "review")
-
 # Returns the next line of the user; None if the user leaves, or the input has ended.
 ReadLine = Callable[[], Awaitable[str | None]]
 

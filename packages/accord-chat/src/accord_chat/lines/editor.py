@@ -12,8 +12,6 @@ from typing import Self
 from accord_chat.view.editor import editor_command, has_own_window
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("NoEditor", "PromptFile", "open_in_editor")
-
 
 class NoEditor(Exception):
     """There is no editor, or it cannot be started."""

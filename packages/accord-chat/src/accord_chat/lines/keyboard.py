@@ -18,8 +18,6 @@ from collections.abc import Callable
 
 from accord_chat.lines.line_editor import KeyMode, LineEditor, can_edit
 
-__all__ = ("Keyboard",)
-
 CHUNK = 65536
 PASTE_S = 0.1  # a line that comes within this time after another was pasted, too
 

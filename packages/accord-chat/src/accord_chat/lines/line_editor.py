@@ -19,7 +19,6 @@ from accord.text.excerpt import visible
 if sys.platform != "win32":
     import termios
 
-__all__ = ("KeyMode", "LineEditor", "can_edit")
 
 DUMB = ("", "dumb", "unknown")
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[A-Z]|[^\[O])")

@@ -17,8 +17,6 @@ from accord_chat.model.questions import PermissionQuestion, option_keys
 from accord_terminal.toolkit.permission_question import KINDS, MAX_OPTIONS
 from accord_terminal.toolkit.safe_text import one_line, relative_title
 
-__all__ = ("Answer", "answer", "answers", "show_permission")
-
 MAX_LINES = 40  # of an action; `m` shows the rest
 
 

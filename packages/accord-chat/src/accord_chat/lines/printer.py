@@ -8,8 +8,6 @@ from accord.text.excerpt import visible
 from accord_terminal.toolkit.folding import fold_words
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("Printer",)
-
 INDENT = "  "
 TAB = 4
 MIN_WIDTH = 20  # a narrower terminal breaks the lines itself

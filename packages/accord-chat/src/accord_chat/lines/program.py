@@ -30,8 +30,6 @@ from accord_chat.start import MakeChat
 from accord_terminal.toolkit.safe_text import one_line
 from accord_terminal.toolkit.terminal_login import run_terminal_login
 
-__all__ = ("LinesProgram",)
-
 FRAME_S = 0.1
 PAUSE_S = 0.5
 # A line that was on its way when the question came must not answer it.

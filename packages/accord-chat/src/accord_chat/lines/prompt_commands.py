@@ -14,8 +14,6 @@ from accord_chat.model.mentions import mention_text
 from accord_terminal.toolkit.safe_text import one_line
 from accord_terminal.toolkit.session_setup import option_of
 
-__all__ = ("PromptCommands", "draft_rows")
-
 MAX_FOUND = 20
 
 

@@ -17,8 +17,6 @@ from accord_chat.live_session import LiveSession
 from accord_chat.model.timeline import Entry, Remark
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("SessionReader", "entry_texts")
-
 SPEAKERS = {"user": "You", "agent": "Agent", "thought": "Thought"}
 SEVERITIES = {"error": "Error", "warning": "Warning"}
 MAX_NEW = 10  # entries that are read when a session is shown; the others are counted

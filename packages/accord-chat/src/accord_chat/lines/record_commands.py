@@ -17,8 +17,6 @@ from accord_chat.model.followed import location_of
 from accord_chat.model.timeline import Entry, Timeline
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("RecordCommands",)
-
 HISTORY = 10
 TRAFFIC = 20
 MAX_MESSAGE = 2000  # characters

@@ -10,8 +10,6 @@ from accord_chat.lines.printer import Printer
 from accord_chat.lines.program import LinesProgram
 from accord_chat.start import ChatOptions, prepare
 
-__all__ = ("run_lines",)
-
 
 def run_lines(options: ChatOptions) -> int:
     """Run the program; return its exit status."""

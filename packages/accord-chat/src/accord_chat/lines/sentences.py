@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ("Sentences",)
-
 MAX_WAITING = 1000  # characters; a longer piece is cut at a space
 # At least two letters before the dot: neither "e.g." nor the number of a list ends a sentence.
 _END = re.compile(r"(?:[^\W\d_]{2}|[)\]\"'`*])[.!?…]+[)\]\"'`*]*\s|[。！？]\s?")

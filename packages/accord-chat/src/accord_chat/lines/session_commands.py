@@ -14,8 +14,6 @@ from accord_chat.lines.printer import Printer
 from accord_chat.live_session import LiveSession
 from accord_terminal.toolkit.safe_text import one_line, printable
 
-__all__ = ("SessionCommands",)
-
 LIST_S = 30.0  # for the agent to list its sessions
 STATES = {
     "starting": "the agent is starting",

@@ -19,21 +19,6 @@ from accord_terminal.toolkit.excerpt_place import lines_before_diff
 from accord_terminal.toolkit.safe_text import last_lines, one_line, relative_path, relative_title
 from accord_terminal.toolkit.tool_rows import diffs_of, text_of_call
 
-__all__ = (
-    "call_title",
-    "change_lines",
-    "content_words",
-    "count",
-    "diff_words",
-    "json_text",
-    "output_lines",
-    "plan_line",
-    "plan_lines",
-    "setting_lines",
-    "status_word",
-    "whole_call",
-)
-
 STATUS = {
     "pending": "running",
     "in_progress": "running",

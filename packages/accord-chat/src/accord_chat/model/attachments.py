@@ -14,8 +14,6 @@ from msgspec import Struct
 from accord.types.content import ContentBlock, ImageContent, ResourceLink
 from accord_terminal.toolkit.image_types import EXTENSIONS, HEAD_BYTES, MAX_IMAGE_BYTES, image_type
 
-__all__ = ("MAX_ATTACHED", "Attachment", "attached", "dropped_images", "image_content", "readable")
-
 MAX_ATTACHED = 10  # images of one prompt
 MAX_PASTED = 4096  # characters of a text that can be paths
 _ABSOLUTE = re.compile(r"/|~/|file://|[A-Za-z]:[\\/]|\\\\")

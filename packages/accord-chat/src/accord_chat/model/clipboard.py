@@ -16,8 +16,6 @@ from msgspec import Struct
 
 from accord_terminal.toolkit.image_types import MAX_IMAGE_BYTES
 
-__all__ = ("NoImage", "clipboard_image")
-
 READ_S = 5.0  # for one program
 MAX_OUTPUT = 3 * MAX_IMAGE_BYTES  # as base64 or hexadecimal digits
 _KINDS = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp")

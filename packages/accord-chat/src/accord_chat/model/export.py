@@ -26,8 +26,6 @@ from accord_terminal.toolkit.conversation_markdown import agent_text, plain, quo
 from accord_terminal.toolkit.image_types import EXTENSIONS
 from accord_terminal.toolkit.safe_text import one_line, printable
 
-__all__ = ("FORMATS", "Export", "Format", "exported", "write_export")
-
 Format: TypeAlias = Literal["md", "html", "json"]
 FORMATS: dict[Format, str] = {"md": "Markdown", "html": "A web page", "json": "JSON, the events"}
 MAX_PICTURE_BYTES = 100 * 1024 * 1024  # of all images together

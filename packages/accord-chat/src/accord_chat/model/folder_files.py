@@ -10,8 +10,6 @@ from pathlib import Path
 
 from accord.local.files import is_within, real_path
 
-__all__ = ("FolderFiles",)
-
 MAX_FILES = 50_000
 LIST_TIMEOUT_S = 5.0
 FRESH_S = 10.0  # a list that is older is made again

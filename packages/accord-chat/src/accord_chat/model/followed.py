@@ -13,17 +13,6 @@ from accord.local.files import Roots
 from accord.types.tool_calls import Diff
 from accord_chat.model.hunks import Conflict, Hunk, found_at, hunks_of
 
-__all__ = (
-    "ChangeState",
-    "FileLine",
-    "FollowedFile",
-    "Place",
-    "location_of",
-    "names_file",
-    "place_of",
-    "read_place",
-)
-
 MAX_BYTES = 2_000_000  # of a file that is shown
 MAX_LINES = 400  # around the place
 

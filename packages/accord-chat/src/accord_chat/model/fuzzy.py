@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ("best_matches", "score")
-
 MAX_SCORED = 2000  # candidates; a longer list is cut before it is sorted
 _BOUNDARIES = frozenset("/_-. ")
 

@@ -11,16 +11,6 @@ from accord.local.files import Roots
 from accord.types.diff_lines import DiffLine, diff_lines
 from accord.types.tool_calls import Diff
 
-__all__ = (
-    "Conflict",
-    "Hunk",
-    "found_at",
-    "hunks_of",
-    "lines_before",
-    "undo",
-    "undone_text",
-)
-
 
 class Conflict(Exception):
     """The file has changed since, so that the hunk cannot be undone."""

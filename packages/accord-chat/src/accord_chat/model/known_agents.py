@@ -8,8 +8,6 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-__all__ = ("KnownAgent", "short_name")
-
 # The word after one of these says more than they do.
 _RUNNERS = ("bun", "bunx", "deno", "env", "node", "npx", "pipx", "python", "uv", "uvx")
 

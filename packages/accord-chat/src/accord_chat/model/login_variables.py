@@ -11,8 +11,6 @@ from typing import Any
 
 from accord.text import lenient_json
 
-__all__ = ("login_variables",)
-
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _MARK = b"env_var"
 

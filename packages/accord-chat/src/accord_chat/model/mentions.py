@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-__all__ = ("Mention", "mention_before", "mention_text", "mentions")
-
 _MENTION = re.compile(r'(?<![\w@])@(?:"([^"\n]+)"|([^\s"@]+))')
 _OPEN = re.compile(r'(?<![\w@])@("[^"\n]*|[^\s"@]*)$')
 

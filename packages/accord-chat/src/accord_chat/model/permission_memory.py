@@ -19,8 +19,6 @@ from accord.text.excerpt import visible
 from accord.types.tool_calls import Diff
 from accord_chat.model.state_files import put_aside, replace_file, why_unreadable
 
-__all__ = ("PermissionMemory", "RememberedRule", "suggested_rules")
-
 LOCK_S = 5.0
 # A rule for all calls of these kinds changes nothing outside of the agent.
 _HARMLESS_KINDS = ("think", "switch_mode")

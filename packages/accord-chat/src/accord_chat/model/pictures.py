@@ -16,8 +16,6 @@ from accord.types.content import EmbeddedResource, ImageContent
 from accord_chat.model.timeline import Entry
 from accord_terminal.toolkit.image_types import EXTENSIONS, HEAD_BYTES, image_type
 
-__all__ = ("Picture", "picture_of", "pictures_of", "save_picture", "size_text")
-
 
 class Picture(Struct, frozen=True):
     """An image as it was received."""

@@ -9,8 +9,6 @@ from msgspec import Struct
 
 from accord_chat.model.attachments import Attachment
 
-__all__ = ("PromptQueue", "QueuedPrompt")
-
 
 class QueuedPrompt(Struct, frozen=True):
     """A prompt as the user typed it; mentions of files are resolved when it is sent."""

@@ -11,15 +11,6 @@ from accord.client.events import Decision, PermissionRequest
 from accord.types.permission import PermissionOption
 from accord_chat.model.permission_memory import RememberedRule, suggested_rules
 
-__all__ = (
-    "FormQuestion",
-    "LoginQuestion",
-    "PageQuestion",
-    "PermissionQuestion",
-    "Question",
-    "option_keys",
-)
-
 _LETTERS = {"allow_once": "y", "allow_always": "a", "reject_once": "n", "reject_always": "d"}
 
 T = TypeVar("T")

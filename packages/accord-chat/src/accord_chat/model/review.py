@@ -14,8 +14,6 @@ from accord.local.files import Roots
 from accord.types.tool_calls import Diff
 from accord_chat.model.hunks import Conflict, Hunk, hunks_of, lines_before, undo
 
-__all__ = ("Review", "ReviewedHunk", "Verdict")
-
 # `waiting`: rejected, and the tool call that makes the change is open.
 Verdict: TypeAlias = Literal["open", "accepted", "rejected", "waiting", "conflict"]
 Key: TypeAlias = tuple[str, Hunk]

@@ -13,8 +13,6 @@ from platformdirs import user_state_path
 
 from accord_chat.model.state_files import put_aside, replace_file, why_unreadable
 
-__all__ = ("SavedChat", "SavedChats", "SavedTab")
-
 _VERSION = 1
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ("put_aside", "replace_file", "why_unreadable")
-
 
 def put_aside(path: Path) -> Path:
     """Give a file another name in its folder; return the new path. Raises `OSError`."""

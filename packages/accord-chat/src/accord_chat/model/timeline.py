@@ -31,8 +31,6 @@ from accord.client.message import Message
 from accord.client.transcript import Item, TerminalTranscript, Transcript
 from accord.types.tool_calls import Diff, TerminalView
 
-__all__ = ("Entry", "Remark", "Timeline")
-
 Severity: TypeAlias = Literal["info", "warning", "error", "quiet"]
 
 

@@ -21,8 +21,6 @@ from accord_trace.recording import Recording
 from accord_trace.records import Record, decode_record
 from accord_trace.trace_file import TraceFile
 
-__all__ = ("Message", "Observer", "Traffic", "matches")
-
 MAX_MESSAGES = 5000
 MAX_BYTES = 16_000_000
 MAX_LINE = 1_000_000  # of a message; a longer one is kept without its content

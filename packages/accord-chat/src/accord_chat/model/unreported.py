@@ -12,8 +12,6 @@ from msgspec import Struct
 from accord.types.tool_calls import Diff
 from accord_chat.model.folder_files import FolderFiles
 
-__all__ = ("FolderState", "UnreportedChanges", "changes_between", "state_of")
-
 _FILE_BYTES = 512 * 1024
 _TOTAL_BYTES = 32 * 1024 * 1024  # of all files of a folder; compressed in memory
 _MAX_DIFFS = 50

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ("with_plain_alt_keys",)
-
 _ALT_KEY = re.compile("\x1b([a-z0-9])")
 
 

@@ -32,8 +32,6 @@ from accord_chat.view.pictures.terminal import Terminal
 from accord_chat.view.themes import BOXES, THEMES
 from accord_terminal.toolkit.safe_text import one_line, printable
 
-__all__ = ("ChatApp",)
-
 SIZE_S = 1.0
 FRAME_S = 1 / 120  # of the screen; Textual can wait for two of them after a key
 # Not the movements of the mouse, which come without a pause.

@@ -14,8 +14,6 @@ from accord_chat.model.attachments import Attachment
 from accord_chat.model.pictures import size_text
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("AttachmentBar",)
-
 
 class _Line(Static):
     """One image; a click removes it."""

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from accord_chat.chat import Chat
     from accord_chat.view.pictures.terminal import Terminal
 
-__all__ = ("ChatScreen",)
 
 FRAME_S = 1 / 30
 MAX_FRAME_S = 0.1

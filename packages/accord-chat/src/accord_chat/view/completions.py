@@ -15,8 +15,6 @@ from accord_chat.model.fuzzy import best_matches
 from accord_chat.model.mentions import mention_before, mention_text
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("Completion", "CompletionList", "completions_for")
-
 MAX_SHOWN = 50
 
 

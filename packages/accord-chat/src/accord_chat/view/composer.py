@@ -18,8 +18,6 @@ from textual.widgets import TextArea
 from accord.text.excerpt import visible
 from accord_chat.model.attachments import Attachment, dropped_images
 
-__all__ = ("Completer", "CompletionAction", "Composer")
-
 DROP_S = 2.0  # to look at pasted paths, which can be on a slow network
 NEW_LINE_KEYS = frozenset({"shift+enter", "ctrl+j", "alt+enter", "ctrl+enter"})
 # With them a text could be read in another order than it is sent in.

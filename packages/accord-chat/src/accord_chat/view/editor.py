@@ -7,8 +7,6 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ("editor_command", "has_own_window")
-
 # How programs other than those like vi take the line; the first word is the name.
 _WITH_COLON = frozenset({"hx", "helix", "subl", "sublime_text", "zed", "micro"})
 _WITH_GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})

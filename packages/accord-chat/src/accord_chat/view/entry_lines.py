@@ -42,8 +42,6 @@ from accord_terminal.toolkit.tool_rows import (
     title_rows,
 )
 
-__all__ = ("EntryLines", "entry_title", "estimated_height", "is_expandable", "viewer_rows")
-
 FOLDED_DIFF_ROWS = 16
 EXPANDED_ROWS = 2000  # the rest is in the viewer
 EXPANDED_CHARACTERS = 200_000

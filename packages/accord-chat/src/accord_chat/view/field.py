@@ -8,8 +8,6 @@ from textual import events
 from textual.app import App
 from textual.widgets import Input
 
-__all__ = ("Field",)
-
 
 class Field(Input):
     """Handles keys in their order.

@@ -25,8 +25,6 @@ from accord_chat.model.followed import ChangeState, FileLine, FollowedFile, plac
 from accord_chat.view.selectable import SCROLL_KEYS, SelectableView
 from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
 
-__all__ = ("FilePane", "FileView")
-
 PAUSE_S = 0.2  # between two looks at files
 WIDE = 110  # columns from which on the file is shown, not only its name
 MARGIN = 8  # of a line: its number and its sign

@@ -36,8 +36,6 @@ from accord_chat.view.field import Field
 from accord_terminal.toolkit.forms import open_page
 from accord_terminal.toolkit.safe_text import one_line, printable
 
-__all__ = ("FormPanel", "PagePanel")
-
 MAX_TEXT = 4000  # characters of a message
 SUPPORTED = ("text", "integer", "number", "boolean", "choice", "choices")
 

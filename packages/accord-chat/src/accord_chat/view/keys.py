@@ -20,8 +20,6 @@ from accord_chat.view.commands.subagents import SUBAGENTS
 from accord_chat.view.commands.tabs import TABS
 from accord_chat.view.commands.traffic import TRAFFIC
 
-__all__ = ("COMMANDS", "TRANSCRIPT_KEYS", "TYPING_KEYS")
-
 TYPING_KEYS = (
     ("Enter", "Send; while the agent works, queue"),
     ("Ctrl+J", "New line; Shift+Enter and Alt+Enter too, if the terminal tells them apart"),

@@ -23,8 +23,6 @@ from accord_terminal.toolkit.markdown import block_starts
 from accord_terminal.toolkit.rows import Row
 from accord_terminal.toolkit.safe_text import printable
 
-__all__ = ("FoldedRows", "Lines", "LongText", "MadeLines", "StackedLines")
-
 MAX_ROW = 4000  # characters of a row; a longer one is cut into several
 MAX_ROWS = 500  # whose lines are kept
 PART = 2000  # characters of a text that are rendered together, if it has a break there

@@ -11,8 +11,6 @@ from accord.client.agent_adapter import AuthMethod
 from accord_terminal.toolkit.safe_text import one_line
 from accord_terminal.toolkit.terminal_login import run_terminal_login, without_interrupts
 
-__all__ = ("log_in_here",)
-
 MAX_COMMAND = 2000
 
 

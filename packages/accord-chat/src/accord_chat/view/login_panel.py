@@ -22,8 +22,6 @@ from accord_chat.view.permission_panel import PermissionPanel
 from accord_terminal.toolkit.login import METHOD
 from accord_terminal.toolkit.safe_text import one_line, printable
 
-__all__ = ("LoginPanel",)
-
 IGNORE_KEYS_S = 0.5  # a key that was meant for the prompt must not choose
 MAX_TEXT = 1000  # characters of the agent's message
 MAX_COMMAND = 400

@@ -28,8 +28,6 @@ from accord_chat.view.tabs import tab_line
 from accord_chat.view.transcript_view import TranscriptView
 from accord_chat.view.viewer_screen import ViewerScreen
 
-__all__ = ("MainScreen",)
-
 _BY_NAME = {command.name: command for command in COMMANDS}
 
 

@@ -18,8 +18,6 @@ from accord_chat.view.strips import ansi_strip
 from accord_terminal.trace.lines import short_line
 from accord_trace.filtering import Filter
 
-__all__ = ("MessageList",)
-
 MAX_CACHED = 400
 DETAILS = 110  # columns from which on sizes and sessions are shown
 _CURSOR = Style(reverse=True)

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("notification",)
-
 MAX_TEXT = 120
 # The words that name a terminal which reads OSC 777; of two ways, each would show the text again.
 WITH_777 = ("ghostty", "wezterm", "foot", "rxvt", "konsole", "contour")

@@ -13,8 +13,6 @@ from msgspec import Struct
 
 from accord.text.excerpt import visible
 
-__all__ = ("Paste", "PasteFilter", "pasted_text")
-
 START, END = "\x1b[200~", "\x1b[201~"
 ESCAPE_S = 0.1  # after it, Escape is a key and not the beginning of something
 MAX_KEY = 2  # characters of the beginning that could be a key: Escape, and Alt with a bracket

@@ -26,8 +26,6 @@ from accord_chat.view.rows_view import RowsView
 from accord_terminal.toolkit.permission_question import KINDS, MAX_OPTIONS, request_rows
 from accord_terminal.toolkit.safe_text import one_line, relative_title
 
-__all__ = ("LOWEST_ROWS", "LOW_ROWS", "PermissionPanel")
-
 # A key that was meant for the prompt must not answer.
 IGNORE_KEYS_S = 0.5
 # Nor a click that was meant for what was at its place before.

@@ -16,8 +16,6 @@ from accord_chat.model.fuzzy import best_matches
 from accord_chat.view.search_list import SearchField, SearchList
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("Choice", "PickScreen", "no_match")
-
 MAX_SHOWN = 300
 
 T = TypeVar("T")

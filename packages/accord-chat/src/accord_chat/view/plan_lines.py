@@ -9,8 +9,6 @@ from accord_terminal.toolkit.rows import Row
 from accord_terminal.toolkit.safe_text import printable
 from accord_terminal.toolkit.tool_rows import plan_rows
 
-__all__ = ("short_plan_rows", "whole_plan_rows")
-
 
 def whole_plan_rows(plan: Plan) -> Iterator[Row]:
     """Yield all of a plan."""

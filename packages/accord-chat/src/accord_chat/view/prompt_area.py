@@ -21,8 +21,6 @@ from accord_chat.view.completions import Completion, CompletionList, completions
 from accord_chat.view.composer import CompletionAction, Composer
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("PromptArea",)
-
 TAKES_NONE = "The agent takes no images"
 LIST_S = 1.0  # for the files of the folder, before a key chooses one
 

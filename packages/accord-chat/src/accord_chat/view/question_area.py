@@ -19,8 +19,6 @@ from accord_chat.view.form_panel import FormPanel, PagePanel
 from accord_chat.view.login_panel import LoginPanel
 from accord_chat.view.permission_panel import PermissionPanel
 
-__all__ = ("QuestionArea",)
-
 OFFER_S = 0.375  # between the attempts to give the keyboard to a question
 
 Panel = PermissionPanel | LoginPanel | FormPanel | PagePanel

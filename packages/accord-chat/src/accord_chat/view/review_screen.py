@@ -19,8 +19,6 @@ from accord_chat.view.rows_view import RowsView
 from accord_terminal.toolkit.rows import Row
 from accord_terminal.toolkit.safe_text import one_line, printable, relative_path
 
-__all__ = ("ReviewScreen",)
-
 WORDS = {
     "open": ("not decided", "bold"),
     "accepted": ("✓ accepted", "green"),

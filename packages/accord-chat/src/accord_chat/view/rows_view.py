@@ -15,8 +15,6 @@ from accord_chat.view.lazy_lines import FoldedRows
 from accord_chat.view.selectable import SCROLL_KEYS, SelectableView
 from accord_terminal.toolkit.rows import Row
 
-__all__ = ("MAX_ROWS", "RowsView")
-
 MAX_ROWS = 20_000
 
 

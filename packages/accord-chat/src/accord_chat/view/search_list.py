@@ -19,8 +19,6 @@ from textual.widgets import Input, OptionList
 
 from accord_chat.view.field import Field
 
-__all__ = ("SearchField", "SearchList")
-
 STEPS = {"down": 1, "ctrl+n": 1, "up": -1, "ctrl+p": -1, "pagedown": 10, "pageup": -10}
 
 R = TypeVar("R")

@@ -18,8 +18,6 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-__all__ = ("SCROLL_KEYS", "SelectableView")
-
 SCROLL_KEYS: tuple[Binding, ...] = (
     Binding("up,k", "scroll_up", show=False),
     Binding("down,j", "scroll_down", show=False),

@@ -12,8 +12,6 @@ from accord_chat.live_session import LiveSession
 from accord_terminal.toolkit.safe_text import one_line
 from accord_trace.numbers import counted
 
-__all__ = ("activity_text", "status_text")
-
 SPINNER = "◐◓◑◒"
 MAX_FAILURE = 44
 MIN_FAILURE = 24  # beside more than one hint

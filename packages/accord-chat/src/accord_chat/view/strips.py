@@ -15,8 +15,6 @@ from accord_terminal.toolkit.folding import fold_row, fold_words
 from accord_terminal.toolkit.markdown import MAX_COLUMNS, markdown_segments
 from accord_terminal.toolkit.rows import Row
 
-__all__ = ("ansi_strip", "blank", "folded", "indent", "markdown", "row_strips", "text_strips")
-
 # Rich writes code on black, which dark letters do not have in a light theme.
 _console = Console(
     width=200,

@@ -22,8 +22,6 @@ from accord_chat.model.timeline import Timeline
 from accord_chat.view.transcript_view import TranscriptView
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("SubagentConversation", "SubagentTree")
-
 LOOK_S = 0.25
 MAX_LEVELS = 8
 CANNOT = (

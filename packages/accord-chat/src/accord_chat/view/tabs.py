@@ -13,8 +13,6 @@ from accord_chat.live_session import LiveSession
 from accord_chat.model.known_agents import short_name
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("TabLine", "tab_line")
-
 MAX_TITLE = 24
 MAX_AGENT = 14
 MORE = " + "  # opens the list of agents

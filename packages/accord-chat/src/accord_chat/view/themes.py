@@ -6,8 +6,6 @@ from msgspec import Struct
 from rich.terminal_theme import TerminalTheme
 from textual.theme import Theme
 
-__all__ = ("BOXES", "THEMES", "ChatTheme")
-
 # Boxes to tick: an empty one shows no cross at all, and not one in another colour.
 BOXES = """
 ToggleButton > .toggle--button, SelectionList > .selection-list--button,

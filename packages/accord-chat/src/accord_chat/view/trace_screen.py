@@ -30,8 +30,6 @@ from accord_terminal.toolkit.safe_text import last_lines, one_line
 from accord_trace.filtering import Filter
 from accord_trace.numbers import counted, duration, size
 
-__all__ = ("TraceScreen",)
-
 LOOK_S = 0.2
 MAX_SHOWN = 200_000  # characters of a message
 MAX_ROWS = 3000

@@ -33,7 +33,6 @@ from accord_terminal.toolkit.rows import GUTTER
 if TYPE_CHECKING:
     from textual.app import App
 
-__all__ = ("TranscriptView",)
 
 MAX_CACHED = 200  # entries with lines
 MARGIN = 40  # lines above the window that are measured before they scroll into it

@@ -14,8 +14,6 @@ from textual.screen import ModalScreen
 from accord_chat.view.rows_view import RowsView
 from accord_terminal.toolkit.rows import Row
 
-__all__ = ("ViewerScreen",)
-
 
 class ViewerScreen(ModalScreen[None]):
     """Shows rows until Escape or q."""

@@ -15,8 +15,6 @@ from accord_chat.model.timeline import Remark
 from accord_terminal.toolkit.folding import fold_words
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("welcome_lines",)
-
 MIN_WIDTH, MAX_WIDTH = 20, 76
 CODER = "accord-coder"  # the name of Accord's own agent in the protocol
 DEMO = (

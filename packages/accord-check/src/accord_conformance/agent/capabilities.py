@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 
 from accord.text.lenient_json import is_object
 
-__all__ = ("add_capabilities", "supports")
-
 Json: TypeAlias = dict[str, Any]
 
 # In version 1 some are booleans. All others are markers, and `session` includes several.

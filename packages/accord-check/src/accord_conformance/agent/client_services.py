@@ -14,8 +14,6 @@ from accord.text.lenient_json import is_array, is_object
 from accord_conformance.harness.raw_connection import RawConnection
 from accord_conformance.traffic.message import Request
 
-__all__ = ("ClientServices",)
-
 _Handler: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
 
 

@@ -20,8 +20,6 @@ from accord_conformance.rules.manifest import requirements
 from accord_conformance.traffic.frame import Medium
 from accord_conformance.traffic.message import Request
 
-__all__ = ("AgentContext", "Connect", "describe_outcome")
-
 # Starts the agent; its output that is not a frame goes to the function.
 Connect: TypeAlias = Callable[[Callable[[str], None]], Transport | Awaitable[Transport]]
 

@@ -12,8 +12,6 @@ from accord_conformance.agent.scenario_client import CLIENT_INFO
 from accord_conformance.harness.scenario import NotExercised
 from accord_conformance.network.raw_client import Address, OpenStream, RawClient, Reply
 
-__all__ = ("HttpProbe", "address_of", "initialize_message")
-
 Json: TypeAlias = dict[str, Any]
 
 _JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}

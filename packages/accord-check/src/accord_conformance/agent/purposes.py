@@ -12,8 +12,6 @@ from accord_conformance.agent.scenario_client import Json, ScenarioClient, SentP
 from accord_conformance.traffic.message import Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("missed_purpose",)
-
 _MAX_FILES = 10_000
 _MESSAGES = ("agent_message_chunk", "agent_message")
 

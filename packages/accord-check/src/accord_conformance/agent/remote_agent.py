@@ -11,8 +11,6 @@ from accord.errors import ConnectionLost, ConnectionRefused, TransportError
 from accord.transports.base import Transport, opened
 from accord.transports.registry import RemoteOptions, transport_for_url
 
-__all__ = ("RemoteAgent", "is_refusal", "missing_in_answer")
-
 _CONNECTION_ID = "Acp-Connection-Id"
 # The token or the address is wrong, a proxy cannot reach the server, or it accepts no more.
 _NOT_THE_SERVER = frozenset({401, 403, 404, 405, 407, 421, 426, 429, 501, 502, 503, 504})

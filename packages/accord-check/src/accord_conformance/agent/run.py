@@ -47,8 +47,6 @@ from accord_conformance.traffic.frame import Medium
 from accord_conformance.traffic.message import Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("MAX_CONNECTIONS", "AgentRun", "VersionRun")
-
 _CHARACTERS = 200  # of texts of the agent
 
 _FAILED_PROMPT = "Other prompts worked. Check the prompt `text` of the settings, and the agent."

@@ -18,16 +18,6 @@ from accord_conformance.traffic.frame import Frame
 from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = (
-    "ALL_CAPABILITIES_V1",
-    "ALL_CAPABILITIES_V2",
-    "UNKNOWN_SESSION",
-    "Policy",
-    "ScenarioClient",
-    "SentPrompt",
-    "text_block",
-)
-
 Json: TypeAlias = dict[str, Any]
 # Responds to a request of the agent, at once or later.
 Policy: TypeAlias = Callable[[Request], None]

@@ -8,16 +8,6 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert, field
 
-__all__ = (
-    "FOLDER",
-    "PROMPTS",
-    "SETTINGS_FILE",
-    "InvalidSettings",
-    "Settings",
-    "read_settings",
-    "template",
-)
-
 SETTINGS_FILE = Path("accord-check.toml")
 
 FOLDER = "{folder}"  # in a prompt: the directory of its session

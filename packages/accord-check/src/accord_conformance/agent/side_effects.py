@@ -16,8 +16,6 @@ from accord.text.lenient_json import is_array, is_object
 from accord_conformance.agent.scenario_client import Json, ScenarioClient, SentPrompt
 from accord_conformance.traffic.message import Notification, Request
 
-__all__ = ("SideEffectSign", "side_effects", "tool_of")
-
 _MAX_FILES = 10_000
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from accord_conformance.agent.settings import Settings
 
-__all__ = ("TurnTimeout",)
-
 _TRIES = 3
 
 

@@ -10,8 +10,6 @@ import socket
 import sys
 import threading
 
-__all__ = ("main",)
-
 _BYTES = 65536
 
 

@@ -23,8 +23,6 @@ from accord_conformance.reports.report import Report
 from accord_conformance.rules.manifest import requirements
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("CONDUCTOR_LINE_RULES", "Component", "ConductorContext", "member")
-
 Json: TypeAlias = dict[str, Any]
 
 # What every conductor is judged by, at the end of each chain.

@@ -14,8 +14,6 @@ from accord_conformance.harness.scenario import Scenario
 from accord_conformance.reports.report import Report
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("ConductorProbe",)
-
 
 async def _nothing(_: ConductorContext) -> None:
     return

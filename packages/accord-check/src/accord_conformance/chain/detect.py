@@ -13,8 +13,6 @@ from accord_conformance.harness.scenario import Scenario
 from accord_conformance.reports.report import Report
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("ProxyProbe",)
-
 _UNKNOWN_METHOD = -32601
 
 

@@ -13,8 +13,6 @@ from msgspec import UNSET, Struct, UnsetType
 from accord.text.lenient_json import is_object
 from accord_conformance.harness.raw_hop import Field, HopMessage, decoded
 
-__all__ = ("DIALECTS", "Dialect", "Envelope", "cancelled_id", "is_wrapped", "unwrap")
-
 _SUCCESSORS = (
     "proxy/successor",
     "_proxy/successor",

@@ -14,8 +14,6 @@ from accord.transports.base import Transport
 from accord.transports.process import process
 from accord_conformance.chain.stream_transport import StreamTransport
 
-__all__ = ("AGENT", "PROXY", "ConductorProcess", "Launch", "OnComponent", "component_names")
-
 PROXY = "{proxy}"
 AGENT = "{agent}"
 # Called with the name of a component, and its transport, when the conductor has started it.

@@ -12,8 +12,6 @@ from accord_conformance.harness.raw_hop import Field, HopMessage, RawHop, decode
 from accord_conformance.traffic.connection_state import id_key
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("Arrival", "ChainLine", "End", "Sent")
-
 _CANCEL = "$/cancel_request"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ("CUSTOM", "EXITED", "ODD", "ODD_ERROR", "ODD_RESULT", "UNKNOWN")
-
 ODD = (
     rb'{"sessionId":"accord-check","zeta":1.0,"alpha":[1e-7,-0.0,9007199254740993,'
     rb'12345678901234567890,0.1000000000000000055],"\u00e9":"\u00e9\/","nested":{"b":null,"a":{}},'

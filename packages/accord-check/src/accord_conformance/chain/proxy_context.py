@@ -21,15 +21,6 @@ from accord_conformance.reports.report import Report
 from accord_conformance.rules.manifest import requirements
 from accord_conformance.traffic.frame import Frame
 
-__all__ = (
-    "AGENT_INFO",
-    "ProxyConnect",
-    "ProxyContext",
-    "ProxySettings",
-    "initialize_params",
-    "initialize_result",
-)
-
 Json: TypeAlias = dict[str, Any]
 # Starts the proxy; its output that is not a frame goes to the function.
 ProxyConnect: TypeAlias = Callable[[Callable[[str], None]], Transport | Awaitable[Transport]]

@@ -15,8 +15,6 @@ from accord_conformance.reports.report import Report
 from accord_conformance.reports.run_result import RunResult, ScenarioResult
 from accord_conformance.traffic.frame import Side
 
-__all__ = ("ChainContext", "ChainRun")
-
 MAX_CONNECTIONS = 4  # scenarios at a time
 _OVER_BUDGET = "the time budget was exceeded"
 

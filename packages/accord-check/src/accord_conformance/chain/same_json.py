@@ -10,8 +10,6 @@ from msgspec import UNSET
 from accord.text.lenient_json import is_array, is_object
 from accord_conformance.harness.raw_hop import Field
 
-__all__ = ("same_bytes", "same_value", "text_of")
-
 
 def same_value(one: Field | bytes | None, other: Field | bytes | None) -> bool:
     """Whether two texts have the same value; absent and null are equal.

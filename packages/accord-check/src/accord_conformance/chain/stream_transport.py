@@ -9,8 +9,6 @@ from typing import cast
 
 from accord.transports.base import HIGH_BYTES, LOW_BYTES, Frame, NullReceiver, Receiver, Transport
 
-__all__ = ("StreamTransport",)
-
 
 class StreamTransport(asyncio.Protocol, Transport):
     """Lines of JSON; `on_hello` gets the first line, which says who has connected."""

@@ -40,8 +40,6 @@ from accord_conformance.reports.run_result import RunResult
 from accord_conformance.rules.selection import UnknownName, select_scenarios, validate_skips
 from accord_terminal.toolkit.remote_token import read_token, token_file_option
 
-__all__ = ("command",)
-
 _PATH = click.Path(dir_okay=False, path_type=Path)
 _SECONDS = click.FloatRange(0, min_open=True)
 

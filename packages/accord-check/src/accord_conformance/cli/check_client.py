@@ -29,8 +29,6 @@ from accord_conformance.reports.formats import report_bytes
 from accord_conformance.reports.run_result import RunResult, verdict
 from accord_terminal.toolkit.remote_token import TOKEN_VARIABLE, read_token, token_file_option
 
-__all__ = ("command",)
-
 _KINDS = ("ws", "http")  # of URLs
 _NOT_WRITTEN = 2
 _HUNG_UP = 129

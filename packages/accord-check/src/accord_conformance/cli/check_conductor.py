@@ -13,8 +13,6 @@ from accord_conformance.chain.launch import AGENT, PROXY, ConductorProcess, comp
 from accord_conformance.cli.run_chain import ChainCommand, chain_options
 from accord_conformance.cli.run_options import report_options, selection_options
 
-__all__ = ("command",)
-
 
 @click.command("conductor", options_metavar="[OPTIONS]")
 @selection_options

@@ -16,8 +16,6 @@ from accord_conformance.chain.proxy_scenarios import proxy_scenarios
 from accord_conformance.cli.run_chain import ChainCommand, chain_options
 from accord_conformance.cli.run_options import report_options, selection_options
 
-__all__ = ("command",)
-
 
 @click.command("proxy", options_metavar="[OPTIONS]")
 @selection_options

@@ -15,8 +15,6 @@ from accord_conformance.reports.run_result import RunResult, verdict
 from accord_trace.reading import TraceError, lines_in, lines_of, trace_files
 from accord_trace.records import decode_header
 
-__all__ = ("command",)
-
 _NOT_READ = 2
 _MAX_UNREAD = 10
 

@@ -18,14 +18,6 @@ from accord_conformance.cli.report_files import write_atomically
 from accord_conformance.client.run import ClientRun
 from accord_conformance.reports.run_result import RunResult
 
-__all__ = (
-    "Continuation",
-    "continuation_file",
-    "read_continuation",
-    "restart_client",
-    "write_continuation",
-)
-
 _WAIT_S = 3600.0  # for a client that was started again
 
 

@@ -8,8 +8,6 @@ import click
 
 from accord_conformance.agent.settings import SETTINGS_FILE, template
 
-__all__ = ("command",)
-
 
 @click.command("init")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default=str(SETTINGS_FILE))

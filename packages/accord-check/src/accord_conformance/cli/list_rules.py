@@ -14,8 +14,6 @@ from accord_conformance.cli.show_report import show_rules
 from accord_conformance.client.scenarios import client_scenarios
 from accord_conformance.rules.selection import UnknownName, select_rules
 
-__all__ = ("command",)
-
 
 @click.command("rules")
 @click.option(

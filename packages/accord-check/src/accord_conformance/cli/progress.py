@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from accord_conformance.reports.run_result import ScenarioResult
 
-__all__ = ("Progress",)
 
 _AT_A_TERMINAL_S = 0.5
 _ELSEWHERE_S = 10.0

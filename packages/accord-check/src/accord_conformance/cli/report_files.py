@@ -9,8 +9,6 @@ from pathlib import Path
 
 import click
 
-__all__ = ("check_directory", "check_writable", "write_atomically")
-
 _PRIVATE = 0o600
 
 

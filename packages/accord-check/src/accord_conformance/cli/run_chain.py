@@ -22,8 +22,6 @@ from accord_conformance.reports.run_result import RunResult
 from accord_conformance.rules.selection import UnknownName, select_scenarios
 from accord_conformance.traffic.frame import Side
 
-__all__ = ("ChainCommand", "chain_options")
-
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 ContextT = TypeVar("ContextT", bound=ChainContext)
 

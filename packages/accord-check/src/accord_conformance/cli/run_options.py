@@ -16,8 +16,6 @@ from accord_conformance.reports.baseline import read_baseline, write_baseline
 from accord_conformance.reports.formats import report_bytes
 from accord_conformance.reports.run_result import RunResult, verdict
 
-__all__ = ("RunOptions", "finite", "report_options", "selection_options")
-
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 _PATH = click.Path(dir_okay=False, path_type=Path)

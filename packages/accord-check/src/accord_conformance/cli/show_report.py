@@ -18,8 +18,6 @@ from accord_conformance.rules.manifest import Requirement
 from accord_conformance.rules.sources import links
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("show_failures", "show_frames", "show_report", "show_rules", "show_verdict")
-
 MAX_SHOWN = 3  # findings of one rule; the others are counted
 _FRAME_CHARACTERS = 400
 

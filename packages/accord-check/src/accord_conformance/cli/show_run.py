@@ -10,8 +10,6 @@ from accord_conformance.cli.show_report import show_failures, show_frames, show_
 from accord_conformance.reports.baseline import Known
 from accord_conformance.reports.run_result import RunResult, ScenarioResult, verdict
 
-__all__ = ("show_result",)
-
 _MAX_SHOWN = 4000  # characters about a version that was not tested; may be several lines
 
 

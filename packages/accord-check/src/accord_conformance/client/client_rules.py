@@ -16,8 +16,6 @@ from accord_conformance.rules.manifest import requirements
 from accord_conformance.traffic.connection_state import SETUP_METHODS
 from accord_conformance.traffic.message import Request
 
-__all__ = ("CLIENT_RULES", "ClientRules")
-
 Json: TypeAlias = dict[str, Any]
 
 CLIENT_RULES = (

@@ -23,7 +23,6 @@ from accord_conformance.traffic.message import Request
 if TYPE_CHECKING:
     from accord_conformance.client.network_end import NetworkEnd  # needs the extra `remote`
 
-__all__ = ("ClientContext", "ClientGone", "Json", "describe_outcome")
 
 Json: TypeAlias = dict[str, Any]
 

@@ -6,21 +6,6 @@ from typing import Any, TypeAlias
 
 from accord.version import __version__
 
-__all__ = (
-    "ABSENT_METHOD",
-    "BROKEN_LOGIN",
-    "COMMAND",
-    "ELSEWHERE",
-    "LOGIN",
-    "REPLAYED_ID",
-    "REPLAYED_UPDATES",
-    "commands",
-    "config_options",
-    "initialize_result",
-    "session_setup",
-    "text_block",
-)
-
 Json: TypeAlias = dict[str, Any]
 
 COMMAND = "accord-check"

@@ -13,20 +13,6 @@ from msgspec import Struct
 
 from accord.text.lenient_json import is_array, is_object
 
-__all__ = (
-    "IS_PRESENT",
-    "ContainsInOrder",
-    "EqualsOrEmpty",
-    "HasExactly",
-    "HasItem",
-    "HasLength",
-    "IsNot",
-    "IsPresent",
-    "Matcher",
-    "is_empty",
-    "matcher",
-)
-
 Json: TypeAlias = dict[str, Any]
 
 # The keys by which a state, or an item of background work, is named.

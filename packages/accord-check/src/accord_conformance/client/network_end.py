@@ -16,8 +16,6 @@ from accord_conformance.client.network_rules import NetworkRules
 from accord_conformance.network.http_server import Exchange
 from accord_conformance.network.raw_socket import RawSocket
 
-__all__ = ("HttpEnd", "NetworkEnd", "SocketEnd")
-
 KEEPALIVE_S = 15.0
 COOKIE = "accord-check=1"
 _STREAM = {

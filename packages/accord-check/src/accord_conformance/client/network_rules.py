@@ -13,8 +13,6 @@ from accord_conformance.network.http_server import Exchange
 from accord_conformance.reports.report import Report
 from accord_conformance.traffic.frame import Frame, Medium
 
-__all__ = ("NETWORK_RULES", "SESSION_METHODS", "NetworkRules")
-
 Json: TypeAlias = dict[str, Any]
 
 NETWORK_RULES = (

@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-__all__ = ("ActivePrompt", "ClientOpenedSession")
-
 Json: TypeAlias = dict[str, Any]
 
 

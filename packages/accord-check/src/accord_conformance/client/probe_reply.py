@@ -14,8 +14,6 @@ from accord.types.session import ContextUsage, SessionOption
 from accord.types.tool_calls import ToolContent
 from accord.wire.codec import to_builtins
 
-__all__ = ("session_state",)
-
 Json: TypeAlias = dict[str, Any]
 
 

@@ -9,8 +9,6 @@ from accord_conformance.client.context import ClientContext
 from accord_conformance.client.state_probe import NO_PROBE, StateProbe, probe_state
 from accord_conformance.harness.scenario import NotExercised, Scenario, scenario
 
-__all__ = ("probe_scenario", "require_probe")
-
 
 async def require_probe(context: ClientContext) -> StateProbe:
     """Return the probe of the session; raise `NotExercised` if the client does not support it."""

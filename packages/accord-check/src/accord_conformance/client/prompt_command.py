@@ -11,8 +11,6 @@ from msgspec import Struct
 from accord_conformance.client.fixtures import COMMAND
 from accord_conformance.harness.scenario import Scenario
 
-__all__ = ("PromptCommand", "parse_prompt_command")
-
 _COMMAND = re.compile(rf"(?:\bcheck:|/{COMMAND}\b)[ \t]*([\w./-]*)")
 
 

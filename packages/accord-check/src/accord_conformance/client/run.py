@@ -35,7 +35,6 @@ from accord_conformance.traffic.message import Request
 if TYPE_CHECKING:
     from accord_conformance.client.network_end import NetworkEnd  # needs the extra `remote`
 
-__all__ = ("USER_TIMEOUT_S", "ClientRun")
 
 USER_TIMEOUT_S = 30.0  # for the user to answer or to act
 _GRACE_S = 0.3

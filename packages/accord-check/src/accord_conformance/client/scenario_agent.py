@@ -20,8 +20,6 @@ from accord_conformance.traffic.connection_state import SETUP_METHODS
 from accord_conformance.traffic.frame import Frame
 from accord_conformance.traffic.message import Notification, Request
 
-__all__ = ("PAUSE_S", "OnPrompt", "ScenarioAgent", "Start")
-
 Json: TypeAlias = dict[str, Any]
 
 PAUSE_S = 0.1  # to notice a reaction before `initialize` is answered

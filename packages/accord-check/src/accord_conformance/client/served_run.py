@@ -20,8 +20,6 @@ from accord_conformance.reports.report import Report
 from accord_conformance.reports.run_result import RunResult
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("MakeRun", "ServedRun")
-
 # Makes the run for a connection.
 MakeRun: TypeAlias = Callable[[NetworkEnd], ClientRun]
 

@@ -20,17 +20,6 @@ from accord_conformance.harness.scenario import NotExercised
 from accord_conformance.judges.base import Evidence
 from accord_conformance.traffic.message import Request
 
-__all__ = (
-    "NO_PROBE",
-    "PROBE_METHOD",
-    "ExpectedState",
-    "ReportFinding",
-    "StateProbe",
-    "expect",
-    "expect_or_absent",
-    "probe_state",
-)
-
 Json: TypeAlias = dict[str, Any]
 
 PROBE_METHOD = "_accord/session_state"

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ("WebServer",)
-
 
 class WebServer:
     """Listens on the loopback address while entered."""

@@ -13,8 +13,6 @@ from accord.transports.base import Transport
 from accord.transports.process import ProcessTransport
 from accord.transports.process_group import exit_text
 
-__all__ = ("SecretMask", "describe_exit", "exit_error", "last_stderr_lines")
-
 _LINES = 20  # an error may be above a stack trace
 _CHARACTERS = 200
 _SHORTEST = 4  # characters; shorter values occur in other words, too

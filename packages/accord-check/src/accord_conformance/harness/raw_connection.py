@@ -19,8 +19,6 @@ from accord_conformance.judges.observer import Observer
 from accord_conformance.traffic.frame import Frame, Side, other
 from accord_conformance.traffic.message import Notification, RawMessage, Request, parse_frame
 
-__all__ = ("NoResponse", "NoSessionResponse", "RawConnection", "RequestHandler")
-
 # Handles a request of the peer with `respond` or `respond_error`, at once, later or never.
 RequestHandler: TypeAlias = Callable[[Request], None]
 

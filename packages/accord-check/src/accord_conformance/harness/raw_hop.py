@@ -18,8 +18,6 @@ from accord_conformance.harness.process_end import exit_error
 from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.traffic.frame import Frame, Side
 
-__all__ = ("Field", "HopMessage", "RawHop", "Tape", "decoded", "encoded")
-
 # The bytes of a field, or UNSET if the message does not have it.
 Field: TypeAlias = Raw | UnsetType
 

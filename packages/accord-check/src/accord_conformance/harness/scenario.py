@@ -10,16 +10,6 @@ from msgspec import Struct
 from accord_conformance.judges.base import Evidence, frames_from
 from accord_conformance.traffic.frame import Medium
 
-__all__ = (
-    "ALL_MEDIA",
-    "Advisory",
-    "LoginRequired",
-    "NotExercised",
-    "PromptFailed",
-    "Scenario",
-    "scenario",
-)
-
 ALL_MEDIA: tuple[Medium, ...] = ("stdio", "websocket", "http")
 
 ContextT = TypeVar("ContextT")

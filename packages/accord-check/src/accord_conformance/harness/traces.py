@@ -10,8 +10,6 @@ from accord_conformance.harness.raw_connection import RawConnection
 from accord_conformance.traffic import recording
 from accord_conformance.traffic.frame import Frame, other
 
-__all__ = ("trace_bytes", "write_frames", "write_trace")
-
 PRIVATE = 0o600  # the mode of a trace file
 
 

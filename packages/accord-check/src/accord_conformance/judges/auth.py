@@ -10,8 +10,6 @@ from accord_conformance.judges.paths import items
 from accord_conformance.traffic.message import Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("Auth",)
-
 _LOGIN = ("authenticate", "auth/login")
 
 

@@ -18,8 +18,6 @@ from accord_conformance.traffic.frame import Frame, Side
 from accord_conformance.traffic.message import InvalidFrame, Notification, RawMessage, Request
 from accord_conformance.traffic.observed_session import Turn
 
-__all__ = ("Evidence", "Judge", "frames_from", "make_finding")
-
 Evidence = Request | Notification | InvalidFrame | RawMessage | Turn | Frame | None
 
 

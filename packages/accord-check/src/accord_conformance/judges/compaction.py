@@ -9,8 +9,6 @@ from accord_conformance.traffic.connection_state import update_of
 from accord_conformance.traffic.message import Notification
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("Compaction",)
-
 _FINAL = ("completed", "failed", "cancelled")
 
 

@@ -13,8 +13,6 @@ from accord_conformance.traffic.frame import Side, other
 from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("Content",)
-
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}.*")
 # Members with any content.

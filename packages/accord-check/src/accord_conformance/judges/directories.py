@@ -9,8 +9,6 @@ from accord_conformance.traffic.connection_state import SETUP_METHODS
 from accord_conformance.traffic.message import Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("Directories",)
-
 
 class Directories(Judge):
     """R-DIR."""

@@ -11,19 +11,6 @@ from msgspec import Struct
 
 from accord_conformance.traffic.strict_types import ProblemKind, TypeProblem, VisitedKey, owner_of
 
-__all__ = (
-    "MALFORMED",
-    "FieldRule",
-    "Place",
-    "absent",
-    "below",
-    "fields",
-    "inside",
-    "key_in",
-    "members_of",
-    "tag",
-)
-
 MALFORMED: frozenset[ProblemKind] = frozenset(("missing", "type", "value", "bounds"))
 _KEYS: frozenset[ProblemKind] = frozenset(("keys",))
 

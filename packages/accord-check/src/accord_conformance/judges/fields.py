@@ -33,8 +33,6 @@ from accord_conformance.judges.field_rule import (
 )
 from accord_conformance.traffic.strict_types import ProblemKind, TypeProblem, VisitedKey
 
-__all__ = ("add_field_rules", "field_rule_ids", "rule_for_problem", "rules_for_keys")
-
 _CAMEL = re.compile(r"_(\w)")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _SPELLED = "R-GEN-07"

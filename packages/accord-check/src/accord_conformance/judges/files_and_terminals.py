@@ -9,8 +9,6 @@ from accord_conformance.judges.base import Judge
 from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("FilesAndTerminals",)
-
 
 class _Terminal:
     """One terminal of the client."""

@@ -13,8 +13,6 @@ from accord_conformance.traffic.frame import Side, other
 from accord_conformance.traffic.message import InvalidFrame, Notification, RawMessage, Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("Framing",)
-
 _INT64 = range(-(2**63), 2**63)
 _INT32 = range(-(2**31), 2**31)
 

@@ -18,8 +18,6 @@ from accord_conformance.traffic.connection_state import methods, update_of
 from accord_conformance.traffic.frame import Side, other
 from accord_conformance.traffic.message import Notification, Request
 
-__all__ = ("Gates", "add_gate_rules")
-
 # By version and method; R-INIT-29 is for all others.
 _OF_METHOD: dict[tuple[int, str], str] = {
     (1, "session/load"): "R-SESS-07",

@@ -12,8 +12,6 @@ from accord_conformance.traffic.connection_state import SETUP_METHODS
 from accord_conformance.traffic.message import Request
 from accord_conformance.traffic.strict_types import find_problems, format_value
 
-__all__ = ("OTHER_KEYS", "Handshake", "is_of_other_version")
-
 # The keys of capabilities and names that only one of the versions has.
 _KEYS = {1: {"agentCapabilities", "agentInfo"}, 2: {"capabilities", "info"}}
 OTHER_KEYS = {1: _KEYS[2], 2: _KEYS[1]}

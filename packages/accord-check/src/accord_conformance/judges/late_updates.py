@@ -9,8 +9,6 @@ from accord_conformance.traffic.connection_state import update_of
 from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("LateUpdates",)
-
 _CHUNKS = ("agent_message_chunk", "agent_thought_chunk")
 
 

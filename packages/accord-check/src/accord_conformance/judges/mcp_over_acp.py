@@ -12,8 +12,6 @@ from accord_conformance.traffic.connection_state import SETUP_METHODS
 from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("McpOverAcp",)
-
 _CARRY = "mcp/message"
 _CANCELLED = -32800
 _NO_SERVER = -33001

@@ -25,8 +25,6 @@ from accord_conformance.traffic.message import (
     parse_frame,
 )
 
-__all__ = ("Observer", "judge_recording", "observed_rules")
-
 
 def observed_rules() -> frozenset[str]:
     """Return the rules that judges report."""

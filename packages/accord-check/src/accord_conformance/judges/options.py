@@ -13,8 +13,6 @@ from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.observed_session import Session
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("Options",)
-
 _SET = "session/set_config_option"
 
 

@@ -13,8 +13,6 @@ from accord_conformance.traffic.frame import Side, other
 from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("Paths", "is_absolute", "items")
-
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 

@@ -12,8 +12,6 @@ from accord_conformance.traffic.connection_state import update_of
 from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("Permissions",)
-
 _ASK = "session/request_permission"
 _DANGEROUS = ("edit", "delete", "execute")
 

@@ -9,8 +9,6 @@ from typing import Any
 from accord.wire.describe import List, Mapping, Object, Shape, describe
 from accord_conformance.traffic.connection_state import methods
 
-__all__ = ("protocol_keys",)
-
 
 @cache
 def protocol_keys() -> frozenset[str]:

@@ -10,8 +10,6 @@ from accord_conformance.traffic.frame import Side
 from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("RequestCancellation",)
-
 
 class RequestCancellation(Judge):
     """R-REQCAN."""

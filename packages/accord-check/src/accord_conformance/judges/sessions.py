@@ -12,8 +12,6 @@ from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.observed_session import Session
 from accord_conformance.traffic.strict_types import find_problems, format_value
 
-__all__ = ("Sessions",)
-
 _HISTORY_V1 = ("user_message_chunk", "tool_call")
 _HISTORY_V2 = ("user_message", "user_message_chunk")
 _OPENS = ("session/load", "session/resume")

@@ -13,8 +13,6 @@ from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.observed_session import Session
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("SessionStates",)
-
 _WORKING = ("running", "requires_action")
 _BLOCKS = ("text", "image", "audio", "resource_link", "resource")
 _STOPS = ("session/close", "session/delete", "session/archive", "tool_call/cancel")

@@ -14,8 +14,6 @@ from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.observed_session import ObservedEntity, Session
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("Tools",)
-
 # Messages of both sides may cross.
 _CROSSING_S = 1.0
 _FINAL = ("completed", "failed", "cancelled")

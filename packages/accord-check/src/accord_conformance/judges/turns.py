@@ -9,8 +9,6 @@ from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.observed_session import Session, Turn
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("NOTICED_S", "Turns", "outcome_of")
-
 # After this time, a message has been read by the other side.
 NOTICED_S = 2.0
 _FINAL = ("completed", "failed")

@@ -25,8 +25,6 @@ from accord_conformance.traffic.strict_types import (
     format_value,
 )
 
-__all__ = ("WireTypes", "add_version_rules")
-
 # The rules that methods break in a version that does not have them, by the version and the
 # beginning of their names; R-INIT-09 is for the others.
 _version_rules = {

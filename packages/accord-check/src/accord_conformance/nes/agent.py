@@ -9,8 +9,6 @@ from accord.errors import MethodNotFound
 from accord_conformance.nes import types as t
 from accord_conformance.nes.spec import SPEC
 
-__all__ = ("NextEditsMixin",)
-
 
 class NextEditsMixin:
     """Mix-in for an agent that suggests edits: `class MyAgent(NextEditsMixin, Agent)`.

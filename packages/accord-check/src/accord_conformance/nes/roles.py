@@ -10,8 +10,6 @@ from accord.wire.method import Side
 from accord_conformance.nes import types as t
 from accord_conformance.nes.spec import SPEC
 
-__all__ = ("AgentRole", "ClientRole", "RemoteAgent", "RemoteClient")
-
 
 class RemoteClient(v1.RemoteClient):
     """The client, as an agent calls it."""

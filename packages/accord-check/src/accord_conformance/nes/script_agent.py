@@ -10,8 +10,6 @@ from accord.script_agent.agent import ScriptAgent
 from accord_conformance.nes import types as t
 from accord_conformance.nes.agent import NextEditsMixin
 
-__all__ = ("NextEditsScriptAgent", "ScriptNextEdits")
-
 
 class ScriptNextEdits(NextEditsMixin):
     """Suggests repeating the line at the cursor, in the documents that the client has opened."""

@@ -6,8 +6,6 @@ from accord.v1.spec import SPEC as V1
 from accord.wire.method import Method
 from accord_conformance.nes import types as t
 
-__all__ = ("METHODS", "SPEC")
-
 METHODS: tuple[Method, ...] = (
     Method(
         name="initialize",

@@ -7,18 +7,6 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-__all__ = (
-    "BadMessage",
-    "ByteReader",
-    "Head",
-    "Headers",
-    "chunk",
-    "head_bytes",
-    "read_body",
-    "read_chunk",
-    "read_head",
-)
-
 _MAX_HEAD = 64 * 1024
 _MAX_BODY = 80 * 1024 * 1024
 _READ = 64 * 1024

@@ -20,8 +20,6 @@ from accord_conformance.network.http_message import (
 )
 from accord_conformance.network.raw_socket import RawSocket, accept_key
 
-__all__ = ("Exchange", "Handler", "RawServer")
-
 _REASONS = {200: "OK", 202: "Accepted", 101: "Switching Protocols", 400: "Bad Request"}
 
 Handler: TypeAlias = Callable[["Exchange"], Awaitable[None]]

@@ -29,8 +29,6 @@ from accord_conformance.network.http_message import (
 from accord_conformance.network.raw_socket import RawSocket
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("Address", "Event", "OpenStream", "RawClient", "Reply")
-
 _CONNECT_S = 10.0
 _SHOWN = 2000  # bytes of a body in the evidence
 

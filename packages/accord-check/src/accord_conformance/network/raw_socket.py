@@ -13,8 +13,6 @@ from websockets.protocol import Protocol, Side, State
 
 from accord_conformance.network.http_message import ByteReader
 
-__all__ = ("RawSocket", "accept_key")
-
 _MAX_BYTES = 80 * 1024 * 1024
 _MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _ABNORMAL = 1006

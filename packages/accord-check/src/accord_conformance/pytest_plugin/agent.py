@@ -22,8 +22,6 @@ from accord_conformance.pytest_plugin.failures import RuleFailed, describe_failu
 from accord_conformance.reports.report import Report
 from accord_conformance.traffic.frame import Side
 
-__all__ = ("AgentOptions", "AgentUnderTest", "agent_command")
-
 T = TypeVar("T")
 
 TURN_S = 60.0

@@ -13,8 +13,6 @@ from accord_conformance.pytest_plugin.failures import MAX_SHOWN, RuleFailed
 from accord_conformance.reports.frame_lines import FRAME_CHARACTERS
 from accord_conformance.rules.manifest import requirements
 
-__all__ = ("ClientUnderTest",)
-
 _BAD = ("failed",)
 _BAD_STRICT = ("failed", "warned", "advised")
 

@@ -8,8 +8,6 @@ from accord_conformance.reports.finding import Finding
 from accord_conformance.reports.frame_lines import frame_line
 from accord_conformance.reports.report import Report
 
-__all__ = ("MAX_SHOWN", "RuleFailed", "describe_failures")
-
 MAX_SHOWN = 3  # findings of one rule; the others are counted
 
 

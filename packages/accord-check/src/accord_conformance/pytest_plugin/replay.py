@@ -9,8 +9,6 @@ import pytest
 
 from accord_trace.replay import ReplayedAgent
 
-__all__ = ("ReplayedAgents",)
-
 
 class ReplayedAgents:
     """The fixture `replayed_agent`: call it with the path of a recording.

@@ -27,8 +27,6 @@ from accord_conformance.reports.run_result import RunResult, ScenarioResult, ver
 from accord_conformance.rules.manifest import Requirement
 from accord_conformance.rules.selection import UnknownName, validate_skips
 
-__all__ = ("Check", "RuleTest", "VersionTest", "collect", "summary")
-
 _NAME = "accord-check"
 
 

@@ -9,8 +9,6 @@ from typing import TypeAlias
 
 from accord_conformance.rules.manifest import requirements
 
-__all__ = ("Known", "read_baseline", "write_baseline")
-
 # Rules with the version in which they fail.
 Known: TypeAlias = set[tuple[str, int]]
 

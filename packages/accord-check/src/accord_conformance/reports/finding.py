@@ -8,8 +8,6 @@ from accord_conformance.rules.authority import Authority
 from accord_conformance.rules.manifest import Requirement, requirements
 from accord_conformance.traffic.frame import Frame, Side
 
-__all__ = ("Finding",)
-
 
 class Finding(Struct, frozen=True, kw_only=True):
     """A rule applied, and the side `by` obeyed or broke it, as `frames` show.

@@ -10,8 +10,6 @@ from accord_conformance.reports.junit import junit
 from accord_conformance.reports.markdown import markdown
 from accord_conformance.reports.run_result import RunResult
 
-__all__ = ("FORMATS", "report_bytes")
-
 FORMATS: dict[str, Callable[[RunResult], str]] = {
     "json": lambda result: json_text(result.as_json()),
     "junit": junit,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from accord.text.excerpt import one_line
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("FRAME_CHARACTERS", "frame_line")
-
 FRAME_CHARACTERS = 600
 
 

@@ -12,8 +12,6 @@ from accord_conformance.rules.authority import AUTHORITIES
 from accord_conformance.rules.manifest import Requirement
 from accord_conformance.rules.sources import links
 
-__all__ = ("html",)
-
 _STYLE = """
 :root { color-scheme: light dark; --text: #1b1b1f; --page: #fff; --code: #f1f1f4; --line: #8a8a95;
   --dim: #55555f; --link: #0b57a4; --bad: #b3141c; --warn: #7d4a00; --good: #0b5a22;

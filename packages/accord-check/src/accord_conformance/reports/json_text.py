@@ -6,8 +6,6 @@ import json
 import re
 from typing import Any
 
-__all__ = ("json_text",)
-
 _OBEYED = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 
 

@@ -11,8 +11,6 @@ from accord_conformance.reports.report import Report
 from accord_conformance.reports.run_result import RunResult
 from accord_conformance.rules.manifest import Requirement
 
-__all__ = ("junit",)
-
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

@@ -12,8 +12,6 @@ from accord_conformance.rules.authority import AUTHORITIES
 from accord_conformance.rules.manifest import Requirement
 from accord_conformance.rules.sources import links
 
-__all__ = ("markdown",)
-
 _MAX_SHOWN = 3  # findings of one rule
 _SIGN = re.compile(r"[\\`|*_~\[\]]")
 _CALLS = re.compile(r"[@#:](?=[\w/])|\bwww(?=\.)")

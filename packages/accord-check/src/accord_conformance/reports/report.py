@@ -15,8 +15,6 @@ from accord_conformance.rules.manifest import Requirement, areas, requirements
 from accord_conformance.rules.sources import links
 from accord_conformance.traffic.frame import Frame, Medium, Side
 
-__all__ = ("AreaTotals", "Outcome", "Report", "RuleResult", "applies_to", "frames_as_json")
-
 _FRAME_CHARACTERS = 10_000  # of each frame in a JSON report; traces have whole frames
 
 # A failed SHOULD rule is a warning. Advised: the failed rule is not required by the protocol

@@ -10,18 +10,6 @@ from accord.text.excerpt import one_line, visible
 from accord_conformance.reports.report import Report, frames_as_json
 from accord_conformance.traffic.frame import Frame
 
-__all__ = (
-    "EXIT_FAILED",
-    "EXIT_KIT_ERROR",
-    "EXIT_NO_TURN",
-    "LoginProblem",
-    "RunResult",
-    "ScenarioOutcome",
-    "ScenarioResult",
-    "Verdict",
-    "verdict",
-)
-
 # Exit statuses other than 0.
 EXIT_FAILED = 1
 EXIT_NO_TURN = 3  # no failure, but no turn was tested: for want of a login, or of a model

@@ -6,8 +6,6 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ("AUTHORITIES", "Authority", "Demand", "read_demand")
-
 # The authority of a rule: the JSON schema, the text of the protocol (its pages and proposals, and
 # the JSON-RPC specification that it follows), only the reference SDKs, or Accord, which derived it
 # from other rules.

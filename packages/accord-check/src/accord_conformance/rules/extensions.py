@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 from importlib.metadata import entry_points
 
-__all__ = ("GROUP", "load_extensions")
-
 # An installed package names its module under this group of entry points.
 GROUP = "accord_conformance.extensions"
 _OF_ACCORD = ("accord_conformance.nes.conformance",)

@@ -13,15 +13,6 @@ from accord.text.lenient_json import is_object
 from accord_conformance.rules.authority import AUTHORITIES, Authority, Demand, read_demand
 from accord_conformance.rules.extensions import load_extensions
 
-__all__ = (
-    "How",
-    "Requirement",
-    "add_rules",
-    "areas",
-    "requirements",
-    "rule_files",
-)
-
 How = Literal["checked", "observed", "untestable", "planned"]
 
 _folders = [Path(__file__).parent / "data"]

@@ -7,8 +7,6 @@ from typing import Protocol, TypeVar
 
 from accord_conformance.rules.manifest import Requirement, areas, requirements
 
-__all__ = ("NamedScenario", "UnknownName", "select_rules", "select_scenarios", "validate_skips")
-
 
 class NamedScenario(Protocol):
     """What a selection needs to know of a scenario."""

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from accord_conformance.rules.manifest import Requirement
 
-__all__ = ("Link", "links")
-
 _SITE = "https://agentclientprotocol.com"
 _SDKS = {
     "TypeScript SDK": "https://github.com/agentclientprotocol/typescript-sdk",

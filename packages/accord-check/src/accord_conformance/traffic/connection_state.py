@@ -23,8 +23,6 @@ from accord_conformance.traffic.frame import Frame, Side
 from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.observed_session import ObservedEntity, Session, Turn
 
-__all__ = ("SETUP_METHODS", "ConnectionState", "add_methods", "id_key", "methods", "update_of")
-
 SETUP_METHODS = ("session/new", "session/load", "session/resume", "session/fork")
 _REPEATABLE = ("session/load", "session/resume")
 

@@ -9,8 +9,6 @@ from accord_conformance.traffic.connection_state import methods
 from accord_conformance.traffic.frame import Side, other
 from accord_conformance.traffic.strict_types import find_problems
 
-__all__ = ("DirectionGuesser", "sender_of_method")
-
 
 class DirectionGuesser:
     """Guesses the sender of a frame: one side serves a method, and responses go back."""

@@ -6,8 +6,6 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ("Frame", "Medium", "Side", "other")
-
 # A proxy and its conductor are sides, too; they are judged by scenarios of their own.
 Side: TypeAlias = Literal["agent", "client", "proxy", "conductor"]
 # What carries the frames.

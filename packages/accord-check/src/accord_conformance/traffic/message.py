@@ -10,8 +10,6 @@ from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
 from accord_conformance.traffic.frame import Frame, Side
 
-__all__ = ("InvalidFrame", "Notification", "RawMessage", "Request", "Response", "parse_frame")
-
 Json: TypeAlias = dict[str, Any]
 
 

@@ -10,8 +10,6 @@ from accord.text.lenient_json import is_array, is_object
 from accord_conformance.traffic.frame import Frame
 from accord_conformance.traffic.message import Request
 
-__all__ = ("ObservedEntity", "Session", "Turn")
-
 
 class Turn(Struct, eq=False):
     """A turn of version 1, until the response to its prompt."""

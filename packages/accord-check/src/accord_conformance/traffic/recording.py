@@ -24,16 +24,6 @@ from accord_conformance.traffic.frame import Side
 from accord_trace.importing import import_records
 from accord_trace.records import Record
 
-__all__ = (
-    "DirectionCheck",
-    "End",
-    "JudgedSide",
-    "Recorded",
-    "read",
-    "write",
-    "write_judged_side",
-)
-
 _SIDES: dict[str, Side] = {
     "client": "client",
     "agent": "agent",

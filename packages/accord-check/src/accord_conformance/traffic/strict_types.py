@@ -28,16 +28,6 @@ from accord.wire.describe import (
     describe,
 )
 
-__all__ = (
-    "Member",
-    "ProblemKind",
-    "TypeProblem",
-    "VisitedKey",
-    "find_problems",
-    "format_value",
-    "owner_of",
-)
-
 ProblemKind: TypeAlias = Literal[
     "missing", "extra", "type", "value", "custom", "variant", "bounds", "keys"
 ]

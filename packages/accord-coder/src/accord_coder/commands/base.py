@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from accord import Turn
     from accord_coder.loop.coder_session import CoderSession
 
-__all__ = ("BuiltinCommand", "CommandCall", "parse_command", "say", "use_tool")
 
 _COMMAND = re.compile(r"\s*/([A-Za-z][\w-]*)(?:\s+(.*))?\s*", re.DOTALL)
 

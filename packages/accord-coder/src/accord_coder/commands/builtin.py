@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from accord_coder.commands.base import CommandCall
     from accord_coder.loop.coder_session import CoderSession
 
-__all__ = ("compact", "export", "mode", "model")
-
 
 async def mode(
     asked: CommandCall, turn: Turn, state: CoderSession

@@ -12,16 +12,6 @@ from accord import AccordError, AvailableCommand
 from accord.text.excerpt import hidden_removed
 from accord_coder.tool_results import display_path
 
-__all__ = (
-    "CustomCommand",
-    "InvalidCommandFile",
-    "custom_commands",
-    "expand",
-    "find_command",
-    "read_linked",
-    "scan_commands",
-)
-
 _MAX_BYTES = 64 * 1024
 _MAX_FILES = 200
 _MAX_CHARACTERS = 200  # of a description

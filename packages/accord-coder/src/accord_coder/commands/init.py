@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from accord import Turn
     from accord_coder.loop.coder_session import CoderSession
 
-__all__ = ("describe_project", "prompt_for", "run")
 
 _PROMPT = """\
 Write AGENTS.md at the top of this project: what an agent or a newcomer must know to work on it.

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from accord_coder.loop.coder_session import CoderSession
     from accord_coder.permissions.project_rules import EffectiveRules
 
-__all__ = ("run",)
 
 _USAGE = f"""\
 - `/permissions allow KIND PATTERN`, `/permissions reject KIND PATTERN` add a rule

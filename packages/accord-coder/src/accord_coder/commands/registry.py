@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     from accord import Turn
     from accord_coder.loop.coder_session import CoderSession
 
-__all__ = (
-    "BUILTIN_COMMANDS",
-    "available_commands",
-    "expand_prompt",
-    "first_available_commands",
-    "run_command",
-)
 
 log = logging.getLogger("accord_coder")
 

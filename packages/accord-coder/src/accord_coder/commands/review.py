@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from accord import Turn
     from accord_coder.loop.coder_session import CoderSession
 
-__all__ = ("Finding", "findings", "format_review", "prompt_for", "run")
 
 _PROMPT = """\
 Review the changes in this git repository that are not committed yet (`git status`, `git diff

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from accord_coder.models.base import Model
     from accord_coder.tools.base import Tool
 
-__all__ = ("CoderHooks", "CoderSession")
-
 
 class CoderHooks(Protocol):
     """What a session needs from its agent."""

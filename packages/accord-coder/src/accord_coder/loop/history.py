@@ -18,8 +18,6 @@ from accord.agent import CompactionUpdate, MessageUpdate, ToolCallUpdate, Update
 from accord_coder.messages import Answer, Message, Prompt, Results, ToolResult, ToolUse
 from accord_coder.models.summary import compact_messages
 
-__all__ = ("messages_from",)
-
 ExpandPrompt = Callable[[tuple[ContentBlock, ...]], tuple[ContentBlock, ...] | None]
 
 

@@ -29,7 +29,6 @@ from accord_coder.wildcards import PatternTooLong
 if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
 
-__all__ = ("run_tools",)
 
 log = logging.getLogger("accord_coder")
 

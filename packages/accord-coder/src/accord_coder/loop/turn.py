@@ -30,8 +30,6 @@ from accord_coder.models.summary import (
     summarise,
 )
 
-__all__ = ("compact", "run_turn")
-
 # Compact the conversation above this share of the model's context.
 _COMPACT_ABOVE = 0.8
 _STOP_REASONS = {"max_tokens": "max_tokens", "refusal": "refusal"}

@@ -19,7 +19,6 @@ from accord_coder.models.providers import PROVIDERS, ModelProvider
 if TYPE_CHECKING:
     from accord_coder.models.user_keyring import UserKeyring
 
-__all__ = ("ApiKeys", "KeyLocation")
 
 log = logging.getLogger("accord_coder")
 

@@ -11,20 +11,6 @@ from msgspec import Struct
 from accord import AccordError, Cost, TokenUsage
 from accord_coder.messages import Message, ToolUse
 
-__all__ = (
-    "ContextOverflow",
-    "Finished",
-    "KeyRejected",
-    "Model",
-    "ModelError",
-    "Notice",
-    "Piece",
-    "Request",
-    "Text",
-    "Thought",
-    "ToolSpec",
-)
-
 
 class ModelError(AccordError):
     """A model did not answer; the text is for the user and contains no secret.

@@ -22,8 +22,6 @@ from accord_coder.models.demo_commands import (
     parse_prompt,
 )
 
-__all__ = ("DemoModel",)
-
 
 class DemoModel(Model):
     """Runs commands. Its memory is the conversation: each answer starts the prompt again.

@@ -16,18 +16,6 @@ from accord_coder.messages import ToolResult
 from accord_coder.models.providers import how_to_get_a_model
 from accord_coder.tool_results import count_noun, fenced, one_line
 
-__all__ = (
-    "COMMANDS",
-    "DemoCommand",
-    "DemoStep",
-    "InvalidPrompt",
-    "Use",
-    "Work",
-    "help_text",
-    "parse_prompt",
-    "table",
-)
-
 _WHAT_IT_IS = "This is the demonstration model, not a language model: it runs a few fixed commands."
 _SYNTAX = (
     "Put text with spaces in quotes. Separate commands with `;` or line ends: several commands are"

@@ -27,8 +27,6 @@ from accord.text.excerpt import excerpt
 from accord_coder.models.base import ContextOverflow, KeyRejected, ModelError
 from accord_coder.models.providers import ModelProvider
 
-__all__ = ("ProviderError", "classify_error", "malformed_answer")
-
 _KEY_KINDS = re.compile(r"authenticat|unauthori[sz]ed|api_?key", re.IGNORECASE)
 _MAX_CHARACTERS = 300  # of a provider's message
 

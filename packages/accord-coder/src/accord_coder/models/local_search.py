@@ -12,8 +12,6 @@ from msgspec import Struct
 from accord_coder.models.base import ModelError
 from accord_coder.models.local_servers import SERVERS, LocalModel, LocalServer
 
-__all__ = ("find_local_models", "pick_local_model")
-
 _TIMEOUT_S = 3.0
 _MAX_BYTES = 4 * 1024 * 1024
 

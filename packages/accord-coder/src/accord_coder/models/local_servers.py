@@ -6,15 +6,6 @@ from msgspec import Struct
 
 from accord_coder.models.providers import ModelProvider
 
-__all__ = (
-    "LOCAL",
-    "SERVERS",
-    "LocalModel",
-    "LocalServer",
-    "is_local",
-    "local_provider",
-)
-
 LOCAL = "local"  # the name of the model that is picked; `local:NAME` names one
 
 

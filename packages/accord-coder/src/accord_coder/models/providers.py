@@ -7,15 +7,6 @@ from msgspec import Struct
 from accord import AuthRequired
 from accord.installed import install_command
 
-__all__ = (
-    "KEY_VARIABLES",
-    "PROVIDERS",
-    "ModelProvider",
-    "how_to_get_a_model",
-    "missing_key_error",
-    "provider_of",
-)
-
 
 def how_to_get_a_model() -> str:
     """Return what users of the demonstration model can do."""

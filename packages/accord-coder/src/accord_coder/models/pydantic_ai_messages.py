@@ -31,8 +31,6 @@ from accord import (
 from accord_coder.messages import Answer, Message, Prompt, Results, ToolResult
 from accord_coder.models.base import Request
 
-__all__ = ("cost_of", "messages_of", "native_of", "parameters_of", "tokens_of")
-
 
 def messages_of(request: Request, accepts: frozenset[str]) -> list[ModelMessage]:
     """Return the messages; content that the model does not accept becomes text."""

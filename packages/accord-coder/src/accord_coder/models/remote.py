@@ -47,8 +47,6 @@ from accord_coder.models.pydantic_ai_messages import (
 )
 from accord_coder.models.retry import RetryPolicy
 
-__all__ = ("RemoteModel", "open_remote")
-
 log = logging.getLogger("accord_coder")
 
 # If neither the price list nor the profile knows the context size.

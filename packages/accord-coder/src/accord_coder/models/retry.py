@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-__all__ = ("RetryPolicy",)
-
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
     """Limits of retries, in seconds; `sleep` waits.

@@ -29,17 +29,6 @@ if TYPE_CHECKING:
     from accord_coder.models.base import Model
     from accord_coder.models.retry import RetryPolicy
 
-__all__ = (
-    "DEMO",
-    "default_model",
-    "effort_option",
-    "local_models",
-    "model_choices",
-    "model_option",
-    "named_model",
-    "needs_key",
-    "open_model",
-)
 
 log = logging.getLogger("accord_coder")
 

@@ -8,16 +8,6 @@ from accord import ContentBlock, EmbeddedResource, ResourceLink
 from accord_coder.messages import Answer, Message, Prompt, Results
 from accord_coder.models.base import Finished, Model, ModelError, Request, Text
 
-__all__ = (
-    "SUMMARISE",
-    "Summary",
-    "compact_messages",
-    "estimate_tokens",
-    "last_turns",
-    "nothing_to_drop",
-    "summarise",
-)
-
 # Characters at the end of a conversation that are kept.
 _KEPT_CHARACTERS = 20_000
 # Characters of one message in the text to summarise.

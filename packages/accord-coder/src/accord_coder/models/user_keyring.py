@@ -7,8 +7,6 @@ import logging
 import keyring
 from keyring.errors import KeyringError
 
-__all__ = ("UserKeyring",)
-
 log = logging.getLogger("accord_coder")
 
 _SERVICE = "accord"

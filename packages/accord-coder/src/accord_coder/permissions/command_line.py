@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ("MAX_CHARACTERS", "argv_of", "commands_in", "words_in")
-
 MAX_CHARACTERS = 32_000  # of a command that is parsed; a longer one is given to a shell
 
 _SHELL = frozenset("|&;<>()$`\\*?[]{}~#!\n\r")

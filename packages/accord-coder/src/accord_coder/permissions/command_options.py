@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ("KNOWN_COMMANDS", "READING_PROGRAMS", "RISKY_OPTIONS", "KnownCommand", "Risks")
-
 
 class KnownCommand(Struct, frozen=True, kw_only=True):
     """A command, and the options that a suggested rule for it covers.

@@ -16,8 +16,6 @@ from accord_coder.permissions.command_line import MAX_CHARACTERS, argv_of, comma
 from accord_coder.permissions.command_rules import only_reads
 from accord_coder.permissions.sensitive_files import is_guarded, is_secret, matches_secret
 
-__all__ = ("NamedFiles", "files_named")
-
 _MAX_PATH = 4096
 # Within a word: --file=.env, user@host:.env, {.env,x}
 _BREAKS = re.compile(r"[={}:,@$]")

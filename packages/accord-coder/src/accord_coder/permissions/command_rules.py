@@ -18,8 +18,6 @@ from accord_coder.permissions.command_options import (
     Risks,
 )
 
-__all__ = ("covers_rest", "only_reads", "suggest_pattern")
-
 _BY_PROGRAM: dict[str, list[KnownCommand]] = {}
 for _command in KNOWN_COMMANDS:
     _BY_PROGRAM.setdefault(_command.words[0], []).append(_command)

@@ -7,8 +7,6 @@ from accord_coder.files import TrackedFiles
 from accord_coder.permissions.project_rules import ProjectRules
 from accord_coder.settings import Settings
 
-__all__ = ("ToolContext",)
-
 
 class ToolContext:
     """A session, its settings, its permission rules and its files.

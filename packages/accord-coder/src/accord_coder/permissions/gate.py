@@ -30,14 +30,6 @@ if TYPE_CHECKING:
     from accord_coder.permissions.context import ToolContext
     from accord_coder.permissions.project_rules import EffectiveRules
 
-__all__ = (
-    "PermissionCheck",
-    "PermissionDenied",
-    "ask_always",
-    "enforce",
-    "evaluate",
-    "require_permission",
-)
 
 _PATHS = ("read", "edit", "delete")
 

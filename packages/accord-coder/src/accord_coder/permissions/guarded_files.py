@@ -11,8 +11,6 @@ path (`.config/fish/`, `.cargo/config.toml`). Rows and the compared paths are in
 
 from __future__ import annotations
 
-__all__ = ("GUARDED",)
-
 # pattern: the program, and the page or manual that says when it reads the file
 GUARDED: dict[str, str] = {
     # Accord

@@ -14,7 +14,6 @@ from accord_coder.tool_results import Access
 if TYPE_CHECKING:
     from accord import Session
 
-__all__ = ("MODES", "Verdict", "mode_option", "mode_verdict", "switch_mode")
 
 Verdict: TypeAlias = Literal["allow", "ask", "refuse"]
 

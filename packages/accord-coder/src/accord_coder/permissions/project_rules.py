@@ -23,8 +23,6 @@ from accord_coder.directories import private_dir
 from accord_coder.permissions.rules import Rule
 from accord_coder.permissions.rules_file import InvalidRules, read_rules
 
-__all__ = ("EffectiveRules", "ProjectRules", "TrustStore")
-
 # What changes rules is imported when the user changes one: tomlkit and filelock are slow to import.
 
 log = logging.getLogger("accord_coder")

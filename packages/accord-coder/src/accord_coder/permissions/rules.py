@@ -30,17 +30,6 @@ from accord_coder.permissions.command_line import argv_of, commands_in
 from accord_coder.permissions.command_rules import covers_rest, suggest_pattern
 from accord_coder.wildcards import MAX_CHARACTERS, check_length, path_pattern, text_pattern
 
-__all__ = (
-    "EFFECTS",
-    "KINDS",
-    "Effect",
-    "Rule",
-    "host_of",
-    "rules_from",
-    "rules_to",
-    "suggest_rule",
-)
-
 Effect: TypeAlias = Literal["allow", "reject"]
 EFFECTS: tuple[Effect, ...] = ("allow", "reject")
 KINDS = ("read", "edit", "delete", "execute", "fetch", "mcp")

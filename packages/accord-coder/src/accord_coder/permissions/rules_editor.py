@@ -15,8 +15,6 @@ from tomlkit import TOMLDocument
 from accord_coder.directory_lock import lock_directory
 from accord_coder.permissions.rules import Rule, rules_from, rules_to
 
-__all__ = ("lock_rules", "with_rule", "without_rule", "write_rules_file")
-
 _HEAD = (
     "# What Accord's agent is allowed to do in this project. Change it here or with /permissions.\n"
 )

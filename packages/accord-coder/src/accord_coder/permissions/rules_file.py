@@ -7,8 +7,6 @@ from pathlib import Path
 
 from accord_coder.permissions.rules import Rule, rules_from
 
-__all__ = ("InvalidRules", "read_rules")
-
 _MAX_BYTES = 256 * 1024
 
 

@@ -12,8 +12,6 @@ from pathlib import PurePath
 from accord_coder.permissions.guarded_files import GUARDED
 from accord_coder.wildcards import MAX_CHARACTERS, Wildcards, path_pattern, text_pattern
 
-__all__ = ("is_guarded", "is_secret", "matches_secret", "sensitive_below")
-
 # Names of files, in lower case.
 _SECRET_NAMES = (
     ".env",

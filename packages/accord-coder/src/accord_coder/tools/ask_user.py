@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
     from accord_coder.permissions.context import ToolContext
 
-__all__ = ("Ask", "AskArguments")
-
 
 class AskArguments(Struct, frozen=True):
     """The arguments of `ask_user`."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
     from accord_coder.permissions.context import ToolContext
 
-__all__ = ("Tool",)
 
 F = TypeVar("F", bound=Struct)
 

@@ -12,8 +12,6 @@ from urllib.parse import SplitResult
 
 from msgspec import Struct
 
-__all__ = ("Download", "Page", "private_among")
-
 _CONNECT_S = 10.0
 _PIECE_BYTES = 64 * 1024
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
     from accord_coder.permissions.context import ToolContext
 
-__all__ = ("Edit", "EditArguments", "Replacement")
 
 _MAX_PLACES = 10  # listed in a message
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from accord_coder.models.providers import KEY_VARIABLES
 
-__all__ = ("command_environment", "environment_without_keys")
-
 # A repository can contain another one whose settings name programs. With these settings, git
 # ignores a bare repository that is not at GIT_DIR, and runs none of these programs.
 _GIT_SETTINGS = {

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # The modules for the network are imported on first use.
 
-__all__ = ("Fetch", "FetchArguments")
 
 _MAX_SECONDS = 30.0
 _MAX_BYTES = 5 * 1024 * 1024

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
     from accord_coder.permissions.context import ToolContext
 
-__all__ = ("Glob", "GlobArguments", "List", "ListArguments")
 
 _MAX_PATHS = 1000  # paths in a result
 _MAX_SECONDS = 30.0  # of a walk

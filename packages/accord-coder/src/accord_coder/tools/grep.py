@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
     from accord_coder.permissions.context import ToolContext
 
-__all__ = ("Grep", "GrepArguments")
 
 _MAX_SECONDS = 60.0
 _MAX_LOCATIONS = 50

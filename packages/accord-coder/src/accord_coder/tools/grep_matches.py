@@ -8,8 +8,6 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-__all__ = ("Matches", "Place")
-
 _MAX_CHARACTERS = 500  # of a line
 
 

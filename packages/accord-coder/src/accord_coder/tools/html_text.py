@@ -12,8 +12,6 @@ import re
 from collections import Counter
 from string import ascii_lowercase, ascii_uppercase
 
-__all__ = ("text_of_html",)
-
 _SILENT = frozenset({"head", "noscript", "script", "style", "svg", "template"})
 _BLOCKS = frozenset(
     """

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
     from accord_coder.permissions.context import ToolContext
 
-__all__ = ("McpTool", "tools_of")
 
 _MAX_NAME = 64  # limit of model providers
 

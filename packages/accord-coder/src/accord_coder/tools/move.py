@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
     from accord_coder.permissions.context import ToolContext
 
-__all__ = ("Delete", "DeleteArguments", "Move", "MoveArguments")
-
 
 class MoveArguments(Struct, frozen=True):
     """The arguments of `move`."""

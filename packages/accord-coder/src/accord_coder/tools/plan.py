@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
     from accord_coder.permissions.context import ToolContext
 
-__all__ = ("ExitPlan", "ExitPlanArguments", "Plan", "PlanArguments", "Step")
-
 
 class Step(Struct, frozen=True):
     """One step."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
     from accord_coder.permissions.context import ToolContext
 
-__all__ = ("Read", "ReadArguments")
 
 _MAX_IMAGE_BYTES = 5 * 1024 * 1024
 _PIECE_BYTES = 256 * 1024  # read at once of a very long line

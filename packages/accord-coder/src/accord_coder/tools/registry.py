@@ -19,7 +19,6 @@ from accord_coder.tools.write import Write
 if TYPE_CHECKING:
     from accord_coder.permissions.context import ToolContext
 
-__all__ = ("TOOLS", "tools_for")
 
 TOOLS: tuple[Tool[Any], ...] = (
     Read(),

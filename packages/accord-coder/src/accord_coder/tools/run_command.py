@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
     from accord_coder.permissions.context import ToolContext
 
-__all__ = ("Execute", "ExecuteArguments")
 
 _MAX_CHARACTERS = 30_000  # of the output, for the model
 _KEPT_BYTES = 256 * 1024  # of the end of the output

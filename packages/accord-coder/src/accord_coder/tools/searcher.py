@@ -18,8 +18,6 @@ import msgspec
 
 from accord_coder.tools.walk import matcher, walk
 
-__all__ = ("MAX_FILE_BYTES", "Search", "main")
-
 MAX_FILE_BYTES = 10 * 1024 * 1024
 _CANNOT_BE_SEARCHED = 2  # exit status of ripgrep
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)

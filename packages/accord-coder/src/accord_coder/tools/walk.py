@@ -14,8 +14,6 @@ from typing import NamedTuple
 from accord_coder.parent_directories import with_parents
 from accord_coder.wildcards import PatternTooLong, Wildcards, check_length, git_pattern
 
-__all__ = ("Entry", "matcher", "walk")
-
 _MAX_IGNORE_CHARACTERS = 250_000  # of a file
 
 

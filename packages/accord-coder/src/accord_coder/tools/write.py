@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from accord.agent import ToolCallHandle
     from accord_coder.permissions.context import ToolContext
 
-__all__ = ("Write", "WriteArguments")
-
 
 class WriteArguments(Struct, frozen=True):
     """The arguments of `write`."""

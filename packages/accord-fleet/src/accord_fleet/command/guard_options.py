@@ -18,8 +18,6 @@ from accord_fleet.sandbox.plan import any_workspace, why_not_shown
 from accord_fleet.sandbox.settings import SandboxMode, SandboxSettings
 from accord_fleet.types.agent import AgentSpec
 
-__all__ = ("GuardOptions", "guard_options", "isolation_lines")
-
 
 class GuardOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the options say."""

@@ -8,8 +8,6 @@ from pathlib import Path
 from accord.text.excerpt import one_line
 from accord_fleet.dataset.run_file import RUN
 
-__all__ = ("why_not_a_run",)
-
 # What a run that died before it had a plan has left.
 _BEGUN = {"lock", "lock.json", "tasks.jsonl"}
 _NAMED = 3

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from accord_fleet.dataset.writer import DatasetWriter
 
-__all__ = ("recovered_lines",)
-
 
 def recovered_lines(dataset: DatasetWriter) -> Iterator[str]:
     """Yield lines about what is done, and what the run before has left."""

@@ -9,8 +9,6 @@ import click
 
 from accord.errors import AccordError
 
-__all__ = ("command",)
-
 
 @click.command("report")
 @click.argument("run")

@@ -12,8 +12,6 @@ import click
 from accord.errors import AccordError
 from accord_fleet.command.guard_options import GuardOptions, guard_options
 
-__all__ = ("command",)
-
 
 @click.command("run")
 @click.argument("tasks")

@@ -43,8 +43,6 @@ from accord_fleet.tasks.read import CheckedTasks, check_tasks
 from accord_fleet.types.task import Permissions
 from accord_trace.numbers import counted
 
-__all__ = ("RunOptions", "resume_fleet", "run_fleet")
-
 _NOT_FINISHED = 3
 _STOPPED = 130
 

@@ -8,8 +8,6 @@ import click
 
 from accord.errors import AccordError
 
-__all__ = ("command",)
-
 
 @click.command("show")
 @click.argument("run", metavar="RUN")

@@ -22,8 +22,6 @@ from accord_fleet.types.task import Task
 from accord_terminal.toolkit.columns import table_lines
 from accord_trace.numbers import counted, duration
 
-__all__ = ("attempt_lines", "show_attempts")
-
 _SHOWN_LINES = 60  # of one text
 _SHOWN_CHARACTERS = 2000  # of one line
 _NO_RESULT = 3

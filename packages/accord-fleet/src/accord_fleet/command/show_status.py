@@ -19,8 +19,6 @@ from accord_fleet.report.texts import money, number
 from accord_terminal.toolkit.columns import table_lines
 from accord_trace.numbers import counted
 
-__all__ = ("show_status", "status_lines")
-
 _FOLLOW_S = 5.0
 _REMAIN = 3
 

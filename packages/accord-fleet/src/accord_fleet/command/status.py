@@ -6,8 +6,6 @@ import click
 
 from accord.errors import AccordError
 
-__all__ = ("command",)
-
 
 @click.command("status")
 @click.argument("run", metavar="RUN")

@@ -25,8 +25,6 @@ from accord_fleet.plan import Plan
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import Task
 
-__all__ = ("Dataset",)
-
 _arrow: Any = pyarrow  # without types
 _ROWS_OF_BATCH = 4096
 

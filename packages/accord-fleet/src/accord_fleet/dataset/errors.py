@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from accord_fleet.errors import FleetError
 
-__all__ = ("DatasetError", "DatasetInUse", "DatasetWriteFailed", "TasksChanged")
-
 
 class DatasetError(FleetError):
     """A dataset cannot be used; the message has its address and the reason."""

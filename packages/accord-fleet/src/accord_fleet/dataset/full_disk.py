@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from accord_fleet.dataset.errors import DatasetWriteFailed
 from accord_fleet.dataset.journal import Journal
 
-__all__ = ("parts_that_fit", "write_failed")
-
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 

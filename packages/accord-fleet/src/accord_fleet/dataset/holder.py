@@ -11,8 +11,6 @@ import msgspec
 
 from accord_fleet.dataset.errors import DatasetInUse
 
-__all__ = ("Holder", "in_use", "this_process")
-
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
     """A process that writes a dataset."""

@@ -10,8 +10,6 @@ from accord_fleet.dataset.segments import JOURNAL, Segment, journal_name
 from accord_fleet.dataset.storage import Storage
 from accord_fleet.dataset.storage_folder import PRIVATE_FILE, make_private_folder
 
-__all__ = ("FileJournal", "Journal", "ObjectJournal", "open_journal")
-
 
 class Journal(Protocol):
     """The journal of one segment; used by one thread at a time."""

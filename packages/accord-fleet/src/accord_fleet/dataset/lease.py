@@ -19,8 +19,6 @@ from accord_fleet.dataset.errors import DatasetInUse
 from accord_fleet.dataset.holder import Holder, in_use, this_process
 from accord_fleet.dataset.storage import Storage
 
-__all__ = ("LEASE_S", "Lease", "StoredLease", "read_lease")
-
 LEASE_S = 60.0
 """Seconds after its last renewal in which a lease is valid for others."""
 _USED_S = 40.0

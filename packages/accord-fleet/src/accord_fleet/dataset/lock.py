@@ -17,8 +17,6 @@ from accord_fleet.dataset.lease import Lease, read_lease
 from accord_fleet.dataset.storage import Storage
 from accord_fleet.dataset.storage_folder import PRIVATE_FILE
 
-__all__ = ("FolderLock", "Lock", "acquire_lock", "read_holder")
-
 _LOCK = "lock"
 _HOLDER = "lock.json"
 

@@ -21,8 +21,6 @@ from accord_fleet.dataset.starts import read_starts, remove_starts
 from accord_fleet.dataset.storage import Storage
 from accord_fleet.types.result import Result
 
-__all__ = ("Recovered", "recover")
-
 
 class Recovered(msgspec.Struct, kw_only=True):
     """What was found when a dataset was opened for writing."""

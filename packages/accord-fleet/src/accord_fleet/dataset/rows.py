@@ -11,16 +11,6 @@ import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 from accord_fleet.dataset.errors import DatasetError
 from accord_fleet.types.result import Failure, Result, Times, Usage, Verdict
 
-__all__ = (
-    "COLUMNS",
-    "SCHEMA",
-    "SCHEMA_VERSION",
-    "Column",
-    "check_version",
-    "results_of",
-    "table_of",
-)
-
 SCHEMA_VERSION: int = 1
 """Increased if a column changes its meaning or type; new columns do not increase it."""
 _VERSION_KEY = b"accord_fleet.version"

@@ -16,19 +16,6 @@ from accord_fleet.plan import Plan
 from accord_fleet.tasks.changes import describe_changes
 from accord_fleet.types.task import Task
 
-__all__ = (
-    "RUN",
-    "TASKS",
-    "CountedTasks",
-    "check_same_tasks",
-    "check_tasks",
-    "count_tasks",
-    "read_plan",
-    "read_tasks",
-    "write_plan",
-    "write_run",
-)
-
 RUN = "run.json"
 TASKS = "tasks.jsonl"
 _PIECE = 2**20

@@ -21,25 +21,6 @@ from accord_fleet.dataset.rows import COLUMNS, results_of, table_of
 from accord_fleet.dataset.storage import Storage
 from accord_fleet.types.result import Result
 
-__all__ = (
-    "JOURNAL",
-    "RESULTS",
-    "Key",
-    "ReadJournal",
-    "Removed",
-    "Segment",
-    "encode_result",
-    "fold",
-    "journal_name",
-    "list_segments",
-    "open_part",
-    "part_name",
-    "read_journal",
-    "remove_rows",
-    "segment_results",
-    "write_part",
-)
-
 Key = tuple[str, str, int]
 """Task, agent and attempt."""
 JOURNAL = "journal"

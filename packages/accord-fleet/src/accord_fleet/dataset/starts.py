@@ -16,8 +16,6 @@ from accord_fleet.dataset.storage import Storage
 from accord_fleet.types.result import Failure, Result, Times
 from accord_fleet.types.task import WorkItem
 
-__all__ = ("STARTS", "Start", "Starts", "read_starts", "remove_starts")
-
 STARTS = "starts"
 _WHY = (
     "It began, and the run ended without its result. It may have changed something outside its "

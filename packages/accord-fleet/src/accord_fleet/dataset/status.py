@@ -14,8 +14,6 @@ import pyarrow.compute  # pyright: ignore[reportMissingTypeStubs]
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.dataset.holder import Holder
 
-__all__ = ("AgentStatus", "FailureCount", "RunStatus", "run_status")
-
 _arrow: Any = pyarrow  # without types
 _compute: Any = pyarrow.compute
 _COLUMNS = [

@@ -9,8 +9,6 @@ from typing import Any, BinaryIO, Protocol
 
 from accord_fleet.dataset.storage_folder import FolderStorage
 
-__all__ = ("Storage", "open_storage")
-
 
 class Storage(Protocol):
     """Reads and writes files by their names below the address of a dataset."""

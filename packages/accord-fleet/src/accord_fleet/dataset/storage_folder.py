@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__ = ("PRIVATE_FILE", "FolderStorage", "make_private_folder")
-
 PRIVATE_FILE = 0o600
 _PUT = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
 

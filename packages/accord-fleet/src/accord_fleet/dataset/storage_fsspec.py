@@ -12,8 +12,6 @@ import fsspec  # pyright: ignore[reportMissingTypeStubs]
 
 from accord_fleet.dataset.errors import DatasetError
 
-__all__ = ("FsspecStorage",)
-
 _fsspec: Any = fsspec  # without types
 _BLOCK = 8 * 2**20
 _WITH_BUCKETS = {"s3", "gs", "az", "abfs", "oss"}

@@ -7,8 +7,6 @@ from urllib.parse import quote
 
 from accord_fleet.dataset.storage import Storage
 
-__all__ = ("TRACES", "store_trace", "trace_name", "trace_name_for")
-
 TRACES = "traces"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _GZIP = b"\x1f\x8b"

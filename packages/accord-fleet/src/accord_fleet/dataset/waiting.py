@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from accord_fleet.dataset.errors import DatasetInUse
 
-__all__ = ("when_lease_ends",)
-
 _LOOK_S = 2.0
 _T = TypeVar("_T")
 

@@ -38,8 +38,6 @@ from accord_fleet.plan import Plan
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import Task, WorkItem
 
-__all__ = ("DatasetWriter",)
-
 _ROWS_OF_PART = 1000
 _BYTES_OF_PART = 16 * 2**20
 _SYNC_S = 1.0

@@ -11,8 +11,6 @@ from accord_fleet.engines.local import LocalEngine
 from accord_fleet.engines.ray import RayEngine
 from accord_fleet.plan import Plan
 
-__all__ = ("engine_for", "why_not_usable")
-
 _HOST = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
 _ADDRESS = re.compile(rf"local|ray|(?:ray://)?{_HOST}:[0-9]{{1,5}}")
 

@@ -12,8 +12,6 @@ from accord_fleet.engine import Attempted, RunSettings
 from accord_fleet.machine import Machine, open_machine
 from accord_fleet.types.task import WorkItem
 
-__all__ = ("LocalEngine",)
-
 
 class LocalEngine:
     """Runs up to `jobs` attempts at the same time."""

@@ -35,8 +35,6 @@ from accord_fleet.types.agent import AgentSpec
 from accord_fleet.types.result import FailedPart, Failure, Result, Status, Times
 from accord_fleet.types.task import WorkItem
 
-__all__ = ("RayEngine",)
-
 _log = logging.getLogger("accord.fleet")
 
 _OPEN_FAILURES = 8

@@ -22,8 +22,6 @@ from accord_fleet.engines.ray_thread import CallThread
 from accord_fleet.engines.ray_watch import Nodes, living_nodes, watch_head
 from accord_fleet.errors import FleetError
 
-__all__ = ("NAMESPACE", "Cluster", "Versions", "ray_module", "this_process")
-
 NAMESPACE = "accord-fleet"
 """The namespace of Ray that has the names of all actors of fleets."""
 

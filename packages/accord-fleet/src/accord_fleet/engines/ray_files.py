@@ -33,8 +33,6 @@ from accord_fleet.types.task import (
 )
 from accord_fleet.workspaces.remove import remove_tree
 
-__all__ = ("DriverFiles", "NodeFiles", "ShippedFiles")
-
 _CHUNK_BYTES = 32 * 2**20
 _COMMAND_S = 600.0
 _KEPT_S = 7 * 86400.0

@@ -10,8 +10,6 @@ import msgspec
 
 from accord_fleet.types.task import WorkItem
 
-__all__ = ("Items", "Waiting")
-
 
 class Waiting(msgspec.Struct, frozen=True):
     """An attempt that waits, how often its slot was lost, and where its agent did not start."""

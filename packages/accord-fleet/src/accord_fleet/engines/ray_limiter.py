@@ -12,8 +12,6 @@ from typing import Any
 from accord_fleet.engines.ray_cluster import Cluster, ray_module
 from accord_fleet.gateway.limiter import KeyLimits, KeyWait, LocalLimiter
 
-__all__ = ("RayLimiter", "SharedLimiter")
-
 _ANSWER_S = 15.0
 _AGAIN_S = 2.0
 

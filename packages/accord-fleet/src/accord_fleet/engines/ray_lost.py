@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from accord_fleet.errors import FleetError
 
-__all__ = ("ClusterLost",)
-
 
 class ClusterLost(FleetError):
     """The head of the cluster does not answer any more.

@@ -14,8 +14,6 @@ import msgspec
 
 from accord_fleet.engine import RunSettings
 
-__all__ = ("OWN_PACKAGES", "Found", "own_packages", "own_requirements", "probe", "with_python")
-
 OWN_PACKAGES = ("accord", "accord_trace", "accord_terminal", "accord_coder", "accord_fleet")
 """What slots and the bundled agents import."""
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from accord_fleet.types.agent import Resources
 
-__all__ = ("Room",)
-
 # Slots without room: they begin as soon as a node is added, and let an autoscaler add one.
 _WAITING = 8
 # Slots that start at the same time: each starts a process of Python on its node.

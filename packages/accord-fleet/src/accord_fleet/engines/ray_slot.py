@@ -21,8 +21,6 @@ from accord_fleet.scratch import remove_abandoned, scratch_folder
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import WorkItem
 
-__all__ = ("OpenAttempts", "RunAttempt", "Slot")
-
 RunAttempt = Callable[[WorkItem, Control], Awaitable[Attempted]]
 OpenAttempts = Callable[[RunSettings, Limiter | None], AbstractAsyncContextManager[RunAttempt]]
 """Opens what attempts in this process share; the limiter is that of the cluster."""

@@ -14,8 +14,6 @@ from accord_fleet.errors import FleetError
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import WorkItem
 
-__all__ = ("RemoteSlot", "end_slots")
-
 _log = logging.getLogger("accord.fleet")
 
 _CLOSE_S = 15.0

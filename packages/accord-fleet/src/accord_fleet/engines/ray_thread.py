@@ -10,8 +10,6 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ("CallThread",)
-
 T = TypeVar("T")
 
 

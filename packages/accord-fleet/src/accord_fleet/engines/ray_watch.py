@@ -9,8 +9,6 @@ from typing import Any
 from accord_fleet.engines.ray_lost import ClusterLost
 from accord_fleet.engines.ray_thread import CallThread
 
-__all__ = ("Nodes", "living_nodes", "watch_head")
-
 Nodes = Mapping[str, Mapping[str, float]]
 """The resources of each node that is alive, by the id of the node."""
 

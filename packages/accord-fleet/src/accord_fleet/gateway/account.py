@@ -11,8 +11,6 @@ from accord_fleet.gateway.usage import TokenCount
 from accord_fleet.types.limits import LimitName, Limits
 from accord_fleet.types.result import Usage
 
-__all__ = ("Account", "OnLimit")
-
 OnLimit = Callable[[LimitName, str], None]
 """Is called with the limit that was reached, and a sentence with its value."""
 

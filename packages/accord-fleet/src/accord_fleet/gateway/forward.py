@@ -20,8 +20,6 @@ from accord_fleet.gateway.providers import KEY_HEADERS, Provider
 from accord_fleet.gateway.retry_after import RETRIED, retry_after_s
 from accord_fleet.gateway.usage import TokenCount, UsageReader
 
-__all__ = ("Forwarder", "RetrySettings")
-
 log: logging.Logger = logging.getLogger("accord.fleet")
 
 _BYTES_PER_TOKEN = 4

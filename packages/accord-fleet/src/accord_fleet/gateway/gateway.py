@@ -26,8 +26,6 @@ from accord_fleet.splice import serve_relay
 from accord_fleet.types.limits import Limits
 from accord_fleet.types.result import Usage
 
-__all__ = ("GatewayAccess", "ModelGateway", "open_gateway")
-
 log: logging.Logger = logging.getLogger("accord.fleet")
 
 _CONNECT_S = 30.0

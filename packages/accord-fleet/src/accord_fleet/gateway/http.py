@@ -11,8 +11,6 @@ from urllib.parse import parse_qsl
 from accord.remote.asgi_types import Receive, Scope, Send
 from accord_fleet.gateway.providers import Api
 
-__all__ = ("Refusal", "read_body", "refuse", "token_of", "until_disconnect")
-
 _BODY_BYTES = 64 * 2**20
 
 _ANTHROPIC_TYPES = {

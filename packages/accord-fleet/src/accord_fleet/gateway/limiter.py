@@ -14,8 +14,6 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-__all__ = ("KeyLimits", "KeyWait", "Limiter", "LocalLimiter")
-
 _BURST_S = 6.0  # of the allowance may be used at once; providers count in short windows, too
 _MINUTE_S = 60.0
 _LONGEST_S = 3600.0

@@ -13,15 +13,6 @@ import msgspec
 
 from accord.errors import AccordError
 
-__all__ = (
-    "KNOWN_PROVIDERS",
-    "Price",
-    "Provider",
-    "ProviderError",
-    "providers_of",
-    "read_providers",
-)
-
 Api = Literal["anthropic", "openai", "google", "mistral"]
 
 # How each API takes the key.

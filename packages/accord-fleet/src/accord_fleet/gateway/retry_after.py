@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-__all__ = ("RETRIED", "retry_after_s")
-
 RETRIED = frozenset({429, 503, 529})
 """Statuses of a refusal that ends by itself: too many requests, unavailable, overloaded."""
 

@@ -8,8 +8,6 @@ from typing import Any, cast
 
 import msgspec
 
-__all__ = ("TokenCount", "UsageReader")
-
 _START = re.compile(rb'(?<!\\)"usage(?:Metadata|_metadata)?"\s*:\s*\{')
 _MARK = b'"usage'
 _OBJECT_BYTES = 16 * 1024  # longer ones are not read

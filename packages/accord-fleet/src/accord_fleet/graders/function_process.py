@@ -24,8 +24,6 @@ from accord_fleet.graders.verdicts import NotAVerdict, verdict_of
 from accord_fleet.types.grading import GradedAttempt
 from accord_fleet.types.result import Verdict
 
-__all__ = ("Call", "Check", "main")
-
 
 class Call(msgspec.Struct, frozen=True):
     """A call of a grader."""

@@ -22,8 +22,6 @@ from accord_fleet.types.grading import GradedAttempt
 from accord_fleet.types.result import Usage, Verdict
 from accord_fleet.types.task import AgentGrader, CommandGrader, FunctionGrader, Grader
 
-__all__ = ("GRADER_MEMORY_BYTES", "ProcessGraders", "check_functions")
-
 GRADER_MEMORY_BYTES = 4 * 2**30
 _OUTPUT_BYTES = 64 * 1024
 _REASON_CHARACTERS = 2000

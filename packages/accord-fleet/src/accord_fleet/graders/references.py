@@ -11,8 +11,6 @@ from typing import Any
 
 from accord_fleet.errors import FleetError
 
-__all__ = ("load_object", "reference_to", "split_reference")
-
 
 def split_reference(text: str) -> tuple[str, str]:
     """Return the file or module, and the name in it; raise `FleetError`."""

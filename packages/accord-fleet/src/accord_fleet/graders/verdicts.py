@@ -14,8 +14,6 @@ import msgspec
 from accord.text.lenient_json import is_object
 from accord_fleet.types.result import Usage, Verdict
 
-__all__ = ("NotAVerdict", "last_verdict", "verdict_of")
-
 _SEARCHED = 64 * 1024  # characters at the end of a text
 _OBJECT = re.compile(r'\{\s*"')
 _CANDIDATES = 200  # a text that opens more objects costs no more time

@@ -8,8 +8,6 @@ from accord_fleet.progress.json_lines import JsonProgress
 from accord_fleet.progress.lines import LineProgress
 from accord_fleet.run_observer import RunObserver
 
-__all__ = ("progress_for",)
-
 
 def progress_for(run: str, *, as_json: bool = False) -> RunObserver:
     """Return what shows a run: JSON on stdout, or a screen or lines on stderr."""

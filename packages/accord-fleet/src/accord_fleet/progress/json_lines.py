@@ -15,8 +15,6 @@ from accord_fleet.run_observer import RunStage
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import WorkItem
 
-__all__ = ("Begin", "End", "JsonProgress", "Ran", "Stage", "Waiting")
-
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
     """An event; `time` is in seconds since 1970."""

@@ -21,8 +21,6 @@ from accord_fleet.run_observer import RunStage
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import WorkItem
 
-__all__ = ("LineProgress",)
-
 _WAIT_AGAIN_S = 60.0  # from one line about what waits to the next
 _MAX_FAILURES = 20  # lines of failures between two lines of progress
 

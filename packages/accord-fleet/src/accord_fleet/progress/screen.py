@@ -26,8 +26,6 @@ from accord_fleet.run_observer import RunStage
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import WorkItem
 
-__all__ = ("ScreenProgress",)
-
 _OTHER_LINES = 12  # all that is not a bar of an agent
 
 

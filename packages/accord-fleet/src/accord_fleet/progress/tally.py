@@ -12,8 +12,6 @@ from accord_fleet.report.failures import failure_kind, failure_message
 from accord_fleet.report.summary import Outcome, outcome_of
 from accord_fleet.types.result import Result
 
-__all__ = ("AgentTally", "FailureTally", "Tally")
-
 _WINDOW_S = 60.0
 _SAMPLES = 60
 _LEAST_RESULTS = 5  # before a rate says something

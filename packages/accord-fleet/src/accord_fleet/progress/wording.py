@@ -10,8 +10,6 @@ from accord_fleet.progress.tally import Tally
 from accord_fleet.report.texts import OUTCOMES, money
 from accord_fleet.run_observer import RunStage
 
-__all__ = ("clock_time", "end_text", "outcomes_text", "speed_text", "spent_text", "stage_text")
-
 
 def clock_time(seconds: float) -> str:
     """Return a time such as `45 s`, `12:03 min` or `3:20 h`."""

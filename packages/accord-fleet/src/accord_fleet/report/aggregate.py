@@ -37,8 +37,6 @@ from accord_fleet.report.summary import (
 )
 from accord_fleet.types.result import Result, Usage
 
-__all__ = ("report_of",)
-
 _MAX_TAGS = 40
 _MAX_COMPARED = 12  # agents: more make more pairs than a person reads
 _DISAGREEMENTS = 10

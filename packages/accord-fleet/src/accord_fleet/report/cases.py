@@ -10,8 +10,6 @@ from accord_fleet.report.failures import failure_message
 from accord_fleet.report.summary import Case, Outcome, outcome_of
 from accord_fleet.types.result import Result
 
-__all__ = ("Key", "PickedCases", "read_cases")
-
 Key = tuple[str, str, int]
 _SHOWN = 10
 _SHOWN_OF_A_KIND = 4

@@ -7,8 +7,6 @@ from html import escape
 from accord_fleet.report.statistics import Interval
 from accord_fleet.report.summary import Distribution
 
-__all__ = ("histogram", "interval_bar")
-
 _WIDTH, _HEIGHT = 800, 100  # units of the drawing: it fills the width of its place
 
 

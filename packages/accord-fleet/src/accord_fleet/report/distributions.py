@@ -9,8 +9,6 @@ from math import exp, log
 from accord_fleet.report.statistics import quantile
 from accord_fleet.report.summary import Distribution
 
-__all__ = ("distributions",)
-
 _BINS = 32
 _LOGARITHMIC = 30  # from this ratio of the largest to the smallest positive value
 

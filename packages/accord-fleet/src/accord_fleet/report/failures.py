@@ -9,8 +9,6 @@ from accord.text.excerpt import one_line
 from accord_fleet.report.summary import FailureSummary, Outcome, Reason
 from accord_fleet.types.result import Result
 
-__all__ = ("REPEATED", "FailureCount", "failure_kind", "failure_message", "shown_message")
-
 REPEATED = "started again on another machine"
 """The kind of a failed start that was repeated: the attempt has a result of its own."""
 

@@ -33,8 +33,6 @@ from accord_fleet.report.texts import (
 )
 from accord_trace.numbers import counted, duration
 
-__all__ = ("report_page",)
-
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _MOST_AGENTS = 200  # rows of a table
 _MOST_CHARTS = 12  # agents

@@ -6,8 +6,6 @@ from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.report.aggregate import report_of
 from accord_fleet.report.summary import Report
 
-__all__ = ("read_report",)
-
 
 def read_report(address: str) -> Report:
     """Return the report of the dataset at a path or an address, as it is now.

@@ -10,16 +10,6 @@ from math import exp, lgamma, log, sqrt
 
 import msgspec
 
-__all__ = (
-    "Interval",
-    "clustered_rate",
-    "holm",
-    "mcnemar_exact",
-    "paired_difference",
-    "quantile",
-    "wilson",
-)
-
 _Z = 1.959963984540054  # the normal distribution has 95 % within ± this
 
 

@@ -9,19 +9,6 @@ import msgspec
 from accord_fleet.report.statistics import Interval
 from accord_fleet.types.result import Result
 
-__all__ = (
-    "AgentSummary",
-    "Case",
-    "Comparison",
-    "Distribution",
-    "FailureSummary",
-    "Outcome",
-    "Reason",
-    "Report",
-    "SuccessRate",
-    "outcome_of",
-)
-
 Outcome = Literal["passed", "not_passed", "unfinished", "grader_error", "no_verdict", "excluded"]
 """What an attempt says about its agent.
 

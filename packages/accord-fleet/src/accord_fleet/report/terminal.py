@@ -26,8 +26,6 @@ from accord_fleet.report.texts import (
 from accord_terminal.toolkit.columns import table_lines
 from accord_trace.numbers import counted, duration
 
-__all__ = ("print_report",)
-
 _SHOWN_AGENTS = 30
 _SHOWN_TAGS = 20
 _SHOWN_PAIRS = 15

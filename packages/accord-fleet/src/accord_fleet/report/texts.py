@@ -10,25 +10,6 @@ from accord_fleet.report.statistics import Interval
 from accord_fleet.report.summary import Case, Comparison, Outcome, Report, SuccessRate
 from accord_trace.numbers import duration
 
-__all__ = (
-    "OUTCOMES",
-    "case_title",
-    "clear_winner",
-    "command_for_trace",
-    "inspect_command",
-    "money",
-    "name",
-    "number",
-    "percent",
-    "points",
-    "probability",
-    "range_of",
-    "short_number",
-    "short_range",
-    "success",
-    "unjudged",
-)
-
 OUTCOMES: dict[Outcome, str] = {
     "passed": "passed",
     "not_passed": "not passed",

@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 from accord_fleet.sandbox.settings import HostRule
 from accord_fleet.splice import serve_unix, splice
 
-__all__ = ("serve_allow_list",)
-
 log: logging.Logger = logging.getLogger("accord.fleet")
 
 _HEAD_S = 30.0

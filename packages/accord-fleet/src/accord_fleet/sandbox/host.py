@@ -13,8 +13,6 @@ import msgspec
 
 from accord_fleet.sandbox.settings import SandboxError
 
-__all__ = ("SandboxHost", "sandbox_host")
-
 _TRIAL_S = 20.0
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix", "gnu")
 # Of /etc, only what programs need to find libraries, names, certificates and the time.

@@ -15,8 +15,6 @@ import sys
 import threading
 from collections.abc import Sequence
 
-__all__ = ("main",)
-
 _CHUNK = 65536
 _BACKLOG = 64
 _STACK = 128 * 1024

@@ -9,8 +9,6 @@ from accord.transports.registry import is_url
 from accord_fleet.sandbox.settings import SandboxSettings
 from accord_fleet.types.agent import AgentSpec
 
-__all__ = ("why_not_isolated",)
-
 
 def why_not_isolated(
     sandbox: SandboxSettings | None, agents: Iterable[AgentSpec], in_process: Collection[str] = ()

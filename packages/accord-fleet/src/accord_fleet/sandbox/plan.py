@@ -14,8 +14,6 @@ from accord_fleet.sandbox.host import SandboxHost
 from accord_fleet.sandbox.programs import is_below, program_files
 from accord_fleet.sandbox.settings import SandboxError, SandboxSettings
 
-__all__ = ("PROXY_PORT", "Exits", "SandboxPlan", "any_workspace", "plan_sandbox", "why_not_shown")
-
 PROXY_PORT = 3128
 
 _INSIDE = "/run/accord/inside.py"

@@ -7,8 +7,6 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ("is_below", "program_files")
-
 _LINKS = 40  # more than a chain of links can have
 _SHEBANG_BYTES = 512
 

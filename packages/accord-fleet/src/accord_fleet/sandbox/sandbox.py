@@ -15,8 +15,6 @@ from accord_fleet.sandbox.plan import Exits, SandboxPlan, any_workspace, plan_sa
 from accord_fleet.sandbox.settings import SandboxError, SandboxSettings
 from accord_fleet.socket_folder import socket_folder
 
-__all__ = ("BubblewrapSandbox", "open_sandbox")
-
 
 class BubblewrapSandbox:
     """Plans the sandboxes of attempts; see `Sandbox` in `accord_fleet.parts`."""

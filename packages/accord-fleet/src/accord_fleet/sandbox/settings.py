@@ -9,8 +9,6 @@ import msgspec
 
 from accord.errors import AccordError
 
-__all__ = ("HostRule", "SandboxError", "SandboxMode", "SandboxSettings")
-
 SandboxMode = Literal["off", "models", "no-network", "network"]
 """Which network an agent reaches in its sandbox.
 

@@ -9,8 +9,6 @@ import msgspec
 
 from accord_fleet.types.task import Task
 
-__all__ = ("describe_changes",)
-
 _MOST_SHOWN = 5
 
 

@@ -27,8 +27,6 @@ from accord_fleet.types.task import (
 )
 from accord_fleet.workspaces.paths import why_not_relative
 
-__all__ = ("Checker", "check_permissions")
-
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _TOOL_KINDS = (
     *("*", "read", "edit", "delete", "move", "search", "execute", "think", "fetch"),

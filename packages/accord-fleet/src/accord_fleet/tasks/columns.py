@@ -15,8 +15,6 @@ from accord_fleet.errors import FleetError
 from accord_fleet.tasks.problems import closest
 from accord_fleet.types.task import Task
 
-__all__ = ("Template", "fields_of", "misspelt_column")
-
 FIELDS: frozenset[str] = frozenset(
     {"prompt", *(field.name for field in msgspec.structs.fields(Task))}
 )

@@ -13,8 +13,6 @@ from accord.text.lenient_json import is_object
 from accord_fleet.addresses import is_address
 from accord_fleet.errors import FleetError
 
-__all__ = ("absolute_paths", "merged", "read_defaults")
-
 _REMOTE = re.compile(r"[^/\\]{2,}:")  # host:path of ssh; C: is a drive
 
 

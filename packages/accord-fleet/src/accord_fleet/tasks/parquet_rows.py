@@ -9,8 +9,6 @@ import msgspec
 import pyarrow  # pyright: ignore[reportMissingTypeStubs]
 from pyarrow import parquet  # pyright: ignore[reportMissingTypeStubs]
 
-__all__ = ("ParquetError", "parquet_rows")
-
 _pyarrow: Any = pyarrow
 _parquet: Any = parquet
 ParquetError: type[Exception] = _pyarrow.ArrowException

@@ -15,17 +15,6 @@ from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
 from accord_fleet.errors import FleetError
 
-__all__ = (
-    "MOST_SHOWN",
-    "Problem",
-    "Problems",
-    "TaskErrors",
-    "closest",
-    "explain",
-    "shown",
-    "unknown_name",
-)
-
 MOST_SHOWN = 50
 _EXPECTED = re.compile(r"Expected `(?P<expected>[^`]*)`, got `[^`]*`")
 

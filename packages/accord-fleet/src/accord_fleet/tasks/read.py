@@ -26,8 +26,6 @@ from accord_fleet.types.task import Task
 from accord_fleet.workspaces.errors import WorkspaceError
 from accord_fleet.workspaces.git_command import git, has_git
 
-__all__ = ("CheckedTasks", "check_tasks")
-
 
 class CheckedTasks:
     """Tasks without problems, which can be read several times; they are in a temporary file.

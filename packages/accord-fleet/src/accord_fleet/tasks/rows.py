@@ -18,8 +18,6 @@ from accord_fleet.errors import FleetError
 from accord_fleet.graders.references import load_object
 from accord_fleet.types.task import Task
 
-__all__ = ("Row", "Source", "open_source")
-
 _KINDS = "a file .jsonl, .csv, .tsv or .parquet, or file.py:name"
 _CELL_CHARACTERS = 2**27
 

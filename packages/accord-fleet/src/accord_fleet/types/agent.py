@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ("AgentSpec", "Resources")
-
 _TOKEN = "ACCORD_TOKEN"  # the name of a variable
 
 

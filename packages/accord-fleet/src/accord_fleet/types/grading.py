@@ -9,8 +9,6 @@ import msgspec
 from accord_fleet.types.result import Result
 from accord_fleet.types.task import Task
 
-__all__ = ("GradedAttempt",)
-
 
 class GradedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt after its last turn."""

@@ -6,8 +6,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ("LimitName", "Limits")
-
 LimitName = Literal[
     "turn_s", "wall_s", "output_bytes", "memory_bytes", "processes", "tokens", "cost"
 ]

@@ -8,8 +8,6 @@ import msgspec
 
 from accord_fleet.types.limits import LimitName
 
-__all__ = ("FailedPart", "Failure", "Result", "Status", "Times", "Usage", "Verdict")
-
 Status = Literal["finished", "failed", "limit", "cancelled", "lost"]
 """How an attempt ended.
 

@@ -8,21 +8,6 @@ import msgspec
 
 from accord_fleet.types.limits import Limits
 
-__all__ = (
-    "AgentGrader",
-    "Archive",
-    "CommandGrader",
-    "EmptyFolder",
-    "Folder",
-    "FunctionGrader",
-    "GitRepository",
-    "Grader",
-    "Permissions",
-    "Task",
-    "WorkItem",
-    "Workspace",
-)
-
 
 class EmptyFolder(
     msgspec.Struct, frozen=True, kw_only=True, tag="empty", forbid_unknown_fields=True

@@ -15,8 +15,6 @@ from typing import IO, Any, NamedTuple
 from accord_fleet.addresses import is_address, open_address
 from accord_fleet.workspaces.errors import WorkspaceError
 
-__all__ = ("MAX_ARCHIVE_BYTES", "MAX_ARCHIVE_FILES", "extract_archive")
-
 MAX_ARCHIVE_BYTES = 16 * 2**30
 MAX_ARCHIVE_FILES = 1_000_000
 _ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")  # the second is that of an archive without files

@@ -18,8 +18,6 @@ from accord_fleet.workspaces.git_command import git, has_git
 from accord_fleet.workspaces.git_mirrors import make_repository
 from accord_fleet.workspaces.paths import write_files
 
-__all__ = ("DIFF_BYTES", "Snapshot")
-
 DIFF_BYTES = 1024 * 1024
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _GITLINK = "160000"

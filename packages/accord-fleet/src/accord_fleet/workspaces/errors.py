@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from accord_fleet.errors import AttemptFailed
 
-__all__ = ("WorkspaceError",)
-
 
 class WorkspaceError(AttemptFailed):
     """A workspace cannot be prepared; the message names what was expected and what came."""

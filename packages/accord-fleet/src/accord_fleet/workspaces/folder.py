@@ -13,8 +13,6 @@ from pathlib import Path
 from accord.text.excerpt import one_line
 from accord_fleet.workspaces.errors import WorkspaceError
 
-__all__ = ("copy_folder",)
-
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",

@@ -13,8 +13,6 @@ from accord.text.excerpt import one_line
 from accord.text.secret_places import redacted_text
 from accord_fleet.workspaces.errors import WorkspaceError
 
-__all__ = ("GIT_TIMEOUT_S", "GitOutput", "git", "has_git")
-
 GIT_TIMEOUT_S = 120.0
 _CHUNK = 64 * 1024
 _STDERR_BYTES = 8 * 1024

@@ -15,8 +15,6 @@ from accord.text.secret_places import plain_url
 from accord_fleet.workspaces.errors import WorkspaceError
 from accord_fleet.workspaces.git_command import git
 
-__all__ = ("GitMirrors", "default_cache", "make_repository")
-
 _FETCH_S = 1800.0
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _HEAD = "refs/accord/HEAD"  # where the remote's HEAD is copied to

@@ -7,8 +7,6 @@ from pathlib import Path, PurePosixPath
 
 from accord_fleet.workspaces.errors import WorkspaceError
 
-__all__ = ("check_inside", "why_not_relative", "write_files")
-
 _LONGEST = 4000
 
 

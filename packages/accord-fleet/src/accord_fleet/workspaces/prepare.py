@@ -22,8 +22,6 @@ from accord_fleet.workspaces.git_mirrors import GitMirrors, default_cache
 from accord_fleet.workspaces.paths import write_files
 from accord_fleet.workspaces.remover import Remover, removed
 
-__all__ = ("FolderWorkspaces", "PreparedFolder")
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

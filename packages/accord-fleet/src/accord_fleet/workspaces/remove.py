@@ -12,8 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ("remove_tree",)
-
 _MOST_REPORTED = 5
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from accord_fleet.workspaces.remove import remove_tree
 
-__all__ = ("Remover", "removed")
-
 log: logging.Logger = logging.getLogger("accord.fleet")
 
 _MANY = 64  # folders that are removed without waiting for others

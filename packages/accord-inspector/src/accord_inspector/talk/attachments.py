@@ -24,8 +24,6 @@ from accord.types.content import (
 )
 from accord_inspector.json_http import ApiError
 
-__all__ = ("MAX_FILE_BYTES", "prompt_contents")
-
 MAX_FILES = 20
 MAX_FILE_BYTES = 8 * 1024 * 1024
 MAX_EMBEDDED_BYTES = 1024 * 1024  # of a file by its path; a larger one is linked

@@ -22,8 +22,6 @@ from accord_inspector.talk.transcripts import Transcripts
 from accord_trace.message_index import MessageRow
 from accord_trace.records import Record
 
-__all__ = ("Conversation", "RecordedMessages")
-
 _logger: logging.Logger = logging.getLogger("accord.inspector")
 
 SLICE_S = 0.02  # for which messages are added before others run

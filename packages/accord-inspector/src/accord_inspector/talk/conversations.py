@@ -10,8 +10,6 @@ from typing import Any, Protocol
 from accord_inspector.talk.conversation import Conversation, RecordedMessages
 from accord_inspector.talk.live_client import LiveClient
 
-__all__ = ("Conversations",)
-
 
 class _Hub(Protocol):
     def provide(self, name: str, value: Callable[[], Any]) -> None: ...

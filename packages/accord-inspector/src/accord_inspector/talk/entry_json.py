@@ -22,8 +22,6 @@ from accord_inspector.talk.shown import (
     value_text,
 )
 
-__all__ = ("entry_json", "session_json")
-
 MAX_COMMANDS = 500
 
 

@@ -25,8 +25,6 @@ from accord_inspector.talk.attachments import prompt_contents
 from accord_inspector.talk.questions import Questions
 from accord_terminal.toolkit.mcp_file import McpFileError, mcp_servers
 
-__all__ = ("LiveClient", "Spawn")
-
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 MAX_LISTED = 200  # stored sessions

@@ -9,8 +9,6 @@ from accord.text.excerpt import visible
 from accord.text.markdown_html import MarkdownParts
 from accord_inspector.talk.shown import contents_json
 
-__all__ = ("MessageParts",)
-
 MAX_CHARS = 1_000_000  # of one text of a message
 
 

@@ -22,8 +22,6 @@ from accord.text.lenient_json import is_object
 from accord_inspector.json_http import ApiError
 from accord_inspector.talk.shown import bounded, tool_call_json
 
-__all__ = ("Question", "Questions")
-
 MAX_ENDED = 20  # that are still shown
 
 

@@ -13,8 +13,6 @@ from accord_inspector.json_http import ApiError, body_of, json_response
 from accord_inspector.talk.conversation import Conversation
 from accord_inspector.talk.live_client import LiveClient
 
-__all__ = ("conversation_routes",)
-
 _Action: TypeAlias = Callable[[LiveClient, dict[str, Any]], Coroutine[Any, Any, Any]]
 
 

@@ -35,8 +35,6 @@ from accord.v2.update import MessageUpdateBase
 from accord_inspector.talk.message_parts import MessageParts
 from accord_inspector.talk.wire import Wire
 
-__all__ = ("Clock", "Entry", "SessionLog", "Stamp")
-
 _MessageEvent: TypeAlias = Text | Thought | UserText | ContentChunk | MessageReplaced
 
 

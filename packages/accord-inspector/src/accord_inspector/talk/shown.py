@@ -26,19 +26,6 @@ from accord.types.diff_lines import diff_lines
 from accord.types.session import BooleanOption, SessionOption, TokenUsage
 from accord.types.tool_calls import Diff, TerminalView, ToolContent
 
-__all__ = (
-    "bounded",
-    "contents_json",
-    "error_json",
-    "option_json",
-    "plan_json",
-    "state_json",
-    "terminal_json",
-    "token_usage_json",
-    "tool_call_json",
-    "value_text",
-)
-
 MAX_CHARS = 20_000  # of a text in a card; the message view has all of it
 MAX_ROWS = 500  # of a diff
 MAX_PARTS = 50  # of the content of a tool call

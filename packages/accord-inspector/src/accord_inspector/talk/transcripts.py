@@ -25,8 +25,6 @@ from accord_inspector.talk.session_log import Clock, Entry, SessionLog, Stamp
 from accord_inspector.talk.wire import Wire, session_of, wire_of
 from accord_trace.records import Record
 
-__all__ = ("Transcripts",)
-
 CLIENT = "Client"
 _OPENING = ("session/new", "session/load", "session/resume", "session/fork")
 

@@ -23,8 +23,6 @@ from accord.types.session import SessionOption
 from accord.version import ProtocolVersion
 from accord.wire.codec import convert, decode
 
-__all__ = ("Wire", "session_of", "wire_of")
-
 
 class _Details(Protocol):
     tool_call_id: str

@@ -12,8 +12,6 @@ from pathlib import Path, PurePosixPath
 from accord_terminal.agents.errors import InstallError
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("extract",)
-
 MAX_BYTES = 4 << 30  # of all files together
 MAX_FILES = 200_000
 _CHUNK = 1 << 20

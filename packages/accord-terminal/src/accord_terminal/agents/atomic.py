@@ -7,8 +7,6 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ("write_atomically",)
-
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace a file that only the user can read, and make its folder. Raises `OSError`."""

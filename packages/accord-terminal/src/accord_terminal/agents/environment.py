@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ("allowed_environment", "is_allowed")
-
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # They change which programs and libraries are loaded, where files are, and who is trusted.
 _PREFIXES = (

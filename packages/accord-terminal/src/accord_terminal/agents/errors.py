@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from accord.errors import AccordError
 
-__all__ = ("InstallError", "RegistryError")
-
 
 class RegistryError(AccordError):
     """The index of a registry cannot be loaded or read, or has no such agent."""

@@ -17,8 +17,6 @@ from msgspec import Struct
 from accord.transports.remote_address import is_loopback
 from accord.version import __version__
 
-__all__ = ("FetchError", "Fetched", "NotModified", "download", "fetch", "url_of")
-
 _CHUNK = 1 << 16
 _STALL_S = 30.0  # without a byte
 

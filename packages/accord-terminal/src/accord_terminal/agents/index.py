@@ -14,8 +14,6 @@ from accord_terminal.agents.environment import allowed_environment
 from accord_terminal.agents.errors import RegistryError
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("Binary", "Entry", "Index", "Kind", "Package", "read_index", "read_quarantine")
-
 Kind: TypeAlias = Literal["binary", "uvx", "npx"]
 _ID = re.compile(r"[a-z][a-z0-9-]{0,99}")
 _VERSION = re.compile(r"\d+\.\d+\.\d+[0-9A-Za-z.+-]{0,50}")

@@ -33,15 +33,6 @@ from accord_terminal.toolkit.installed_agents import (
     load_installed,
 )
 
-__all__ = (
-    "choose_kind",
-    "install",
-    "installable_kinds",
-    "note_quarantine",
-    "own_target",
-    "remove",
-)
-
 MAX_ARCHIVE_BYTES = 1 << 30
 _DOWNLOAD_S = 1800.0
 _LOCK_S = 10.0

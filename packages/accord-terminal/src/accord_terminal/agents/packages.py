@@ -19,8 +19,6 @@ from accord_terminal.agents.index import Package
 from accord_terminal.agents.progress import OnProgress, Progress
 from accord_terminal.toolkit.safe_text import last_lines
 
-__all__ = ("install_npm", "install_uv")
-
 TIME_LIMIT_S = 900.0
 PROGRESS_S = 0.1  # between the reports of progress
 _NPM_NAME = re.compile(r"(@[^/@]+/)?[^@]+")

@@ -10,8 +10,6 @@ from accord_terminal.agents.index import Entry, Kind
 from accord_terminal.agents.installation import own_target
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("install_steps", "source_text")
-
 MAX_TEXT = 400
 _VERSION = re.compile(r"(?<=.)@|==|\[")
 

@@ -7,8 +7,6 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-__all__ = ("OnProgress", "Progress", "no_progress")
-
 
 class Progress(Struct, frozen=True):
     """What is being done; the sizes of a download are in bytes."""

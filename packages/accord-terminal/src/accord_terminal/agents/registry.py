@@ -17,8 +17,6 @@ from accord_terminal.agents.fetch import FetchError, NotModified, fetch, url_of
 from accord_terminal.agents.index import Entry, Index, read_index, read_quarantine
 from accord_terminal.toolkit.installed_agents import data_dir
 
-__all__ = ("DEFAULT_REGISTRY", "REGISTRY_VARIABLE", "Catalogue", "load_catalogue")
-
 DEFAULT_REGISTRY = "https://cdn.agentclientprotocol.com/registry/v1/latest/registry.json"
 REGISTRY_VARIABLE = "ACCORD_REGISTRY"  # another one
 TIME_LIMIT_S = 10.0

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from accord.client.turn import ClientTurn
     from accord_terminal.ask.views.lazy_view import LazyView
 
-__all__ = ("Deadline", "Interrupts")
 
 CANCEL_S = 10.0  # for the agent to end a turn that was cancelled
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from accord_terminal.toolkit.agent_names import NamedAgent
     from accord_terminal.toolkit.settings import Settings
 
-__all__ = ("command",)
 
 # Imports inside functions keep `--help` and completion fast.
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from accord.types.content import ContentBlock
     from accord_terminal.ask.cancellation import Interrupts
 
-__all__ = ("Conversation",)
 
 LONGEST_PAUSE_S = 10  # before a prompt is repeated
 QUIT_S = 0.2  # for the agent to end the turn after the user has quit

@@ -11,8 +11,6 @@ from accord.errors import AccordError, AuthRequired, RequestError, StartError
 from accord.text.excerpt import hidden_removed
 from accord.transports.process_output import LastLines
 
-__all__ = ("Failure", "describe_failure", "failure_lines", "stderr_lines")
-
 MAX_LINES = 5  # of the agent's stderr, and of its stdout
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from accord.transports.base import TransportFactory
     from accord_terminal.ask.options import AskOptions
 
-__all__ = ("HeldSession",)
-
 
 class HeldSession(Protocol):
     """A session that stays open when `accord ask` has ended."""

@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from accord.types.session import StopReason
     from accord.version import ProtocolVersion
 
-__all__ = (
-    "CANCELLED",
-    "EXIT_STATUSES",
-    "FAILED",
-    "STOPPED_EARLY",
-    "AskOptions",
-    "Statuses",
-    "exit_status",
-    "meta_option",
-    "read_prompt",
-    "retries_option",
-)
 
 # Status 2 is a usage error.
 FAILED, STOPPED_EARLY, REFUSED, CANCELLED = 1, 3, 4, 130

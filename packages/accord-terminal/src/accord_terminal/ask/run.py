@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from accord.transports.reconnect_settings import ConnectionChange
     from accord_terminal.ask.held_session import HeldSession
 
-__all__ = ("AskProgram",)
 
 INITIALIZE_S = 120.0  # the agent may have to be downloaded before it starts
 STOP_TIMES_S = (1.0, 1.0, 2.0)  # to exit after EOF, after SIGTERM and after SIGKILL

@@ -16,8 +16,6 @@ from accord.transports.registry import is_url
 from accord_terminal.editors.errors import EditorError
 from accord_terminal.toolkit.agent_names import NamedAgent
 
-__all__ = ("EditorCommand", "accord_program", "editor_command")
-
 _MODULE = ("-m", "accord")
 
 

@@ -22,8 +22,6 @@ from accord_terminal.editors.snippets import SNIPPETS
 from accord_terminal.toolkit import settings
 from accord_terminal.toolkit.agent_names import DEFAULT, complete_name, find_agent
 
-__all__ = ("command",)
-
 
 @click.command("install")
 @click.argument("editor", type=click.Choice([*JSON_EDITORS, *SNIPPETS]), metavar="EDITOR")

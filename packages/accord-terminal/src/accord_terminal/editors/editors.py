@@ -12,8 +12,6 @@ from msgspec import Struct
 
 from accord_terminal.editors.agent_command import EditorCommand
 
-__all__ = ("JSON_EDITORS", "JsonEditor")
-
 
 class JsonEditor(Struct, frozen=True):
     """An editor; its agents are members of the object `key`."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from accord.errors import AccordError
 
-__all__ = ("EditorError", "JsoncError")
-
 
 class EditorError(AccordError):
     """The settings of an editor cannot be changed; nothing was written."""

@@ -10,8 +10,6 @@ from msgspec import Struct
 
 from accord_terminal.editors.errors import JsoncError
 
-__all__ = ("Json", "Lead", "Member", "Node", "parse")
-
 Json: TypeAlias = Any
 _MAX_DEPTH = 100  # levels of objects and arrays; settings have a handful
 _SPACES = " \t\r\n"

@@ -10,8 +10,6 @@ from typing import Any, TypeGuard
 from accord_terminal.editors.errors import JsoncError
 from accord_terminal.editors.jsonc import Json, Member, Node, parse
 
-__all__ = ("formatted", "value_at", "with_member", "without_member")
-
 _LINE_START = re.compile(r"[ \t]*")
 
 

@@ -13,15 +13,6 @@ from msgspec import Struct
 
 from accord_terminal.editors.errors import EditorError, JsoncError
 
-__all__ = (
-    "SettingsFile",
-    "backup_of",
-    "original_of",
-    "read_settings",
-    "replace_settings",
-    "set_back",
-)
-
 _BOM = b"\xef\xbb\xbf"
 
 

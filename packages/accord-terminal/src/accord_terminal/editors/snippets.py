@@ -10,8 +10,6 @@ from msgspec import Struct
 
 from accord_terminal.editors.agent_command import EditorCommand
 
-__all__ = ("SNIPPETS", "Snippet")
-
 
 class Snippet(Struct, frozen=True):
     """An editor, and what makes the text for an agent's name and command."""

@@ -16,8 +16,6 @@ from accord_terminal.sessions.entries import Ended, Entry, Queued, Started, Upda
 from accord_terminal.sessions.errors import StoreError
 from accord_terminal.sessions.records import Record, Store
 
-__all__ = ("SCHEMA", "archive_session", "record_files", "stored_session")
-
 SCHEMA = "acpx.session.v1"
 _BY = "acpx"
 _TEXT_CHARACTERS = 200

@@ -9,8 +9,6 @@ import msgspec
 
 from accord_terminal.sessions.errors import USAGE, SessionsError
 
-__all__ = ("CursorError", "cursor_of", "place_of")
-
 
 class CursorError(SessionsError):
     """The text is not a cursor of this session."""

@@ -8,22 +8,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord_terminal.sessions.records import Approvals, Restored
 
-__all__ = (
-    "BY_RULE",
-    "NOT_ASKED",
-    "TURN_ENDED",
-    "Answered",
-    "Asked",
-    "Ended",
-    "Entry",
-    "OptionsSet",
-    "OwnerEnded",
-    "OwnerStarted",
-    "Queued",
-    "Started",
-    "Updated",
-)
-
 # Who has answered, if no client has.
 BY_RULE = "a rule of the session"
 NOT_ASKED = "no client that could ask a user"

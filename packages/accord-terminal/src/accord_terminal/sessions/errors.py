@@ -4,22 +4,6 @@ from __future__ import annotations
 
 from accord.errors import AccordError
 
-__all__ = (
-    "FAILED",
-    "INTERRUPTED",
-    "NO_SESSION",
-    "PERMISSION_DENIED",
-    "TIME_LIMIT",
-    "USAGE",
-    "JournalError",
-    "LoginRequired",
-    "NoSession",
-    "OwnerError",
-    "OwnerStarts",
-    "SessionsError",
-    "StoreError",
-)
-
 # The exit statuses of `accord session` (R-NAMED-01).
 FAILED, USAGE, TIME_LIMIT, NO_SESSION, PERMISSION_DENIED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 

@@ -22,8 +22,6 @@ from accord_terminal.sessions.turns import Turn, turns_of
 from accord_terminal.toolkit.conversation_markdown import agent_text, plain, quoted, tool_call_parts
 from accord_terminal.toolkit.safe_text import printable
 
-__all__ = ("SCHEMA", "Archive", "exported")
-
 SCHEMA = "accord.session.export.v1"
 
 

@@ -13,8 +13,6 @@ from platformdirs import user_state_path
 
 from accord_terminal.sessions.errors import StoreError
 
-__all__ = ("SOCKET_BYTES", "require_system", "runtime_folder", "socket_path", "state_folder")
-
 SOCKET_BYTES = 99  # systems allow 104 or 108 bytes with the NUL
 _STATE = "ACCORD_STATE"
 

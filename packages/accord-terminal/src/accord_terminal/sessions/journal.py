@@ -14,8 +14,6 @@ from accord_terminal.sessions.entries import Entry
 from accord_terminal.sessions.errors import JournalError
 from accord_terminal.sessions.records import now
 
-__all__ = ("Journal", "JournalReader")
-
 _RECENT = 1024  # entries that are kept in memory, if they are small
 _RECENT_BYTES = 4 << 20
 _READ_BYTES = 1 << 20

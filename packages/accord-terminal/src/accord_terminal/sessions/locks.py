@@ -13,8 +13,6 @@ from accord_terminal.sessions.errors import StoreError
 if os.name != "nt":
     import fcntl
 
-__all__ = ("Lock", "is_locked", "locked")
-
 
 class Lock:
     """An exclusive lock on a file; the kernel frees it when the process ends, however it ends."""

@@ -15,8 +15,6 @@ from accord_terminal.toolkit import settings
 from accord_terminal.toolkit.agent_names import find_agent
 from accord_terminal.toolkit.installed_agents import SettingsError
 
-__all__ = ("login_words", "offer_login", "refusal")
-
 
 def login_words(record: Record) -> tuple[str, ...]:
     """Return the arguments of `accord` that log in to the agent of a session."""

@@ -13,8 +13,6 @@ from accord_terminal.sessions.scope import folders_upward
 from accord_terminal.toolkit import settings
 from accord_terminal.toolkit.agent_names import NamedAgent, find_agent
 
-__all__ = ("LookupFailed", "check_name", "existing_session", "named_agent", "new_record")
-
 _MOST_CHARACTERS = 64
 
 

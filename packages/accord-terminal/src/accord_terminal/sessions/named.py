@@ -23,17 +23,6 @@ from accord_terminal.sessions.lookup import existing_session, named_agent, new_r
 from accord_terminal.sessions.owners import transport_to
 from accord_terminal.sessions.records import Record, Restored, Store
 
-__all__ = (
-    "CALL",
-    "QueuedPrompt",
-    "SessionStatus",
-    "SharedSession",
-    "find_or_create",
-    "joined_session",
-    "lost_text",
-    "open_session",
-)
-
 CALL = "_accord/session/"
 _decode_entry: Callable[[bytes], Entry] = msgspec.json.Decoder(Entry).decode
 

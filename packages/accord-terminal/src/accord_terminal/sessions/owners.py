@@ -23,17 +23,6 @@ from accord_terminal.sessions.locks import is_locked
 from accord_terminal.sessions.peer import is_own_user
 from accord_terminal.sessions.records import Record, Store
 
-__all__ = (
-    "STARTS",
-    "STOP",
-    "end_start",
-    "has_owner",
-    "open_socket",
-    "reach_owner",
-    "running_owner",
-    "transport_to",
-)
-
 STARTS, _READY = b" ", b"\n"  # what an owner says to those who connect; for ACP both are blank
 STOP = b"stop\n"  # what an owner hears that still starts
 

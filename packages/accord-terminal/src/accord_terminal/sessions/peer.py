@@ -7,8 +7,6 @@ import socket
 import struct
 import sys
 
-__all__ = ("is_own_user",)
-
 _PEER = struct.Struct("3i")  # pid, uid, gid
 
 

@@ -19,8 +19,6 @@ from accord_terminal.sessions.folders import state_folder
 from accord_terminal.sessions.locks import locked
 from accord_terminal.sessions.scope import Scope
 
-__all__ = ("Approvals", "Record", "Restored", "Store", "now")
-
 Restored = Literal["new", "loaded", "resumed", "forked", "lost"]
 _ID_BYTES = 8
 _SCHEMA = "accord.session.v1"

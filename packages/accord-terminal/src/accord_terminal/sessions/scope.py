@@ -7,8 +7,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-__all__ = ("Scope", "folders_upward")
-
 
 class Scope(Struct, frozen=True):
     """The key of an open session; at most one open session has it."""

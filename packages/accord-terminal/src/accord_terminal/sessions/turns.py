@@ -13,8 +13,6 @@ from accord.types.session import Cost
 from accord_terminal.sessions.entries import Answered, Asked, Ended, Entry, Queued, Started, Updated
 from accord_terminal.sessions.owner.translate import Translator
 
-__all__ = ("Turn", "turns_of")
-
 
 class Turn(Struct, kw_only=True):
     """One prompt and what the agent did; `items` are those of `accord.Transcript`."""

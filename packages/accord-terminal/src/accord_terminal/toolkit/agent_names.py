@@ -13,15 +13,6 @@ from accord.transports.registry import is_url
 from accord_terminal.toolkit.installed_agents import load_installed
 from accord_terminal.toolkit.settings import AgentEntry, Settings, SettingsError, load
 
-__all__ = (
-    "DEFAULT",
-    "NamedAgent",
-    "command_by_name",
-    "complete_name",
-    "find_agent",
-    "named_agents",
-)
-
 Source = Literal["settings", "installed", "bundled", "well known", "command line"]
 DEFAULT = "accord"
 

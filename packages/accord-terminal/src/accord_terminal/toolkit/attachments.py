@@ -13,7 +13,6 @@ from accord_terminal.toolkit.image_types import HEAD_BYTES, MAX_IMAGE_BYTES, ima
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
 
-__all__ = ("MAX_FILE_BYTES", "attached_content")
 
 MAX_FILE_BYTES = 256 * 1024  # larger files are linked; images may be larger
 

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-__all__ = ("table_lines", "terminal_width")
-
 _LEAST_NAME = 8
 _GAP = "  "
 _WHOLE = 10_000

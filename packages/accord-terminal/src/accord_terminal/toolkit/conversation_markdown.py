@@ -22,8 +22,6 @@ from accord_terminal.toolkit.safe_text import (
     relative_path,
 )
 
-__all__ = ("agent_text", "plain", "quoted", "tool_call_parts")
-
 MAX_OUTPUT_LINES = 200  # of a tool call
 _MARKS = {"completed": "✓", "failed": "✗", "cancelled": "⊘"}
 

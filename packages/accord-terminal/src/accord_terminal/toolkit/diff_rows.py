@@ -9,8 +9,6 @@ from accord.types.tool_calls import Diff
 from accord_terminal.toolkit.rows import Row
 from accord_terminal.toolkit.safe_text import printable
 
-__all__ = ("diff_counts", "diff_rows")
-
 
 def diff_rows(diff: Diff, lines_before: int | None = 0) -> Iterator[Row]:
     """Yield the lines of a diff as rows with line numbers, without the file header."""

@@ -8,8 +8,6 @@ from accord.local.files import Roots
 from accord.types.diff_lines import diff_lines
 from accord.types.tool_calls import Diff
 
-__all__ = ("lines_before_diff",)
-
 MAX_FILE = 1_000_000  # bytes; it is read while the screen is drawn
 
 

@@ -9,8 +9,6 @@ from rich.text import Text
 
 from accord_terminal.toolkit.rows import Row
 
-__all__ = ("fold", "fold_row", "fold_words", "row_height")
-
 TAB = 4
 MIN_ROOM = 4  # columns after a gutter
 

@@ -21,7 +21,6 @@ from accord_terminal.toolkit.safe_text import one_line, printable
 if TYPE_CHECKING:
     from accord.types.session import OptionChoice
 
-__all__ = ("FormDeclined", "fill_in_form", "offer_url", "open_page")
 
 # Shows a line in a style; asks for a line, None at the end of the input.
 Show = Callable[[str, str], None]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ("EXTENSIONS", "HEAD_BYTES", "MAX_IMAGE_BYTES", "image_type")
-
 HEAD_BYTES = 16  # enough for `image_type`
 MAX_IMAGE_BYTES = 10 * 1024 * 1024  # of an image that is sent
 EXTENSIONS = {

@@ -12,8 +12,6 @@ from platformdirs import user_data_path
 
 from accord_terminal.toolkit.settings import SettingsError
 
-__all__ = ("InstalledAgent", "data_dir", "installed_file", "load_installed")
-
 _FILE = "agents.json"
 
 

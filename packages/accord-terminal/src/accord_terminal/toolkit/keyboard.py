@@ -11,8 +11,6 @@ import threading
 if sys.platform != "win32":
     import termios
 
-__all__ = ("discard_typed", "read_line")
-
 
 class _Keyboard:
     """Reads in one thread at a time; two threads would share the input."""

@@ -14,7 +14,6 @@ from platformdirs import user_state_path
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
 
-__all__ = ("remember_session", "remembered_session")
 
 _FILE = "sessions.json"
 _MAX_SESSIONS = 500  # the latest ones

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from accord.client.agent_adapter import AuthMethod
     from accord.client.connect import ConnectedAgent
 
-__all__ = ("METHOD", "choose_method", "log_in")
 
 METHOD = "method"
 

@@ -17,14 +17,6 @@ from rich.table import Table
 
 from accord_terminal.toolkit.terminal_output import TerminalWriter
 
-__all__ = (
-    "MAX_COLUMNS",
-    "block_starts",
-    "finished_length",
-    "markdown_lines",
-    "markdown_segments",
-)
-
 MAX_COLUMNS = 100  # longer lines are hard to read
 _MIN_COLUMNS = 20  # a narrower terminal shows the source
 

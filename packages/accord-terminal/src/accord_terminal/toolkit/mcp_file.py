@@ -11,8 +11,6 @@ from accord.errors import AccordError
 from accord.text import lenient_json
 from accord.types.mcp import McpServer, McpServerHttp, McpServerSse, McpServerStdio
 
-__all__ = ("McpFileError", "mcp_servers", "read_mcp_file")
-
 MAX_BYTES = 1024 * 1024
 _KINDS = ("stdio", "http", "streamable-http", "sse")
 

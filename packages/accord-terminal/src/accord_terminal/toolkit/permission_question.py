@@ -25,7 +25,6 @@ from accord_terminal.toolkit.tool_rows import diffs_of, text_of_call
 if TYPE_CHECKING:
     from accord_terminal.toolkit.writer import Writer
 
-__all__ = ("KINDS", "MAX_OPTIONS", "ask_permission", "request_rows")
 
 MAX_OPTIONS = 30
 MAX_CHARACTERS = 1_000_000  # of an action

@@ -9,8 +9,6 @@ from typing import Any, TypeAlias
 
 import click
 
-__all__ = ("Option", "bytes_of", "max_size_option", "no_redact_option", "own_path")
-
 Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 no_redact_option: Option = click.option(

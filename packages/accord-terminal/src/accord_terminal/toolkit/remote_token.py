@@ -10,14 +10,6 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = (
-    "TOKEN_VARIABLE",
-    "connection_options",
-    "read_or_make_token",
-    "read_token",
-    "token_file_option",
-)
-
 TOKEN_VARIABLE = "ACCORD_TOKEN"
 
 F = TypeVar("F", bound=Callable[..., Any])

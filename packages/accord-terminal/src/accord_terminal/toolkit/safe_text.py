@@ -8,14 +8,6 @@ from pathlib import Path
 
 from accord.text.excerpt import excerpt, hidden_removed, output_lines
 
-__all__ = (
-    "last_lines",
-    "one_line",
-    "printable",
-    "relative_path",
-    "relative_title",
-)
-
 TAIL_BYTES = 16 * 1024  # at the end of an output, searched for its last lines
 MAX_TITLE = 300  # characters
 

@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     from accord.types.mcp import McpServer
     from accord.types.session import SessionOption
 
-__all__ = (
-    "RestoredOptions",
-    "apply_session_options",
-    "mode_option_id",
-    "open_session",
-    "option_of",
-    "option_values",
-    "restore_session_options",
-)
 
 _ON = {"true": True, "on": True, "yes": True, "1": True}
 _OFF = {"false": False, "off": False, "no": False, "0": False}

@@ -14,18 +14,6 @@ from platformdirs import user_config_path
 from accord.errors import AccordError
 from accord.transports.command_line import argv_of
 
-__all__ = (
-    "MISSING",
-    "AgentEntry",
-    "AskDefaults",
-    "ChatDefaults",
-    "Settings",
-    "SettingsError",
-    "load",
-    "path",
-    "shown_path",
-)
-
 FILE = "settings.toml"
 MISSING = " (does not exist: defaults apply)"
 

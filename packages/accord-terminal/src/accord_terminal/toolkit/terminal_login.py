@@ -17,7 +17,6 @@ from accord_terminal.toolkit.safe_text import one_line
 if TYPE_CHECKING:
     from accord.client.agent_adapter import AuthMethod
 
-__all__ = ("TerminalLoginChosen", "login_failure", "run_terminal_login", "without_interrupts")
 
 INTERRUPTED = 130  # the status of programs that handle Ctrl-C
 

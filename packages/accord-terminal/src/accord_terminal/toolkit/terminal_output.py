@@ -23,7 +23,6 @@ from accord_terminal.toolkit.rows import Row
 if sys.platform != "win32":
     import termios
 
-__all__ = ("TerminalWriter",)
 
 _MIN_COLUMNS = 12  # a narrower terminal has no live region
 _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"  # the cursor

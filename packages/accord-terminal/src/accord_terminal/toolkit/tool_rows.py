@@ -16,18 +16,6 @@ from accord_terminal.toolkit.safe_text import (
     relative_title,
 )
 
-__all__ = (
-    "diffs_of",
-    "gutter_rows",
-    "limited_diff_rows",
-    "output_rows",
-    "plan_rows",
-    "terminal_ids",
-    "terminal_rows",
-    "text_of_call",
-    "title_rows",
-)
-
 MARKS = {
     "pending": ("○", "dim"),
     "in_progress": ("◐", "yellow"),

@@ -8,8 +8,6 @@ from typing import Protocol, TextIO
 
 from accord_terminal.toolkit.rows import Row
 
-__all__ = ("PlainWriter", "Writer")
-
 TAB = 8
 
 

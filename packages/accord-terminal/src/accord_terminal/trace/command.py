@@ -6,8 +6,6 @@ import importlib
 
 import click
 
-__all__ = ("command",)
-
 # Each is `command` in the module of this name.
 _COMMANDS = {
     "record": "Run an agent and record it.",

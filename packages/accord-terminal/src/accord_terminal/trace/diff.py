@@ -24,8 +24,6 @@ from accord_trace.reading import TraceError
 from accord_trace.records import Direction
 from accord_trace.trace import Trace, open_trace
 
-__all__ = ("command",)
-
 _PATH = click.Path(exists=True, path_type=Path)
 _NOT_COMPARED = "texts and numbers were not compared: --strict compares them, too"
 _COLOURS = {"-": "red", "+": "green", "~": "yellow"}

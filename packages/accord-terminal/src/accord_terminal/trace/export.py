@@ -28,8 +28,6 @@ from accord_trace.reading import TraceError
 from accord_trace.trace import Trace
 from accord_trace.transcript import transcript
 
-__all__ = ("command",)
-
 
 @click.command("export")
 @click.argument("recording", type=click.Path(exists=True, path_type=Path))

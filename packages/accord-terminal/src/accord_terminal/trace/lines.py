@@ -13,8 +13,6 @@ from accord_trace.numbers import duration, size
 from accord_trace.records import Record, component_place
 from accord_trace.summary import summary
 
-__all__ = ("short_line", "whole_line")
-
 _NARROW = 70  # columns from which on latencies are shown
 _COLOURS = {"to_agent": "cyan", "to_client": "green"}
 

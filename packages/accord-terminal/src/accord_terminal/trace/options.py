@@ -16,21 +16,6 @@ from accord_trace.recording import Recording
 from accord_trace.records import Direction
 from accord_trace.trace import Trace, open_traces
 
-__all__ = (
-    "Unreadable",
-    "directions",
-    "first_option",
-    "open_folder",
-    "open_only_trace",
-    "open_recording",
-    "output_parts",
-    "output_text",
-    "path_option",
-    "refuse_recording",
-    "report_waiting",
-    "show_problems",
-)
-
 _NAMED = 5  # recordings of a folder in an error
 
 directions: dict[str, Direction] = {"client": "to_agent", "agent": "to_client"}

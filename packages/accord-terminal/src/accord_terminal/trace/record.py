@@ -17,8 +17,6 @@ from accord_terminal.trace.options import path_option, report_waiting
 from accord_trace.recorder_process import RecorderProcess, Settings
 from accord_trace.tee import run_tee
 
-__all__ = ("command",)
-
 
 @click.command("record")
 @path_option

@@ -38,8 +38,6 @@ from accord_trace.replay.report import Departure
 from accord_trace.replay.script import Script, read_scripts
 from accord_trace.replay.serving import ReplayServer
 
-__all__ = ("command",)
-
 _SAME, _DIFFERENT, _CANNOT_RUN = 0, 1, 2
 _ONLY_AS_AGENT = ("report",)
 _ONLY_AS_CLIENT = ("as_json", "cwd", "timeout", "token_file", "ca_file", "insecure")

@@ -20,8 +20,6 @@ from accord_trace.reading import TraceError
 from accord_trace.records import Direction
 from accord_trace.trace import Trace, open_trace, open_traces
 
-__all__ = ("command",)
-
 _WIDTH = 100  # of what a message says, at most
 _WIDE = 185  # columns of a terminal in which all fits in one line
 _FOLLOW_S = 0.1  # between two looks at the file

@@ -26,8 +26,6 @@ from accord_trace.records import Direction
 from accord_trace.stats import Stats, stats_of
 from accord_trace.stats_page import stats_page
 
-__all__ = ("command",)
-
 
 @click.command("stats")
 @click.argument("recording", type=click.Path(exists=True, path_type=Path))

@@ -10,8 +10,6 @@ from accord_terminal.toolkit.columns import table_lines
 from accord_trace.numbers import counted, duration, size
 from accord_trace.stats import Stats
 
-__all__ = ("stats_table",)
-
 _MAX_ROWS = 30
 _NARROW = 80  # below it, the least important columns are left out
 

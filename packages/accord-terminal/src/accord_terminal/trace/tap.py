@@ -18,8 +18,6 @@ from accord_terminal.toolkit.recording_options import max_size_option, no_redact
 from accord_terminal.trace.options import open_recording, path_option, report_waiting
 from accord_trace.chain_recorder import proxy_recorder
 
-__all__ = ("command",)
-
 
 @click.command("tap")
 @path_option

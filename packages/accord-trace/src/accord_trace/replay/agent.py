@@ -20,8 +20,6 @@ from accord_trace.replay.matching import Match, Matcher
 from accord_trace.replay.report import Departure, ReplayReport, Unused
 from accord_trace.replay.script import Script, Step, is_idle
 
-__all__ = ("AgentReplay",)
-
 _PARSE_ERROR, _INVALID_REQUEST, _METHOD_NOT_FOUND = -32700, -32600, -32601
 _INVALID_PARAMS, _INTERNAL_ERROR, _CANCELLED = -32602, -32603, -32800
 _SHOWN = 100

@@ -22,8 +22,6 @@ from accord_trace.replay.comparison import (
 from accord_trace.replay.mapping import ValueMap
 from accord_trace.replay.script import Script, Step, is_idle
 
-__all__ = ("ClientReplay",)
-
 _LATE_S = 1.0  # for messages that came after the last response
 _CANCELS = frozenset(("session/cancel", "$/cancel_request"))
 _INTERNAL_ERROR = -32603

@@ -14,8 +14,6 @@ from accord.text.lenient_json import is_array, is_object
 from accord_trace.comparing import id_kind, shape_differences, short_json
 from accord_trace.replay.script import Step
 
-__all__ = ("AgentMessage", "Difference", "compare", "label_of", "recorded_message")
-
 # They show the state of a session, and can come at any place: only the last of each counts.
 _UNORDERED = frozenset(
     (

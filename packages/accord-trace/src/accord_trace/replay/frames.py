@@ -6,8 +6,6 @@ import os
 import tempfile
 import weakref
 
-__all__ = ("Frames", "StoredFrame")
-
 _MEMORY_BYTES = 64 * 1024 * 1024
 
 

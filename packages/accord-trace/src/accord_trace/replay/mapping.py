@@ -8,8 +8,6 @@ from typing import Any
 from accord.text.lenient_json import is_array, is_object
 from accord_trace.comparing import id_kind
 
-__all__ = ("ValueMap",)
-
 _DIRECTORIES = ("cwd", "additionalDirectories")
 _ABSOLUTE = re.compile(r"(?:/|\\\\|[A-Za-z]:[\\/])[^\0]")
 

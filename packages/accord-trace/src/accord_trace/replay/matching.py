@@ -12,8 +12,6 @@ from accord_trace.comparing import ValueDifference, canonical, value_differences
 from accord_trace.replay.mapping import ValueMap
 from accord_trace.replay.script import Script, Step
 
-__all__ = ("Match", "Matcher")
-
 _DIRECTORIES = ("cwd", "additionalDirectories")  # mapped, not compared
 
 

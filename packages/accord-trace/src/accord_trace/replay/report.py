@@ -9,8 +9,6 @@ from msgspec import Struct, to_builtins
 
 from accord_trace.comparing import ValueDifference
 
-__all__ = ("Departure", "DepartureKind", "ReplayReport", "Unused")
-
 DepartureKind: TypeAlias = Literal["changed", "answer", "unknown", "cancelled", "invalid"]
 
 _MAX_SHOWN = 3

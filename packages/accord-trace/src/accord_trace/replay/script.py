@@ -14,8 +14,6 @@ from accord_trace.reading import TraceError
 from accord_trace.records import Record, is_damaged
 from accord_trace.replay.frames import Frames, StoredFrame
 
-__all__ = ("Script", "Step", "StepKind", "is_idle", "read_scripts")
-
 StepKind: TypeAlias = Literal["request", "response", "notification", "invalid", "end"]
 # What a client decides during a turn, so that the reaction to it has to wait for it.
 _AWAITED = frozenset(("session/cancel", "$/cancel_request"))

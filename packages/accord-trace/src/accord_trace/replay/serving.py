@@ -17,9 +17,6 @@ from accord_trace.replay.report import Departure, ReplayReport
 from accord_trace.replay.script import Script, read_scripts
 from accord_trace.trace import open_trace
 
-__all__ = ("ReplayServer", "ReplayedAgent")
-
-
 _decode = msgspec.json.Decoder(ReplayReport).decode
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from accord.transports.base import Transport, TransportFactory
     from accord.types.session import Implementation, StopReason
 
-__all__ = ("Agent",)
-
 
 class Agent:
     """The base class of agents, written once for both protocol versions.

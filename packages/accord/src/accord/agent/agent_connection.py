@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from accord.types.auth import AuthAccount, AuthState
     from accord.version import ProtocolVersion
 
-__all__ = ("AgentConnection",)
-
 
 class AgentConnection:
     """A connection of an agent, from its start on; `initialize` makes it known to the agent."""

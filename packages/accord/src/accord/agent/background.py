@@ -13,15 +13,6 @@ from accord.agent.turn_state import current_turn
 from accord.connection.tasks import Tasks, ends_process, is_dropped
 from accord.errors import TransportError
 
-__all__ = (
-    "STOP_S",
-    "Background",
-    "BackgroundItem",
-    "OpenSubagent",
-    "OpenToolCall",
-    "RunningCommand",
-)
-
 log: logging.Logger = logging.getLogger("accord.agent")
 
 STOP_S = 5.0  # that cancelled work has to end

@@ -21,8 +21,6 @@ from accord.agent.updates import (
 from accord.connection.trace_context import trace
 from accord.errors import TransportError
 
-__all__ = ("BatchedOutput",)
-
 log: logging.Logger = logging.getLogger("accord.agent")
 
 _WAITING_CHARACTERS = 1 << 18  # of text that waits for the store, until its sender waits, too

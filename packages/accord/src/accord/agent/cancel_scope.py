@@ -9,8 +9,6 @@ from typing import Any
 from accord.connection.tasks import cancel
 from accord.errors import AccordError
 
-__all__ = ("CancelScope", "WorkCancelled")
-
 
 class WorkCancelled(AccordError):
     """A tool call or a subagent was cancelled individually; its turn continues."""

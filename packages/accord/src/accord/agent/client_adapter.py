@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from accord.types.auth import AuthAccount, AuthState
     from accord.wire.shared.mcp_message import MessageMcpRequest
 
-__all__ = ("ClientAdapter", "PermissionQuestion", "mode_of")
-
 
 class PermissionQuestion(Struct, frozen=True, kw_only=True):
     """A permission request for a tool call."""

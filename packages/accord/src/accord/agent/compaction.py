@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from accord.agent.session_core import SessionCore
     from accord.types.content import ContentBlock
 
-__all__ = ("CompactionHandle",)
-
 
 class CompactionHandle:
     """A compaction, to enter: leaving the block completes it, fails it or cancels it."""

@@ -12,7 +12,6 @@ from accord.errors import RemoteProtocolError
 if TYPE_CHECKING:
     from accord.agent.session_core import SessionCore
 
-__all__ = ("UrlElicitation", "elicit_form", "elicit_url", "form_schema")
 
 F = TypeVar("F", bound=msgspec.Struct)
 

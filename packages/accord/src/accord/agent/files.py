@@ -31,7 +31,6 @@ from accord.types.validation import require_type
 if TYPE_CHECKING:
     from accord.agent.session_core import SessionCore
 
-__all__ = ("SessionFiles", "file_failure", "means_missing_file")
 
 _MARK = "_accord_session_file"  # of the errors of session files: what failed
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from accord.agent.version_types import VersionTypes
     from accord.connection.routes import Context
 
-__all__ = ("SharedHandlers",)
 
 ManagerT = TypeVar("ManagerT", bound=SessionManager)
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from accord.roles.spec import ProtocolSpec
     from accord.types.session import Implementation, StopReason
 
-__all__ = ("AgentHooks", "check_async", "check_hooks", "is_default", "is_nearly")
 
 _COROUTINE = 0x80 | 0x100  # flags of code: `async def`, and what `types.coroutine` makes of one
 _ASYNC_GENERATOR = 0x200

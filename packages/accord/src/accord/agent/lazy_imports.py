@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from accord.agent.session_manager import SessionManager
     from accord.version import ProtocolVersion
 
-__all__ = ("client_adapter", "handlers", "role", "session_manager")
-
 
 def role(version: ProtocolVersion, connection: RoleConnection) -> Any:
     """Return the role that serves a version on a connection."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from accord.mcp.consumer_connections import McpConnections
     from accord.types.mcp import McpServer
 
-__all__ = ("mcp_connections",)
-
 
 def mcp_connections(
     agent: AgentHooks, servers: Sequence[McpServer], cwd: str, consumer: McpConsumer

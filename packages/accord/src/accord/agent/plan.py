@@ -13,8 +13,6 @@ from accord.types.validation import require_name, require_type, require_types
 if TYPE_CHECKING:
     from accord.agent.session_core import SessionCore
 
-__all__ = ("PlanHandle",)
-
 
 _STATUSES = ("pending", "in_progress", "completed", "cancelled")
 _PRIORITIES = ("high", "medium", "low")

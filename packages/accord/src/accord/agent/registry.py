@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from accord.agent.session_core import SessionCore
     from accord.types.auth import AuthAccount, AuthState
 
-__all__ = ("OpenConnection", "Registry", "SessionOwner", "connections_of", "registry_of")
-
 
 class OpenConnection(Protocol):
     """A connection of an agent; see `AgentConnection`."""

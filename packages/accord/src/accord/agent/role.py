@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from accord.agent.version_types import VersionTypes
     from accord.version import ProtocolVersion
 
-__all__ = (
-    "MCP_CALLS",
-    "PROVIDER_CALLS",
-    "STORE_CALLS",
-    "RoleConnection",
-    "SharedRole",
-    "auth_methods_for",
-    "implementation_to_wire",
-    "served_calls",
-    "system_prompt_to_wire",
-)
 
 # Served by agents with a store, in both versions.
 STORE_CALLS = frozenset(

@@ -17,8 +17,6 @@ from accord.transports.base import Transport, TransportFactory
 if TYPE_CHECKING:
     from accord.agent.hooks import AgentHooks
 
-__all__ = ("serve",)
-
 
 async def serve(
     agent: AgentHooks,

@@ -41,14 +41,6 @@ if TYPE_CHECKING:
     from accord.agent.updates import Update
     from accord.mcp.consumer_connections import McpConnections
 
-__all__ = (
-    "ConnectedClient",
-    "Session",
-    "SubagentHandle",
-    "ToolCallHandle",
-    "WorkActions",
-)
-
 
 class ToolCallHandle(ToolCallActions):
     """A tool call, to enter with `async with`.

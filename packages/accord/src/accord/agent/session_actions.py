@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from accord.agent.terminals import SessionTerminals
     from accord.agent.toolbox import Toolbox
 
-__all__ = ("SessionActions",)
 
 F = TypeVar("F", bound=Struct)
 

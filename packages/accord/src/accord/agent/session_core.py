@@ -31,7 +31,6 @@ from accord.types.session import AvailableCommand, SelectOption, SessionOption, 
 if TYPE_CHECKING:
     from accord.mcp.consumer_connections import McpConnections
 
-__all__ = ("SessionCore", "SessionState")
 
 SessionState: TypeAlias = Literal["idle", "running", "requires_action"]
 

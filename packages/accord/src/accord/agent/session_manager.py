@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from accord.types.content import ContentBlock
     from accord.types.session import SessionOption
 
-__all__ = ("SessionManager",)
 
 log: logging.Logger = logging.getLogger("accord.agent")
 

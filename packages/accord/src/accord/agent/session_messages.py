@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from accord.agent.session_core import SessionCore
     from accord.types.content import ContentBlock
 
-__all__ = ("send",)
-
 
 async def send(
     sender: SessionCore, recipient: SessionCore, content: Sequence[ContentBlock]

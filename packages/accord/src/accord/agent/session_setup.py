@@ -11,8 +11,6 @@ from accord.errors import InvalidParams
 from accord.types.mcp import McpServer
 from accord.types.session import SystemPrompt
 
-__all__ = ("SessionSetup",)
-
 
 class SessionSetup(Struct, frozen=True, kw_only=True):
     """Directories, MCP servers and system prompt of a session; all paths are absolute."""

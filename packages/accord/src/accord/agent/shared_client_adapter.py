@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from accord.mcp.consumer import McpOutcome
     from accord.wire.shared.mcp_message import MessageMcpRequest
 
-__all__ = ("SharedClientAdapter",)
-
 
 class SharedClientAdapter(ClientAdapter):
     """Calls the client in either version; `types` is the package of the version."""

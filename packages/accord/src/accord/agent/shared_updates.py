@@ -25,16 +25,6 @@ if TYPE_CHECKING:
     from accord.agent.version_types import VersionTypes
     from accord.types.auth import AuthAccount
 
-__all__ = (
-    "accounts_to_wire",
-    "background_to_wire",
-    "cost_to_wire",
-    "option_to_wire",
-    "plan_lines",
-    "to_update",
-    "usage_to_wire",
-)
-
 
 def to_update(
     types: VersionTypes, content_to_wire: Callable[[ContentBlock], Any], update: Update

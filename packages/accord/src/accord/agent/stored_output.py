@@ -9,8 +9,6 @@ from typing import Any, Protocol, TypeAlias
 
 from accord.agent.updates import Update
 
-__all__ = ("Send", "StoredOutput", "UpdateWriter")
-
 Send: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 

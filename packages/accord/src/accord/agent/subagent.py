@@ -19,8 +19,6 @@ from accord.agent.updates import SubagentUpdate, TurnEnded
 from accord.connection.tasks import is_stopped
 from accord.types.session import SessionOption, StopReason, TokenUsage
 
-__all__ = ("SubagentCore",)
-
 
 class SubagentCore(SessionCore):
     """The core of a subagent; `enter` and `leave` are those of the block of `SubagentHandle`."""

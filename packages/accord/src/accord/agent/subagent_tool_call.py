@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from accord.agent.session_core import SessionCore
     from accord.agent.tool_call import BaseToolCall
 
-__all__ = ("SubagentToolCallAdapter",)
-
 
 class SubagentToolCallAdapter(ClientAdapter):
     """The adapter of a subagent that is shown as a tool call of its parent."""

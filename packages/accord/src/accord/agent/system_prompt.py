@@ -7,8 +7,6 @@ from typing import Any
 from accord.errors import InvalidParams
 from accord.types.session import SystemPrompt
 
-__all__ = ("system_prompt_from",)
-
 
 def system_prompt_from(found: Any, text_type: type[Any], modes: frozenset[str]) -> SystemPrompt:
     """Return a client's system prompt; raise `InvalidParams` for an invalid one (R-SYSP-03)."""

@@ -24,13 +24,6 @@ if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
     from accord.agent.session_core import SessionCore
 
-__all__ = (
-    "CommandResult",
-    "OutputView",
-    "SessionTerminals",
-    "TerminalOutputView",
-    "TextOutputView",
-)
 
 log: logging.Logger = logging.getLogger("accord.agent")
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from accord.agent.updates import MessageRole
     from accord.connection.connection import Connection
 
-__all__ = ("TextStream",)
 
 _METHOD = "session/update"
 

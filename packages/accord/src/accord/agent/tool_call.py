@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from accord.agent.session_core import SessionCore
     from accord.agent.turn_state import TurnState
 
-__all__ = ("BaseToolCall", "current_tool_call")
 
 _FINAL_STATUSES = ("completed", "failed", "cancelled")
 

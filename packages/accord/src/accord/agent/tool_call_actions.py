@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from accord.agent.files import SessionFiles
     from accord.agent.terminals import CommandResult, SessionTerminals
 
-__all__ = ("ToolCallActions",)
 
 _MAX_DIFF = 1_000_000  # characters of both texts; the patch of longer ones is shown as text
 _MAX_PATCH = 200_000  # characters of that patch

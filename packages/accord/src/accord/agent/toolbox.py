@@ -15,8 +15,6 @@ from accord.agent.subagent import SubagentCore
 from accord.agent.terminals import SessionTerminals
 from accord.types.content import ContentBlock
 
-__all__ = ("Toolbox",)
-
 
 class Toolbox:
     """The classes and functions that `SessionActions` and `WorkActions` need when called."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from accord.types.content import ContentBlock
     from accord.types.session import TokenUsage
 
-__all__ = ("Turn",)
 
 PartT = TypeVar("PartT")
 

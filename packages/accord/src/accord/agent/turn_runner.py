@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from accord.agent.session_core import SessionCore
     from accord.types.content import ContentBlock
 
-__all__ = ("TurnRunner",)
 
 _REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error")
 

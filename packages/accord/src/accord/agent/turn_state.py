@@ -7,8 +7,6 @@ from contextvars import ContextVar
 
 from accord.connection.tasks import cancel
 
-__all__ = ("TurnState", "current_turn")
-
 # The turn on whose behalf this code runs; None in background work.
 current_turn: ContextVar[TurnState | None] = ContextVar("accord.agent.turn")
 

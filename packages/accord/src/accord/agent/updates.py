@@ -16,32 +16,6 @@ from accord.types.session import (
 )
 from accord.types.tool_calls import ToolCallLocation, ToolContent, ToolKind, ToolStatus
 
-__all__ = (
-    "CommandsUpdate",
-    "CompactionSummaryUpdate",
-    "CompactionUpdate",
-    "ContextUsageUpdate",
-    "MessageRole",
-    "MessageUpdate",
-    "NoticeUpdate",
-    "OptionsUpdate",
-    "PlanFileUpdate",
-    "PlanMarkdownUpdate",
-    "PlanRemoved",
-    "PlanUpdate",
-    "SessionMessageUpdate",
-    "SubagentUpdate",
-    "TerminalExited",
-    "TerminalOutputUpdate",
-    "TerminalStarted",
-    "TitleUpdate",
-    "ToolCallUpdate",
-    "ToolContentUpdate",
-    "TurnEnded",
-    "TurnError",
-    "Update",
-)
-
 MessageRole: TypeAlias = Literal["user", "agent", "thought"]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-__all__ = ("VersionTypes",)
-
 
 class VersionTypes(Protocol):
     """The package of a version, `accord.v1` or `accord.v2`: its types that are built alike."""

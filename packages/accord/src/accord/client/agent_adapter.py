@@ -32,19 +32,6 @@ from accord.types.session import (
 from accord.version import ProtocolVersion
 from accord.wire.method import Method
 
-__all__ = (
-    "AgentAdapter",
-    "AuthMethod",
-    "OpenedSession",
-    "SessionInfo",
-    "SessionPage",
-    "SessionSetup",
-    "SessionStatus",
-    "TurnResult",
-    "auth_status_from_wire",
-)
-
-
 # The words of calls that the methods of `ClientSession` omit.
 _OMITTED = frozenset(("session", "config"))
 

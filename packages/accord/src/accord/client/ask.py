@@ -22,8 +22,6 @@ from accord.types.content import ContentBlock
 from accord.types.session import StopReason, TokenUsage
 from accord.types.validation import require_type
 
-__all__ = ("AskResult", "ask")
-
 MAX_INTERRUPTS = 2  # then the agent's process is not waited for
 
 # Arguments of `ask` itself; the first two may have been given by position.

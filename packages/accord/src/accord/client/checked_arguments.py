@@ -17,8 +17,6 @@ from accord.transports.reconnect_settings import Reconnect
 from accord.types.session import Implementation, SystemPrompt
 from accord.types.validation import require_type, type_error
 
-__all__ = ("check_known", "check_options", "check_session", "existing_directory")
-
 log: logging.Logger = logging.getLogger("accord.client")
 
 _CALLBACKS = ("on_elicit_form", "on_elicit_url", "on_auth_status", "on_stderr", "on_stdout_noise")

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from accord.roles.binding import Role
     from accord.roles.remote import Remote
 
-__all__ = ("AgentCommand", "ConnectOptions", "ConnectedAgent", "connect")
 
 # The command line that starts an agent, as a string or its arguments, or a transport.
 AgentCommand: TypeAlias = str | Sequence[str] | Transport | TransportFactory

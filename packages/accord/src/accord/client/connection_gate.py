@@ -12,8 +12,6 @@ from msgspec import Raw, Struct
 from accord.connection.connection import Connection
 from accord.errors import AuthRequired, RequestError, TransportError, TurnInterrupted
 
-__all__ = ("ConnectionGate",)
-
 log: logging.Logger = logging.getLogger("accord.client.reconnect")
 
 _LOGINS = ("authenticate", "auth/login")

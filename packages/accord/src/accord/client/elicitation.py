@@ -12,18 +12,6 @@ from msgspec import Struct
 from accord.text import lenient_json
 from accord.types.session import OptionChoice
 
-__all__ = (
-    "ElicitationForm",
-    "FormField",
-    "FormValue",
-    "FormValues",
-    "OnElicitForm",
-    "OnElicitUrl",
-    "UrlElicitationRequest",
-    "form_error",
-    "form_from_schema",
-)
-
 log: logging.Logger = logging.getLogger("accord.client")
 
 FormValue: TypeAlias = str | int | float | bool | list[str]

@@ -30,8 +30,6 @@ from accord.client.transcript import Transcript, append_texts
 from accord.connection.backlog import Backlog, Backlogs
 from accord.rules.quirks import tolerates
 
-__all__ = ("EventQueue", "MessageText", "SessionEventStream", "UpdateReader")
-
 # Returns the events of an update of one protocol version.
 UpdateReader: TypeAlias = Callable[[Any, Transcript], Event | tuple[Event, ...] | None]
 

@@ -25,36 +25,6 @@ from accord.types.session import (
 )
 from accord.types.tool_calls import ToolCallLocation, ToolContent, ToolKind, ToolStatus
 
-__all__ = (
-    "UNFINISHED",
-    "AgentTerminal",
-    "CommandsChanged",
-    "Compaction",
-    "ContentChunk",
-    "Decision",
-    "Event",
-    "MessageReplaced",
-    "ModeChanged",
-    "Notice",
-    "OptionsChanged",
-    "PermissionDecided",
-    "PermissionRequest",
-    "Plan",
-    "Role",
-    "SessionMessage",
-    "StateChanged",
-    "Subagent",
-    "TerminalOutputChunk",
-    "Text",
-    "Thought",
-    "TitleChanged",
-    "ToolCall",
-    "UnknownUpdate",
-    "UpdatedAtChanged",
-    "UsageChanged",
-    "UserText",
-)
-
 Role: TypeAlias = Literal["agent", "thought", "user"]
 # The `_meta` of an update; if an update becomes several events, each has it.
 Meta: TypeAlias = dict[str, Any]

@@ -21,8 +21,6 @@ from accord.rules.quirks import has_quirk, tolerates
 from accord.types.session import Implementation
 from accord.wire.base import replace
 
-__all__ = ("ClientFiles", "Files", "TextSource", "restrict_to_parent")
-
 
 class TextSource(Protocol):
     """Reads and writes the text of files instead of the disk, such as an editor's buffers.

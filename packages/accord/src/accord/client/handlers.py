@@ -29,8 +29,6 @@ from accord.rules.quirks import tolerates
 from accord.types.auth import AuthStatus
 from accord.types.permission import PermissionOption
 
-__all__ = ("ClientHandlers", "Extension")
-
 log: logging.Logger = logging.getLogger("accord.client")
 
 # Receives the params and returns the result of a request, both JSON values.

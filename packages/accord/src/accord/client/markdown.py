@@ -8,8 +8,6 @@ from accord.client.events import UNFINISHED, Compaction, Plan, SessionMessage, T
 from accord.client.message import Message
 from accord.text.excerpt import excerpt, one_line
 
-__all__ = ("markdown_of",)
-
 _MAX_THOUGHT_CHARS = 500  # of a thought
 _MARKS = {"completed": "✓", "failed": "✗", "cancelled": "✗"}
 _BOXES = {"completed": "x"}

@@ -15,8 +15,6 @@ from accord.client.events import ContentChunk, Event, Role, Text, Thought, UserT
 from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock, text_of
 
-__all__ = ("AgentText", "Message", "continuation", "merge_texts", "message_events")
-
 _TEXT_EVENTS: dict[Role, type[Text] | type[Thought] | type[UserText]] = {
     "agent": Text,
     "thought": Thought,

@@ -9,8 +9,6 @@ from msgspec.structs import replace
 from accord.client.events import Event, Text, Thought, UserText
 from accord.types.content import TextContent
 
-__all__ = ("text_event", "with_meta")
-
 _Said: TypeAlias = type[Text] | type[Thought] | type[UserText]
 
 

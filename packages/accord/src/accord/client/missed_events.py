@@ -34,8 +34,6 @@ from accord.client.message import Message, continuation, message_events
 from accord.client.transcript import Item, Transcript
 from accord.types.content import ContentBlock, text_of
 
-__all__ = ("Missed", "missed_events")
-
 _FINAL = frozenset({"completed", "failed", "cancelled"})
 _NEAR = 32  # messages that a replayed one is compared with
 _OTHER_FIELDS = frozenset({"id", "meta", "changed"})

@@ -35,8 +35,6 @@ from accord.errors import (
 from accord.roles.remote import Remote
 from accord.transports.reconnect_settings import ConnectionChange, Reconnect, Waits
 
-__all__ = ("Reconnector",)
-
 log: logging.Logger = logging.getLogger("accord.client.reconnect")
 
 _AT_ONCE = 8  # sessions that are opened at the same time

@@ -13,8 +13,6 @@ from accord.errors import RequestError
 from accord.text.redact import MASK, Redactor, redactor
 from accord.types.content import TextContent
 
-__all__ = ("Redactable", "RedactedStreams", "redacted_streams")
-
 # Ids and enumerations: they are compared, not read, so a change would break a session.
 _KEPT = frozenset(
     (

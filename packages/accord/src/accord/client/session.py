@@ -21,8 +21,6 @@ from accord.types.content import ContentBlock, require_contents
 from accord.types.must_await import must_await, must_enter
 from accord.types.session import SessionOption
 
-__all__ = ("ClientSession", "SessionView", "SubagentSession")
-
 CANCEL_TIMEOUT_S = 10.0  # for the agent to end a cancelled turn
 
 

@@ -12,8 +12,6 @@ from accord.local.files import real_path
 from accord.types.mcp import McpServer
 from accord.types.session import SystemPrompt
 
-__all__ = ("StrPath", "absolute", "session_setup")
-
 StrPath: TypeAlias = str | os.PathLike[str]
 
 

@@ -15,8 +15,6 @@ from accord.types.permission import PermissionOption
 from accord.types.session import Implementation
 from accord.wire.codec import to_builtins
 
-__all__ = ("SharedClientRole",)
-
 
 class SharedClientRole:
     """The half of the client role that does not depend on the version.

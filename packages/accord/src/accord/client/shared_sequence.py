@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar, cast, overload
 
-__all__ = ("SharedSequence", "appended")
-
 T = TypeVar("T")
 
 

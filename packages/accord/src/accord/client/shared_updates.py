@@ -46,17 +46,6 @@ from accord.wire.base import UNSET, Unknown
 if TYPE_CHECKING:
     from accord import v1, v2
 
-__all__ = (
-    "error_from_wire",
-    "locations_from_wire",
-    "message_event",
-    "option_from_wire",
-    "plan_entries",
-    "shared_readers",
-    "state_from_wire",
-    "token_usage_from_wire",
-    "update_reader",
-)
 
 T = TypeVar("T")
 _ContentReader: TypeAlias = Callable[[Any], ContentBlock]

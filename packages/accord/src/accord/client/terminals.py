@@ -15,8 +15,6 @@ from accord.client.events import AgentTerminal, TerminalOutputChunk
 from accord.errors import InternalError, InvalidParams, ResourceNotFound, StartError
 from accord.local.command import LocalCommand, in_shell
 
-__all__ = ("ClientTerminals", "Exit")
-
 MAX_OUTPUT_BYTES = 16 * 1024 * 1024  # of the output of a terminal, also if the agent asks for more
 
 Exit = tuple[int | None, str | None]  # a code, or the name of a signal

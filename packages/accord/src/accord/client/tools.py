@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from accord.mcp.provider import McpProvider
     from accord.mcp.session_tools import SessionTools
 
-__all__ = ("ClientTools", "SessionOpening")
 
 log: logging.Logger = logging.getLogger("accord.client")
 

@@ -35,16 +35,6 @@ from accord.client.message import AgentText, Message, message_events
 from accord.text.excerpt import excerpt
 from accord.types.session import AvailableCommand, ContextUsage, SelectOption, SessionOption
 
-__all__ = (
-    "Item",
-    "TerminalTranscript",
-    "Transcript",
-    "append_texts",
-    "calls_left_open",
-    "forget_items",
-    "read_agent_text",
-)
-
 
 class TerminalTranscript:
     """A terminal and its output."""

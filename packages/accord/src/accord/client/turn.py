@@ -43,8 +43,6 @@ from accord.types.must_await import MustEnter, must_await
 from accord.types.session import StopReason, TokenUsage
 from accord.types.tool_calls import TerminalView
 
-__all__ = ("ClientTurn", "PromptCompletion")
-
 log: logging.Logger = logging.getLogger("accord.client")
 
 

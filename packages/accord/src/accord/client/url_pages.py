@@ -8,8 +8,6 @@ import logging
 from accord.client.elicitation import UrlElicitationRequest
 from accord.errors import InvalidParams
 
-__all__ = ("MAX_PAGES", "MAX_URL_CHARS", "PAGE_LIFETIME_S", "OpenUrlElicitations")
-
 log: logging.Logger = logging.getLogger("accord.client")
 
 MAX_PAGES = 32  # at a time, in all sessions of a connection

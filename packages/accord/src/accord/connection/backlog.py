@@ -13,8 +13,6 @@ from accord.connection.limits import Limits
 from accord.errors import BacklogExceeded
 from accord.text.excerpt import excerpt
 
-__all__ = ("Backlog", "Backlogs")
-
 _ITEM_BYTES = 300  # approximate memory of a waiting message in addition to its text
 
 

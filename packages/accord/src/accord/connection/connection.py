@@ -48,8 +48,6 @@ from accord.jsonrpc.peer import Peer
 from accord.transports.base import Frame, Transport
 from accord.wire.codec import encode, encode_into
 
-__all__ = ("Connection", "Observer")
-
 log: logging.Logger = logging.getLogger("accord.connection.connection")
 
 _PART_FRAMES = 16

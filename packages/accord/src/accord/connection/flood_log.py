@@ -6,8 +6,6 @@ import logging
 import time
 from collections.abc import Callable
 
-__all__ = ("FloodLog",)
-
 _INTERVAL_S = 60.0  # between two lines of one kind
 _MAX_KINDS = 256
 

@@ -15,8 +15,6 @@ from accord.connection.lanes import LaneHolder
 from accord.connection.limits import Limits
 from accord.transports.base import Transport
 
-__all__ = ("Flow",)
-
 _MAX_SESSIONS = 4096  # remembered, to know whether other sessions exist
 
 

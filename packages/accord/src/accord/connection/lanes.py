@@ -19,8 +19,6 @@ from accord.connection.flood_log import FloodLog
 from accord.connection.tasks import Tasks, discard, ends_process, is_dropped
 from accord.errors import BacklogExceeded
 
-__all__ = ("MAX_LANES", "Item", "Lane", "LaneHolder", "Lanes")
-
 MAX_LANES = 4096  # of a connection
 
 _current: ContextVar[LaneHolder | None] = ContextVar("accord_lane", default=None)

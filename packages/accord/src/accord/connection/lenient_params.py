@@ -11,8 +11,6 @@ from accord.connection.routes import Route, Routes
 from accord.errors import DecodeError, InvalidParams
 from accord.text.lenient_json import is_object
 
-__all__ = ("NO_PARAMS", "decode_leniently", "report_undecodable", "session_id_of")
-
 NO_PARAMS = b"{}"
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from accord.errors import TransportError
 from accord.transports.base import Frame, Transport
 
-__all__ = ("Outbox",)
-
 _TURN_BYTES = 16 * 1024  # one task may send before others run
 _FLUSH_BYTES = 64 * 1024  # at most collected for one write
 _SENDERS_AT_ONCE = 8

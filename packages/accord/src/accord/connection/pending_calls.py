@@ -13,8 +13,6 @@ from accord.errors import AccordError, DecodeError, RemoteProtocolError, Request
 from accord.jsonrpc.message import Response
 from accord.text import lenient_json
 
-__all__ = ("PendingCall", "reject", "resolve")
-
 
 class PendingCall(Struct):  # tracked by gc: exceptions refer back to it
     """A request of this side that waits for its response."""

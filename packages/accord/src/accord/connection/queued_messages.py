@@ -9,8 +9,6 @@ from msgspec import UNSET, Struct
 from accord.connection.routes import Route
 from accord.jsonrpc.message import Response
 
-__all__ = ("QueuedMessage", "QueuedResponse")
-
 
 class QueuedMessage(Struct, gc=False):
     """A message from the peer that waits in a lane."""

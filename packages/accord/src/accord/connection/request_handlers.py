@@ -25,8 +25,6 @@ from accord.jsonrpc.message import RequestId
 from accord.jsonrpc.peer import Peer
 from accord.text.excerpt import excerpt
 
-__all__ = ("RequestHandlers", "RunningRequest")
-
 log: logging.Logger = logging.getLogger("accord.connection.connection")
 
 _MAX_MESSAGE = 10_000  # characters of an error whose data cannot be encoded

@@ -12,8 +12,6 @@ from accord.errors import BacklogExceeded, DecodeError, MethodNotFound, RequestE
 from accord.jsonrpc.message import RequestId
 from accord.text.excerpt import excerpt
 
-__all__ = ("ConnectionHandle", "Context", "Route", "Routes", "not_served")
-
 
 class ConnectionHandle(Protocol):
     """The part of a connection that handlers use."""

@@ -19,8 +19,6 @@ from accord.errors import DecodeError
 from accord.jsonrpc.message import Message
 from accord.transports.base import Frame
 
-__all__ = ("StreamedText", "TextReceiver")
-
 _MIN_FRAMES = 8  # of one read: fewer are not worth the search
 _MAX_SKIPPED = 256  # reads without a search, if the last searches were of no use
 _PROBE = "\N{SNOWMAN} another text"

@@ -9,20 +9,6 @@ from collections.abc import Coroutine, Generator
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
-__all__ = (
-    "Owning",
-    "Tasks",
-    "cancel",
-    "discard",
-    "discard_with",
-    "ends_process",
-    "is_being_cancelled",
-    "is_dropped",
-    "is_stopped",
-    "logged",
-    "run_at_once",
-)
-
 log: logging.Logger = logging.getLogger("accord.connection.connection")
 
 

@@ -11,8 +11,6 @@ from msgspec.structs import replace
 
 from accord.text.lenient_json import is_object
 
-__all__ = ("TRACE_KEYS", "context_with_trace", "current_trace", "trace", "with_trace")
-
 TRACE_KEYS = ("traceparent", "tracestate", "baggage")
 
 _trace: ContextVar[dict[str, Any] | None] = ContextVar("accord_trace", default=None)

@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct
 
-__all__ = ("HEAD_BYTES", "Head", "read_head")
-
 HEAD_BYTES = 4096  # kept of an oversized frame
 
 

@@ -6,15 +6,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-__all__ = (
-    "CancelRequest",
-    "Event",
-    "Message",
-    "RequestId",
-    "Response",
-    "UnexpectedMessage",
-)
-
 RequestId: TypeAlias = int | str | None
 
 

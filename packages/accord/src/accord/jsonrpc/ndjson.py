@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from accord.jsonrpc.head import HEAD_BYTES
 
-__all__ = ("LineReader",)
-
 
 class LineReader:
     """Splits a byte stream into lines of at most `limit` bytes.

@@ -25,8 +25,6 @@ from accord.jsonrpc.message import (
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt
 
-__all__ = ("ABSENT", "CANCEL_REQUEST", "Peer")
-
 ABSENT = UNSET  # params that are omitted
 
 CANCEL_REQUEST: str = "$/cancel_request"

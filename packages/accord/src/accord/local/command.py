@@ -15,8 +15,6 @@ from accord.transports.fd import Reader, open_reader
 from accord.transports.process_group import CREATION_FLAGS, ProcessGroup
 from accord.transports.start_guardian import Mark, start_guardian
 
-__all__ = ("LocalCommand", "Output", "in_shell")
-
 # A line with one of these is more than the name of a program.
 _SHELL_CHARACTERS = frozenset(" \t\n|&;<>()$`'\"*?")
 _LEFT_OPEN_S = 0.25  # for output that others hold open after the command has ended

@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-__all__ = ("MAX_RETRY_S", "MIN_RETRY_S", "SLOW_S", "InPlace")
-
 SLOW_S = 0.01  # a call that takes longer is slow
 # The time until the next call in place.
 MIN_RETRY_S = 0.05

@@ -7,8 +7,6 @@ import threading
 
 from accord.local.files import Roots
 
-__all__ = ("READS_AT_ONCE", "Reads")
-
 READS_AT_ONCE = 4  # each holds `MAX_BYTES` at most
 
 

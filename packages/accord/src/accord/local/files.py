@@ -13,8 +13,6 @@ from accord.errors import AccordError
 from accord.local.lines import MAX_BYTES, read_lines
 from accord.local.replace import create_file, replace_file
 
-__all__ = ("HardLinked", "OutsideRoots", "Roots", "has_further_names", "is_within", "real_path")
-
 _O_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _O_BINARY = getattr(os, "O_BINARY", 0)
 # A named pipe would wait for its other end.

@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from accord.errors import AccordError
 
-__all__ = ("MAX_BYTES", "TooLarge", "lines_of", "read_lines")
-
 MAX_BYTES = 16 * 1024 * 1024  # of the lines that one read returns
 _MAX_SCANNED = 1024 * 1024 * 1024  # bytes of a file that are looked at for them
 _CHUNK = 256 * 1024

@@ -8,8 +8,6 @@ import os
 import stat
 from collections.abc import Callable
 
-__all__ = ("create_file", "replace_file")
-
 _FLAGS = (
     os.O_WRONLY
     | getattr(os, "O_NOFOLLOW", 0)

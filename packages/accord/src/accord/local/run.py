@@ -8,8 +8,6 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-__all__ = ("run_program",)
-
 T = TypeVar("T")
 
 

@@ -7,8 +7,6 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
-__all__ = ("CLOSE_S", "wait_stopped")
-
 log: logging.Logger = logging.getLogger("accord.mcp")
 
 CLOSE_S = 5.0  # then the end of the session is not delayed any longer

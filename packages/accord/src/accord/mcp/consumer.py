@@ -18,8 +18,6 @@ from accord.wire.shared.mcp_message import (
     MessageMcpResult,
 )
 
-__all__ = ("McpConsumer", "McpListener", "McpOutcome")
-
 McpOutcome: TypeAlias = MessageMcpResult | MessageMcpError
 # Gets the method and the params of a notification.
 McpListener: TypeAlias = Callable[[str, dict[str, Any] | None], None]

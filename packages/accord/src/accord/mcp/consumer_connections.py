@@ -33,8 +33,6 @@ from accord.mcp.revision import MCP_VERSION
 from accord.text.excerpt import one_line
 from accord.types.mcp import McpServer, McpServerAcp, McpServerHttp, McpServerSse, McpServerStdio
 
-__all__ = ("McpConnection", "McpConnections")
-
 log: logging.Logger = logging.getLogger("accord.mcp")
 
 # Gets the progress, the total if it is known, and what the server does.

@@ -38,8 +38,6 @@ from accord.text.lenient_json import is_object
 from accord.wire.base import UNSET
 from accord.wire.shared.mcp_message import MessageMcpResult
 
-__all__ = ("acp_transport", "binding_error", "discover")
-
 log: logging.Logger = logging.getLogger("accord.mcp")
 
 _MAX_QUEUED = 1000  # notifications that the library has not taken yet

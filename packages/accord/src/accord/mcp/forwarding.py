@@ -22,8 +22,6 @@ from mcp.types import (
     ReadResourceResult,
 )
 
-__all__ = ("forwarding_server",)
-
 
 def forwarding_server(name: str, client: Client) -> Server[Any]:
     """Return a server that passes requests for tools, resources and prompts to another one.

@@ -25,8 +25,6 @@ from accord.mcp.provider import MAX_ACTIVE_REQUESTS
 from accord.mcp.servers import NamedServer
 from accord.types.mcp import McpServerHttp
 
-__all__ = ("HttpBridge",)
-
 _Scope: TypeAlias = MutableMapping[str, Any]
 _Event: TypeAlias = MutableMapping[str, Any]
 _Receive: TypeAlias = Callable[[], Awaitable[_Event]]

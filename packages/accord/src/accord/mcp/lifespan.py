@@ -9,8 +9,6 @@ from mcp.server import Server
 
 from accord.mcp.closing import wait_stopped
 
-__all__ = ("ServerLifespan",)
-
 
 class ServerLifespan:
     """Enters the lifespan of a server when it is first needed, and leaves it in the same task."""

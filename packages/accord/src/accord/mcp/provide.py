@@ -12,8 +12,6 @@ from accord.mcp.provider import McpProvider
 if TYPE_CHECKING:
     from accord.mcp.session_tools import SessionTools
 
-__all__ = ("check_tools", "provide_tools")
-
 
 async def provide_tools(
     tools: Iterable[object],

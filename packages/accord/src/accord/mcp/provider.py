@@ -33,15 +33,6 @@ from accord.wire.shared.mcp_message import (
     MessageMcpResponse,
 )
 
-__all__ = (
-    "MAX_ACTIVE_REQUESTS",
-    "McpBackend",
-    "McpCall",
-    "McpProvider",
-    "NotifyConsumer",
-    "Registration",
-)
-
 log: logging.Logger = logging.getLogger("accord.mcp")
 
 MAX_ACTIVE_REQUESTS = 64  # of one server (R-MOA-14)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ("CLIENT_CAPABILITIES", "CLIENT_INFO", "MCP_VERSION", "PROTOCOL_VERSION")
-
 MCP_VERSION = "2026-07-28"
 
 # The keys in `_meta` of each request (R-MOA-13).

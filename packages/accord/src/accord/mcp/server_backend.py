@@ -27,8 +27,6 @@ from accord.wire.shared.mcp_message import (
     MessageMcpResult,
 )
 
-__all__ = ("ServerBackend",)
-
 _TRANSPORT = TransportContext(kind="acp", can_send_request=False)
 
 

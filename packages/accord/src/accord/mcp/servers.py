@@ -21,8 +21,6 @@ from accord.mcp.tool import marked_tools
 from accord.text.excerpt import excerpt
 from accord.version import __version__
 
-__all__ = ("NamedServer", "servers_from")
-
 
 class NamedServer(Struct, frozen=True):
     """A server, and its name in the session."""

@@ -13,8 +13,6 @@ from accord.mcp.servers import NamedServer, servers_from
 from accord.mcp.stdio_bridge import StdioBridge
 from accord.types.mcp import McpServer, McpServerAcp
 
-__all__ = ("SessionTools",)
-
 
 class _Bridge(Protocol):
     """What serves servers to one session."""

@@ -11,8 +11,6 @@ import socket
 import sys
 import threading
 
-__all__ = ("PORT", "TOKEN", "main")
-
 PORT = "ACCORD_MCP_PORT"
 TOKEN = "ACCORD_MCP_TOKEN"
 

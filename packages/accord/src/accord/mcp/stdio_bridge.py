@@ -29,8 +29,6 @@ from accord.mcp.servers import NamedServer
 from accord.mcp.shim import PORT, TOKEN
 from accord.types.mcp import McpServerStdio
 
-__all__ = ("StdioBridge",)
-
 log: logging.Logger = logging.getLogger("accord.mcp")
 
 MAX_LINE_BYTES = 16 * 1024 * 1024  # of a message

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ("is_tool", "marked_tools", "tool")
-
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 _MARK = "__accord_tool__"

@@ -11,8 +11,6 @@ from accord.proxy.parts import Component, ComponentLike, component_of
 from accord.proxy.served import ServedTransport
 from accord.transports.base import Transport
 
-__all__ = ("Chain", "chain")
-
 
 class Chain:
     """A chain, made by `chain`. Calling it returns a transport, so that `connect` accepts it."""

@@ -17,8 +17,6 @@ from accord.proxy.parts import Component, component
 from accord.transports.command_line import argv_of
 from accord.transports.registry import is_url
 
-__all__ = ("ChainFileError", "read_chain_file")
-
 
 class ChainFileError(AccordError):
     """The file cannot be read, or is invalid."""

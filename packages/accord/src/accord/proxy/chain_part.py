@@ -9,8 +9,6 @@ from accord.proxy.proxied_sessions import ProxiedSessions
 from accord.proxy.proxy_stage import ProxyStage
 from accord.proxy.versions import ProxiedVersion
 
-__all__ = ("ChainPart", "ProxyInChain")
-
 
 class ProxyInChain(Struct, frozen=True):
     """A proxy, the version of its chain, and what it knows about the sessions."""

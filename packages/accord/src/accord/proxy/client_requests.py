@@ -20,8 +20,6 @@ from accord.types.validation import require_type
 from accord.wire.base import replace
 from accord.wire.codec import to_builtins
 
-__all__ = ("ClientRequests",)
-
 log: logging.Logger = logging.getLogger("accord.proxy")
 
 

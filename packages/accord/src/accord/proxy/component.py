@@ -25,8 +25,6 @@ from accord.proxy.stage import Direction, Params, Port, RawRequest, RawResponse,
 from accord.proxy.two_sided import TwoSidedHop
 from accord.transports.base import Transport
 
-__all__ = ("ProxyComponent",)
-
 # Of programs that do not know a method; many refuse everything but `initialize` at first.
 _UNKNOWN = (MethodNotFound.default_code, InvalidRequest.default_code)
 

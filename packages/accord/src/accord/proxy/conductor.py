@@ -32,8 +32,6 @@ from accord.text.excerpt import excerpt
 from accord.transports.base import Transport, opened
 from accord.transports.process import ProcessTransport
 
-__all__ = ("conduct",)
-
 log: logging.Logger = logging.getLogger("accord.proxy")
 
 SLOW_S = 10.0  # for `initialize`; then the log says who has not responded

@@ -9,8 +9,6 @@ from accord.proxy.stage import RawResponse
 from accord.text import lenient_json
 from accord.text.excerpt import one_line
 
-__all__ = ("DESCRIBE", "NO_PROXIES", "description_lines", "with_description")
-
 # Each proxy of Accord passes it on, and adds itself to the proxies of the result:
 # `{"name": …, "handles": […], "tools": […], "commands": […]}`, with lists of names.
 # Others pass it on, as everything that they do not know.

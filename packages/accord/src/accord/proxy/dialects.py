@@ -15,22 +15,6 @@ from accord.errors import InvalidParams
 from accord.proxy.stage import Params, raw_json
 from accord.text import lenient_json
 
-__all__ = (
-    "ACP",
-    "DIALECTS",
-    "PROXY_INITIALIZE",
-    "RUST",
-    "SUCCESSOR",
-    "THINKWELL",
-    "Dialect",
-    "DialectName",
-    "is_proxy_initialize",
-    "marked_as_proxy",
-    "unmarked",
-    "unwrap",
-    "wrap",
-)
-
 DialectName: TypeAlias = Literal["acp", "rust", "thinkwell"]
 
 

@@ -9,8 +9,6 @@ from msgspec import Raw
 
 from accord.text import lenient_json
 
-__all__ = ("edited_text",)
-
 _encode = msgspec.json.Encoder().encode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 _elements = msgspec.json.Decoder(list[Raw]).decode

@@ -11,8 +11,6 @@ from accord.proxy.runs import Run
 from accord.proxy.stage import Direction, Params, Port, RawRequest, Stage
 from accord.transports.base import Transport
 
-__all__ = ("AgentEnd", "ClientEnd", "EndOfChain", "wire")
-
 
 class EndOfChain(Protocol):
     """One end of a chain: sends what the last stage passes on; what it receives goes to `port`."""

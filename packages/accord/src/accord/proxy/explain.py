@@ -22,8 +22,6 @@ from accord.text.excerpt import excerpt, one_line, visible
 from accord.transports.base import Frame
 from accord.version import __version__
 
-__all__ = ("explain",)
-
 _TIMEOUT_S = 60.0
 _DESCRIBE_S = 5.0  # for each proxy
 _ABSENT = object()

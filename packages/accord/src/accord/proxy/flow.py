@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-__all__ = ("Flow", "Pausable", "Pauses")
-
 
 class Pausable(Protocol):
     """What can stop reading: a transport."""

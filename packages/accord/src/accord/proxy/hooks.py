@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from accord.types.permission import PermissionOption
     from accord.types.session import AvailableCommand, StopReason
 
-__all__ = ("ProxyHooks", "check_proxy_hooks", "overrides_hook")
 
 Pass: TypeAlias = Callable[[Any], Awaitable[Any]]
 

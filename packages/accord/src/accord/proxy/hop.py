@@ -22,8 +22,6 @@ from accord.text import lenient_json
 from accord.transports.base import Frame, Transport
 from accord.transports.pipes import PipeTransport
 
-__all__ = ("Hop", "HopObserver", "Hops")
-
 log: logging.Logger = logging.getLogger("accord.proxy")
 
 # Called with the name of a hop, and with each frame that it receives or sends.

@@ -10,8 +10,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-__all__ = ("PassingLanes", "Release", "Run")
-
 _ITEM_BYTES = 300  # approximate memory of a waiting message in addition to its text
 
 Release: TypeAlias = Callable[[], None]

@@ -13,8 +13,6 @@ from accord.proxy.stage import Stage
 from accord.text.excerpt import excerpt
 from accord.transports.base import Transport
 
-__all__ = ("ComponentLost", "Life", "close_all", "error_of", "join")
-
 log: logging.Logger = logging.getLogger("accord.proxy")
 
 EXIT_S = 5.0  # for a component to report how it ended

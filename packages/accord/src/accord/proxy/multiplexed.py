@@ -30,8 +30,6 @@ from accord.proxy.stage import Direction, Params, Port, RawRequest, RawResponse,
 from accord.proxy.two_sided import TwoSidedHop
 from accord.transports.base import Transport
 
-__all__ = ("NOT_ALONE", "ConductorHop", "ReceivingSide", "serve_stages")
-
 NOT_ALONE = (
     "This program is a proxy, not an agent: it needs a conductor and a successor, "
     "as in `accord chain PROXY AGENT`"

@@ -24,14 +24,6 @@ from accord.proxy.runs import Run
 from accord.proxy.stage import Direction, Params, Port, RawRequest, RawResponse, Stage
 from accord.text import lenient_json
 
-__all__ = (
-    "NotificationHandler",
-    "OrderedStage",
-    "PassingRequest",
-    "RequestHandler",
-    "session_id_of",
-)
-
 log: logging.Logger = logging.getLogger("accord.proxy")
 
 _CLOSE_S = 5.0

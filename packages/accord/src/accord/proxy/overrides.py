@@ -22,8 +22,6 @@ from accord.wire.codec import decoder, encode
 from accord.wire.method import Method
 from accord.wire.overlay import overlay
 
-__all__ = ("Edit", "Label", "Overrides", "edited_json", "raw_of", "request_override")
-
 log: logging.Logger = logging.getLogger("accord.proxy")
 
 # Gets the method and the params of a notification; returns those to pass on, None to drop it.

@@ -23,16 +23,6 @@ from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import argv_of, process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 
-__all__ = (
-    "Component",
-    "ComponentLike",
-    "HasStage",
-    "component",
-    "component_of",
-    "with_unique_names",
-)
-
-
 _CLIENT = "client"  # the name of the connection to the client
 
 

@@ -7,8 +7,6 @@ from typing import Any
 from accord.client.events import StateChanged, ToolCall
 from accord.proxy.redacted_updates import SessionRedaction
 
-__all__ = ("ProxiedSession", "ProxiedSessions")
-
 _MAX_TOOL_CALLS = 1000  # of one session, that are not final
 _MAX_SESSIONS = 10_000  # that were not closed
 

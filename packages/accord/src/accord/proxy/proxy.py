@@ -13,8 +13,6 @@ from accord.roles.proxy import TypedProxy
 from accord.transports.base import Transport, TransportFactory, opened
 from accord.transports.stdio import stdio
 
-__all__ = ("Proxy", "run_proxy")
-
 
 class Proxy(ProxyHooks):
     """A component between a client and an agent; one class serves both versions.

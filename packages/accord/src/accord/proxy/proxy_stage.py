@@ -22,8 +22,6 @@ from accord.proxy.overrides import Edit, Overrides
 from accord.proxy.stage import Direction, Params, RawRequest, RawResponse
 from accord.wire.codec import decoder
 
-__all__ = ("ProxyStage", "StagedProxy")
-
 log: logging.Logger = logging.getLogger("accord.proxy")
 
 

@@ -23,8 +23,6 @@ from accord.types.mcp import McpServer
 from accord.wire.codec import decoder
 from accord.wire.shared.mcp_message import MessageMcpNotification, MessageMcpRequest
 
-__all__ = ("ProxyTools",)
-
 log: logging.Logger = logging.getLogger("accord.proxy")
 
 _decode = decoder(MessageMcpRequest)

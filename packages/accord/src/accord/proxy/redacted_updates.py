@@ -9,8 +9,6 @@ from accord.client.events import TerminalOutputChunk, Text, Thought, ToolCall, U
 from accord.text.redact import Redactor, StreamRedactor
 from accord.types.content import TextContent
 
-__all__ = ("KEPT_KEYS", "SessionRedaction")
-
 # Ids and tags: they are compared, not read, so a change would break the session.
 KEPT_KEYS = frozenset(
     (

@@ -8,8 +8,6 @@ from msgspec import Struct
 
 from accord.types.mcp import McpServer
 
-__all__ = ("FileRead", "FileWrite", "OpeningSession", "TerminalStart")
-
 
 class OpeningSession(Struct, kw_only=True):
     """A session that the client opens; changes before `forward()` reach the agent.

@@ -14,8 +14,6 @@ from accord.proxy.runs import Run
 from accord.text import lenient_json
 from accord.transports.base import Frame
 
-__all__ = ("MIN_RUN", "PARAMS", "RunReader", "notification_head")
-
 MIN_RUN = 4  # notifications; a shorter run is not worth the search
 PARAMS = b',"params":'
 _OBJECT = PARAMS + b"{"

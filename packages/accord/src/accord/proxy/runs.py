@@ -12,8 +12,6 @@ from msgspec import Struct
 
 from accord.transports.base import Frame
 
-__all__ = ("Run",)
-
 
 class Run(Struct, frozen=True, gc=False):
     """Notifications in the order in which they came."""

@@ -10,8 +10,6 @@ from accord.errors import ConnectionClosed
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair
 
-__all__ = ("ServedTransport",)
-
 
 class ServedTransport(Transport):
     """Connects to `serve(transport)`, which starts with this transport and ends with it.

@@ -13,8 +13,6 @@ from accord.proxy.turns import Turns
 from accord.types.mcp import McpServerHttp, McpServerSse, McpServerStdio
 from accord.wire.base import replace
 
-__all__ = ("SessionRequests",)
-
 _Action = Literal["new", "load", "resume", "fork"]
 _OPENING: dict[str, _Action] = {
     "new_session": "new",

@@ -18,16 +18,6 @@ from accord.proxy.flow import Flow
 from accord.proxy.runs import Run
 from accord.text import lenient_json
 
-__all__ = (
-    "Direction",
-    "Params",
-    "Port",
-    "RawRequest",
-    "RawResponse",
-    "Stage",
-    "raw_json",
-)
-
 Params: TypeAlias = Raw | UnsetType  # JSON text as received; UNSET: the message has no params
 
 

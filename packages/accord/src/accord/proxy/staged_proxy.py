@@ -28,8 +28,6 @@ from accord.types.validation import require_type
 from accord.wire.base import replace
 from accord.wire.codec import decoder
 
-__all__ = ("StagedProxyObject",)
-
 log: logging.Logger = logging.getLogger("accord.proxy")
 
 _HOOK_NAMES = tuple(name for name in vars(ProxyHooks) if name[0] != "_" and name != "commands")

@@ -8,8 +8,6 @@ from typing import Any
 from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock, require_content, require_contents, text_of
 
-__all__ = ("ProxyTurn",)
-
 
 class ProxyTurn:
     """A prompt that a proxy can change, answer, or pass on, and the turn that follows."""

@@ -27,8 +27,6 @@ from accord.types.content import ContentBlock
 from accord.types.validation import require_type
 from accord.wire.base import replace
 
-__all__ = ("RunningTurn", "Turns")
-
 log: logging.Logger = logging.getLogger("accord.proxy")
 
 

@@ -9,8 +9,6 @@ from accord.proxy.hop import Hop
 from accord.proxy.runs import Run
 from accord.proxy.stage import Params, Port
 
-__all__ = ("TwoSidedHop",)
-
 
 class TwoSidedHop(Hop):
     """The connection between a proxy and its conductor, at either end.

@@ -13,8 +13,6 @@ from accord.proxy.proxy_stage import ProxyStage
 from accord.proxy.stage import Direction
 from accord.roles.proxy import TypedProxy, proxied_methods
 
-__all__ = ("StagedTypedProxy", "add_extensions", "typed_stage")
-
 
 class StagedTypedProxy:
     """Calls the methods that a typed proxy overrides."""

@@ -37,8 +37,6 @@ from accord.text import lenient_json
 from accord.wire.base import replace
 from accord.wire.codec import decoder
 
-__all__ = ("UpdateHook",)
-
 log: logging.Logger = logging.getLogger("accord.proxy")
 
 _TOOL_CALLS = (b'"tool_call',)

@@ -44,8 +44,6 @@ from accord.text.lenient_json import is_object
 from accord.types.content import TextContent
 from accord.wire.base import UNSET
 
-__all__ = ("UpdateEditor",)
-
 _EMPTY = Transcript()  # is not changed
 _TOOL_CALL_FIELDS = ("title", "kind", "status", "name", "raw_input", "raw_output", "meta")
 

@@ -17,8 +17,6 @@ from accord.roles.spec import ProtocolSpec
 from accord.wire.codec import decoder
 from accord.wire.method import Method
 
-__all__ = ("ProxiedVersion", "proxied_version")
-
 
 class ProxiedVersion(Struct, frozen=True):
     """One version: its types and methods, and how its updates are read and changed."""

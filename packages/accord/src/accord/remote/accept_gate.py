@@ -17,7 +17,6 @@ from accord.remote.asgi_types import AsgiApp, Receive, Scope, Send, path_of
 if sys.platform != "win32":
     import resource
 
-__all__ = ("AcceptGate", "SocketLimits")
 
 log: logging.Logger = logging.getLogger("accord.remote")
 

@@ -20,8 +20,6 @@ from accord.remote.subprotocol_token import SUBPROTOCOL, token_in, with_token
 from accord.text.excerpt import one_line
 from accord.transports.remote_address import is_loopback
 
-__all__ = ("Access", "Authenticate", "Principal", "Refusal", "RemoteRequest")
-
 flood_log: FloodLog = FloodLog(logging.getLogger("accord.remote"))
 
 AUTHENTICATE_S = 10.0  # for the hook

@@ -18,15 +18,6 @@ from accord.remote.running_turns import Turn
 from accord.text.excerpt import excerpt, one_line, visible
 from accord.text.secret_places import redacted_text
 
-__all__ = (
-    "AccessLog",
-    "LogFormatter",
-    "RefusedRequests",
-    "RequestLog",
-    "log_refused_handshake",
-    "short_id",
-)
-
 log: logging.Logger = logging.getLogger("accord.access")
 
 _PROBES = ("/health", "/ready")

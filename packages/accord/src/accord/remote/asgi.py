@@ -20,8 +20,6 @@ from accord.transports.base import Transport
 from accord.transports.process import argv_of
 from accord.transports.remote_address import DEFAULT_PATH
 
-__all__ = ("asgi",)
-
 
 def asgi(
     agent: Agent | type[Agent] | str | Sequence[str],

@@ -17,8 +17,6 @@ from accord.transports.base import Frame
 from accord.transports.messages import MessageTransport
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
 
-__all__ = ("DIRECT_SOCKET", "AsgiSocket", "WebSocketHandshake", "handshake_of")
-
 # The extension of a scope with a `WebSocketHandshake` that does not need the ASGI server.
 DIRECT_SOCKET = "accord.socket"
 FIRST_MESSAGE_S = 30.0  # R-WS-15

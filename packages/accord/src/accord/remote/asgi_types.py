@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
-__all__ = ("UNIX_PEER", "AsgiApp", "Event", "Receive", "Scope", "Send", "headers_of", "path_of")
-
 # The extension of a scope for a client on a Unix socket: `{"uid": …}` is its checked user.
 UNIX_PEER = "accord.unix_peer"
 _HEADERS = "accord.headers"  # key of a scope: what `headers_of` returns

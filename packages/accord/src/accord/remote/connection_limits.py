@@ -14,8 +14,6 @@ from accord.remote.access import Principal, Refusal
 from accord.remote.network_transport import NetworkTransport
 from accord.transports.remote_address import PING_S
 
-__all__ = ("ConnectionLimits", "OpenConnections")
-
 
 class ConnectionLimits(Struct, frozen=True, kw_only=True):
     """How many connections a server accepts (T12), and how long it keeps idle ones.

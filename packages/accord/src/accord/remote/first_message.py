@@ -10,8 +10,6 @@ from msgspec import UNSET, Struct
 from accord.text import lenient_json
 from accord.transports.base import Frame
 
-__all__ = ("INITIALIZE", "FirstMessage", "Verdict")
-
 # A proxy is initialized by the second, in the Rust SDK by the third.
 INITIALIZE: tuple[str, ...] = ("initialize", "proxy/initialize", "_proxy/initialize")
 

@@ -16,8 +16,6 @@ from accord.errors import InternalError, InvalidRequest, ParseError, RequestErro
 from accord.text.lenient_json import dumps, is_object
 from accord.transports.base import Frame, NullReceiver, Receiver, Transport
 
-__all__ = ("FrameGuard", "GuardedTransport", "unambiguous_json")
-
 log: logging.Logger = logging.getLogger("accord.remote")
 
 

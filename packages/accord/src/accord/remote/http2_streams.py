@@ -16,8 +16,6 @@ from h2.errors import ErrorCodes
 from h2.exceptions import H2Error, ProtocolError
 from priority.priority import PriorityTree, TooManyStreamsError
 
-__all__ = ("HTTP2_STREAMS", "adapt_hypercorn", "goaway")
-
 HTTP2_STREAMS = 1024  # of a connection at the same time (R-HTTP-39)
 
 

@@ -9,8 +9,6 @@ from accord.remote.access import Refusal
 from accord.remote.asgi_types import Event, Receive
 from accord.remote.http_limits import HttpLimits
 
-__all__ = ("RequestBody",)
-
 BYTES_PER_S = 1024  # a body that arrives faster has more time (T9)
 DISCARD_S = 1.0  # for the rest of a body that is refused
 _GONE = Refusal(499, "The client has left")

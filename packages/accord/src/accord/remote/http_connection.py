@@ -21,8 +21,6 @@ from accord.remote.network_transport import NetworkTransport
 from accord.transports.base import Frame, Receiver
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
 
-__all__ = ("HttpConnection", "InitializeAnswer")
-
 log: logging.Logger = logging.getLogger("accord.remote")
 
 FLUSH_S = 2.0  # for readers to take what was written before `aclose`

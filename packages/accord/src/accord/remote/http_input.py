@@ -7,8 +7,6 @@ from collections import deque
 
 from accord.transports.base import Frame, NullReceiver, Receiver
 
-__all__ = ("PostedInput",)
-
 
 class PostedInput:
     """Passes frames to a receiver in order, once it is known and while it reads."""

@@ -6,8 +6,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ("HttpLimits",)
-
 
 class HttpLimits(Struct, frozen=True, kw_only=True):
     """Sizes are in bytes, times in seconds."""

@@ -9,8 +9,6 @@ from msgspec import UNSET, Struct, UnsetType
 
 from accord.text import lenient_json
 
-__all__ = ("ID_LENGTH", "SESSION_METHODS", "MessageHead", "NotAMessage", "read_message")
-
 ID_LENGTH = 1024  # UTF-16 code units of an id (R-HTTP-22)
 
 # Their params have a session, in v1 or in both versions; "set_model" is that of older peers.

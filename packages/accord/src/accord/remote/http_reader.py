@@ -10,8 +10,6 @@ from accord.remote.asgi_types import Event, Receive, Send
 from accord.remote.http_stream import EventStream
 from accord.transports.base import Frame
 
-__all__ = ("StreamReader", "events_of")
-
 STOPPED_S = 5.0  # a reader that takes nothing for so long can be replaced
 _END_S = 1.0  # for the end of a response
 _COMMENT = b":\n\n"  # R-HTTP-17, R-HTTP-40

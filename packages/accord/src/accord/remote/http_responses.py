@@ -9,8 +9,6 @@ import msgspec
 from accord.remote.access import Refusal
 from accord.remote.asgi_types import Event, Scope, Send, headers_of
 
-__all__ = ("allow_origin", "cors_preflight", "respond", "respond_json", "respond_refusal")
-
 _encode = msgspec.json.Encoder().encode
 _CODES = {404: -32002, 408: -32603, 409: -32603, 413: -32603, 429: -32603}  # R-HTTP-50
 _HEADERS = "Acp-Connection-Id, Acp-Session-Id, Acp-Protocol-Version, Last-Event-ID"

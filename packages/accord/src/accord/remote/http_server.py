@@ -27,8 +27,6 @@ from accord.remote.http_responses import respond, respond_json, respond_refusal
 from accord.remote.http_unread import UnreadTotal
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
 
-__all__ = ("HttpServer", "RunConnection")
-
 # Serves a connection until it ends; raises nothing.
 RunConnection: TypeAlias = Callable[[HttpConnection], Coroutine[Any, Any, None]]
 

@@ -9,8 +9,6 @@ from typing import Protocol
 
 from accord.transports.base import HIGH_BYTES, LOW_BYTES, Frame
 
-__all__ = ("EventStream", "Reader", "StreamOwner")
-
 SEND_BYTES = 64 * 1024  # of frames sent together
 SLOW_S = 1.0  # a reader without progress for so long no longer delays the agent
 SETTLE_S = 0.02  # for a client to read this stream, before a message that follows on another

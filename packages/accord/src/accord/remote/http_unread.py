@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ("UnreadHolder", "UnreadTotal")
-
 
 class UnreadHolder(Protocol):
     """A connection with output that was not read."""

@@ -23,8 +23,6 @@ from accord.remote.asgi_types import AsgiApp, Event, Scope
 from accord.remote.http2_streams import adapt_hypercorn, goaway
 from accord.remote.listener_socket import SocketHandshake
 
-__all__ = ("listen",)
-
 log: logging.Logger = logging.getLogger("accord.remote")
 
 HEAD_S = 10.0  # for the first request of a connection, without its body (R-WS-15)

@@ -23,8 +23,6 @@ from accord.transports.remote_address import REMOTE_FRAME_BYTES
 from accord.transports.websocket_base import SocketTransport
 from accord.transports.websocket_frames import FrameConnection
 
-__all__ = ("SocketHandshake",)
-
 # The library logs messages at the level DEBUG (R-SEC-10).
 log: logging.Logger = logging.getLogger("accord.remote.websocket")
 log.setLevel(logging.WARNING)

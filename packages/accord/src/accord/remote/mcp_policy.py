@@ -19,8 +19,6 @@ from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
 from accord.transports.base import Frame
 
-__all__ = ("McpGuard", "McpPolicy")
-
 RESOLVE_S = 5.0  # for the addresses of a host name
 _RESOLVING = 4  # names at a time: a lookup cannot be cancelled and keeps a thread
 _MAX_SERVERS = 100  # in one message

@@ -13,8 +13,6 @@ from accord.remote.monitored import GOING_AWAY_TEXT, MonitoredTransport, Observe
 from accord.remote.network_transport import GOING_AWAY, INTERNAL, NetworkTransport
 from accord.transports.base import Transport
 
-__all__ = ("Monitor", "ServeConnection")
-
 FAILED_TEXT = "internal error"
 END_S = 8.0  # for agents to end after their connection; processes are killed within it
 

@@ -18,8 +18,6 @@ from accord.remote.running_turns import RunningTurns, Turn, prompt_of
 from accord.text import lenient_json
 from accord.transports.base import Frame, NullReceiver, Receiver, Transport
 
-__all__ = ("MonitoredTransport", "Observer", "Traffic")
-
 GOING_AWAY_TEXT = "the server is going away"
 IDLE_TEXT = "no message and no running turn for a long time"
 AGENT_ENDED_TEXT = "the agent has ended"

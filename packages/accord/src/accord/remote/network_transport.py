@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from accord.transports.base import Transport
 
-__all__ = (
-    "GOING_AWAY",
-    "INTERNAL",
-    "NORMAL",
-    "POLICY_VIOLATION",
-    "PROTOCOL_ERROR",
-    "NetworkTransport",
-)
-
 # Close codes of WebSocket (R-WS-07).
 NORMAL = 1000
 GOING_AWAY = 1001

@@ -5,8 +5,6 @@ from __future__ import annotations
 from accord.remote.access_log import AccessLog
 from accord.remote.monitored import Observer
 
-__all__ = ("default_observers",)
-
 
 def default_observers() -> list[Observer]:
     """Return the observers of a server; OpenTelemetry only if its API is installed."""

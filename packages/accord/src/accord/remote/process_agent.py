@@ -12,8 +12,6 @@ from accord.transports.base import Frame, Transport
 from accord.transports.process import process
 from accord.transports.relay import relay
 
-__all__ = ("serve_process",)
-
 log: logging.Logger = logging.getLogger("accord.remote")
 
 FIRST_MESSAGE_S = 30.0

@@ -12,8 +12,6 @@ from accord.remote.first_message import INITIALIZE
 from accord.text.lenient_json import whole
 from accord.transports.base import Frame
 
-__all__ = ("RunningTurns", "Turn", "TurnCallback", "prompt_of")
-
 _HEAD_BYTES = 200  # in which an update has its method; other frames are decoded
 _CLOSING = ("session/close", "session/delete")
 _MOST = 10_000  # turns and requests of a connection that are watched at the same time

@@ -21,8 +21,6 @@ from accord.remote.listener import listen
 from accord.remote.sockets import is_unix, open_tcp, open_unix, remove_unix
 from accord.transports.remote_address import REMOTE_FRAME_BYTES
 
-__all__ = ("ServedApp", "ServerOptions", "Stop", "run_server")
-
 RESPONSES_S = 3.0  # for responses to end after the agents
 CLOSE_S = 0.5  # for the connections themselves
 

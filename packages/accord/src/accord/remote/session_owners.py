@@ -13,8 +13,6 @@ from accord.remote.guarded_transport import FrameGuard
 from accord.text.lenient_json import NotJson, dumps, is_array, is_object, loads
 from accord.transports.base import Frame
 
-__all__ = ("SessionOwners", "SessionOwnersGuard")
-
 _MAX_SESSIONS = 100_000  # the oldest are forgotten
 _MAX_REQUESTS = 1000  # of one connection that are to open or to list sessions
 _OPENING = frozenset({"session/new", "session/fork"})

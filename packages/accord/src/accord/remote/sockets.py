@@ -13,15 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = (
-    "address_of",
-    "is_unix",
-    "open_tcp",
-    "open_unix",
-    "passed_sockets",
-    "remove_unix",
-)
-
 BACKLOG = 100
 _FIRST_FD = 3  # sd_listen_fds(3)
 _PROBE_S = 1.0

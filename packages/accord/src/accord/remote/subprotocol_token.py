@@ -5,8 +5,6 @@ from __future__ import annotations
 import binascii
 from base64 import urlsafe_b64decode
 
-__all__ = ("SUBPROTOCOL", "token_in", "with_token")
-
 SUBPROTOCOL = "acp.bearer"
 
 

@@ -17,8 +17,6 @@ from accord.remote.running_turns import Turn
 from accord.text.lenient_json import is_object
 from accord.version import __version__
 
-__all__ = ("Telemetry",)
-
 _NAME = "accord.remote"
 _DIRECTION = "network.io.direction"
 _TRANSPORT = "acp.transport"

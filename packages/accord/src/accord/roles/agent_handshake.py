@@ -22,8 +22,6 @@ from accord.rules.negotiation import requested_version, select
 from accord.text import lenient_json
 from accord.wire.base import replace
 
-__all__ = ("AgentHandshake",)
-
 log: logging.Logger = logging.getLogger("accord.roles.handshake")
 
 

@@ -29,8 +29,6 @@ from accord.rules.gates import closed_methods, is_open, opening
 from accord.wire.codec import convert, decoder
 from accord.wire.method import Method, Side
 
-__all__ = ("ContextFactory", "Role", "check_offered_methods", "derived_capabilities", "routes_for")
-
 log: logging.Logger = logging.getLogger("accord.connection.connection")
 
 # Makes the context of a handler from the connection, the request's id and what calls the peer.

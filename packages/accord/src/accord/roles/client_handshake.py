@@ -32,8 +32,6 @@ from accord.version import ProtocolVersion
 from accord.wire.base import replace
 from accord.wire.codec import decoder
 
-__all__ = ("ClientHandshake",)
-
 log: logging.Logger = logging.getLogger("accord.roles.handshake")
 
 _OTHER_VERSION = "`connect(versions=…)`, `accord ask --protocol 1|2`"

@@ -21,8 +21,6 @@ from accord.roles.lazy_role import LazyRole, RolesByVersion
 from accord.roles.remote import Remote
 from accord.transports.base import Transport, TransportFactory, opened
 
-__all__ = ("connect", "serve")
-
 RemoteT = TypeVar("RemoteT", bound=Remote)
 
 

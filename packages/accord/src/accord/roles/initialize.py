@@ -15,8 +15,6 @@ from accord.version import ProtocolVersion
 from accord.wire.codec import convert, decoder
 from accord.wire.overlay import overlay
 
-__all__ = ("InitializeParams", "decode_params")
-
 
 class InitializeParams(Struct, frozen=True):
     """The params of `initialize`, decoded without a role.

@@ -11,8 +11,6 @@ from accord.roles.binding import RemoteT_co, Role
 from accord.version import ProtocolVersion
 from accord.wire.method import Side
 
-__all__ = ("LazyRole", "RolesByVersion")
-
 
 class LazyRole(Struct, Generic[RemoteT_co], frozen=True):
     """A role of a version; `make` returns it when the version is chosen."""

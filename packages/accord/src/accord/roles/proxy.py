@@ -8,8 +8,6 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 from accord.roles.spec import ProtocolSpec
 from accord.wire.method import Method
 
-__all__ = ("Edited", "Forward", "TypedProxy", "proxied_methods")
-
 ParamsT = TypeVar("ParamsT", contravariant=True)
 ResultT = TypeVar("ResultT", covariant=True)
 T = TypeVar("T")

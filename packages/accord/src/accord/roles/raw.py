@@ -17,8 +17,6 @@ from accord.errors import BacklogExceeded
 from accord.text import lenient_json
 from accord.transports.base import Transport
 
-__all__ = ("RawParams", "RawRole", "connect_raw", "serve_raw")
-
 
 class _SessionId(Struct):
     session_id: str | None = msgspec.field(name="sessionId", default=None)

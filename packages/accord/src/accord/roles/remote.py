@@ -17,8 +17,6 @@ from accord.rules.quirks import tolerates
 from accord.wire.codec import decoder
 from accord.wire.method import Method
 
-__all__ = ("Remote", "result_decoder")
-
 
 @tolerates("null-result")
 @cache

@@ -11,8 +11,6 @@ from msgspec.structs import replace
 from accord.version import ProtocolVersion
 from accord.wire.method import Method, Side
 
-__all__ = ("ProtocolSpec",)
-
 
 class ProtocolSpec(Struct, frozen=True, kw_only=True):
     """One protocol version: its methods, the types of `initialize`, the results of cancelled calls.

@@ -13,8 +13,6 @@ from msgspec.structs import fields
 
 from accord.wire.method import Method
 
-__all__ = ("closed_methods", "closed_variants", "is_open", "opening")
-
 
 def is_open(gate: str, capabilities: Mapping[str, Any]) -> bool:
     """Return True if a side has the capability; absent, null and false values are closed.

@@ -11,8 +11,6 @@ from accord.errors import InvalidRequest
 from accord.text.excerpt import excerpt
 from accord.version import ProtocolVersion
 
-__all__ = ("AgentLifecycle", "State")
-
 State: TypeAlias = Literal["new", "initializing", "ready", "in use"]
 
 # Whether `initialize` is allowed, by state and by the version spoken so far.

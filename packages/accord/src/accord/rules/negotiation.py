@@ -16,15 +16,6 @@ from accord.rules.quirks import tolerates
 from accord.text.lenient_json import is_object, whole
 from accord.version import ProtocolVersion
 
-__all__ = (
-    "is_false_v2",
-    "negotiated_version",
-    "requested_version",
-    "select",
-    "v1_params_of",
-    "v2_params_of",
-)
-
 _V1_KEYS = ("agentCapabilities", "agentInfo")
 
 

@@ -12,8 +12,6 @@ from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-__all__ = ("QUIRKS", "Quirk", "Where", "has_quirk", "quirks_of", "tolerates")
-
 T = TypeVar("T")
 
 Where: TypeAlias = Literal["client", "agent", "both"]

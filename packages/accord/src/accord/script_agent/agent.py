@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from accord import SessionStore
     from accord.agent import ConnectedClient, TerminalAuthMethod, ToolCallHandle
 
-__all__ = ("ScriptAgent",)
-
 
 class ScriptAgent(AuthenticationMixin, ScriptProviders, Agent):
     """Runs the command in each prompt, with the same result in both versions and every time.

@@ -10,8 +10,6 @@ from msgspec import Meta, Struct
 from accord import NotOffered, Turn
 from accord.script_agent.command import ScriptCommand, UsageError, parse_number
 
-__all__ = ("COMMANDS",)
-
 _URL = "https://example.com/sign-in"
 
 

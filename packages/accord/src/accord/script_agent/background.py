@@ -12,8 +12,6 @@ from accord import RequestError, TokenUsage, Turn
 from accord.agent import ToolCallHandle, WorkCancelled
 from accord.script_agent.command import ScriptCommand, UsageError
 
-__all__ = ("COMMANDS",)
-
 
 def _seconds(rest: str) -> float | None:
     try:

@@ -8,8 +8,6 @@ from msgspec import Struct
 
 from accord import Turn
 
-__all__ = ("ScriptCommand", "UsageError", "parse_number")
-
 
 class ScriptCommand(Struct, frozen=True):
     """A command; `run` gets the turn and the arguments, and returns a stop reason or None."""

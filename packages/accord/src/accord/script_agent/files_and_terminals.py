@@ -8,8 +8,6 @@ from pathlib import Path
 from accord import RequestError, StartError, Turn
 from accord.script_agent.command import ScriptCommand, UsageError
 
-__all__ = ("COMMANDS",)
-
 
 async def _fs(turn: Turn, rest: str) -> None:
     action, _, rest = rest.partition(" ")

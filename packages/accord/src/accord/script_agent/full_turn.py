@@ -8,8 +8,6 @@ from pathlib import Path
 from accord import AvailableCommand, Cost, PlanEntry, RequestError, StartError, Turn
 from accord.script_agent.command import ScriptCommand
 
-__all__ = ("COMMANDS",)
-
 SUMMARY = "accord-demo.md"
 # A single write, so that it is always shown as one chunk.
 _MEASURE = f'import os; os.write(1, b"%d bytes\\n" % os.path.getsize("{SUMMARY}"))'

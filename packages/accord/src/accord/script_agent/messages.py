@@ -13,8 +13,6 @@ from accord import (
 )
 from accord.script_agent.command import ScriptCommand, UsageError, parse_number
 
-__all__ = ("AUDIO", "COMMANDS", "IMAGE")
-
 # A blue square of 8 by 8 pixels.
 IMAGE = ImageContent(
     bytes.fromhex(

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from accord import ProviderInfo
 from accord.agent import ProvidersMixin
 
-__all__ = ("ScriptProviders",)
-
 _PROVIDERS = (
     ProviderInfo(
         id="main",

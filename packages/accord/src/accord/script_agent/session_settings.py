@@ -6,8 +6,6 @@ from accord import AvailableCommand, BooleanOption, Cost, OptionChoice, SelectOp
 from accord.agent import AuthenticationMixin
 from accord.script_agent.command import ScriptCommand, UsageError
 
-__all__ = ("COMMANDS", "MODES", "OPTIONS")
-
 MODES = SelectOption(
     id="mode",
     name="Mode",

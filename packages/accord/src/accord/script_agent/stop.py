@@ -7,9 +7,6 @@ from collections.abc import Callable
 from accord import InternalError, RequestError, Turn
 from accord.script_agent.command import ScriptCommand, UsageError, parse_number
 
-__all__ = ("COMMANDS",)
-
-
 _REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error")
 
 

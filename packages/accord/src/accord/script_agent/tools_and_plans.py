@@ -9,8 +9,6 @@ from accord import EmbeddedResource, PlanEntry, ResourceLink, ToolCallLocation, 
 from accord.script_agent.command import ScriptCommand, UsageError
 from accord.script_agent.messages import IMAGE
 
-__all__ = ("COMMANDS",)
-
 _KINDS = (
     "read",
     "edit",

@@ -7,8 +7,6 @@ from typing import Any
 
 from msgspec import ValidationError, inspect
 
-__all__ = ("validation_text",)
-
 _ERROR = re.compile(r"(Invalid enum value .*?)( - at `(.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
 

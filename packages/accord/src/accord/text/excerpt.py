@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-__all__ = ("excerpt", "hidden_removed", "hidden_replaced", "one_line", "output_lines", "visible")
-
 _HIDDEN = re.compile(
     "["
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 except tabs and line ends, DEL, C1

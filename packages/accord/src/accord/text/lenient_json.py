@@ -9,18 +9,6 @@ from typing import Any, NoReturn, TypeGuard
 
 import msgspec
 
-__all__ = (
-    "NotJson",
-    "NumberText",
-    "dumps",
-    "is_array",
-    "is_object",
-    "loads",
-    "loads_marking",
-    "member_texts",
-    "whole",
-)
-
 
 class NotJson(ValueError):
     """The text is not JSON; the message has the position."""

@@ -23,8 +23,6 @@ from markdown_it.token import Token
 
 from accord.text.excerpt import visible
 
-__all__ = ("MarkdownParts", "closed_markdown", "html_of", "page_of")
-
 SCHEMES = ("http://", "https://", "mailto:")
 PART_CHARS = 2_000  # a longer text is split where a block ends
 MAX_PART_CHARS = 32_000  # a longer block is split at a line end

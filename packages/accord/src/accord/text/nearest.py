@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ("nearest", "nearest_keyword")
-
 _LONGEST = 60  # characters of a name that can be a misspelled one
 
 

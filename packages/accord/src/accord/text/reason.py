@@ -9,8 +9,6 @@ from typing import Any
 from accord.text import lenient_json
 from accord.text.excerpt import one_line
 
-__all__ = ("reason_of",)
-
 # In this order. Values of other keys are never shown: they may be secrets.
 _KEYS = (
     "details",

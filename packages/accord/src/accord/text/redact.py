@@ -10,8 +10,6 @@ from typing import Any, Generic, TypeVar, cast
 from accord.text import lenient_json
 from accord.text.lenient_json import is_array, is_object
 
-__all__ = ("MASK", "Redactor", "StreamRedactor", "redactor")
-
 MASK = "[redacted]"
 
 TextT = TypeVar("TextT", str, bytes)

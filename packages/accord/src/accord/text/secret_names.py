@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-__all__ = ("SHORTEST", "is_secret_header", "is_secret_name", "secret_variables")
-
 SHORTEST = 8  # characters; the values of shorter variables are numbers and switches
 _LONGEST = 128  # characters of a name that are looked at, from its end
 

@@ -8,21 +8,6 @@ from accord.text.redact import MASK
 from accord.text.secret_names import is_secret_name
 from accord.text.secret_shapes import is_plain_hash, looks_random
 
-__all__ = (
-    "DOUBTFUL",
-    "FILE",
-    "HEADER_OPTIONS",
-    "USER_OPTIONS",
-    "CommandWords",
-    "is_pin_or_pattern",
-    "is_secret_option",
-    "may_have_short_option",
-    "without_joined_option",
-    "without_short_option",
-    "without_short_options",
-    "without_user",
-)
-
 FILE = re.compile(r"(?:[~.]{0,2}|[A-Za-z]:)[/\\]|[\w.-]+\.(?:pem|key|crt)$")
 DOUBTFUL = frozenset(("key", "pass", "pw", "pwd"))
 """Options whose value is a secret if it is not a file."""

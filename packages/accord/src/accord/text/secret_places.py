@@ -34,15 +34,6 @@ from accord.text.secret_options import (
 )
 from accord.text.secret_shapes import looks_random, looks_secret, may_have_key, without_keys
 
-__all__ = (
-    "LinesRedactor",
-    "is_masked",
-    "plain_url",
-    "redacted_argv",
-    "redacted_json",
-    "redacted_text",
-)
-
 _URL_MASK = "%5Bredacted%5D"  # a bracket before the host of a URL is not valid
 
 # Names and values.

@@ -6,8 +6,6 @@ import re
 
 from accord.text.redact import MASK
 
-__all__ = ("KEYS", "is_plain_hash", "looks_random", "looks_secret", "may_have_key", "without_keys")
-
 _HAS_DIGIT = r"(?=[A-Za-z_-]{0,64}+[0-9])"
 # Each has 13 or more characters in a row that are letters, digits, `_`, `-` or `.`.
 KEYS: tuple[str, ...] = (

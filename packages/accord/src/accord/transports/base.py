@@ -6,19 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias
 
-__all__ = (
-    "FRAME_BYTES",
-    "HIGH_BYTES",
-    "LOW_BYTES",
-    "READ_BYTES",
-    "Frame",
-    "NullReceiver",
-    "Receiver",
-    "Transport",
-    "TransportFactory",
-    "opened",
-)
-
 # One JSON text without line breaks. Blank frames are ignored.
 Frame: TypeAlias = bytes | bytearray
 FRAME_BYTES = 64 * 1024 * 1024  # default size of the largest accepted frame

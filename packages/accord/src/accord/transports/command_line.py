@@ -12,8 +12,6 @@ from pathlib import Path
 from accord.errors import StartError
 from accord.text.excerpt import excerpt
 
-__all__ = ("argv_of", "batch_line", "environment", "find_program", "why_not_started")
-
 
 def argv_of(command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
     """Return the words of a command; a string is split by the rules of a shell."""

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
-__all__ = ("CookieStore",)
-
 _MAX_COOKIES = 50
 _MAX_BYTES = 4096  # of one cookie
 _SECURE_SCHEMES = ("https", "wss")

@@ -14,8 +14,6 @@ from accord.transports.fd_threaded import Bytes, ThreadedReader, ThreadedWriter
 if sys.platform != "win32":
     from accord.transports.fd_polled import PolledReader, PolledWriter
 
-__all__ = ("Reader", "Writer", "open_reader", "open_writer")
-
 
 class Reader(Protocol):
     """Reads: calls `received` with bytes, and `ended` once. Owns its file descriptor."""

@@ -15,7 +15,6 @@ from accord.transports.fd_threaded import LAST_READS, Bytes
 if sys.platform == "win32":
     raise ImportError("Windows can only poll sockets")
 
-__all__ = ("PolledReader", "PolledWriter")
 
 _AT_ONCE = 64  # buffers in one system call
 

@@ -19,8 +19,6 @@ from typing import Any, TypeAlias
 
 from accord.transports.base import HIGH_BYTES, LOW_BYTES, READ_BYTES
 
-__all__ = ("LAST_READS", "Bytes", "ThreadedReader", "ThreadedWriter")
-
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 LAST_READS = 16  # a pipe holds 64 KiB, or up to 1 MiB on request

@@ -16,8 +16,6 @@ import signal
 import sys
 import time
 
-__all__ = ("main", "marked_processes")
-
 _POLL_S = 0.05
 _MAX_RUN_S = 60.0
 # Seconds for processes that were started and not named yet; see `ProcessGroup`.

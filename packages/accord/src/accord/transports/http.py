@@ -43,8 +43,6 @@ from accord.transports.registry import RemoteOptions
 from accord.transports.remote_address import REMOTE_FRAME_BYTES, remote_url
 from accord.transports.sse import EventReader
 
-__all__ = ("HttpTransport", "http")
-
 log: logging.Logger = logging.getLogger("accord.transports.http")
 
 DELETE_S = 2.0

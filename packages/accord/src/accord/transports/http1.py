@@ -11,8 +11,6 @@ from accord.transports.base import HIGH_BYTES
 from accord.transports.http_body import ResponseBody
 from accord.transports.http_codec import Codec, Headers, RawResponse
 
-__all__ = ("Http1",)
-
 _HEAD_BYTES = 64 * 1024
 
 

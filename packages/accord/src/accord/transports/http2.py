@@ -23,8 +23,6 @@ from h2.settings import SettingCodes, Settings
 from accord.transports.http_body import ResponseBody
 from accord.transports.http_codec import Codec, Headers, RawResponse
 
-__all__ = ("Http2",)
-
 _MOST_STREAMS = 90  # servers often allow 100 (R-HTTP-38)
 _MOST_REQUESTS = 900  # in all: some servers close a connection after 1000
 _FRAME_BYTES = 64 * 1024

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-__all__ = ("ResponseBody",)
-
 
 class ResponseBody:
     """Collects what has arrived until it is taken.

@@ -24,7 +24,6 @@ from accord.version import __version__
 if TYPE_CHECKING:
     from accord.transports.http_proxied import ProxiedConnections, ProxiedResponse
 
-__all__ = ("HttpClient", "HttpResponse")
 
 log: logging.Logger = logging.getLogger("accord.transports.http")
 

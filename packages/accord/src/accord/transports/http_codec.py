@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from accord.transports.http_body import ResponseBody
 
-__all__ = ("KEEP_S", "Codec", "Headers", "RawResponse")
-
 KEEP_S = 3.0
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]  # the first one is `Host`

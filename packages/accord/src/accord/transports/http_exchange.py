@@ -11,8 +11,6 @@ from typing import Any, cast
 from accord.transports.http1 import Http1
 from accord.transports.http_codec import Codec, Headers, RawResponse
 
-__all__ = ("CannotConnect", "HttpConnections")
-
 CONNECT_S = 10.0
 CLOSE_S = 0.5  # for connections to close in order
 

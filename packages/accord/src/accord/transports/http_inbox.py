@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from accord.errors import TransportError
 from accord.transports.base import Frame, NullReceiver, Receiver
 
-__all__ = ("Inbox",)
-
 
 class Inbox:
     """Delivers the frames of one iteration of the event loop together, and the end after them.

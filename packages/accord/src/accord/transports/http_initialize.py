@@ -11,8 +11,6 @@ from accord.transports.http_client import HttpResponse
 from accord.transports.http_messages import read_incoming, version_of
 from accord.transports.sse import EventReader
 
-__all__ = ("Initialized", "read_initialized")
-
 
 class Initialized(Struct, frozen=True):
     """The answer to `initialize`; `version` is None if it is an error."""

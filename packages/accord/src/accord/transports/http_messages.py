@@ -10,19 +10,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from accord.text import lenient_json
 from accord.transports.base import Frame
 
-__all__ = (
-    "OPENS_SESSION",
-    "REATTACHES",
-    "Incoming",
-    "Outgoing",
-    "error_frame",
-    "read_incoming",
-    "read_outgoing",
-    "session_of_result",
-    "session_of_subagent",
-    "version_of",
-)
-
 CANCEL_REQUEST = "$/cancel_request"
 OPENS_SESSION = frozenset(("session/new", "session/fork"))
 REATTACHES = frozenset(("session/load", "session/resume"))

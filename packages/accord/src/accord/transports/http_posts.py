@@ -11,8 +11,6 @@ from typing import Any, TypeAlias
 from accord.transports.base import HIGH_BYTES, LOW_BYTES, Frame
 from accord.transports.http_messages import Outgoing
 
-__all__ = ("PostQueues",)
-
 FLUSH_S = 2.0  # without progress, for the server to accept what was written before `aclose`
 CLOSE_S = 10.0  # for all of it
 

@@ -11,8 +11,6 @@ import httpx2
 from accord.transports.http_codec import Headers
 from accord.transports.http_exchange import CannotConnect
 
-__all__ = ("ProxiedConnections", "ProxiedResponse")
-
 CONNECT_S = 10.0
 # Of one connection: with a third request on HTTP/2, httpcore2 2.16 can leave a response unread
 # until other data arrives, because the task that waits for the network holds the others' lock.

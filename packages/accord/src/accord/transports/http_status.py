@@ -5,8 +5,6 @@ from __future__ import annotations
 from accord.text.excerpt import excerpt, one_line
 from accord.text.secret_places import plain_url
 
-__all__ = ("advice_for", "redirect_error")
-
 _ADVICE = {
     400: "the server does not understand this client",
     401: "the server needs a valid token: set ACCORD_TOKEN or give --token-file (Python: token=…)",

@@ -16,8 +16,6 @@ from accord.transports.http_client import HttpClient, HttpResponse
 from accord.transports.http_status import advice_for, redirect_error
 from accord.transports.sse import EventReader
 
-__all__ = ("EventStream", "EventStreams", "StreamOwner")
-
 log: logging.Logger = logging.getLogger("accord.transports.http")
 
 REOPEN_S = 0.2  # before the first reopening, doubled for each further one (R-HTTP-41)

@@ -9,8 +9,6 @@ from accord.errors import ConnectionClosed
 from accord.jsonrpc.head import HEAD_BYTES
 from accord.transports.base import FRAME_BYTES, HIGH_BYTES, Frame, Receiver, Transport
 
-__all__ = ("MemoryTransport", "pair")
-
 
 def pair(
     *, limit_bytes: int = HIGH_BYTES, frame_bytes: int = FRAME_BYTES

@@ -20,8 +20,6 @@ from accord.transports.base import (
     Transport,
 )
 
-__all__ = ("MessageTransport",)
-
 FLUSH_S = 2.0  # for the peer to read what was written before `aclose`
 _SEND_BYTES = 64 * 1024  # passed to `_send_all` together
 LINGER_S = 1.0  # for the input to end after a failed write

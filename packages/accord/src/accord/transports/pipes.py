@@ -13,8 +13,6 @@ from accord.jsonrpc.ndjson import LineReader
 from accord.transports.base import FRAME_BYTES, Frame, NullReceiver, Receiver, Transport
 from accord.transports.fd import Reader, Writer, open_reader, open_writer
 
-__all__ = ("PipeTransport",)
-
 log: logging.Logger = logging.getLogger("accord.transports")
 
 FLUSH_S = 2.0  # for the peer to read what was written before `aclose`

@@ -14,7 +14,6 @@ from accord.transports.start_guardian import Mark
 if sys.platform == "win32":
     raise ImportError("Windows has no process groups that can be killed")
 
-__all__ = ("CREATION_FLAGS", "PosixGroupMembers", "members_of", "pidfd_of")
 
 CREATION_FLAGS = 0  # `start_new_session` suffices
 

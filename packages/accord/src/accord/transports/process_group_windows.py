@@ -20,7 +20,6 @@ from accord.transports.start_guardian import Mark
 if sys.platform != "win32":
     raise ImportError("Only Windows has job objects")
 
-__all__ = ("CREATION_FLAGS", "WindowsGroupMembers", "members_of", "pidfd_of")
 
 CREATION_FLAGS = subprocess.CREATE_NEW_PROCESS_GROUP
 

@@ -31,8 +31,6 @@ from accord.text.secret_places import redacted_text
 from accord.transports.base import Frame
 from accord.transports.fd import Reader, open_reader
 
-__all__ = ("MAX_LINES", "MAX_LINE_CHARACTERS", "STDERR_BYTES", "LastLines", "ProcessOutput")
-
 log: logging.Logger = logging.getLogger("accord.transports")
 
 STDERR_BYTES = 64 * 1024  # kept

@@ -10,17 +10,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from accord.text import lenient_json
 from accord.transports.base import Frame
 
-__all__ = (
-    "cancel_frame",
-    "opening_method",
-    "params_of",
-    "read_update",
-    "reopening_params",
-    "request_frame",
-    "requires_login",
-    "with_id",
-)
-
 
 class _Message(Struct, gc=False):
     method: str | UnsetType = UNSET

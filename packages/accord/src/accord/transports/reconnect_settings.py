@@ -8,8 +8,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ("ConnectionChange", "Reconnect", "Waits")
-
 STABLE_S = 1.0  # a connection that was lost earlier does not make the waits short again
 
 

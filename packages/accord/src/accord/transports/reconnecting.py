@@ -46,8 +46,6 @@ from accord.transports.reconnect_messages import (
 )
 from accord.transports.reconnect_settings import ConnectionChange, Reconnect, Waits
 
-__all__ = ("ReconnectingTransport",)
-
 log: logging.Logger = logging.getLogger("accord.transports.reconnecting")
 
 ANSWER_S = 60.0  # for `initialize`, and for opening each session

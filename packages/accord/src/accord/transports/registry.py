@@ -16,8 +16,6 @@ from accord.transports.base import TransportFactory
 if TYPE_CHECKING:
     from accord.transports.cookies import CookieStore
 
-__all__ = ("RemoteOptions", "UrlOpener", "is_url", "register_scheme", "transport_for_url")
-
 
 class RemoteOptions(Struct, frozen=True, kw_only=True):
     """How to reach a remote agent.

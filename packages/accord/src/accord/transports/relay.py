@@ -13,8 +13,6 @@ from accord.jsonrpc.head import HEAD_BYTES, read_head
 from accord.text import lenient_json
 from accord.transports.base import Frame, Transport
 
-__all__ = ("relay",)
-
 log: logging.Logger = logging.getLogger("accord.transports.relay")
 
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")

@@ -9,15 +9,6 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from accord.text.secret_places import plain_url
 from accord.transports.registry import RemoteOptions
 
-__all__ = (
-    "DEFAULT_PATH",
-    "PING_S",
-    "REMOTE_FRAME_BYTES",
-    "is_loopback",
-    "login_headers",
-    "remote_url",
-)
-
 DEFAULT_PATH = "/acp"
 REMOTE_FRAME_BYTES = 32 * 1024 * 1024  # of a message or an event (R-WS-13, R-HTTP-49)
 PING_S = 20.0  # between two pings, and for the answer (R-WS-14)

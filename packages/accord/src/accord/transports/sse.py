@@ -5,8 +5,6 @@ from __future__ import annotations
 from accord.jsonrpc.head import HEAD_BYTES
 from accord.transports.base import Frame
 
-__all__ = ("EventReader",)
-
 _FIELD_BYTES = 4096  # of an event in addition to its payload
 _MIN_RETRY_S, _MAX_RETRY_S = 0.1, 60.0  # R-HTTP-43
 _BOM = b"\xef\xbb\xbf"

@@ -17,8 +17,6 @@ from typing import Literal
 
 from accord.transports import guardian
 
-__all__ = ("MARK_VARIABLE", "Mark", "guard", "start_guardian")
-
 # In the environment of every started process, to find those that have left their group. A program
 # that shall outlive this process removes it from its environment.
 MARK_VARIABLE = "ACCORD_STARTED_BY"

@@ -15,7 +15,6 @@ from accord.transports.pipes import PipeTransport
 if sys.platform == "win32":
     import msvcrt
 
-__all__ = ("stdio", "take_stdio")
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 

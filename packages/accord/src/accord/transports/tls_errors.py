@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ssl
 
-__all__ = ("tls_reason",)
-
 _EXPIRED, _NOT_YET_VALID, _OTHER_HOST = 10, 9, 62
 
 

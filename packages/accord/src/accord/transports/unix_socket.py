@@ -11,8 +11,6 @@ from accord.transports.remote_address import DEFAULT_PATH
 from accord.transports.websocket import WebSocketTransport
 from accord.transports.websocket_frames import FrameConnection
 
-__all__ = ("UnixSocketTransport", "unix_socket")
-
 _URL = f"ws://localhost{DEFAULT_PATH}"
 
 

@@ -29,8 +29,6 @@ from accord.transports.tls_errors import tls_reason
 from accord.transports.websocket_base import SocketTransport
 from accord.transports.websocket_frames import FrameConnection
 
-__all__ = ("WebSocketTransport", "websocket")
-
 log: logging.Logger = logging.getLogger("accord.transports.websocket")
 
 HANDSHAKE_S = 10.0  # R-WS-15

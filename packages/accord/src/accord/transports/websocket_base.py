@@ -11,8 +11,6 @@ from accord.transports.base import Frame, NullReceiver, Receiver, Transport
 from accord.transports.remote_address import PING_S, REMOTE_FRAME_BYTES
 from accord.transports.websocket_frames import FrameConnection
 
-__all__ = ("SocketTransport",)
-
 CLOSE_S = 4.0  # for the peer to read what was written before `aclose`, and to close
 NORMAL = 1000
 INTERNAL = 1011

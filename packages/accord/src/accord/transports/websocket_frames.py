@@ -20,7 +20,6 @@ try:
 except ImportError:  # the library was built without it
     from websockets.utils import apply_mask
 
-__all__ = ("FrameConnection", "Listener")
 
 _HEAD_END = b"\r\n\r\n"
 _TEXT = 0x81  # the first byte of a complete text message

@@ -6,8 +6,6 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ("AuthAccount", "AuthState", "AuthStatus", "ProviderInfo")
-
 AuthState: TypeAlias = Literal["authenticated", "unauthenticated", "not_required", "unknown"]
 
 

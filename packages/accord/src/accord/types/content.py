@@ -8,21 +8,6 @@ from msgspec import Struct
 
 from accord.types.validation import ValidatedStruct, require_type, require_types, type_error
 
-__all__ = (
-    "Annotations",
-    "AudioContent",
-    "ContentBlock",
-    "EmbeddedResource",
-    "ImageContent",
-    "Other",
-    "ResourceLink",
-    "TextContent",
-    "content_error",
-    "require_content",
-    "require_contents",
-    "text_of",
-)
-
 
 class Annotations(ValidatedStruct, frozen=True):
     """Hints for display (`v1.Annotations`, `v2.Annotations`).

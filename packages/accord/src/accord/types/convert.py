@@ -21,8 +21,6 @@ from accord.types.content import (
 from accord.types.tool_calls import Diff, TerminalView, ToolCallLocation, ToolContent
 from accord.wire.codec import convert, to_builtins
 
-__all__ = ("ContentConverter", "WireTypes")
-
 BlockT = TypeVar("BlockT")  # the content block of a version
 ToolContentT = TypeVar("ToolContentT")  # its content of a tool call
 LocationT = TypeVar("LocationT")  # its location of a tool call

@@ -9,14 +9,6 @@ from accord.types.content import ContentBlock
 from accord.types.convert import ContentConverter
 from accord.types.tool_calls import Diff, ToolCallLocation, ToolContent
 
-__all__ = (
-    "content_from_wire",
-    "content_to_wire",
-    "location_to_wire",
-    "tool_content_from_wire",
-    "tool_content_to_wire",
-)
-
 
 class _ConverterV1(ContentConverter[v1.ContentBlock, v1.ToolCallContent, v1.ToolCallLocation]):
     def diff_to_wire(self, diff: Diff) -> v1.ToolCallContent:

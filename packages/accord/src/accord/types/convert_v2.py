@@ -13,14 +13,6 @@ from accord.types.tool_calls import Diff, ToolCallLocation, ToolContent
 from accord.wire.base import Unknown
 from accord.wire.codec import convert, to_builtins
 
-__all__ = (
-    "content_from_wire",
-    "content_to_wire",
-    "location_to_wire",
-    "tool_content_from_wire",
-    "tool_content_to_wire",
-)
-
 
 class _ConverterV2(ContentConverter[v2.ContentBlock, v2.ToolCallContent, v2.ToolCallLocation]):
     def diff_to_wire(self, diff: Diff) -> v2.ToolCallContent:

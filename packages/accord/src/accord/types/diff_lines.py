@@ -11,8 +11,6 @@ from msgspec import Struct
 from accord.types.git_patch import unified_diff
 from accord.types.tool_calls import Diff
 
-__all__ = ("DiffLine", "diff_lines")
-
 MAX_COMPARED = 4_000_000  # pairs of lines; a larger change is one hunk
 _SHOWN_HEADERS = ("rename ", "Binary ")  # of a git patch
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+(\d{1,9})")

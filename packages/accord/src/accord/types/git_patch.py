@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-__all__ = ("git_patch", "unified_diff")
-
 # `difflib` is imported when a change is shown: it is slow to import.
 
 _MAX_PAIRS = 200_000  # of equal lines; beyond, the whole text is shown as replaced

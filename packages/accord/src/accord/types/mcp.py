@@ -7,15 +7,6 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-__all__ = (
-    "McpServer",
-    "McpServerAcp",
-    "McpServerHttp",
-    "McpServerSse",
-    "McpServerStdio",
-    "mcp_transport",
-)
-
 
 def _none() -> Mapping[str, str]:
     return {}

@@ -14,16 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 from accord.text.nearest import nearest_keyword
 
-__all__ = (
-    "MustEnter",
-    "log_not_awaited",
-    "mark_coroutine_function",
-    "must_await",
-    "must_enter",
-    "must_iterate",
-    "not_awaited",
-)
-
 log: logging.Logger = logging.getLogger("accord.agent")
 
 P = ParamSpec("P")

@@ -6,8 +6,6 @@ from typing import Literal, TypeAlias
 
 from accord.types.validation import ValidatedStruct
 
-__all__ = ("PermissionKind", "PermissionOption")
-
 PermissionKind: TypeAlias = (
     Literal["allow_once", "allow_always", "reject_once", "reject_always"] | str
 )

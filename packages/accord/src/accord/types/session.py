@@ -7,21 +7,6 @@ from typing import Literal, TypeAlias
 from accord.types.content import ContentBlock
 from accord.types.validation import ValidatedStruct
 
-__all__ = (
-    "AvailableCommand",
-    "BooleanOption",
-    "ContextUsage",
-    "Cost",
-    "Implementation",
-    "OptionChoice",
-    "PlanEntry",
-    "SelectOption",
-    "SessionOption",
-    "StopReason",
-    "SystemPrompt",
-    "TokenUsage",
-)
-
 # Agents can define further values. `error` exists only in v2, together with an error.
 StopReason: TypeAlias = (
     Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error"] | str

@@ -9,17 +9,6 @@ from accord.text.nearest import nearest
 from accord.types.content import ContentBlock
 from accord.types.validation import ValidatedStruct
 
-__all__ = (
-    "TOOL_KINDS",
-    "Diff",
-    "TerminalView",
-    "ToolCallLocation",
-    "ToolContent",
-    "ToolKind",
-    "ToolStatus",
-    "rule_error",
-)
-
 # The peer can define further values. Display them as `other` and as in progress.
 ToolKind: TypeAlias = (
     Literal[

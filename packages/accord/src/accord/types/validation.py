@@ -11,8 +11,6 @@ from msgspec import Struct
 
 from accord.text.excerpt import excerpt
 
-__all__ = ("ValidatedStruct", "require_name", "require_type", "require_types", "type_error")
-
 _Kinds = tuple[type, ...]
 _Field = tuple[str, _Kinds, _Kinds | None]  # name, types, types of its elements
 

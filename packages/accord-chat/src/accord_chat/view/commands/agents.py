@@ -15,8 +15,6 @@ from accord_chat.view.commands.base import Command
 from accord_chat.view.pick_screen import Choice, PickScreen
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("AGENTS", "choose_agent")
-
 
 class _Start(Struct, frozen=True):
     """A line of the list: the agent to open a session of."""

@@ -8,8 +8,6 @@ from msgspec import Struct
 
 from accord_chat.view.chat_screen import ChatScreen
 
-__all__ = ("Command",)
-
 
 class Command(Struct, frozen=True):
     """Something that the user can do with a key, or from the list of commands."""

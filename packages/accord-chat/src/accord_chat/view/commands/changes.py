@@ -7,8 +7,6 @@ from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.review_screen import ReviewScreen
 
-__all__ = ("EDITOR", "REVIEW")
-
 
 def _review(screen: ChatScreen) -> None:
     session = screen.session

@@ -9,8 +9,6 @@ from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.pick_screen import Choice, PickScreen
 
-__all__ = ("EXPORT",)
-
 
 def _choose_format(screen: ChatScreen) -> None:
     session = screen.session

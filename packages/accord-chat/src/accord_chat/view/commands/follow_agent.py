@@ -5,8 +5,6 @@ from __future__ import annotations
 from accord_chat.view.chat_screen import FOLLOW_KEY, ChatScreen
 from accord_chat.view.commands.base import Command
 
-__all__ = ("FOLLOW_AGENT",)
-
 
 def _follow(screen: ChatScreen) -> None:
     screen.file_pane.switch(screen.session)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 
-__all__ = ("PASTE_IMAGE", "REMOVE_IMAGE")
-
 
 def _paste(screen: ChatScreen) -> None:
     prompt = screen.prompt

@@ -6,8 +6,6 @@ from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.file_pane import FileView
 
-__all__ = ("ANSWER", "CONVERSATION", "END")
-
 
 def _answer(screen: ChatScreen) -> None:
     screen.questions.take_keyboard()

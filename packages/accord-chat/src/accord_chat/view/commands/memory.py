@@ -8,8 +8,6 @@ from accord_chat.view.commands.base import Command
 from accord_chat.view.pick_screen import Choice, PickScreen
 from accord_terminal.toolkit.safe_text import printable
 
-__all__ = ("MEMORY",)
-
 
 def _show_memory(screen: ChatScreen) -> None:
     memory = screen.chat.memory

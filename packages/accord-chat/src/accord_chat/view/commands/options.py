@@ -10,8 +10,6 @@ from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.pick_screen import Choice, PickScreen
 
-__all__ = ("NEXT_MODE", "OPTIONS")
-
 
 def _choose_option(screen: ChatScreen) -> None:
     session = screen.session

@@ -10,8 +10,6 @@ from accord_chat.view.pick_screen import Choice, PickScreen
 from accord_chat.view.viewer_screen import ViewerScreen
 from accord_terminal.toolkit.rows import Row
 
-__all__ = ("Keys", "overview")
-
 Keys = Sequence[tuple[str, str]]  # a key, and what it does
 
 

@@ -7,8 +7,6 @@ from accord_chat.view.commands.base import Command
 from accord_chat.view.plan_lines import whole_plan_rows
 from accord_chat.view.viewer_screen import ViewerScreen
 
-__all__ = ("PLAN",)
-
 
 def _show_plan(screen: ChatScreen) -> None:
     plans = list(screen.session.transcript.plans.values())

@@ -5,8 +5,6 @@ from __future__ import annotations
 from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 
-__all__ = ("CANCEL", "LEAVE", "SUSPEND", "THEME")
-
 
 def _cancel(screen: ChatScreen) -> None:
     """Cancel the turn; the session stays open."""

@@ -14,8 +14,6 @@ from accord_chat.view.pick_screen import Choice, PickScreen
 from accord_terminal.sessions.named import QueuedPrompt as SharedPrompt
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("QUEUE", "TAKE_BACK")
-
 _Entry: TypeAlias = QueuedPrompt | SharedPrompt
 
 

@@ -13,8 +13,6 @@ from accord_chat.view.commands.base import Command
 from accord_chat.view.pick_screen import Choice, PickScreen
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("STORED_SESSIONS", "session_choices")
-
 LIST_S = 30.0  # for the agent to list its sessions
 OLDEST = datetime.min.replace(tzinfo=UTC)  # of sessions without a time
 

@@ -6,8 +6,6 @@ from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.subagent_screens import SubagentTree
 
-__all__ = ("SUBAGENTS",)
-
 
 def _show_subagents(screen: ChatScreen) -> None:
     if screen.session.transcript.subagents:

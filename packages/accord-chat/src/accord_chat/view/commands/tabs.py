@@ -7,8 +7,6 @@ from functools import partial
 from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 
-__all__ = ("TABS",)
-
 
 def _open_new(screen: ChatScreen) -> None:
     screen.show_session(screen.chat.open_session(screen.session.agent_name))

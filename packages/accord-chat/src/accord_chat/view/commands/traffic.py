@@ -6,8 +6,6 @@ from accord_chat.view.chat_screen import ChatScreen
 from accord_chat.view.commands.base import Command
 from accord_chat.view.trace_screen import TraceScreen
 
-__all__ = ("TRAFFIC",)
-
 
 def _show_traffic(screen: ChatScreen) -> None:
     screen.program.push_screen(TraceScreen(screen.chat.traffic, screen.session))

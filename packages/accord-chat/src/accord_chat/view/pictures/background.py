@@ -7,8 +7,6 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
 
-__all__ = ("Background",)
-
 
 class Background:
     """Runs functions in their order; the thread starts with the first one."""

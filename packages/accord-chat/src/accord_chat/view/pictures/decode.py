@@ -11,7 +11,6 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ("MAX_BYTES", "MAX_PIXELS", "Broken", "Pixels", "decode", "indexed")
 
 MAX_BYTES = 32 * 1024 * 1024
 MAX_PIXELS = 50_000_000  # of the file: a limit for the time

@@ -12,8 +12,6 @@ from textual.strip import Strip
 
 from accord_chat.view.pictures.decode import Pixels
 
-__all__ = ("half_cells",)
-
 UPPER_HALF = "▀"
 
 

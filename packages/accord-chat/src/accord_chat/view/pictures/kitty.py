@@ -7,8 +7,6 @@ import zlib
 
 from accord_chat.view.pictures.decode import Pixels
 
-__all__ = ("kitty", "kitty_removed")
-
 CHUNK = 4096  # the most that the protocol allows in one piece
 IMAGE_ID = 4_012_002
 

@@ -18,8 +18,6 @@ from accord_chat.view.pictures.sixel import sixel
 from accord_chat.view.pictures.terminal import Terminal
 from accord_chat.view.pictures.terminal_replies import Protocol, TerminalGraphics
 
-__all__ = ("PictureArea",)
-
 CELL_WIDTH, CELL_HEIGHT = 8, 16  # pixels, if the terminal does not say it
 MAX_WIDTH, MAX_HEIGHT = 1280, 960  # pixels of graphics
 

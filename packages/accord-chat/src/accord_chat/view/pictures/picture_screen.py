@@ -20,8 +20,6 @@ from accord_chat.view.pictures.picture_area import PictureArea
 from accord_chat.view.pictures.previews import title_of
 from accord_chat.view.pictures.terminal import Terminal
 
-__all__ = ("PictureScreen",)
-
 
 class PictureScreen(ModalScreen[bool]):
     """Shows images until Escape or q; True if the user wants to read the text of the entry."""

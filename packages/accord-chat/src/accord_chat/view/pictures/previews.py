@@ -17,8 +17,6 @@ from accord_chat.view.strips import row_strips
 from accord_terminal.toolkit.rows import Row
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("PICTURE", "Previews", "title_of")
-
 PICTURE = "picture"  # the key of the number of an image in the metadata of a cell's style
 MAX_COLUMNS = 48
 MAX_LINES = 10

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from accord_chat.view.pictures.decode import Pixels, indexed
 
-__all__ = ("sixel",)
-
 _BAND = 6
 _RUN = re.compile(rb"(.)\1{3,}", re.DOTALL)
 _CHARACTERS = bytes((value & 63) + 63 for value in range(256))

@@ -22,7 +22,6 @@ if sys.platform != "win32":
 
     from textual.drivers import linux_driver
 
-__all__ = ("InputParser", "Terminal")
 
 MOUSE = "\x1b[<"  # what is sent while it moves
 ANSWER_S = 0.5  # a later answer counts for the next image

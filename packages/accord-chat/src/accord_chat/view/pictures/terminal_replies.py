@@ -8,8 +8,6 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-__all__ = ("KITTY_ID", "Protocol", "Replies", "TerminalGraphics", "question")
-
 Protocol: TypeAlias = Literal["kitty", "sixel"]
 
 KITTY_ID = 4_012_001  # of the image in the question; nothing else has this number

@@ -25,8 +25,6 @@ from accord_terminal.toolkit.installed_agents import load_installed
 from accord_terminal.toolkit.rows import Row
 from accord_terminal.toolkit.safe_text import one_line, printable
 
-__all__ = ("InstallScreen",)
-
 CANCEL_S = 2.0  # for an installation to end; its thread may wait for a silent server
 
 

@@ -22,8 +22,6 @@ from accord_terminal.agents.registry import Catalogue
 from accord_terminal.toolkit.installed_agents import InstalledAgent, load_installed
 from accord_terminal.toolkit.safe_text import one_line, printable
 
-__all__ = ("RegistryScreen",)
-
 
 class RegistryScreen(SearchList[str]):
     """Returns the name of the agent to open a session of, None if the user leaves."""

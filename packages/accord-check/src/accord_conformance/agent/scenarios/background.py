@@ -11,8 +11,6 @@ from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.connection_state import update_of
 from accord_conformance.traffic.message import Notification
 
-__all__ = ("SCENARIOS",)
-
 _FINAL = ("completed", "failed", "cancelled")
 
 

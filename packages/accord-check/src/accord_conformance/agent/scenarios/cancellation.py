@@ -10,9 +10,6 @@ from accord_conformance.agent.scenario_client import UNKNOWN_SESSION, ScenarioCl
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("SCENARIOS", "strays")
-
-
 # How long a turn works before it is cancelled, in each try.
 _WORKS_S = (0.0, 0.5, 1.0)
 _TOO_SHORT = "the turn ended before it could be cancelled"

@@ -9,8 +9,6 @@ from accord_conformance.agent.scenario_client import ScenarioClient, SentPrompt
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Request
 
-__all__ = ("SCENARIOS",)
-
 _ASK = "elicitation/create"
 
 

@@ -7,8 +7,6 @@ from accord_conformance.agent.scenarios.cancellation import strays
 from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import scenario
 
-__all__ = ("SCENARIOS",)
-
 
 @scenario("extensions/request", "R-EXT-05", "R-EXT-06")
 async def _request(context: AgentContext) -> None:

@@ -11,8 +11,6 @@ from accord_conformance.agent.scenario_client import SentPrompt
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Notification, Request
 
-__all__ = ("SCENARIOS",)
-
 _WORD = "quince"
 
 

@@ -20,8 +20,6 @@ from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Request
 
-__all__ = ("SCENARIOS",)
-
 # The methods that need capabilities of the client.
 _GATED = ("fs/", "terminal/", "elicitation/")
 _NO_VERSION = 99

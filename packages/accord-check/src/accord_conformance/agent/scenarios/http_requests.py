@@ -12,8 +12,6 @@ from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.network.raw_client import Reply
 from accord_conformance.rules.authority import Authority
 
-__all__ = ("HTTP", "SCENARIOS", "expect_status")
-
 HTTP = ("http",)
 BODY_BYTES = 17 * 1024 * 1024  # more than servers accept by default
 _DECLARED_S = 1.0  # for a server to refuse a body by its length

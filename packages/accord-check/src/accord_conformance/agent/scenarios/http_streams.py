@@ -12,8 +12,6 @@ from accord_conformance.agent.scenarios.http_requests import HTTP, expect_status
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.network.raw_client import OpenStream
 
-__all__ = ("SCENARIOS",)
-
 KEEPALIVE_S = 16.0
 _OPENING_S = 1.0  # for a comment that is sent at once
 

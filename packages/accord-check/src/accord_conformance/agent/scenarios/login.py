@@ -5,8 +5,6 @@ from __future__ import annotations
 from accord_conformance.agent.context import AgentContext, describe_outcome
 from accord_conformance.harness.scenario import NotExercised, scenario
 
-__all__ = ("SCENARIOS",)
-
 _NEEDED = -32000
 
 

@@ -11,8 +11,6 @@ from accord_conformance.agent.scenarios.cancellation import strays
 from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import NotExercised, scenario
 
-__all__ = ("SCENARIOS",)
-
 _LARGE_BYTES = 1024 * 1024
 
 

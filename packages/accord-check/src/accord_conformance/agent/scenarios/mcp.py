@@ -14,8 +14,6 @@ from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("SCENARIOS",)
-
 _SERVER = Path(__file__).with_name("mcp_server.py")
 
 

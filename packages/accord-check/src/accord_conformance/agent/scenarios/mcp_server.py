@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import sys
 
-__all__ = ()
-
 _ANSWERS: dict[str, dict[str, list[str]]] = {
     "tools/list": {"tools": []},
     "resources/list": {"resources": []},

@@ -10,8 +10,6 @@ from accord_conformance.agent.scenario_client import Json, ScenarioClient
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Request
 
-__all__ = ("SCENARIOS",)
-
 _SET = "session/set_config_option"
 
 

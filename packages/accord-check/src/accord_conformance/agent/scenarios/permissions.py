@@ -13,8 +13,6 @@ from accord_conformance.harness.scenario import Advisory, NotExercised, scenario
 from accord_conformance.traffic.connection_state import update_of
 from accord_conformance.traffic.message import Notification, Request
 
-__all__ = ("SCENARIOS",)
-
 _ASK = "session/request_permission"
 _DONE = ("in_progress", "completed")
 

@@ -16,8 +16,6 @@ from accord_conformance.harness.scenario import (
 )
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("SCENARIOS",)
-
 _LATE_S = 1.0
 _WORK = ("agent_message_chunk", "agent_message", "agent_thought_chunk", "tool_call")
 # One pixel, and an empty sound.

@@ -7,8 +7,6 @@ from typing import Any
 from accord_conformance.agent.context import AgentContext
 from accord_conformance.harness.scenario import scenario
 
-__all__ = ("SCENARIOS",)
-
 
 @scenario("providers/refused", "R-PROV-01", "R-PROV-07")
 async def _refused(context: AgentContext) -> None:

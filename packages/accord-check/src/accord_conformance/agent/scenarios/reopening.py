@@ -16,8 +16,6 @@ from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Notification
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("SCENARIOS",)
-
 _USER_KINDS = ("user_message", "user_message_chunk")
 _AGENT_KINDS = ("agent_message", "agent_message_chunk")
 

@@ -10,8 +10,6 @@ from accord_conformance.agent.scenario_client import UNKNOWN_SESSION, ScenarioCl
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Request
 
-__all__ = ("SCENARIOS",)
-
 _MAX_PAGES = 20
 
 

@@ -9,8 +9,6 @@ from accord_conformance.agent.context import AgentContext
 from accord_conformance.agent.scenario_client import UNKNOWN_SESSION, text_block
 from accord_conformance.harness.scenario import scenario
 
-__all__ = ("SCENARIOS",)
-
 _BAD = (-32602,)
 
 

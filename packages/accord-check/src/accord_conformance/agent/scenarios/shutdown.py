@@ -10,8 +10,6 @@ from accord.rules.quirks import tolerates
 from accord_conformance.agent.context import AgentContext
 from accord_conformance.harness.scenario import Advisory, scenario
 
-__all__ = ("SCENARIOS",)
-
 # A transport waits this long for the process to exit before it sends a signal.
 _LEAVES_S = 2.0
 _TERMINATED = -int(signal.SIGTERM)

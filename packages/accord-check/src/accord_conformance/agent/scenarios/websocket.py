@@ -15,8 +15,6 @@ from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.network.raw_client import RawClient, Reply
 from accord_conformance.network.raw_socket import RawSocket
 
-__all__ = ("SCENARIOS",)
-
 WEBSOCKET = ("websocket",)
 ACCEPTED_BYTES = 31 * 1024 * 1024
 REFUSED_BYTES = 33 * 1024 * 1024

@@ -9,8 +9,6 @@ from accord_conformance.harness.raw_hop import encoded
 from accord_conformance.harness.scenario import scenario
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("SCENARIOS",)
-
 _METHOD = "_accord-check/slow"
 _CANCELLED = b'{"code":-32800,"message":"Cancelled"}'
 

@@ -13,8 +13,6 @@ from accord_conformance.chain.odd_messages import (
 )
 from accord_conformance.harness.scenario import scenario
 
-__all__ = ("SCENARIOS",)
-
 
 @scenario("forward/ends", "R-PROXY-08", "R-PROXY-15", "R-PROXY-20")
 async def _ends(context: ConductorContext) -> None:

@@ -11,8 +11,6 @@ from accord_conformance.harness.raw_hop import encoded
 from accord_conformance.harness.scenario import scenario
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("SCENARIOS",)
-
 _LAZY_S = 0.3  # for a component that is started too early
 _REFUSED = b'{"code":-31999,"message":"Cannot start","data":{"why":"accord-check"}}'
 

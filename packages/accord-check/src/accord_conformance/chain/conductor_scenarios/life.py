@@ -9,8 +9,6 @@ from accord_conformance.harness.raw_hop import decoded
 from accord_conformance.harness.scenario import scenario
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("SCENARIOS",)
-
 _SLOW = "_accord-check/slow"
 
 

@@ -7,8 +7,6 @@ import asyncio
 from accord_conformance.chain.conductor_context import ConductorContext, member
 from accord_conformance.harness.scenario import scenario
 
-__all__ = ("SCENARIOS",)
-
 _COUNT = "_accord-check/count"
 _ASK = "_accord-check/ask"
 _SLOW = "_accord-check/slow"

@@ -6,8 +6,6 @@ from accord_conformance.chain.proxy_context import ProxyContext
 from accord_conformance.harness.raw_hop import encoded
 from accord_conformance.harness.scenario import scenario
 
-__all__ = ("SCENARIOS",)
-
 _METHOD = "_accord-check/slow"
 _CANCELLED = b'{"code":-32800,"message":"Cancelled","data":{"at":"the end"}}'
 

@@ -14,8 +14,6 @@ from accord_conformance.chain.odd_messages import (
 from accord_conformance.chain.proxy_context import ProxyContext
 from accord_conformance.harness.scenario import scenario
 
-__all__ = ("SCENARIOS",)
-
 _PASSING = ("R-PROXY-04", "R-PROXY-05", "R-PROXY-15", "R-PROXY-20")
 
 

@@ -14,8 +14,6 @@ from accord_conformance.harness.raw_hop import encoded
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("SCENARIOS",)
-
 _REFUSED = b'{"code":-32603,"message":"Cannot start","data":{"why":"accord-check"}}'
 
 

@@ -11,8 +11,6 @@ from accord_conformance.harness.raw_hop import encoded
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("SCENARIOS",)
-
 _CARRY = "mcp/message"
 _INNER = (
     b'{"z":1,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'

@@ -7,8 +7,6 @@ from accord_conformance.chain.line import ChainLine, End
 from accord_conformance.chain.proxy_context import ProxyContext
 from accord_conformance.harness.scenario import NotExercised, scenario
 
-__all__ = ("SCENARIOS",)
-
 _COUNT = "_accord-check/count"
 _ASK = "_accord-check/ask"
 _SLOW = "_accord-check/slow"

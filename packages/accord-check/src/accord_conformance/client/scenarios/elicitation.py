@@ -11,8 +11,6 @@ from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Request
 
-__all__ = ("SCENARIOS",)
-
 _ASK = "elicitation/create"
 _ALL: Json = {
     "name": {"type": "string", "title": "Name", "minLength": 1, "maxLength": 40},

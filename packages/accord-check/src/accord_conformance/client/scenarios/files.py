@@ -11,8 +11,6 @@ from accord_conformance.client.context import ClientContext, Json, describe_outc
 from accord_conformance.harness.scenario import scenario
 from accord_conformance.traffic.message import Request
 
-__all__ = ("SCENARIOS",)
-
 _READ, _WRITE = "fs/read_text_file", "fs/write_text_file"
 _TEXT = "one\ntwo\nthree\n"
 _SECRET = "do not read this\n"

@@ -11,8 +11,6 @@ from accord_conformance.client.fixtures import ABSENT_METHOD
 from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import scenario
 
-__all__ = ("SCENARIOS",)
-
 # The metadata of each request in this revision of MCP.
 _MCP: Json = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -11,8 +11,6 @@ from accord_conformance.traffic.connection_state import SETUP_METHODS
 from accord_conformance.traffic.message import Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("SCENARIOS",)
-
 _KEY = "io.modelcontextprotocol/"
 _VERSION = "2026-07-28"
 _META: Json = {f"{_KEY}protocolVersion": _VERSION, f"{_KEY}clientCapabilities": {}}

@@ -14,8 +14,6 @@ from accord_conformance.client.network_rules import NetworkRules
 from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import NotExercised, scenario
 
-__all__ = ("LAST_SCENARIOS", "SCENARIOS")
-
 LARGE_BYTES = 31 * 1024 * 1024
 LARGE_S = 30.0
 REOPEN_S = 8.0

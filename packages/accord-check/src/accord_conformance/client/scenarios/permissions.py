@@ -18,8 +18,6 @@ from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import scenario
 from accord_conformance.traffic.message import Request
 
-__all__ = ("SCENARIOS",)
-
 _ASK = "session/request_permission"
 _ALL = (
     *OPTIONS,

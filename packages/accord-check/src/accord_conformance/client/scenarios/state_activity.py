@@ -8,8 +8,6 @@ from accord_conformance.client.probe_scenario import probe_scenario
 from accord_conformance.client.state_probe import StateProbe, expect
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("SCENARIOS",)
-
 
 @probe_scenario("state/states", "R-PROMPT-34", "R-PROMPT-37", versions=(2,))
 async def _states(context: ClientContext, probe: StateProbe) -> None:

@@ -13,8 +13,6 @@ from accord_conformance.client.probe_scenario import probe_scenario
 from accord_conformance.client.state_probe import StateProbe, expect
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("SCENARIOS",)
-
 _FIRST: Json = {"accord.a": 1, "accord.b": {"x": 1, "y": 2}, "accord.c": "kept"}
 _THEN: Json = {"accord.a": None, "accord.b": {"z": 3}, "accord.d": 4}
 _PATCHED: Json = {"accord.b": {"z": 3}, "accord.c": "kept", "accord.d": 4}

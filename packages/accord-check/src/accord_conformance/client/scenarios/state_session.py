@@ -9,8 +9,6 @@ from accord_conformance.client.probe_scenario import probe_scenario
 from accord_conformance.client.state_probe import StateProbe, expect, expect_or_absent
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("SCENARIOS",)
-
 _WHEN = "2026-01-02T03:04:05Z"
 
 

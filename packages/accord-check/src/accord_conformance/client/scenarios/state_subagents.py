@@ -11,8 +11,6 @@ from accord_conformance.client.probe_scenario import probe_scenario
 from accord_conformance.client.state_probe import StateProbe, expect
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("SCENARIOS",)
-
 _SUBAGENT = "subagent_update"
 
 

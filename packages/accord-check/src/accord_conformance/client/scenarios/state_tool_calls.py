@@ -12,8 +12,6 @@ from accord_conformance.client.matchers import ContainsInOrder, EqualsOrEmpty
 from accord_conformance.client.probe_scenario import probe_scenario
 from accord_conformance.client.state_probe import StateProbe, expect
 
-__all__ = ("SCENARIOS",)
-
 _UPDATE = "tool_call_update"
 _SAYS = "shown by a terminal"
 

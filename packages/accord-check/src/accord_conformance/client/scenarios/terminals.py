@@ -12,8 +12,6 @@ from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import NotExercised, scenario
 from accord_conformance.traffic.message import Request
 
-__all__ = ("SCENARIOS",)
-
 _LONG = "import time; print('begun', flush=True); time.sleep(60)"
 _WIDE = "import sys; sys.stdout.buffer.write('ä'.encode() * 100)"
 _WHERE = "import os; print(os.environ.get('ACCORD_CHECK'), os.getcwd(), sep='|')"

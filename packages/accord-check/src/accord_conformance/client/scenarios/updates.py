@@ -10,8 +10,6 @@ from accord_conformance.client.web_server import WebServer
 from accord_conformance.harness.scenario import scenario
 from accord_conformance.traffic.frame import Frame
 
-__all__ = ("SCENARIOS",)
-
 _IMAGE = (
     "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR42mMwTjuDFTEMLQkAuYZZQW4mhPwAAAAASUVORK5C"
     "YII="

@@ -12,8 +12,6 @@ from accord_conformance.client.state_probe import expect
 from accord_conformance.harness.raw_connection import NoResponse
 from accord_conformance.harness.scenario import NotExercised, scenario
 
-__all__ = ("CANCEL", "SCENARIOS")
-
 CANCEL = "Please cancel this turn now"
 
 

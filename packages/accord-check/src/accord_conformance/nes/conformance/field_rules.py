@@ -13,8 +13,6 @@ from accord_conformance.judges.field_rule import (
 )
 from accord_conformance.nes import types as nes
 
-__all__ = ("FIELD_RULES",)
-
 _SUGGESTIONS = (
     nes.NesEditSuggestion,
     nes.NesJumpSuggestion,

@@ -12,8 +12,6 @@ from accord_conformance.judges.turns import NOTICED_S
 from accord_conformance.traffic.message import Notification, Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("Nes",)
-
 _CONTEXT = {
     "recentFiles": "recent_files",
     "relatedSnippets": "related_snippets",

@@ -12,8 +12,6 @@ from accord_conformance.harness.scenario import LoginRequired, NotExercised, sce
 from accord_conformance.traffic.message import Request
 from accord_conformance.traffic.strict_types import format_value
 
-__all__ = ("SCENARIOS",)
-
 _LOGIN_NEEDED = -32000
 _SHOWS: Json = {**ALL_CAPABILITIES_V1, "nes": {"jump": {}}}  # other kinds must not be sent
 _TEXT = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n"

@@ -22,8 +22,6 @@ from accord_terminal.toolkit import settings
 from accord_terminal.toolkit.installed_agents import InstalledAgent, load_installed
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("command", "install_one")
-
 _PATIENCE_S = 2  # before the time of a step is shown
 _LINE_S = 10.0  # between lines that are not at a terminal
 

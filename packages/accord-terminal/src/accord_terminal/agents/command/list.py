@@ -12,8 +12,6 @@ from accord_terminal.toolkit import settings
 from accord_terminal.toolkit.agent_names import DEFAULT, NamedAgent, named_agents
 from accord_terminal.toolkit.installed_agents import InstalledAgent, load_installed
 
-__all__ = ("command", "print_agents")
-
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")

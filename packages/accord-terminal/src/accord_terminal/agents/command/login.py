@@ -18,8 +18,6 @@ from accord_terminal.toolkit.keyboard import read_line
 from accord_terminal.toolkit.safe_text import one_line
 from accord_terminal.toolkit.terminal_login import login_failure, run_terminal_login
 
-__all__ = ("command",)
-
 _INITIALIZE_S = 120.0
 
 

@@ -17,8 +17,6 @@ from accord_terminal.agents.registry import (
     load_catalogue,
 )
 
-__all__ = ("catalogue_of", "registry_option", "reports_errors", "warn")
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTION = click.option(

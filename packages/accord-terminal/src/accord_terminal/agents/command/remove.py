@@ -7,8 +7,6 @@ import click
 from accord_terminal.agents.command.options import reports_errors
 from accord_terminal.agents.installation import remove
 
-__all__ = ("command",)
-
 
 @click.command()
 @click.argument("name")

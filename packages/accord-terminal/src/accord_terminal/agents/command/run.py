@@ -16,8 +16,6 @@ from accord_terminal.toolkit import settings
 from accord_terminal.toolkit.agent_names import complete_name, named_agents
 from accord_terminal.toolkit.installed_agents import load_installed
 
-__all__ = ("command",)
-
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("name", shell_complete=complete_name)

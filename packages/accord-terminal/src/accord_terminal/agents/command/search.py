@@ -12,8 +12,6 @@ from accord_terminal.agents.index import Entry
 from accord_terminal.agents.installation import installable_kinds
 from accord_terminal.toolkit.installed_agents import load_installed
 
-__all__ = ("command",)
-
 
 @click.command()
 @click.argument("words", nargs=-1)

@@ -11,8 +11,6 @@ from accord_terminal.agents.installation import installable_kinds
 from accord_terminal.agents.preview import source_text
 from accord_terminal.toolkit.installed_agents import load_installed
 
-__all__ = ("command",)
-
 
 @click.command()
 @click.argument("name")

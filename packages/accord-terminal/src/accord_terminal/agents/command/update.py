@@ -12,8 +12,6 @@ from accord_terminal.agents.installation import choose_kind
 from accord_terminal.agents.registry import Catalogue
 from accord_terminal.toolkit.installed_agents import load_installed
 
-__all__ = ("command",)
-
 
 @click.command()
 @click.argument("names", nargs=-1)

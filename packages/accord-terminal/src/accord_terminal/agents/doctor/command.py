@@ -18,8 +18,6 @@ from accord_terminal.agents.doctor.report import agent_lines, machine_lines, ove
 from accord_terminal.toolkit import settings
 from accord_terminal.toolkit.agent_names import NamedAgent, complete_name, find_agent, named_agents
 
-__all__ = ("command",)
-
 _AT_ONCE = 4
 
 

@@ -13,8 +13,6 @@ from msgspec import Struct
 from accord.version import __version__
 from accord_terminal.toolkit import settings
 
-__all__ = ("Machine", "Program", "look_at_machine")
-
 _TIME_LIMIT_S = 5.0
 _PROGRAMS = ("node", "npm", "uv", "git")
 # A module that only this extra needs, among the extras for users.

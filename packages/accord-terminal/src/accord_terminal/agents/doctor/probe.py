@@ -21,8 +21,6 @@ from accord.transports.registry import is_url
 from accord_terminal.toolkit.agent_names import NamedAgent
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("FoundQuirk", "Login", "Probe", "probe")
-
 _STOP_TIMES_S = (0.5, 0.5, 1.0)
 _MAX_LINES = 5
 _REASON = re.compile(r"^\w*(?:Error|Exception)\b.*:")

@@ -11,8 +11,6 @@ from accord_terminal.agents.doctor.machine import Machine
 from accord_terminal.agents.doctor.probe import Probe
 from accord_terminal.toolkit.settings import MISSING
 
-__all__ = ("agent_lines", "machine_lines", "overview_lines")
-
 _HEAD = 10  # columns of a heading
 _SEARCHED = re.compile(r"(?<=not found in PATH) \(.*\)")
 _HINTS = {  # what helps, by a part of the error

@@ -14,7 +14,6 @@ from accord_terminal.toolkit.safe_text import one_line, relative_path, relative_
 if TYPE_CHECKING:
     from accord.client.events import PermissionRequest
 
-__all__ = ("rejected_lines",)
 
 MAX_SHOWN = 5
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from accord.client.events import Decision, PermissionRequest
     from accord_terminal.toolkit.writer import Writer
 
-__all__ = ("PauseOutput", "UserQuestions")
 
 T = TypeVar("T")
 

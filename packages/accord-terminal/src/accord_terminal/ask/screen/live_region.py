@@ -14,7 +14,6 @@ from accord_terminal.toolkit.tool_rows import plan_rows
 if TYPE_CHECKING:
     from accord_terminal.toolkit.writer import Writer
 
-__all__ = ("LiveRegion",)
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 LIVE_LINES = 8  # of a running tool call

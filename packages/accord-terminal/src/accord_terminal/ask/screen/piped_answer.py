@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import TextIO
 
-__all__ = ("PipedAnswer",)
-
 
 class PipedAnswer:
     """Writes the text to `out`; `other`, for all other output, may be the same file."""

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from accord_terminal.ask.screen.piped_answer import PipedAnswer
     from accord_terminal.toolkit.writer import Writer
 
-__all__ = ("MarkdownRenderer", "RichView")
 
 TICK_S = 0.1
 SEVERITIES = {"error": "red", "warning": "yellow"}

@@ -6,8 +6,6 @@ from accord.client.transcript import Transcript
 from accord.types.session import SelectOption, TokenUsage
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("summary_line",)
-
 
 def summary_line(
     transcript: Transcript, tokens: TokenUsage | None, session_id: str, elapsed_s: float

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from accord.client.session import ClientSession
     from accord.client.turn import ClientTurn
 
-__all__ = ("AnswerOnlyView",)
-
 
 class AnswerOnlyView:
     """Writes the text of the answer to stdout when the turn has ended."""

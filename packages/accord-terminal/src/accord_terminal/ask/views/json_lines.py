@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from accord.client.turn import ClientTurn
     from accord.types.session import StopReason
 
-__all__ = ("JsonLinesView", "escape_hidden", "event_line", "event_name")
 
 # Omitted if empty.
 _OMITTED_IF_EMPTY = frozenset({"annotations", "content_meta", "icons", "meta"})

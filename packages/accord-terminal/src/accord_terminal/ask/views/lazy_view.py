@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from accord_terminal.toolkit.terminal_output import TerminalWriter
     from accord_terminal.toolkit.writer import Writer
 
-__all__ = ("LazyMarkdown", "LazyView", "rich_view", "write_stderr")
-
 
 class LazyView:
     """The view of a turn, and the questions to the user at a terminal."""

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from accord.client.session import ClientSession
     from accord.client.turn import ClientTurn
 
-__all__ = ("TurnView",)
-
 
 class TurnView(Protocol):
     """Shows one turn."""

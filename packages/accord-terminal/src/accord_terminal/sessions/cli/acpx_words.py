@@ -9,8 +9,6 @@ import click
 import msgspec
 from msgspec import Struct
 
-__all__ = ("is_of_acpx", "words_of_acpx")
-
 _PAGE = "the page `Come from acpx`"
 _DEFAULT_AGENT = "codex"  # that of acpx
 _ONLY_ACPX = frozenset({"exec", "sessions", "set-mode", "status"})

@@ -15,8 +15,6 @@ from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.owners import transport_to
 from accord_terminal.sessions.records import Record, Store
 
-__all__ = ("attach_command",)
-
 
 @click.command("attach")
 @click.argument("name", required=False)

@@ -11,8 +11,6 @@ from accord_terminal.sessions.named import joined_session
 from accord_terminal.sessions.owners import end_start, has_owner, running_owner
 from accord_terminal.sessions.records import Record, Store
 
-__all__ = ("close_owner",)
-
 _END_S = 10.0
 _PAUSE_S = 0.02
 

@@ -25,8 +25,6 @@ from accord_terminal.sessions.owners import has_owner, running_owner, transport_
 from accord_terminal.sessions.records import Record, Store
 from accord_terminal.toolkit.session_setup import apply_session_options
 
-__all__ = ("cancel_command", "close_command", "set_command")
-
 
 @click.command("cancel")
 @click.argument("prompt_id", required=False, metavar="[PROMPT_ID]")

@@ -17,8 +17,6 @@ from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.records import Store
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("export_command",)
-
 _FORMS = {".md": "markdown", ".html": "html", ".htm": "html", ".json": "json"}
 
 

@@ -22,8 +22,6 @@ from accord_terminal.sessions.lookup import LookupFailed, check_name, existing_s
 from accord_terminal.sessions.owners import reach_owner
 from accord_terminal.sessions.records import Record, Store, now
 
-__all__ = ("fork_command",)
-
 
 @click.command("fork")
 @click.argument("new_name")

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
     from accord.client.handlers import Extension
 
-__all__ = ("Held", "held_session")
-
 
 _OUTPUT_S = 2.0  # for the owner to report the end of a failed turn
 

@@ -23,8 +23,6 @@ from accord_terminal.sessions.lookup import LookupFailed, check_name, named_agen
 from accord_terminal.sessions.records import Record, Store
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("import_command",)
-
 _decode_entry = msgspec.json.Decoder(Entry).decode
 
 

@@ -23,8 +23,6 @@ from accord_terminal.sessions.entries import (
 from accord_terminal.sessions.owner.translate import Translator
 from accord_terminal.toolkit.safe_text import one_line, printable
 
-__all__ = ("JournalText",)
-
 
 class JournalText:
     """Writes entries; the text of the agent as it comes, everything else in lines of its own."""

@@ -21,8 +21,6 @@ from accord_terminal.sessions.records import Record, Store
 from accord_terminal.toolkit.columns import table_lines, terminal_width
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("list_command", "show_command")
-
 _STATUS_S = 5.0
 _AT_ONCE = 16  # owners that are asked
 _WIDE = 70  # columns that a list with ids needs

@@ -25,8 +25,6 @@ from accord_terminal.sessions.lookup import existing_session, named_agent, new_r
 from accord_terminal.sessions.owners import has_owner, reach_owner
 from accord_terminal.sessions.records import Approvals, Record, Store
 
-__all__ = ("ensure_command", "new_command")
-
 
 def _options(function: Any) -> Any:
     for option in (

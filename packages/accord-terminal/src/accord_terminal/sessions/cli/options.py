@@ -11,16 +11,6 @@ import click
 
 from accord.types.tool_calls import rule_error
 
-__all__ = (
-    "agent_option",
-    "approval_options",
-    "check_rules",
-    "cwd_option",
-    "json_option",
-    "name_option",
-    "print_result",
-)
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

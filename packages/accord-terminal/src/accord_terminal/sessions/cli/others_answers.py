@@ -8,8 +8,6 @@ from typing import Any
 from accord_terminal.sessions.entries import BY_RULE, NOT_ASKED, TURN_ENDED
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("OthersAnswers",)
-
 
 class OthersAnswers:
     """Serves `_accord/session/entry`."""

@@ -26,8 +26,6 @@ from accord_terminal.sessions.named import joined_session
 from accord_terminal.sessions.owners import transport_to
 from accord_terminal.sessions.records import Store
 
-__all__ = ("STATUSES", "prompt_command")
-
 STATUSES = Statuses(
     timeout=TIME_LIMIT, rejected=PERMISSION_DENIED, stopped_early=FAILED, refused=FAILED
 )

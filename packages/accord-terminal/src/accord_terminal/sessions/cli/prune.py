@@ -12,8 +12,6 @@ from accord_terminal.sessions.owners import has_owner
 from accord_terminal.sessions.records import Record, Store
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("prune_command",)
-
 
 @click.command("prune")
 @click.option(

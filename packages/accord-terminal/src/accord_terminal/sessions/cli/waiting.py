@@ -16,8 +16,6 @@ from accord_terminal.sessions.owners import has_owner, open_socket
 from accord_terminal.sessions.records import Record
 from accord_terminal.toolkit.safe_text import one_line
 
-__all__ = ("StartNotes", "shows_wait")
-
 _QUIET_S = 1.0  # most agents start within it
 _AGAIN_S = 10.0
 

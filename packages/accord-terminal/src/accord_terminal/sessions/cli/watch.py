@@ -22,8 +22,6 @@ from accord_terminal.sessions.lookup import existing_session
 from accord_terminal.sessions.owners import has_owner
 from accord_terminal.sessions.records import Record, Store
 
-__all__ = ("history_command", "watch_command")
-
 _PAUSE_S = 0.1  # between looks at the file
 
 

@@ -19,7 +19,6 @@ from accord_terminal.sessions.compare.worktree import FileChange, GitError, Work
 if TYPE_CHECKING:
     from accord_terminal.toolkit.agent_names import NamedAgent
 
-__all__ = ("Attempt", "Rules", "run_attempts")
 
 _CANCEL_S = 10.0
 

@@ -18,8 +18,6 @@ from accord_terminal.sessions.compare.worktree import base_commit, has_changes
 from accord_terminal.sessions.errors import FAILED, TIME_LIMIT, SessionsError
 from accord_terminal.sessions.lookup import named_agent
 
-__all__ = ("command",)
-
 
 @click.command("compare")
 @click.argument("prompt")

@@ -11,8 +11,6 @@ from rich.text import Text
 from accord_terminal.sessions.compare.attempt import Attempt
 from accord_terminal.toolkit.safe_text import one_line, printable
 
-__all__ = ("show_attempts",)
-
 _COLUMN = 36  # characters that a column needs
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 

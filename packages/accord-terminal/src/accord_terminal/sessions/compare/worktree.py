@@ -12,8 +12,6 @@ from msgspec import Struct
 
 from accord_terminal.sessions.errors import USAGE, SessionsError
 
-__all__ = ("FileChange", "GitError", "Worktree", "base_commit", "has_changes")
-
 _GIT_S = 120.0
 _END_S = 5.0
 # What a shell inside of git, such as a hook, sets: it would name another repository.

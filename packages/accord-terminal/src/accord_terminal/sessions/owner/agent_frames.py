@@ -12,8 +12,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from accord.text import lenient_json
 from accord.transports.base import Frame
 
-__all__ = ("AgentFrames", "OnUpdate")
-
 # Called with the session id of an update, the update and the `_meta` of its notification.
 OnUpdate: TypeAlias = Callable[[str, Raw, Raw | UnsetType], None]
 

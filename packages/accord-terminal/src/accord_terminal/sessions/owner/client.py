@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
     from accord_terminal.sessions.owner.state import OwnerState
 
-__all__ = ("Client", "ClientSettings")
 
 log: logging.Logger = logging.getLogger("accord.sessions")
 

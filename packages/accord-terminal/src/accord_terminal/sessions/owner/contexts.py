@@ -15,8 +15,6 @@ from msgspec import Raw
 from accord.text import lenient_json
 from accord_terminal.sessions.entries import Entry, OwnerStarted, Updated
 
-__all__ = ("Contexts",)
-
 _IDS = frozenset(
     {
         "compactionId",

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from accord_terminal.sessions.owner.client import Client
     from accord_terminal.sessions.owner.owner import Owner
 
-__all__ = ("extension_request",)
 
 _PREFIX = "_accord/session/"
 

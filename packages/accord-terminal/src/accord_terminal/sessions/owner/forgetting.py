@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from accord.client.transcript import Transcript, forget_items
 
-__all__ = ("Forgetting",)
-
 _KEPT = 64  # items: an update can change one of the last
 _KEPT_CHARACTERS = 4_000_000  # of messages: with more, none is kept
 _EVERY = 256  # updates

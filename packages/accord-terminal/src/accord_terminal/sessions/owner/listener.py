@@ -17,7 +17,6 @@ from accord_terminal.sessions.owner.roles import OwnerRoleV1, OwnerRoleV2
 if TYPE_CHECKING:
     from accord_terminal.sessions.owner.owner import Owner
 
-__all__ = ("serve_clients",)
 
 log: logging.Logger = logging.getLogger("accord.sessions")
 

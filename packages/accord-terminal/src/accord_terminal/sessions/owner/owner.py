@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from accord.types.content import ContentBlock
     from accord_terminal.sessions.journal import Journal
 
-__all__ = ("Owner",)
 
 log: logging.Logger = logging.getLogger("accord.sessions")
 

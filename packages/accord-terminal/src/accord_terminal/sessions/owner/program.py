@@ -45,8 +45,6 @@ from accord_terminal.toolkit.session_setup import (
     restore_session_options,
 )
 
-__all__ = ("main",)
-
 log: logging.Logger = logging.getLogger("accord.sessions")
 
 _LOCK_TRIES = 10  # others look at the lock for a moment

@@ -13,8 +13,6 @@ from accord_terminal.sessions.records import Approvals
 if TYPE_CHECKING:
     from accord.types.content import ContentBlock
 
-__all__ = ("Prompt", "PromptQueue")
-
 
 class Prompt:
     """A submitted prompt; `started` has the message id of the agent, `ended` how the turn ended."""

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from accord_terminal.sessions.owner.client import Client
     from accord_terminal.sessions.owner.state import OwnerState
 
-__all__ = ("Questions",)
 
 T = TypeVar("T")
 

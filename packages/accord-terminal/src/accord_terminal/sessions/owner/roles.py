@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from accord_terminal.sessions.owner.owner import Owner
     from accord_terminal.sessions.owner.prompts import Prompt
 
-__all__ = ("OwnerRoleV1", "OwnerRoleV2")
 
 _SERVED = frozenset(
     {

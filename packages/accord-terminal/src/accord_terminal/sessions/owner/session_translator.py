@@ -26,8 +26,6 @@ from accord.types.content import TextContent
 from accord.types.tool_calls import Diff, ToolContent, ToolStatus
 from accord_terminal.sessions.owner.translate import Translator
 
-__all__ = ("SessionTranslator",)
-
 _Meta: TypeAlias = dict[str, Any] | None
 _Shown: TypeAlias = ToolCallUpdate | ToolContentUpdate
 

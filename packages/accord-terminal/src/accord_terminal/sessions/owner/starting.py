@@ -14,8 +14,6 @@ from accord_terminal.sessions.errors import SessionsError
 from accord_terminal.sessions.owner.owner import Owner
 from accord_terminal.sessions.owners import STARTS, STOP
 
-__all__ = ("Starting",)
-
 log: logging.Logger = logging.getLogger("accord.sessions")
 
 _STDOUT = 1  # a pipe to the program that has started the owner

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from accord_terminal.sessions.owner.agent_frames import AgentFrames
     from accord_terminal.sessions.records import Record
 
-__all__ = ("OwnerState",)
-
 
 class OwnerState(ABC):
     """The state of an owner, for what serves its clients."""

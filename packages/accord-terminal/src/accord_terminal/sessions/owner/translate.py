@@ -52,8 +52,6 @@ from accord.proxy.versions import proxied_version
 from accord.types.content import ContentBlock
 from accord_terminal.sessions.owner.forgetting import Forgetting
 
-__all__ = ("Translator", "tool_call_update")
-
 _TOOL_FIELDS = (
     "title",
     "kind",

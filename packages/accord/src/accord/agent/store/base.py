@@ -9,18 +9,6 @@ from typing import ClassVar, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-__all__ = (
-    "PAGE_ENTRIES",
-    "Archived",
-    "MemoryStore",
-    "OwnedSession",
-    "SessionPage",
-    "SessionStore",
-    "StoredSession",
-    "make_page",
-    "parse_cursor",
-)
-
 PAGE_ENTRIES = 256  # that `read_pages` returns at a time
 
 # Which sessions to list: whether archived ones are among them.

@@ -46,8 +46,6 @@ from accord.types.content import (
 from accord.types.tool_calls import Diff, TerminalView, ToolCallLocation, ToolContent
 from accord.wire.codec import encode
 
-__all__ = ("decode_update", "encode_update")
-
 log: logging.Logger = logging.getLogger("accord.agent")
 
 

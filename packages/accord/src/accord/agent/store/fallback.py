@@ -12,8 +12,6 @@ from msgspec.structs import replace
 
 from accord.agent.store.base import Archived, SessionPage, SessionStore, StoredSession
 
-__all__ = ("FallbackStore",)
-
 log: logging.Logger = logging.getLogger("accord.agent")
 
 RETRY_S = 5.0  # until the store is used again

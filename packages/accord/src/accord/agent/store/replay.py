@@ -32,8 +32,6 @@ from accord.agent.updates import (
 )
 from accord.types.tool_calls import ToolContent
 
-__all__ = ("Collapser", "collapse")
-
 _ENDED = frozenset({"completed", "failed", "cancelled"})
 _MAX_PIECES = 1024  # of a text before they are joined
 _OUTPUT_BYTES = 256 * 1024  # of a terminal: its end

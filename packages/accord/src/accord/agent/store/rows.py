@@ -7,8 +7,6 @@ from typing import Any
 
 from accord.agent.store.base import StoredSession
 
-__all__ = ("COLUMNS", "row_of", "stored_of")
-
 COLUMNS = "id, cwd, additional, title, title_is_users, updated_at, archived, principal"
 
 

@@ -20,8 +20,6 @@ from accord.agent.updates import (
 )
 from accord.errors import ResourceNotFound
 
-__all__ = ("SessionWriter", "find_session", "timestamp")
-
 
 class SessionWriter:
     """Writes the updates of a session to its store."""

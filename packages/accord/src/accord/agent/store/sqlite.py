@@ -24,8 +24,6 @@ from accord.agent.store.base import (
 )
 from accord.agent.store.rows import COLUMNS, row_of, stored_of
 
-__all__ = ("SqliteStore",)
-
 T = TypeVar("T")
 
 _LAYOUT = 1

@@ -17,8 +17,6 @@ from accord.agent.updates import OptionsUpdate, Update
 from accord.errors import InvalidParams, ResourceNotFound
 from accord.types.session import SessionOption
 
-__all__ = ("LoadedSession", "StoredSessions")
-
 # Updates that are read, sent or freed before other tasks run. A turn of another session takes a
 # dozen of such steps if both sides run in one process.
 _UPDATES_PER_STEP = 64

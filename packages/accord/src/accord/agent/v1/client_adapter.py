@@ -45,8 +45,6 @@ from accord.types.convert_v1 import content_to_wire
 from accord.types.session import Implementation, PlanEntry, SessionOption, StopReason
 from accord.version import ProtocolVersion
 
-__all__ = ("ClientAdapterV1",)
-
 log: logging.Logger = logging.getLogger("accord.agent")
 
 _CHUNKS = {

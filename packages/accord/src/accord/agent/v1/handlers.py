@@ -18,8 +18,6 @@ from accord.agent.v1.updates import modes_to_wire
 from accord.errors import InvalidParams, InvalidRequest, RequestError
 from accord.types.convert_v1 import content_from_wire
 
-__all__ = ("HandlersV1",)
-
 
 class HandlersV1(SharedHandlers):
     """Serves version 1 with a session manager."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from accord.agent.mixins import TerminalAuthMethod
     from accord.version import ProtocolVersion
 
-__all__ = ("AgentRoleV1",)
 
 _ALWAYS = frozenset(
     {

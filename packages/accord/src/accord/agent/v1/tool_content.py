@@ -10,8 +10,6 @@ from accord import v1
 from accord.types.convert_v1 import tool_content_to_wire
 from accord.types.tool_calls import TerminalView, ToolContent
 
-__all__ = ("ToolContentBuffer", "ToolContentBuffers")
-
 MIN_INTERVAL_S = 0.1  # between two updates of one tool call's content
 MAX_CHARS_PER_S = 1_000_000  # longer content is sent less often
 

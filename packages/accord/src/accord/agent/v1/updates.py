@@ -12,14 +12,6 @@ from accord.agent.updates import ToolCallUpdate
 from accord.types.convert_v1 import location_to_wire
 from accord.types.session import AvailableCommand, PlanEntry, SessionOption
 
-__all__ = (
-    "commands_to_wire",
-    "modes_to_wire",
-    "permission_kind",
-    "plan_entry_to_wire",
-    "tool_call_fields",
-)
-
 _STATUSES = {"paused": "in_progress", "cancelled": "failed"}
 _KNOWN_STATUSES = frozenset({"pending", "in_progress", "completed", "failed"})
 _KINDS = frozenset(

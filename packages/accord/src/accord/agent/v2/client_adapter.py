@@ -25,8 +25,6 @@ from accord.types.convert_v2 import content_to_wire
 from accord.types.session import Implementation, SessionOption
 from accord.version import ProtocolVersion
 
-__all__ = ("ClientAdapterV2",)
-
 _CHUNKS = {
     "user": v2.UserMessageChunk,
     "agent": v2.AgentMessageChunk,

@@ -20,8 +20,6 @@ from accord.connection.tasks import ends_process, is_dropped
 from accord.errors import InternalError, InvalidParams, RequestError, TransportError
 from accord.types.convert_v2 import content_from_wire
 
-__all__ = ("HandlersV2",)
-
 log: logging.Logger = logging.getLogger("accord.agent")
 
 

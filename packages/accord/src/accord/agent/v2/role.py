@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from accord.agent.mixins import TerminalAuthMethod
     from accord.version import ProtocolVersion
 
-__all__ = ("AgentRoleV2",)
 
 _ALWAYS = frozenset(
     {

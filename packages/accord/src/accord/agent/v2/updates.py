@@ -31,15 +31,6 @@ from accord.agent.updates import (
 from accord.types.convert_v2 import content_to_wire, location_to_wire, tool_content_to_wire
 from accord.types.session import AvailableCommand, PlanEntry, SessionOption
 
-__all__ = (
-    "commands_to_wire",
-    "error_to_wire",
-    "in_stable_protocol",
-    "options_to_wire",
-    "tool_call_fields",
-    "update_to_wire",
-)
-
 _TOOL_CANCEL = v2.ToolCallCapabilities(cancel=v2.ToolCallCancelCapabilities())
 _TERMINAL_CANCEL = v2.TerminalCapabilities(cancel=v2.TerminalCancelCapabilities())
 

@@ -26,8 +26,6 @@ from accord.types.convert_v1 import content_to_wire
 from accord.types.session import Implementation, SelectOption, SessionOption
 from accord.version import ProtocolVersion
 
-__all__ = ("AgentAdapterV1",)
-
 
 class AgentAdapterV1(AgentAdapter):
     """Calls an agent of version 1."""

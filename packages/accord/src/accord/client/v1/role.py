@@ -17,8 +17,6 @@ from accord.rules.quirks import tolerates
 from accord.text import lenient_json
 from accord.wire.base import replace
 
-__all__ = ("ClientRoleV1",)
-
 
 class ClientRoleV1(SharedClientRole, v1.ClientRole):
     """The client role of version 1."""

@@ -34,16 +34,6 @@ from accord.types.convert_v1 import content_from_wire, tool_content_from_wire
 from accord.types.session import AvailableCommand, OptionChoice, SelectOption, SessionOption
 from accord.wire.codec import to_builtins
 
-__all__ = (
-    "READERS",
-    "apply_tool_call",
-    "events_from_update",
-    "option_from_modes",
-    "options_from_wire",
-    "state_from_wire",
-    "with_modes",
-)
-
 _STATES: dict[type, str] = {
     v1.IdleState: "idle",
     v1.RunningState: "running",

@@ -24,8 +24,6 @@ from accord.types.session import Implementation, SessionOption
 from accord.version import ProtocolVersion
 from accord.wire.base import Unknown
 
-__all__ = ("AgentAdapterV2",)
-
 
 class AgentAdapterV2(AgentAdapter):
     """Calls an agent of version 2."""

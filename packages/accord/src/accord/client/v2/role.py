@@ -8,8 +8,6 @@ from accord.client.events import PermissionRequest
 from accord.client.shared_role import SharedClientRole
 from accord.client.v2.updates import apply_tool_call, events_from_update
 
-__all__ = ("ClientRoleV2",)
-
 
 class ClientRoleV2(SharedClientRole, v2.ClientRole):
     """The client role of version 2."""

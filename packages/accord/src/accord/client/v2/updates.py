@@ -38,15 +38,6 @@ from accord.types.session import AvailableCommand, SessionOption
 from accord.wire.base import UNSET, Unknown
 from accord.wire.codec import to_builtins
 
-__all__ = (
-    "READERS",
-    "apply_tool_call",
-    "commands_from_wire",
-    "events_from_update",
-    "options_from_wire",
-    "state_from_wire",
-)
-
 _STATES: dict[type, str] = {
     v2.IdleState: "idle",
     v2.IdleStateUpdate: "idle",

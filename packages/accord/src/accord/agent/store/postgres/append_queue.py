@@ -13,8 +13,6 @@ from msgspec import Struct
 from accord.agent.store.postgres.database import Database
 from accord.errors import SessionTaken, StoreUnavailable
 
-__all__ = ("AppendQueue", "Position", "append_id")
-
 _BATCH_BYTES = 4 << 20
 _ATTEMPTS = 5  # for a session whose position was not known
 

@@ -12,8 +12,6 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from accord.agent.store.postgres.schema import create_tables
 from accord.errors import StoreUnavailable
 
-__all__ = ("COMMAND_S", "LOST", "Database")
-
 log: logging.Logger = logging.getLogger("accord.agent")
 
 T = TypeVar("T")

@@ -17,7 +17,6 @@ from accord.errors import AccordError, LocalProtocolError, SessionTaken
 if TYPE_CHECKING:
     from accord.agent.store.base import SessionStore
 
-__all__ = ("Ownership", "PostgresSession")
 
 log: logging.Logger = logging.getLogger("accord.agent")
 

@@ -9,8 +9,6 @@ from msgspec.structs import replace
 from accord.agent.store.base import StoredSession
 from accord.agent.store.rows import row_of as _row_of
 
-__all__ = ("is_storable", "row_of")
-
 
 def row_of(session: StoredSession) -> tuple[Any, ...]:
     """Return the values of `COLUMNS`; PostgreSQL stores no NUL."""

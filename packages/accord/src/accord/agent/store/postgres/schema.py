@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ("create_tables",)
-
 _VERSION = 1
 _LOCK = "accord: create the tables"
 

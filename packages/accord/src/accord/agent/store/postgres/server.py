@@ -10,8 +10,6 @@ from typing import Any
 from accord.agent.store.postgres.database import COMMAND_S, LOST, Database
 from accord.errors import StoreUnavailable
 
-__all__ = ("Server",)
-
 log: logging.Logger = logging.getLogger("accord.agent")
 
 _PAUSE_S = 0.5  # before the next attempt to connect

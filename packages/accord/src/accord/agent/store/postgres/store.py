@@ -20,8 +20,6 @@ from accord.agent.store.postgres.ownership import Ownership, PostgresSession
 from accord.agent.store.postgres.rows import is_storable, row_of
 from accord.agent.store.rows import COLUMNS, stored_of
 
-__all__ = ("PostgresStore",)
-
 _PAGE_BYTES = 1 << 20
 
 
