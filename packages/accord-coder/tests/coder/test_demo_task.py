@@ -15,6 +15,7 @@ import pytest
 from project import ROOT
 
 pytest.importorskip("pydantic_ai", reason="the extra `coder` is not installed")
+pytest.importorskip("accord_terminal", reason="the commands are not installed")
 
 from coder.models.provider import Says, serve_provider
 
