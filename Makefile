@@ -44,17 +44,17 @@ test-programs: $(VENV)/.dev  ## Run the tests with node, Chromium, servers, and 
 test-clusters: $(VENV)/.dev  ## Run the tests with Ray clusters of several nodes, one after another
 	$(BIN)/python -m pytest -q --durations 5 --durations-min 5 packages/accord-fleet/tests/fleet/cluster $(ARGS)
 
-# The tests of what starts many programs, or generates much input.
-PROGRAMS := attack bad_input schema simulation
-NETWORKS := mcp proxy remote
-LIBRARY := -m pytest -q -n auto --dist worksteal -m "not slow and not programs" packages/accord/tests \
-	$(PROGRAMS:%=--ignore packages/accord/tests/%) $(ARGS)
+# The tests of what starts many programs, generates much input, or uses the network.
+LONG := attack bad_input mcp proxy remote schema simulation
+UNIT := -m pytest -q -n auto --dist worksteal -m "not slow and not programs" packages/accord/tests \
+	$(LONG:%=--ignore packages/accord/tests/%) $(ARGS)
+VERSIONS := http_contract websocket_contract tls
 
 unit: $(VENV)/.dev  ## Run the tests of the library that need few processes, in under a minute
-	$(BIN)/python $(LIBRARY) $(NETWORKS:%=--ignore packages/accord/tests/%)
+	$(BIN)/python $(UNIT)
 
 library: $(VENV)/.dev  ## Run the tests of the library that can differ between versions of Python
-	$(BIN)/python $(LIBRARY)
+	$(BIN)/python $(UNIT) $(VERSIONS:%=packages/accord/tests/remote/test_%.py)
 
 attack: $(VENV)/.dev  ## Attack with generated frames, races, kills and paths, for SECONDS=3600
 	$(BIN)/python packages/accord/tests/attack/run.py --seconds $(SECONDS)
