@@ -23,8 +23,8 @@ SIBLINGS = {path.parent.name for path in ROOT.glob("packages/*/src/*/__init__.py
 HELPERS = {path.stem: path for path in ROOT.glob("tests/*.py")}
 # What the tests need besides the packages, of the group `dev`.
 TOOLS = (
-    "h2corn", "hypothesis", "jsonschema", "opentelemetry-sdk", "playwright", "pyte", "pytest", "pytest-asyncio",
-    "pytest-timeout", "pytest-xdist", "trustme", "uvicorn", "uvloop",
+    "h2corn", "hypothesis", "jsonschema", "opentelemetry-sdk", "playwright", "pyte", "pytest",
+    "pytest-asyncio", "pytest-timeout", "pytest-xdist", "trustme", "uvicorn", "uvloop",
 )  # fmt: skip
 
 
