@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from accord.proxy.hooks import OpeningSession as OpeningSession, ProxyTurn as ProxyTurn
     from accord.remote.access import Principal as Principal, RemoteRequest as RemoteRequest
     from accord.remote.asgi import asgi as asgi
-    from accord.transports.reconnect_settings import (
+    from accord.transports.registry import (
         ConnectionChange as ConnectionChange,
         Reconnect as Reconnect,
     )
@@ -138,7 +138,7 @@ else:
             "accord.proxy.proxy": "Proxy",
             "accord.remote.access": "Principal RemoteRequest",
             "accord.remote.asgi": "asgi",
-            "accord.transports.reconnect_settings": "ConnectionChange Reconnect",
+            "accord.transports.registry": "ConnectionChange Reconnect",
             "accord.types.auth": "AuthAccount AuthStatus ProviderInfo",
             "accord.types.content": (
                 "Annotations AudioContent ContentBlock EmbeddedResource ImageContent "

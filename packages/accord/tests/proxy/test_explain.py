@@ -13,8 +13,7 @@ from msgspec import Raw
 from accord import Agent, AvailableCommand, Proxy, RequestError, Turn, chain, tool, v2
 from accord.proxy import chain as explain_module
 from accord.proxy.chain import description_lines, explain
-from accord.proxy.handlers import DESCRIBE
-from accord.proxy.proxy import TypedStage
+from accord.proxy.handlers import DESCRIBE, TypedStage
 from accord.proxy.stage import Port, RawRequest, RawResponse, Stage
 
 

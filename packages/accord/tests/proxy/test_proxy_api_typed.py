@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from accord import RequestError, v1, v2
-from accord.proxy.proxy import TypedStage
+from accord.proxy.handlers import TypedStage
 from accord.roles.proxy import TypedProxy
 from proxy.conversation import SESSION, conversation
 from requirement import requirement

@@ -79,7 +79,7 @@ class HttpContract(NetworkContract):
 
     @pytest_asyncio.fixture(autouse=True)
     async def server(self, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[None, None]:
-        monkeypatch.setattr("accord.transports.http_posts.FLUSH_S", 0.5)
+        monkeypatch.setattr("accord.transports.http.FLUSH_S", 0.5)
         self.accepted: asyncio.Queue[Transport] = asyncio.Queue()
         self.over = asyncio.Event()
         self.app: Any = None

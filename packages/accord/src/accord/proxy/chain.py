@@ -27,9 +27,8 @@ from accord.errors import (
     TransportError,
 )
 from accord.proxy.conductor import Component, conduct
-from accord.proxy.handlers import DESCRIBE, NO_PROXIES, described_proxies
+from accord.proxy.handlers import DESCRIBE, NO_PROXIES, TypedStage, described_proxies
 from accord.proxy.hop import DIALECTS, DialectName, HopObserver
-from accord.proxy.proxy import TypedStage
 from accord.proxy.stage import Params, RawRequest, RawResponse, Stage
 from accord.roles.proxy import TypedProxy
 from accord.text import lenient_json

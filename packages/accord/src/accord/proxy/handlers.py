@@ -4,7 +4,8 @@
 direction has lanes, one for each session, and while a handler is awaited, the later messages of
 its session wait in this direction, responses included (R-PROXY-18). The other sessions and the
 other direction do not wait (R-PROXY-19). `Overrides` has the handlers by method, with typed params.
-`ProxyStage` is an `OrderedStage` with the overrides for the version that `initialize` settles.
+`ProxyStage` is an `OrderedStage` with the overrides for the version that `initialize` settles, and
+`TypedStage` that of a proxy with the types of one version; `HookStage` is in `proxy.py`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from accord.errors import (
     DecodeError,
     InternalError,
     InvalidParams,
+    InvalidRequest,
+    LocalProtocolError,
     MethodNotFound,
     RequestCancelled,
     RequestError,
@@ -42,6 +45,7 @@ from accord.proxy.stage import (
     Stage,
     session_id_of,
 )
+from accord.roles.proxy import TypedProxy, proxied_methods
 from accord.roles.remote import result_decoder
 from accord.rules.quirks import QUIRKS
 from accord.text import lenient_json
@@ -680,10 +684,7 @@ _decode_version = decoder(_Version)
 
 
 class ProxyStage(OrderedStage):
-    """A Python proxy in a chain: `initialize` decides what it handles afterwards.
-
-    `proxy.py` has the subclasses: `HookStage` for a `Proxy`, `TypedStage` for one of a version.
-    """
+    """A Python proxy in a chain: `initialize` decides what it handles afterwards."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -809,3 +810,80 @@ class ProxyStage(OrderedStage):
             error = InternalError(f"The proxy failed: {self.name} raised an exception")
             return RawResponse.of_error(error)
         return RawResponse(result=result)
+
+
+class TypedStage(ProxyStage):
+    """Calls the methods that a typed proxy overrides (`accord.v1.Proxy`, `accord.v2.Proxy`)."""
+
+    def __init__(self, proxy: TypedProxy) -> None:
+        super().__init__(type(proxy).__name__)
+        self._proxy = proxy
+        self._methods = {method.call: method for method in proxied_methods(proxy)}
+        self._initialize_method = self._methods.pop("initialize", None)
+
+    def edit_initialize(self, params: Raw, version: int) -> Raw:
+        """Raise `InvalidRequest` for another version."""
+        self._check(version)
+        return params
+
+    def edit_initialized(self, result: Raw, version: int) -> Raw:
+        """Raise `InvalidRequest` for another version."""
+        self._check(version)
+        return result
+
+    def _check(self, version: int) -> None:
+        own = self._proxy.spec.version
+        if version != own:
+            raise InvalidRequest(
+                f"The proxy {self.name} supports version {own} of the protocol, and the chain"
+                f" has version {version}",
+                data={"supported": [own], "requested": version},
+            )
+
+    def initialize_handler(self) -> RequestHandler | None:
+        """Return the handler of `initialize`, if it is overridden."""
+        method = self._initialize_method
+        if method is None:
+            return None
+        label = f"{self.name}.initialize"
+        return request_override(method, self._call_initialize, label, Direction.TO_AGENT)
+
+    def _call_initialize(self, params: Any, forward: Any) -> Any:
+        async def checked(changed: Any = None) -> Any:
+            if changed is not None and changed.protocol_version != params.protocol_version:
+                raise LocalProtocolError("A proxy must not change protocolVersion")  # R-PROXY-14
+            return await forward(changed)
+
+        proxy: Any = self._proxy
+        return proxy.initialize(params, checked)
+
+    def describe(self) -> dict[str, list[str]]:
+        """Return the overridden methods."""
+        cls = type(self._proxy)
+        extensions = [
+            name
+            for name in ("extension_request", "extension_notification")
+            if getattr(cls, name) is not getattr(TypedProxy, name)
+        ]
+        first = ["initialize"] if self._initialize_method else []
+        return {"handles": [*first, *self._methods, *extensions]}
+
+    def overrides(self, version: int, initialized: Raw) -> tuple[Overrides, ...]:
+        """Return the overridden methods of both directions."""
+        to_agent, to_client = Overrides(Direction.TO_AGENT), Overrides(Direction.TO_CLIENT)
+        for call, method in self._methods.items():
+            side = to_agent if method.to == "agent" else to_client
+            side.add(method, getattr(self._proxy, call), f"{self.name}.{call}")
+        add_extensions(self._proxy, TypedProxy, to_agent, to_client)
+        return to_agent, to_client
+
+
+def add_extensions(proxy: object, base: type[object], *sides: Overrides) -> None:
+    """Add the handlers of extension methods that a proxy overrides."""
+    cls, own, default = cast("Any", (type(proxy), proxy, base))
+    for side in sides:
+        side.label = f"{cls.__name__}.extension_request"
+        if cls.extension_request is not default.extension_request:
+            side.extension_request = own.extension_request
+        if cls.extension_notification is not default.extension_notification:
+            side.extension_notification = own.extension_notification

@@ -32,7 +32,7 @@ from accord.proxy.stage import (
 )
 from accord.text import lenient_json
 from accord.transports.base import Frame, Transport
-from accord.transports.pipes import PipeTransport
+from accord.transports.stdio import PipeTransport
 
 log: logging.Logger = logging.getLogger("accord.proxy")
 

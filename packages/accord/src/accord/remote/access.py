@@ -18,7 +18,7 @@ from accord.connection.flood_log import FloodLog
 from accord.remote.asgi_types import UNIX_PEER, Scope, headers_of
 from accord.remote.subprotocol_token import SUBPROTOCOL, token_in, with_token
 from accord.text.excerpt import one_line
-from accord.transports.remote_address import is_loopback
+from accord.transports.registry import is_loopback
 
 flood_log: FloodLog = FloodLog(logging.getLogger("accord.remote"))
 

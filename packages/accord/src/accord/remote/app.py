@@ -20,7 +20,7 @@ from accord.remote.http_server import HttpServer
 from accord.remote.monitor import Monitor, ServeConnection
 from accord.remote.network_transport import NetworkTransport
 from accord.remote.observers import default_observers
-from accord.transports.remote_address import DEFAULT_PATH, REMOTE_FRAME_BYTES
+from accord.transports.registry import DEFAULT_PATH, REMOTE_FRAME_BYTES
 
 __all__ = ("RemoteApp", "ServeConnection")
 

@@ -18,7 +18,7 @@ from accord.remote.process_agent import serve_process
 from accord.remote.session_owners import SessionOwners, SessionOwnersGuard
 from accord.transports.base import Transport
 from accord.transports.process import argv_of
-from accord.transports.remote_address import DEFAULT_PATH
+from accord.transports.registry import DEFAULT_PATH
 
 
 def asgi(

@@ -15,7 +15,7 @@ from accord.remote.http_responses import respond
 from accord.remote.network_transport import POLICY_VIOLATION, NetworkTransport
 from accord.transports.base import Frame
 from accord.transports.messages import MessageTransport
-from accord.transports.remote_address import REMOTE_FRAME_BYTES
+from accord.transports.registry import REMOTE_FRAME_BYTES
 
 # The extension of a scope with a `WebSocketHandshake` that does not need the ASGI server.
 DIRECT_SOCKET = "accord.socket"

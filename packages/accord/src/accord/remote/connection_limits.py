@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from accord.remote.access import Principal, Refusal
 from accord.remote.network_transport import NetworkTransport
-from accord.transports.remote_address import PING_S
+from accord.transports.registry import PING_S
 
 
 class ConnectionLimits(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from accord.remote.http_stream import EventStream
 from accord.remote.http_unread import UnreadTotal
 from accord.remote.network_transport import NetworkTransport
 from accord.transports.base import Frame, Receiver
-from accord.transports.remote_address import REMOTE_FRAME_BYTES
+from accord.transports.registry import REMOTE_FRAME_BYTES
 
 log: logging.Logger = logging.getLogger("accord.remote")
 

@@ -25,7 +25,7 @@ from accord.remote.http_message import (
 from accord.remote.http_reader import StreamReader
 from accord.remote.http_responses import respond, respond_json, respond_refusal
 from accord.remote.http_unread import UnreadTotal
-from accord.transports.remote_address import REMOTE_FRAME_BYTES
+from accord.transports.registry import REMOTE_FRAME_BYTES
 
 # Serves a connection until it ends; raises nothing.
 RunConnection: TypeAlias = Callable[[HttpConnection], Coroutine[Any, Any, None]]

@@ -19,9 +19,8 @@ from accord.remote.asgi_socket import DIRECT_SOCKET
 from accord.remote.asgi_types import Scope
 from accord.remote.connection_limits import ConnectionLimits
 from accord.remote.network_transport import POLICY_VIOLATION, NetworkTransport
-from accord.transports.remote_address import REMOTE_FRAME_BYTES
-from accord.transports.websocket_base import SocketTransport
-from accord.transports.websocket_frames import FrameConnection
+from accord.transports.registry import REMOTE_FRAME_BYTES
+from accord.transports.websocket_base import FrameConnection, SocketTransport
 
 # The library logs messages at the level DEBUG (R-SEC-10).
 log: logging.Logger = logging.getLogger("accord.remote.websocket")

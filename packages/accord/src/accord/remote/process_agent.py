@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from accord.errors import TransportError
 from accord.text.excerpt import excerpt, one_line, visible
 from accord.transports.base import Frame, Transport
+from accord.transports.memory import relay
 from accord.transports.process import process
-from accord.transports.relay import relay
 
 log: logging.Logger = logging.getLogger("accord.remote")
 

@@ -19,7 +19,7 @@ from accord.remote.asgi_types import UNIX_PEER, Receive, Scope, Send
 from accord.remote.http2_streams import HTTP2_STREAMS
 from accord.remote.listener import listen
 from accord.remote.sockets import is_unix, open_tcp, open_unix, remove_unix
-from accord.transports.remote_address import REMOTE_FRAME_BYTES
+from accord.transports.registry import REMOTE_FRAME_BYTES
 
 RESPONSES_S = 3.0  # for responses to end after the agents
 CLOSE_S = 0.5  # for the connections themselves

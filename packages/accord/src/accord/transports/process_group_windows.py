@@ -14,8 +14,10 @@ import signal
 import subprocess
 import sys
 from ctypes import wintypes
+from typing import TYPE_CHECKING
 
-from accord.transports.start_guardian import Mark
+if TYPE_CHECKING:
+    from accord.transports.process_group import Mark
 
 if sys.platform != "win32":
     raise ImportError("Only Windows has job objects")
