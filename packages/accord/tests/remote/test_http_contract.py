@@ -10,9 +10,8 @@ import pytest
 import pytest_asyncio
 
 from accord.errors import ConnectionClosed
-from accord.remote.access import Access
-from accord.remote.app import RemoteApp
-from accord.remote.http_limits import HttpLimits
+from accord.remote.access import Access, HttpLimits
+from accord.remote.asgi import RemoteApp
 from accord.testing import Recorder
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.http import HttpTransport, http

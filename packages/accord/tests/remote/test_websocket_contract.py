@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from accord.errors import ConnectionLost
+from accord.remote.access import ConnectionLimits
 from accord.remote.asgi_socket import handshake_of
-from accord.remote.connection_limits import ConnectionLimits
 from accord.transports.base import Transport
 from accord.transports.websocket import WebSocketTransport, websocket
 from accord.transports.websocket_base import FrameConnection
