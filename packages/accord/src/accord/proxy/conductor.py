@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Protocol
 
 from msgspec import UNSET, Struct, structs
 
@@ -439,7 +438,7 @@ class ConductorHop(TwoSidedHop):
         return (self.agent if wrapped else self.client).port
 
     def on_request(self, request_id: RequestId, method: str, params: Params) -> None:
-        side: ReceivingSide = self.client
+        side: EndOfChain = self.client
         back = Direction.TO_CLIENT
         try:
             if method in SUCCESSOR:
@@ -466,7 +465,7 @@ class ConductorHop(TwoSidedHop):
 
         return request.derive(answered)
 
-    def deliver(self, side: ReceivingSide, request: RawRequest) -> None:
+    def deliver(self, side: EndOfChain, request: RawRequest) -> None:
         """Hand a request to the first or the last stage."""
         side.port.request(request)
 
@@ -485,12 +484,6 @@ class ConductorHop(TwoSidedHop):
             self.dialect = THINKWELL
             return method, unmarked(params)
         return method, params
-
-
-class ReceivingSide(Protocol):
-    """What passes messages of one neighbour to the stages."""
-
-    port: Port
 
 
 class _ClientSide:
@@ -626,7 +619,7 @@ class _Front(ConductorHop):
         else:
             self.client.port.notify(method, params)
 
-    def deliver(self, side: ReceivingSide, request: RawRequest) -> None:
+    def deliver(self, side: EndOfChain, request: RawRequest) -> None:
         if self._held is not None:
             self._held.append(lambda: side.port.request(request))
         else:

@@ -1,4 +1,10 @@
-"""Decides who may use a server: host names, origins, tokens."""
+"""Decides who may use a server, and how much: host names, origins, tokens, limits.
+
+`Access` checks a request, and returns who it is from (`Principal`) or why it is refused
+(`Refusal`). `ConnectionLimits` and `HttpLimits` bound what clients cost. Above them are the types
+of ASGI, which has no package for them, and `NetworkTransport`; below, the responses that are not
+streams.
+"""
 
 from __future__ import annotations
 

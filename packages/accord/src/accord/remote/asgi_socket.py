@@ -1,4 +1,7 @@
-"""The server's end of a WebSocket connection, as a transport on the ASGI interface."""
+"""The server's end of a WebSocket connection, as a transport on the ASGI interface.
+
+`MessageTransport` is for any stream of messages, `AsgiSocket` for that of an ASGI server.
+"""
 
 from __future__ import annotations
 

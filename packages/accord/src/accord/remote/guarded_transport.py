@@ -1,4 +1,9 @@
-"""A transport whose frames are checked before the agent receives them."""
+"""A transport whose frames are checked before the agent receives them.
+
+`GuardedTransport` asks a `FrameGuard`. `McpGuard` decides which MCP servers a remote client may
+name: commands, and addresses of this network. `SessionOwnersGuard` gives each principal only its
+own sessions of an agent that runs as a process.
+"""
 
 from __future__ import annotations
 

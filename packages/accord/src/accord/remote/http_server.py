@@ -1,4 +1,7 @@
-"""Streamable HTTP: POST, GET and DELETE of one endpoint."""
+"""Streamable HTTP: POST, GET and DELETE of one endpoint.
+
+`HttpServer` finds the connection of a request; `RequestBody` reads a body within its limits.
+"""
 
 from __future__ import annotations
 

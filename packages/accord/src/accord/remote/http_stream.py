@@ -1,4 +1,9 @@
-"""The frames that wait for the reader of one stream of events."""
+"""What one stream of events holds for its reader, and what clients have posted.
+
+`EventStream` has the frames that wait, `StreamReader` sends them as the response of a GET, and
+`UnreadTotal` bounds them for all connections. `PostedInput` has the messages of clients until the
+agent reads them; `read_message` finds their kind, their id and their session.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Accepts connections: WebSocket connections are served here, all others by hypercorn."""
+"""Accepts connections: WebSocket connections are served here, all others by hypercorn.
+
+`listen` reads the first request of a connection. `SocketHandshake` accepts a WebSocket without an
+ASGI server; `adapt_hypercorn` changes how hypercorn serves the streams of HTTP/2: memory, number,
+ends.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Runs an ASGI application on sockets of this machine."""
+"""Runs an ASGI application on sockets of this machine.
+
+`run_server` does it until it is stopped. `AcceptGate` bounds what clients cost before and without a
+login: sockets, slow heads, many refusals.
+"""
 
 from __future__ import annotations
 

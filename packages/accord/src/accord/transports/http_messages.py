@@ -1,4 +1,8 @@
-"""What HTTP must know of a message: its session, its id, and what it answers."""
+"""What the HTTP transport reads: messages in event streams, until they are delivered.
+
+`read_outgoing` and `read_incoming` find the session of a message, its id, and what it answers.
+`EventReader` takes payloads out of an event stream, `Inbox` keeps frames until they are delivered.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Two connected transports in one process."""
+"""Transports within one process: two connected ends, what is served here, and a relay.
+
+`pair` makes two ends, `ServedTransport` connects to a coroutine that serves its end, and `relay`
+passes frames between two transports as they are.
+"""
 
 from __future__ import annotations
 

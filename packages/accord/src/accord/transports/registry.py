@@ -1,4 +1,9 @@
-"""Finds the transport for a URL."""
+"""How to reach a remote agent: the transport for a URL, and what its connections share.
+
+`transport_for_url` finds the transport. `RemoteOptions` and `Reconnect` are settings; `remote_url`
+says what a URL may contain, and who may receive the token; `CookieStore` keeps the cookies of one
+server; `advice_for` and `tls_reason` explain why a server does not accept a connection.
+"""
 
 from __future__ import annotations
 

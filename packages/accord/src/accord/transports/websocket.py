@@ -1,4 +1,4 @@
-"""The WebSocket transport: a client's connection to a remote agent."""
+"""The WebSocket transport of clients: to a remote agent, or to one on a Unix socket."""
 
 from __future__ import annotations
 

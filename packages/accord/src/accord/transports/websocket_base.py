@@ -1,4 +1,8 @@
-"""The transport over a WebSocket connection, of clients and of servers."""
+"""The transport over a WebSocket connection, of clients and of servers.
+
+`SocketTransport` carries frames over a `FrameConnection`: a connection of the library `websockets`
+that receives and sends many messages at once.
+"""
 
 from __future__ import annotations
 
