@@ -11,10 +11,9 @@ import asyncio
 import logging
 import socket
 import ssl
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -24,6 +23,7 @@ from accord.errors import ConnectionLost, TransportError
 from accord.text.excerpt import excerpt, one_line
 from accord.text.secret_places import plain_url
 from accord.transports.base import HIGH_BYTES
+from accord.transports.http_messages import KEEP_S, Codec, Headers, RawResponse, ResponseBody
 from accord.transports.registry import CookieStore, RemoteOptions, login_headers, tls_reason
 from accord.version import __version__
 
@@ -302,137 +302,6 @@ def _keep_alive(connection: socket.socket | None) -> None:
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, name):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-# What HTTP/1.1 and HTTP/2 have in common: a connection on which requests are sent.
-
-KEEP_S = 3.0
-
-Headers: TypeAlias = list[tuple[bytes, bytes]]  # the first one is `Host`
-
-
-class RawResponse:
-    """The head of a response, and its body as it arrives; close it."""
-
-    def __init__(self, status: int, headers: Headers, body: ResponseBody, codec: Codec) -> None:
-        self.status = status
-        self.headers = headers
-        self.body = body
-        self.reason = ""
-        self.stream = 0
-        self._codec = codec
-
-    async def aclose(self) -> None:
-        """Give up what was not read."""
-        self._codec.requests -= 1
-        self._codec.idle_since = asyncio.get_running_loop().time()
-        self._codec.release(self)
-
-
-class Codec(ABC):
-    """What one version of HTTP makes of a connection. `requests` are those in progress.
-
-    A connection that is idle for `keep_s` seconds is not used again: servers close connections
-    that are idle for 5 seconds or more, and a request must not meet such an end.
-    """
-
-    keep_s: float = KEEP_S
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self.transport = transport
-        self.requests = 0
-        self.idle_since: float = 0.0
-        self.is_over: bool = False
-
-    @property
-    @abstractmethod
-    def has_room(self) -> bool:
-        """Whether it accepts another request."""
-
-    @abstractmethod
-    async def ready(self) -> None:
-        """Wait until requests can be sent; raise `OSError`."""
-
-    @abstractmethod
-    async def send(self, method: str, target: str, headers: Headers, body: bytes) -> RawResponse:
-        """Send a request and return the response; raise `OSError` if the connection ends."""
-
-    @abstractmethod
-    def release(self, response: RawResponse) -> None:
-        """Give up what was not read of a response."""
-
-    @abstractmethod
-    def data_received(self, data: bytes) -> None:
-        """Receive bytes of the server."""
-
-    @abstractmethod
-    def eof_received(self) -> None:
-        """Receive the end of the server's bytes."""
-
-    @abstractmethod
-    def lost(self, error: Exception | None) -> None:
-        """Fail what is in progress."""
-
-
-# The body of a response while it arrives.
-
-
-class ResponseBody:
-    """Collects what has arrived until it is taken.
-
-    `taken(size)` is called with the number of bytes that may be received in addition.
-    """
-
-    def __init__(self, taken: Callable[[int], None]) -> None:
-        self.size: int = 0
-        self.has_ended: bool = False
-        self._parts: list[bytes] = []
-        self._taken = taken
-        self._owed = 0  # bytes to report as taken; padding counts, too
-        self._error: Exception | None = None
-        self._arrived: asyncio.Future[None] | None = None
-
-    def add(self, data: bytes, counted: int | None = None) -> None:
-        """Add bytes; `counted` is how many of them flow control counts."""
-        self._parts.append(data)
-        self.size += len(data)
-        self._owed += len(data) if counted is None else counted
-        self._wake()
-
-    def end(self, error: Exception | None = None) -> None:
-        """End the body; with an error if it is not complete."""
-        if not self.has_ended:
-            self.has_ended, self._error = True, error
-            self._wake()
-
-    async def take(self) -> bytes:
-        """Return what has arrived, at least one byte, or nothing at the end; raise its error."""
-        while not self._parts:
-            if self._error is not None:
-                raise self._error
-            if self.has_ended:
-                return b""
-            self._arrived = asyncio.get_running_loop().create_future()
-            try:
-                await self._arrived
-            finally:
-                self._arrived = None
-        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        self._parts.clear()
-        self.size = 0
-        owed, self._owed = self._owed, 0
-        self._taken(owed)
-        return data
-
-    def drop(self) -> int:
-        """Drop what has not been taken; return how many bytes of it flow control counts."""
-        self._parts.clear()
-        owed, self._owed = self._owed, 0
-        return owed
-
-    def _wake(self) -> None:
-        if self._arrived is not None and not self._arrived.done():
-            self._arrived.set_result(None)
 
 
 # One HTTP/1.1 connection, by h11: one request at a time.

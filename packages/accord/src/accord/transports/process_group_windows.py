@@ -14,10 +14,6 @@ import signal
 import subprocess
 import sys
 from ctypes import wintypes
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from accord.transports.process_group import Mark
 
 if sys.platform != "win32":
     raise ImportError("Only Windows has job objects")
@@ -29,7 +25,7 @@ _BASIC_ACCOUNTING, _EXTENDED_LIMITS = 1, 9  # JOBOBJECTINFOCLASS
 _KILL_ON_JOB_CLOSE = 0x2000
 
 
-def members_of(popen: subprocess.Popen[bytes], mark: Mark) -> WindowsGroupMembers:
+def members_of(popen: subprocess.Popen[bytes], mark: object) -> WindowsGroupMembers:
     del mark  # processes cannot leave a job
     return WindowsGroupMembers(popen)
 
