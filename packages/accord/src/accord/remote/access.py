@@ -485,7 +485,7 @@ async def cors_preflight(send: Send) -> None:
     """Answer a browser that asks whether a page of an allowed origin may send a request."""
     headers = (
         ("Access-Control-Allow-Methods", "GET, POST, DELETE"),
-        ("Access-Control-Allow-Headers", f"Authorization, Content-Type, {_HEADERS}"),
+        ("Access-Control-Allow-Headers", f"Authorization, Content-Type, {_ALLOWED_HEADERS}"),
         ("Access-Control-Max-Age", "600"),
     )
     await respond(send, 204, headers=headers)

@@ -27,7 +27,7 @@ from hypercorn.asyncio.tcp_server import TCPServer as _TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext as _WorkerContext
 from hypercorn.config import Config
 from hypercorn.events import Closed, RawData
-from hypercorn.utils import wrap_app as _wrap_app
+from hypercorn.utils import wrap_app as _wrap_app  # pyright: ignore[reportUnknownVariableType]
 from priority.priority import PriorityTree, TooManyStreamsError
 from websockets.http11 import Request, Response
 from websockets.protocol import CONNECTING
