@@ -83,7 +83,7 @@ _IMPORTED_EARLY = (
     "accord.script_agent.session_settings",
     "accord.script_agent.stop",
     "accord.script_agent.tools_and_plans",
-    "accord.transports.relay",
+    "accord.transports.memory",
     "accord.text.reason",
     "accord_coder.agent",
     "accord_coder.command",

@@ -21,9 +21,8 @@ from servers.idle import INITIALIZE, SETTLE_S, WARM
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "agents"))
 
-from accord.remote.access import Access, Principal
-from accord.remote.app import RemoteApp
-from accord.remote.connection_limits import ConnectionLimits
+from accord.remote.access import Access, ConnectionLimits, Principal
+from accord.remote.asgi import RemoteApp
 from accord.remote.server import ServerOptions, Stop, run_server
 from accord.transports.base import Frame, Receiver, Transport
 

@@ -5,8 +5,8 @@ import sys
 
 from accord_proxy import PROXIES  # the file next to this one
 
+from accord.proxy.chain import component
 from accord.proxy.conductor import conduct
-from accord.proxy.parts import component
 from accord.transports.stdio import stdio
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from accord.client.connect import ConnectedAgent, connect
 from accord.client.elicitation import ElicitationForm, FormValues, UrlElicitationRequest
 from accord.client.permissions import allow, deny
 from accord.errors import AccordError, ConnectionClosed
-from accord.transports.reconnect_settings import ConnectionChange, Reconnect
+from accord.transports.registry import ConnectionChange, Reconnect
 from accord_chat.login_gate import LoginGate
 from accord_chat.model.login_variables import login_variables
 from accord_chat.model.traffic import Traffic

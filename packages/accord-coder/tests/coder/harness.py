@@ -30,7 +30,7 @@ from accord import (
     ToolCall,
     connect,
 )
-from accord.transports.pipes import PipeTransport
+from accord.transports.stdio import PipeTransport
 from accord_coder.agent import Coder
 from accord_coder.loop.coder_session import CoderSession
 from accord_coder.messages import ToolResult

@@ -11,9 +11,14 @@ from typing import NamedTuple
 
 from accord.local.command import Output
 from accord.transports.command_line import environment, find_program, why_not_started
-from accord.transports.fd import Reader, open_reader
-from accord.transports.process_group import CREATION_FLAGS, ProcessGroup, exit_text
-from accord.transports.start_guardian import Mark, start_guardian
+from accord.transports.process_group import (
+    CREATION_FLAGS,
+    Mark,
+    ProcessGroup,
+    exit_text,
+    start_guardian,
+)
+from accord.transports.stdio import Reader, open_reader
 
 _STOP_TIMES_S = (0.0, 1.0, 2.0)
 _LEFT_OPEN_S = 0.25  # for output that others hold open after the program has ended

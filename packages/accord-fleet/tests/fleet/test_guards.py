@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from accord.text.secret_names import is_secret_name
-from accord.transports.process_output import STDERR_BYTES
+from accord.transports.process import STDERR_BYTES
 from accord_fleet import AgentSpec, Limits, machine
 from accord_fleet.breaker import AgentBreaker, BreakerSettings
 from accord_fleet.gateway.providers import KNOWN_PROVIDERS, Provider, ProviderError

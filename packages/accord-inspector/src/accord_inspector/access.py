@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
 
-from accord.remote.access import Access, Refusal
-from accord.remote.asgi_types import Scope, headers_of
+from accord.remote.access import Access, Refusal, Scope, headers_of
 
 # Of every response: nothing runs that is not a file of the page, and nothing is embedded.
 _POLICY = (

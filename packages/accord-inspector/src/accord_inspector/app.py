@@ -8,9 +8,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
+from accord.remote.access import ConnectionLimits, Event, Receive, Scope, Send
 from accord.remote.asgi_socket import handshake_of
-from accord.remote.asgi_types import Event, Receive, Scope, Send
-from accord.remote.connection_limits import ConnectionLimits
 from accord_inspector import (
     api,
     comparisons,

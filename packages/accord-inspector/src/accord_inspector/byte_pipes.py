@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from accord.transports.base import FRAME_BYTES
-from accord.transports.pipes import FLUSH_S, PipeTransport
 from accord.transports.process import ProcessTransport
+from accord.transports.stdio import FLUSH_S, PipeTransport
 
 OnData: TypeAlias = Callable[[bytes], None]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from accord.errors import AccordError
-from accord.transports.remote_address import is_loopback
+from accord.transports.registry import is_loopback
 from accord_inspector.inspection import Inspection
 from accord_inspector.serving import PORT, listening_socket, serve_inspection
 from accord_inspector.targets import (

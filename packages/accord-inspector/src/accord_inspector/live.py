@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from accord.errors import TransportError
-from accord.remote.network_transport import GOING_AWAY, NetworkTransport
+from accord.remote.access import GOING_AWAY, NetworkTransport
 from accord.text import lenient_json
 from accord.transports.base import Frame
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from accord.errors import ConnectionLost
 from accord.transports.base import NullReceiver
-from accord.transports.fd_threaded import ThreadedWriter
-from accord.transports.stdio import take_stdio
+from accord.transports.stdio import ThreadedWriter, take_stdio
 from accord_inspector.byte_direction import ByteDirection
 from accord_inspector.byte_pipes import BytePipe, ByteProcess
 from accord_inspector.faults_process import suspender

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from accord.remote.asgi_types import Event, Receive, Scope, Send
+from accord.remote.access import Event, Receive, Scope, Send
 
 _MOST_BYTES = 1024 * 1024  # more is not read: the connection is closed
 _MOST_S = 2.0

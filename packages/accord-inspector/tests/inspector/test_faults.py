@@ -13,7 +13,7 @@ import pytest
 from accord.errors import ConnectionLost
 from accord.testing import Recorder, TransportContract
 from accord.transports.base import HIGH_BYTES, Frame, Transport
-from accord.transports.pipes import PipeTransport
+from accord.transports.stdio import PipeTransport
 from accord_inspector.faults import Fault, Faults
 from accord_inspector.faults_transport import FaultyTransport
 from accord_trace.records import Direction
@@ -88,8 +88,8 @@ def closing_is_quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     """Do not wait long for a peer that does not read; one that reads may be slow."""
     if "before_the_close" in request.node.name:
         return
-    monkeypatch.setattr("accord.transports.pipes.FLUSH_S", 0.1)
-    monkeypatch.setattr("accord.transports.pipes.LINGER_S", 0.1)
+    monkeypatch.setattr("accord.transports.stdio.FLUSH_S", 0.1)
+    monkeypatch.setattr("accord.transports.stdio.LINGER_S", 0.1)
 
 
 class TestFaultyTransport(TransportContract):

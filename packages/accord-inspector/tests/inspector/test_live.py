@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from accord.remote.network_transport import NetworkTransport
+from accord.remote.access import NetworkTransport
 from accord.transports.base import Frame, NullReceiver
 from accord.transports.memory import pair
 from accord_inspector.judged import Judged

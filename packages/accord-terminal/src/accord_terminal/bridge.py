@@ -9,10 +9,15 @@ import click
 
 from accord.errors import TransportError
 from accord.local.run import run_program
-from accord.transports.reconnect_settings import ConnectionChange, Reconnect
+from accord.transports.memory import relay
 from accord.transports.reconnecting import ReconnectingTransport
-from accord.transports.registry import RemoteOptions, is_url, transport_for_url
-from accord.transports.relay import relay
+from accord.transports.registry import (
+    ConnectionChange,
+    Reconnect,
+    RemoteOptions,
+    is_url,
+    transport_for_url,
+)
 from accord.transports.stdio import stdio
 from accord_terminal.toolkit.remote_token import connection_options, read_token
 

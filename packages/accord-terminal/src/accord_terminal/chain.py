@@ -11,11 +11,9 @@ import click
 
 from accord.errors import AccordError, TransportError
 from accord.local.run import run_program
-from accord.proxy.chain_file import ChainFileError, read_chain_file
-from accord.proxy.conductor import conduct
-from accord.proxy.explain import explain
+from accord.proxy.chain import ChainFileError, component, explain, read_chain_file
+from accord.proxy.conductor import Component, conduct, with_unique_names
 from accord.proxy.hop import HopObserver
-from accord.proxy.parts import Component, component, with_unique_names
 from accord.transports.registry import is_url
 from accord.transports.stdio import stdio
 from accord_terminal.toolkit.agent_names import command_by_name

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from accord.proxy.parts import Component
+from accord.proxy.conductor import Component
 from accord_terminal.trace.options import open_recording
 from accord_trace.chain_recorder import ChainRecorder
 

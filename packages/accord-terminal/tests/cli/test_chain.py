@@ -15,7 +15,7 @@ import pytest
 from accord import Text, connect
 from accord.errors import RequestError
 from accord.program import main
-from accord.proxy.chain_file import ChainFileError, read_chain_file
+from accord.proxy.chain import ChainFileError, read_chain_file
 from forked import forked_programs
 from project import ROOT
 

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.errors import InvalidParams
-from accord.proxy.dialects import PROXY_INITIALIZE, SUCCESSOR, unwrap
-from accord.proxy.parts import Component
+from accord.proxy.conductor import Component
+from accord.proxy.hop import PROXY_INITIALIZE, SUCCESSOR, unwrap
 from accord.transports.base import Frame
 from accord_trace.recording import HopRecorder, Recording
 from accord_trace.records import Direction

@@ -62,14 +62,13 @@ if TYPE_CHECKING:
     from accord.client.transcript import Transcript as Transcript
     from accord.client.turn import ClientTurn as ClientTurn
     from accord.mcp.tool import tool as tool
-    from accord.proxy.chain import Chain as Chain, chain as chain
-    from accord.proxy.parts import Component as Component, component as component
+    from accord.proxy.chain import Chain as Chain, chain as chain, component as component
+    from accord.proxy.conductor import Component as Component
     from accord.proxy.proxy import Proxy as Proxy
-    from accord.proxy.requests import OpeningSession as OpeningSession
-    from accord.proxy.turn import ProxyTurn as ProxyTurn
+    from accord.proxy.hooks import OpeningSession as OpeningSession, ProxyTurn as ProxyTurn
     from accord.remote.access import Principal as Principal, RemoteRequest as RemoteRequest
     from accord.remote.asgi import asgi as asgi
-    from accord.transports.reconnect_settings import (
+    from accord.transports.registry import (
         ConnectionChange as ConnectionChange,
         Reconnect as Reconnect,
     )
@@ -133,14 +132,13 @@ else:
             "accord.client.transcript": "Transcript",
             "accord.client.turn": "ClientTurn",
             "accord.mcp.tool": "tool",
-            "accord.proxy.chain": "Chain chain",
-            "accord.proxy.parts": "Component component",
+            "accord.proxy.chain": "Chain chain component",
+            "accord.proxy.conductor": "Component",
+            "accord.proxy.hooks": "OpeningSession ProxyTurn",
             "accord.proxy.proxy": "Proxy",
-            "accord.proxy.requests": "OpeningSession",
-            "accord.proxy.turn": "ProxyTurn",
             "accord.remote.access": "Principal RemoteRequest",
             "accord.remote.asgi": "asgi",
-            "accord.transports.reconnect_settings": "ConnectionChange Reconnect",
+            "accord.transports.registry": "ConnectionChange Reconnect",
             "accord.types.auth": "AuthAccount AuthStatus ProviderInfo",
             "accord.types.content": (
                 "Annotations AudioContent ContentBlock EmbeddedResource ImageContent "

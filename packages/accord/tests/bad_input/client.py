@@ -17,8 +17,7 @@ from accord.connection.limits import Limits
 from accord.errors import AccordError, BacklogExceeded
 from accord.roles import connect
 from accord.transports.base import Transport
-from accord.transports.pipes import PipeTransport
-from accord.transports.stdio import stdio
+from accord.transports.stdio import PipeTransport, stdio
 
 LIMITS = Limits(close_timeout_s=0.5)
 _reports = threading.local()

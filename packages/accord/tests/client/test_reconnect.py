@@ -20,7 +20,7 @@ from accord.errors import (
 )
 from accord.transports.base import Frame, Transport
 from accord.transports.memory import pair
-from accord.transports.reconnect_settings import Waits
+from accord.transports.registry import Waits
 from client.wire_agents import BOTH, update
 from raw_peer import QUICK, RawPeer
 from requirement import requirement

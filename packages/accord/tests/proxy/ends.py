@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from accord.proxy.life import join
+from accord.proxy.conductor import join
 from accord.proxy.stage import Stage
 from accord.testing import Recorder
 from accord.transports.base import Transport

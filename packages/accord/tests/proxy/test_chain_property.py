@@ -10,16 +10,13 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.proxy.conductor import conduct
-from accord.proxy.dialects import DIALECTS
-from accord.proxy.multiplexed import serve_stages
-from accord.proxy.ordered import NotificationHandler, OrderedStage, PassingRequest, RequestHandler
-from accord.proxy.parts import Component
-from accord.proxy.served import ServedTransport
+from accord.proxy.conductor import Component, conduct, serve_stages
+from accord.proxy.handlers import NotificationHandler, OrderedStage, PassingRequest, RequestHandler
+from accord.proxy.hop import DIALECTS
 from accord.proxy.stage import Direction, Params, RawResponse, Stage
 from accord.testing import Recorder
 from accord.text.lenient_json import member_texts
-from accord.transports.memory import MemoryTransport, pair
+from accord.transports.memory import MemoryTransport, ServedTransport, pair
 from requirement import requirement
 
 

@@ -15,15 +15,13 @@ from msgspec import Raw
 
 from accord import chain, component, connect
 from accord.errors import RequestError, StartError
-from accord.proxy import conductor, explain
-from accord.proxy.conductor import conduct
-from accord.proxy.multiplexed import serve_stages
-from accord.proxy.parts import Component
-from accord.proxy.served import ServedTransport
+from accord.proxy import chain as explain
+from accord.proxy import conductor
+from accord.proxy.conductor import Component, conduct, serve_stages
 from accord.proxy.stage import Port, RawRequest, Stage
 from accord.script_agent.agent import ScriptAgent
 from accord.testing import Recorder
-from accord.transports.memory import pair
+from accord.transports.memory import ServedTransport, pair
 from requirement import requirement
 
 AGENT = ScriptAgent

@@ -15,9 +15,7 @@ import pytest
 
 from accord import Agent, Proxy, Text, Turn, chain, component, connect, v1
 from accord.errors import RequestError
-from accord.proxy.conductor import conduct
-from accord.proxy.life import ComponentLost
-from accord.proxy.parts import Component
+from accord.proxy.conductor import Component, ComponentLost, conduct
 from accord.proxy.stage import Stage
 from accord.script_agent.agent import ScriptAgent
 from accord.testing import Recorder

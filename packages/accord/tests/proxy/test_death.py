@@ -17,7 +17,7 @@ import pytest
 
 from accord import Chain, Text, chain, component, connect
 from accord.errors import AccordError
-from accord.proxy.parts import Component
+from accord.proxy.conductor import Component
 from requirement import requirement
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from accord import Proxy, ProxyTurn, v1
-from accord.proxy.edited_text import edited_text
-from accord.proxy.overrides import edited_json
+from accord.proxy.handlers import edited_json, edited_text
 from accord.text import lenient_json
 from accord.wire.base import replace
 from accord.wire.codec import decoder

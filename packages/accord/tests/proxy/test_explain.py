@@ -11,12 +11,10 @@ import pytest
 from msgspec import Raw
 
 from accord import Agent, AvailableCommand, Proxy, RequestError, Turn, chain, tool, v2
-from accord.proxy import explain as explain_module
-from accord.proxy.described import DESCRIBE, description_lines
-from accord.proxy.explain import explain
-from accord.proxy.proxy_stage import ProxyStage
+from accord.proxy import chain as explain_module
+from accord.proxy.chain import description_lines, explain
+from accord.proxy.handlers import DESCRIBE, TypedStage
 from accord.proxy.stage import Port, RawRequest, RawResponse, Stage
-from accord.proxy.typed_proxy import StagedTypedProxy
 
 
 class Glossary(Proxy):
@@ -161,7 +159,7 @@ async def test_names_of_capabilities_are_not_trusted() -> None:
 
 
 def test_error_of_the_agent_does_not_hide_what_the_proxy_says() -> None:
-    stage = ProxyStage(StagedTypedProxy(Closing()))
+    stage = TypedStage(Closing())
     stage.agent = Port(_unexpected, lambda one: one.fail(RequestError()), _unexpected, _unexpected)
     responses: list[RawResponse] = []
     stage.request_from_client(RawRequest(DESCRIBE, Raw(b"{}"), responses.append))

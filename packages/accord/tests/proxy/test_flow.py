@@ -15,15 +15,12 @@ from msgspec import Raw
 
 from accord import Text, asgi, chain, component, connect
 from accord.errors import RequestError
-from accord.proxy.conductor import conduct
-from accord.proxy.multiplexed import serve_stages
-from accord.proxy.ordered import NotificationHandler, OrderedStage
-from accord.proxy.parts import Component
-from accord.proxy.served import ServedTransport
+from accord.proxy.conductor import Component, conduct, serve_stages
+from accord.proxy.handlers import NotificationHandler, OrderedStage
 from accord.proxy.stage import Direction, Params, Stage
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import HIGH_BYTES
-from accord.transports.memory import pair
+from accord.transports.memory import ServedTransport, pair
 from proxy.ends import Ends
 from remote.servers import listener
 from requirement import requirement

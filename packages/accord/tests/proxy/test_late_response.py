@@ -12,10 +12,8 @@ from msgspec import UNSET
 
 from accord.errors import InternalError
 from accord.proxy import hop as hop_module
-from accord.proxy.conductor import conduct
-from accord.proxy.ends import AgentEnd
+from accord.proxy.conductor import AgentEnd, Component, conduct
 from accord.proxy.hop import Hops
-from accord.proxy.parts import Component
 from accord.proxy.stage import Direction, RawRequest, RawResponse
 from accord.testing import Recorder
 from accord.transports.memory import MemoryTransport, pair

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from accord.proxy.multiplexed import serve_stages
+from accord.proxy.conductor import serve_stages
 from accord.proxy.stage import Stage
 from accord.testing import Recorder
 from accord.transports.memory import MemoryTransport, pair

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 
 from accord.errors import InvalidParams
-from accord.proxy.ordered import (
+from accord.proxy.handlers import (
     NotificationHandler,
     OrderedStage,
     PassingRequest,

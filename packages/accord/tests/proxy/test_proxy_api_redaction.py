@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from accord import PermissionRequest, Proxy, Text, ToolCall
 from accord.client.events import Event
-from accord.proxy.redacted_updates import SessionRedaction
+from accord.proxy.updates import SessionRedaction
 from accord.text.redact import redactor
 from accord.types.permission import PermissionOption
 from proxy.conversation import Conversation, conversation

@@ -12,7 +12,7 @@ import accord
 from accord import AvailableCommand, McpServerHttp, OpeningSession, PermissionRequest, Proxy
 from accord.client.permissions import allow, deny
 from accord.client.permissions import chain as policies
-from accord.proxy.requests import FileRead, FileWrite, TerminalStart
+from accord.proxy.hooks import FileRead, FileWrite, TerminalStart
 from proxy.conversation import SESSION, conversation
 from quirk import quirk
 from requirement import requirement

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from accord import RequestError, v1, v2
-from accord.proxy.typed_proxy import typed_stage
+from accord.proxy.handlers import TypedStage
 from accord.roles.proxy import TypedProxy
 from proxy.conversation import SESSION, conversation
 from requirement import requirement
@@ -65,7 +65,7 @@ def _proxy(version: int) -> Any:
 @pytest.mark.parametrize("version", [1, 2])
 @requirement("R-PROXY-05", "R-PROXY-15", "R-PROXY-20")
 async def test_edits_keep_what_the_types_do_not_know(version: int) -> None:
-    async with conversation(typed_stage(_proxy(version)), version=version) as talk:
+    async with conversation(TypedStage(_proxy(version)), version=version) as talk:
         asked_id = talk.prompt()
         asked = await talk.agent_gets()
         assert asked["params"]["y"] == 2
@@ -96,7 +96,7 @@ async def test_edits_keep_what_the_types_do_not_know(version: int) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_methods_answer_and_fail(version: int, caplog: pytest.LogCaptureFixture) -> None:
-    async with conversation(typed_stage(_proxy(version)), version=version) as talk:
+    async with conversation(TypedStage(_proxy(version)), version=version) as talk:
         talk.ask_agent("session/close", {"sessionId": SESSION})
         assert (await talk.client_gets())["result"] == {}
         params = {"sessionId": SESSION, "configId": "c", "value": "v", "type": "id"}
@@ -123,7 +123,7 @@ async def test_methods_answer_and_fail(version: int, caplog: pytest.LogCaptureFi
 
 
 async def test_invalid_params_pass_unchanged_to_the_agent() -> None:
-    async with conversation(typed_stage(_proxy(1))) as talk:
+    async with conversation(TypedStage(_proxy(1))) as talk:
         talk.ask_agent("session/prompt", {"sessionId": 1})
         asked = await talk.agent_gets()
         assert asked["params"] == {"sessionId": 1}
@@ -133,7 +133,7 @@ async def test_invalid_params_pass_unchanged_to_the_agent() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_agent_cannot_evade_the_handler_of_a_request(version: int) -> None:
-    async with conversation(typed_stage(_proxy(version)), version=version) as talk:
+    async with conversation(TypedStage(_proxy(version)), version=version) as talk:
         talk.ask_client("session/request_permission", {"sessionId": 1})
         error = (await talk.agent_gets())["error"]
         assert error["code"] == -32602
@@ -149,7 +149,7 @@ async def test_agent_cannot_evade_the_handler_of_a_request(version: int) -> None
 @pytest.mark.parametrize("version", [1, 2])
 @requirement("R-PROXY-14")
 async def test_chain_of_another_version_is_refused(version: int) -> None:
-    stage = typed_stage(_proxy(3 - version))
+    stage = TypedStage(_proxy(3 - version))
     async with conversation(stage, version=version, initialize=False) as talk:
         talk.ask_agent("initialize", {"protocolVersion": version})
         error = (await talk.client_gets())["error"]
@@ -173,11 +173,11 @@ class _Names(v1.Proxy):
 
 @requirement("R-PROXY-06", "R-PROXY-14")
 async def test_initialize_is_edited_but_not_its_version() -> None:
-    async with conversation(typed_stage(_Names()), initialize=False) as talk:
+    async with conversation(TypedStage(_Names()), initialize=False) as talk:
         params, response = await talk.initialize()
         assert params["clientInfo"] == {"name": "p", "version": "1"}
         assert response["result"]["x"] == 1.0
-    async with conversation(typed_stage(_Lies()), initialize=False) as talk:
+    async with conversation(TypedStage(_Lies()), initialize=False) as talk:
         talk.ask_agent("initialize", {"protocolVersion": 1})
         assert (await talk.client_gets())["error"]["code"] == -32603
         assert not talk.ends.at_agent.frames

@@ -9,8 +9,7 @@ from msgspec import UNSET
 
 from accord.jsonrpc.message import Message
 from accord.jsonrpc.peer import Peer
-from accord.proxy.dialects import ACP, SUCCESSOR, unwrap
-from accord.proxy.run_reader import MIN_RUN, RunReader, notification_head
+from accord.proxy.hop import ACP, MIN_RUN, SUCCESSOR, RunReader, notification_head, unwrap
 
 _UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","n":%d}}'
 _WRAPPED = (

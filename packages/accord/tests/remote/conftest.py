@@ -8,5 +8,5 @@ import pytest
 @pytest.fixture
 def closing_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait long for a peer that does not read."""
-    monkeypatch.setattr("accord.transports.messages.FLUSH_S", 1.0)
+    monkeypatch.setattr("accord.remote.asgi_socket.FLUSH_S", 1.0)
     monkeypatch.setattr("accord.transports.websocket_base.CLOSE_S", 1.0)

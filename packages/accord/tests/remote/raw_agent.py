@@ -9,10 +9,8 @@ from typing import Any
 
 import httpx2
 
-from accord.remote.access import Access, Principal
-from accord.remote.app import RemoteApp
-from accord.remote.connection_limits import ConnectionLimits
-from accord.remote.http_limits import HttpLimits
+from accord.remote.access import Access, ConnectionLimits, HttpLimits, Principal
+from accord.remote.asgi import RemoteApp
 from accord.transports.base import Frame, Transport
 from raw_peer import RawPeer
 from remote.http_peer import LIMIT_S, TOKEN, HttpPeer

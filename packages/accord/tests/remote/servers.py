@@ -12,8 +12,8 @@ import pytest
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
-from accord.remote.app import RemoteApp
-from accord.remote.asgi_types import AsgiApp
+from accord.remote.access import AsgiApp
+from accord.remote.asgi import RemoteApp
 from accord.remote.listener import listen
 from accord.remote.server import ServerOptions, Stop, run_server
 

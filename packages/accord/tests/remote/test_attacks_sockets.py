@@ -19,8 +19,8 @@ import pytest
 from websockets.exceptions import InvalidMessage
 
 import accord
-from accord.remote.accept_gate import SocketLimits
-from accord.remote.http_limits import HttpLimits
+from accord.remote.access import HttpLimits
+from accord.remote.server import SocketLimits
 from remote.attackers import LOGIN, TOKEN, Recording, http, raw, status_of
 from remote.servers import served
 from requirement import requirement

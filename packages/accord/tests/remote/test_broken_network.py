@@ -18,7 +18,7 @@ import pytest
 import accord
 from accord import Agent, MemoryStore, Reconnect, Turn
 from accord.errors import ConnectionLost, TransportError, TurnInterrupted
-from accord.transports import http_streams
+from accord.transports import http as http_streams
 from accord.transports.registry import RemoteOptions
 from accord.transports.websocket import websocket
 from event_loop import poll_until

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from accord.errors import ConnectionLost, TransportError
+from accord.transports import http as http_streams
 from accord.transports import http as module
-from accord.transports import http_client, http_streams
-from accord.transports.cookies import CookieStore
-from accord.transports.registry import RemoteOptions
+from accord.transports import http_client
+from accord.transports.registry import CookieStore, RemoteOptions
 from accord_conformance.network.http_server import Exchange
 from remote.http_fake import (
     CUT,

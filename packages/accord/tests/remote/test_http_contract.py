@@ -10,9 +10,8 @@ import pytest
 import pytest_asyncio
 
 from accord.errors import ConnectionClosed
-from accord.remote.access import Access
-from accord.remote.app import RemoteApp
-from accord.remote.http_limits import HttpLimits
+from accord.remote.access import Access, HttpLimits
+from accord.remote.asgi import RemoteApp
 from accord.testing import Recorder
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.http import HttpTransport, http
@@ -79,7 +78,7 @@ class HttpContract(NetworkContract):
 
     @pytest_asyncio.fixture(autouse=True)
     async def server(self, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[None, None]:
-        monkeypatch.setattr("accord.transports.http_posts.FLUSH_S", 0.5)
+        monkeypatch.setattr("accord.transports.http.FLUSH_S", 0.5)
         self.accepted: asyncio.Queue[Transport] = asyncio.Queue()
         self.over = asyncio.Event()
         self.app: Any = None

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import accord
-from accord.remote.access import Access
-from accord.remote.connection_limits import ConnectionLimits
+from accord.remote.access import Access, ConnectionLimits
 from event_loop import poll_until
 from remote.http_peer import TOKEN
 from remote.raw_agent import INITIALIZE, RawServer, raw_server

@@ -10,7 +10,7 @@ import pytest
 
 from accord.errors import ConnectionLost
 from accord.remote.http_connection import HttpConnection
-from accord.remote.http_reader import events_of
+from accord.remote.http_stream import events_of
 from event_loop import poll_until
 from remote.http_peer import LIMIT_S, HttpPeer
 from remote.raw_agent import INITIALIZE, RawAgent, RawServer, raw_server
@@ -231,7 +231,7 @@ async def reopened(peer: HttpPeer, session: str | None) -> None:
 async def test_reader_that_has_stopped_can_be_replaced(
     second_reader: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accord.remote.http_reader.STOPPED_S", 0.05)
+    monkeypatch.setattr("accord.remote.http_stream.STOPPED_S", 0.05)
     async with raw_server(second_reader=second_reader) as server:
         peer, agent = await server.connect()
         stalled = await Socket.get(peer, "s")

@@ -16,7 +16,7 @@ from h2.events import RemoteSettingsChanged, ResponseReceived
 
 import accord
 from accord import Agent, Turn
-from accord.remote.app import RemoteApp
+from accord.remote.asgi import RemoteApp
 from remote.http_peer import LIMIT_S, TOKEN, HttpPeer, http_peer
 from remote.servers import served, uvicorn
 from requirement import requirement

@@ -14,8 +14,8 @@ from websockets.exceptions import ConnectionClosed
 
 import accord
 from accord import Agent, Turn
+from accord.remote.access import ConnectionLimits
 from accord.remote.asgi_socket import handshake_of
-from accord.remote.connection_limits import ConnectionLimits
 from accord.testing import Recorder
 from accord.transports.base import HIGH_BYTES, Transport
 from remote.servers import listener

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 import accord
 from accord import Agent, Turn
 from accord.errors import ConnectionLost, RequestError
-from accord.remote.connection_limits import ConnectionLimits
+from accord.remote.access import ConnectionLimits
 from event_loop import poll_until
 from remote.servers import hypercorn
 from remote.test_websocket import TOKEN, raw, serving

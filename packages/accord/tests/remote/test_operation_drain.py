@@ -20,8 +20,8 @@ from websockets.exceptions import InvalidStatus
 import accord
 from accord import Agent, ClientTurn, Text, Turn
 from accord.errors import ConnectionClosed, ConnectionLost, RequestError, TransportError
-from accord.remote.app import RemoteApp
-from accord.remote.connection_limits import ConnectionLimits
+from accord.remote.access import ConnectionLimits
+from accord.remote.asgi import RemoteApp
 from accord.version import ProtocolVersion
 from event_loop import POLL_S
 from remote.servers import hypercorn

@@ -12,7 +12,7 @@ import pytest
 import accord
 from accord import Agent, Turn
 from accord.errors import TransportError
-from accord.remote.asgi_types import AsgiApp, path_of
+from accord.remote.access import AsgiApp, path_of
 from remote.servers import hypercorn, uvicorn
 from remote.test_websocket import TOKEN
 

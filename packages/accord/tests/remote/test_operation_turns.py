@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from accord.remote import running_turns
-from accord.remote.running_turns import RunningTurns, Turn
+from accord.remote import monitor as running_turns
+from accord.remote.monitor import RunningTurns, Turn
 
 
 class Watched:

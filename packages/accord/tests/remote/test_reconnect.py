@@ -11,7 +11,7 @@ import pytest
 
 import accord
 from accord import Agent, MemoryStore, Turn
-from accord.transports.reconnect_settings import ConnectionChange, Reconnect
+from accord.transports.registry import ConnectionChange, Reconnect
 from remote.servers import hypercorn
 from remote.tcp_proxy import TcpProxy, tcp_proxy
 from requirement import requirement

@@ -12,7 +12,7 @@ import pytest
 import accord
 from accord import Agent, MemoryStore, SessionStore, Turn
 from accord.client.reconnect import Reconnect
-from accord.remote.asgi_types import Receive, Scope, Send
+from accord.remote.access import Receive, Scope, Send
 from remote.servers import hypercorn
 from versions import only
 

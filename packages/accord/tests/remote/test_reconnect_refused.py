@@ -11,9 +11,8 @@ import pytest
 
 import accord
 from accord import Agent, ConnectionLost, ConnectionRefused, Principal, Turn
-from accord.transports.reconnect_settings import ConnectionChange, Reconnect
 from accord.transports.reconnecting import ReconnectingTransport
-from accord.transports.registry import RemoteOptions, transport_for_url
+from accord.transports.registry import ConnectionChange, Reconnect, RemoteOptions, transport_for_url
 from remote.servers import hypercorn
 from remote.tcp_proxy import TcpProxy, tcp_proxy
 from requirement import requirement

@@ -10,7 +10,7 @@ pytest.importorskip("mcp", reason="the library `mcp` is not installed")
 
 import accord
 from accord import MemoryStore, Turn
-from accord.transports.reconnect_settings import Reconnect
+from accord.transports.registry import Reconnect
 from raw_mcp_provider import UsesMcp
 from remote.servers import hypercorn
 from remote.tcp_proxy import tcp_proxy

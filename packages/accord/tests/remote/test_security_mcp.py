@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import accord
-from accord.remote.mcp_policy import McpPolicy
+from accord.remote.guarded_transport import McpPolicy
 from remote.attackers import Recording, raw, serving
 from remote.http_peer import http_peer
 from requirement import requirement

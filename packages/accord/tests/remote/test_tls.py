@@ -17,7 +17,7 @@ import trustme
 
 import accord
 from accord.errors import TransportError
-from accord.remote.accept_gate import SocketLimits
+from accord.remote.server import SocketLimits
 from remote.attackers import TOKEN, Recording
 from remote.commands import run
 from remote.servers import served

@@ -17,7 +17,7 @@ from websockets.exceptions import InvalidStatus
 import accord
 from accord import Agent, Turn
 from accord.errors import ConnectionLost, TransportError
-from accord.remote.connection_limits import ConnectionLimits
+from accord.remote.access import ConnectionLimits
 from remote.servers import hypercorn, listener
 from requirement import requirement
 

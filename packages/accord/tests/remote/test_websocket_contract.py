@@ -10,11 +10,11 @@ import pytest
 import pytest_asyncio
 
 from accord.errors import ConnectionLost
+from accord.remote.access import ConnectionLimits
 from accord.remote.asgi_socket import handshake_of
-from accord.remote.connection_limits import ConnectionLimits
 from accord.transports.base import Transport
 from accord.transports.websocket import WebSocketTransport, websocket
-from accord.transports.websocket_frames import FrameConnection
+from accord.transports.websocket_base import FrameConnection
 from remote.network_contract import NetworkContract
 from remote.servers import hypercorn, listener
 from requirement import requirement

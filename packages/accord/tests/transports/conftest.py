@@ -63,5 +63,5 @@ def closing_is_quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     """Do not wait long for a peer that does not read; one that reads may be slow."""
     if "before_the_close" in request.node.name:
         return
-    monkeypatch.setattr("accord.transports.pipes.FLUSH_S", 0.1)
-    monkeypatch.setattr("accord.transports.messages.FLUSH_S", 0.1)
+    monkeypatch.setattr("accord.transports.stdio.FLUSH_S", 0.1)
+    monkeypatch.setattr("accord.remote.asgi_socket.FLUSH_S", 0.1)

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
+from accord.remote.asgi_socket import MessageTransport
 from accord.transports.base import FRAME_BYTES, Frame, Transport, TransportFactory
-from accord.transports.messages import MessageTransport
 from accord.transports.registry import RemoteOptions
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accord.transports.cookies import CookieStore
+from accord.transports.registry import CookieStore
 from requirement import requirement
 
 URL = "https://agent.example/acp"

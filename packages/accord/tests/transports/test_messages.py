@@ -9,10 +9,10 @@ import pytest
 
 import accord
 from accord.errors import ConnectionClosed, ConnectionLost, TransportError
+from accord.remote.asgi_socket import MessageTransport
 from accord.testing import Recorder, TransportContract
 from accord.transports import registry
 from accord.transports.base import FRAME_BYTES, Frame, Transport
-from accord.transports.messages import MessageTransport
 from transports.tcp import TcpTransport, connect_tcp, listening
 
 
@@ -106,7 +106,7 @@ async def test_error_of_receive_ends_the_input_with_that_error() -> None:
 async def test_error_of_send_ends_the_input_after_a_delay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("accord.transports.messages.LINGER_S", 0.01)
+    monkeypatch.setattr("accord.remote.asgi_socket.LINGER_S", 0.01)
     transport, heard = _Scripted(), Recorder()
     await transport.start(heard)
     transport.send_error = OSError("broken pipe")
@@ -124,7 +124,7 @@ async def test_error_of_send_ends_the_input_after_a_delay(
 
 
 async def test_close_ends_while_a_send_does_not_return(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("accord.transports.messages.FLUSH_S", 0.01)
+    monkeypatch.setattr("accord.remote.asgi_socket.FLUSH_S", 0.01)
     transport = _Scripted()
     await transport.start(Recorder())
     transport.may_send.clear()

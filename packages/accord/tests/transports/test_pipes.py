@@ -16,7 +16,7 @@ import pytest
 from accord.errors import TransportError
 from accord.testing import Recorder, TransportContract
 from accord.transports.base import Frame, Transport
-from accord.transports.pipes import PipeTransport
+from accord.transports.stdio import PipeTransport
 from requirement import requirement
 
 
@@ -103,7 +103,7 @@ async def test_dev_null_can_be_read_from_and_written_to() -> None:
 async def test_output_of_a_peer_that_stops_reading_is_received(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("accord.transports.pipes.LINGER_S", 0.05)
+    monkeypatch.setattr("accord.transports.stdio.LINGER_S", 0.05)
     read_fd, to_here = os.pipe()
     from_here, write_fd = os.pipe()
     os.close(from_here)

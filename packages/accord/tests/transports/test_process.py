@@ -16,8 +16,7 @@ import pytest
 
 from accord.errors import ConnectionLost, StartError
 from accord.testing import Recorder
-from accord.transports.process import ProcessTransport, process
-from accord.transports.process_output import MAX_LINE_CHARACTERS
+from accord.transports.process import MAX_LINE_CHARACTERS, ProcessTransport, process
 from quirk import quirk
 from requirement import requirement
 

@@ -13,8 +13,8 @@ import pytest
 from accord.errors import ConnectionClosed
 from accord.testing import TransportContract
 from accord.transports.base import Frame, Receiver, Transport
-from accord.transports.pipes import PipeTransport
 from accord.transports.process import process
+from accord.transports.stdio import PipeTransport
 from requirement import requirement
 
 RELAY = Path(__file__).parent / "programs" / "relay.py"

@@ -16,8 +16,7 @@ from accord.errors import (
     RequestCancelled,
 )
 from accord.testing import Recorder
-from accord.transports.process import ProcessTransport, process
-from accord.transports.process_output import MAX_LINE_CHARACTERS, MAX_LINES
+from accord.transports.process import MAX_LINE_CHARACTERS, MAX_LINES, ProcessTransport, process
 
 loops = ("asyncio",)  # test_process.py reads stderr on all of them
 SECRET = "sk-0123456789"

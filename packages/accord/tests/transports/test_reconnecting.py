@@ -13,8 +13,8 @@ import pytest
 from accord.errors import ConnectionLost, TransportError
 from accord.transports.base import Transport
 from accord.transports.memory import pair
-from accord.transports.reconnect_settings import ConnectionChange, Reconnect
 from accord.transports.reconnecting import ReconnectingTransport
+from accord.transports.registry import ConnectionChange, Reconnect
 from raw_peer import RawPeer
 from requirement import requirement
 

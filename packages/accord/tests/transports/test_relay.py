@@ -8,8 +8,7 @@ import json
 from accord.errors import ConnectionLost
 from accord.testing import Recorder
 from accord.transports.base import HIGH_BYTES, Frame
-from accord.transports.memory import MemoryTransport, pair
-from accord.transports.relay import relay
+from accord.transports.memory import MemoryTransport, pair, relay
 
 
 class _Between:

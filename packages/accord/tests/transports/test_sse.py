@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.transports.sse import EventReader
+from accord.transports.http_messages import EventReader
 from requirement import requirement
 
 STREAM = (

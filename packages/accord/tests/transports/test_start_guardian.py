@@ -18,7 +18,7 @@ import pytest
 
 from accord.local.command import LocalCommand
 from accord.testing import Recorder
-from accord.transports import start_guardian
+from accord.transports import process_group as start_guardian
 from accord.transports.process import process
 
 pytestmark = [

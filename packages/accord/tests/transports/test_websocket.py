@@ -18,8 +18,7 @@ from websockets.http11 import Request, Response
 from accord.errors import ConnectionLost, TransportError
 from accord.testing import Recorder
 from accord.transports import websocket as module
-from accord.transports.cookies import CookieStore
-from accord.transports.registry import RemoteOptions
+from accord.transports.registry import CookieStore, RemoteOptions
 from accord.transports.websocket import WebSocketTransport, websocket
 from requirement import requirement
 

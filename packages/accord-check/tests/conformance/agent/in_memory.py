@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from accord.agent.agent import Agent
 from accord.agent.serve import serve
-from accord.proxy.served import ServedTransport
 from accord.transports.base import Transport
+from accord.transports.memory import ServedTransport
 from accord_conformance.agent.run import AgentRun
 from accord_conformance.agent.scenarios import agent_scenarios
 from accord_conformance.agent.settings import read_settings

@@ -10,9 +10,9 @@ from functools import partial
 import pytest
 
 from accord import Proxy
-from accord.proxy.multiplexed import serve_stages
-from accord.proxy.served import ServedTransport
+from accord.proxy.conductor import serve_stages
 from accord.transports.base import Transport
+from accord.transports.memory import ServedTransport
 from accord.transports.process import process
 from accord_conformance.chain.detect import ProxyProbe
 from accord_conformance.chain.dialect import DIALECTS

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 import httpx2
 import msgspec
 
-from accord.remote.asgi_types import Send
+from accord.remote.access import Send
 from accord_fleet.gateway.account import Account
 from accord_fleet.gateway.http import Refusal
 from accord_fleet.gateway.limiter import Limiter

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
 import httpx2
 
-from accord.remote.asgi_types import Receive, Scope, Send
+from accord.remote.access import Receive, Scope, Send
 from accord.remote.server import ServerOptions, Stop, run_server
 from accord.remote.sockets import address_of, open_tcp
 from accord_fleet.gateway.account import Account, OnLimit

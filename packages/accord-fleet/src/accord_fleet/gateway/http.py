@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any
 from urllib.parse import parse_qsl
 
-from accord.remote.asgi_types import Receive, Scope, Send
+from accord.remote.access import Receive, Scope, Send
 from accord_fleet.gateway.providers import Api
 
 _BODY_BYTES = 64 * 2**20

@@ -14,7 +14,7 @@ from urllib.request import url2pathname
 
 from msgspec import Struct
 
-from accord.transports.remote_address import is_loopback
+from accord.transports.registry import is_loopback
 from accord.version import __version__
 
 _CHUNK = 1 << 16

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from accord.client.permissions import Policy
     from accord.client.turn import ClientTurn
     from accord.transports.base import TransportFactory
-    from accord.transports.reconnect_settings import Reconnect
+    from accord.transports.registry import Reconnect
     from accord.types.content import ContentBlock
     from accord_terminal.ask.cancellation import Interrupts
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from accord.errors import AccordError, AuthRequired, RequestError, StartError
 from accord.text.excerpt import hidden_removed
-from accord.transports.process_output import LastLines
+from accord.transports.process import LastLines
 
 MAX_LINES = 5  # of the agent's stderr, and of its stdout
 

@@ -11,8 +11,7 @@ from accord.errors import AccordError
 from accord.local.run import run_program
 from accord.program import drop_output, is_full
 from accord.transports.base import TransportFactory
-from accord.transports.process import ProcessTransport, process
-from accord.transports.process_output import LastLines
+from accord.transports.process import LastLines, ProcessTransport, process
 from accord.transports.registry import RemoteOptions, is_url, transport_for_url
 from accord_terminal.ask.cancellation import Interrupts
 from accord_terminal.ask.options import CANCELLED, FAILED, AskOptions
@@ -24,7 +23,7 @@ from accord_terminal.toolkit.terminal_login import (
 )
 
 if TYPE_CHECKING:
-    from accord.transports.reconnect_settings import ConnectionChange
+    from accord.transports.registry import ConnectionChange
     from accord_terminal.ask.held_session import HeldSession
 
 
@@ -136,7 +135,7 @@ class AskProgram:
             attach = attached_content
         reconnect = None
         if self._remote is not None:
-            from accord.transports.reconnect_settings import Reconnect
+            from accord.transports.registry import Reconnect
 
             reconnect = Reconnect(on_change=self._show_connection)
         held = self._held

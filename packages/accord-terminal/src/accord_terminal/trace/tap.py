@@ -10,7 +10,7 @@ import click
 
 from accord.errors import TransportError
 from accord.local.run import run_program
-from accord.proxy.multiplexed import serve_stages
+from accord.proxy.conductor import serve_stages
 from accord.proxy.stage import Stage
 from accord.transports.base import Frame
 from accord.transports.stdio import stdio

@@ -13,7 +13,7 @@ from msgspec import Struct
 from accord.connection.limits import Limits
 from accord.text.excerpt import excerpt
 from accord.text.nearest import nearest_keyword
-from accord.transports.reconnect_settings import Reconnect
+from accord.transports.registry import Reconnect
 from accord.types.session import Implementation, SystemPrompt
 from accord.types.validation import require_type, type_error
 

@@ -37,8 +37,7 @@ from accord.text.excerpt import excerpt
 from accord.text.nearest import nearest
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import ProcessTransport, argv_of, process
-from accord.transports.reconnect_settings import Reconnect
-from accord.transports.registry import RemoteOptions, is_url, transport_for_url
+from accord.transports.registry import Reconnect, RemoteOptions, is_url, transport_for_url
 from accord.types.auth import AuthStatus, ProviderInfo
 from accord.types.mcp import McpServer, mcp_transport
 from accord.types.must_await import must_await, must_enter, must_iterate

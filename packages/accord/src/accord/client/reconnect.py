@@ -33,7 +33,7 @@ from accord.errors import (
     UnsupportedVersion,
 )
 from accord.roles.remote import Remote
-from accord.transports.reconnect_settings import ConnectionChange, Reconnect, Waits
+from accord.transports.registry import ConnectionChange, Reconnect, Waits
 
 log: logging.Logger = logging.getLogger("accord.client.reconnect")
 

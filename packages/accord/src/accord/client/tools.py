@@ -69,7 +69,7 @@ class ClientTools:
     ) -> SessionTools:
         from accord.mcp.provide import provide_tools
         from accord.mcp.provider import McpProvider
-        from accord.transports.remote_address import is_loopback
+        from accord.transports.registry import is_loopback
 
         if self._provider is None:
             self._provider = McpProvider()

@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from accord.errors import StartError
 from accord.rules.quirks import tolerates
 from accord.transports.command_line import environment, find_program, why_not_started
-from accord.transports.fd import Reader, open_reader
-from accord.transports.process_group import CREATION_FLAGS, ProcessGroup
-from accord.transports.start_guardian import Mark, start_guardian
+from accord.transports.process_group import CREATION_FLAGS, Mark, ProcessGroup, start_guardian
+from accord.transports.stdio import Reader, open_reader
 
 # A line with one of these is more than the name of a program.
 _SHELL_CHARACTERS = frozenset(" \t\n|&;<>()$`'\"*?")

@@ -1,4 +1,9 @@
-"""One connection of a chain: messages in and out as raw JSON, with ids of its own."""
+"""One connection of a chain: messages in and out as raw JSON, with ids of its own.
+
+`Hop` receives (`frames_received`) and sends (`send_notification`, `send_request`). The subclasses
+that decide where messages go are in `conductor.py`. Notifications that were read together pass as
+runs, which `RunReader` finds; at the end are the names by which messages are wrapped.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +13,26 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
-from msgspec import UNSET, Raw, Struct
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.connection.flood_log import FloodLog
-from accord.errors import FrameTooLarge, InternalError, InvalidRequest, RequestError
+from accord.errors import FrameTooLarge, InternalError, InvalidParams, InvalidRequest, RequestError
 from accord.jsonrpc.message import CancelRequest, Message, RequestId, Response, UnexpectedMessage
-from accord.jsonrpc.peer import Peer
-from accord.proxy.flow import Flow, Pauses
-from accord.proxy.run_reader import MIN_RUN, PARAMS, RunReader, notification_head
-from accord.proxy.runs import Run
-from accord.proxy.stage import Direction, Params, RawRequest, RawResponse
+from accord.jsonrpc.peer import CANCEL_REQUEST, Peer
+from accord.proxy.stage import (
+    Direction,
+    Flow,
+    Params,
+    Pauses,
+    RawRequest,
+    RawResponse,
+    Run,
+    raw_json,
+)
 from accord.text import lenient_json
 from accord.transports.base import Frame, Transport
-from accord.transports.pipes import PipeTransport
+from accord.transports.stdio import PipeTransport
 
 log: logging.Logger = logging.getLogger("accord.proxy")
 
@@ -30,6 +42,7 @@ HopObserver: TypeAlias = Callable[[str, Literal["received", "sent"], Frame], Non
 ANSWER_S = 0.5  # for requests in progress after the peer has disconnected
 MAX_QUEUED_BYTES = 8 * 1024 * 1024  # for one hop; above it, its neighbours are not read
 _MAX_UNSENDABLE = 1000  # requests that wait for the reason why the peer has ended
+_MAX_SENT_HEADS = 256  # texts that begin notifications, by method
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 
@@ -81,9 +94,6 @@ def _encode(value: Any) -> Any:
 
 def _encode_into(value: Any, text: bytearray) -> None:
     text += value if type(value) is Raw else lenient_json.dumps(value)
-
-
-_MAX_HEADS = 256
 
 
 class Hop:
@@ -239,7 +249,7 @@ class Hop:
 
     def _head(self, heads: dict[str, bytes], envelope: str | None, method: str) -> bytes:
         head = notification_head(envelope, method)
-        if len(heads) < _MAX_HEADS:  # a peer can name any number of methods
+        if len(heads) < _MAX_SENT_HEADS:  # a peer can name any number of methods
             heads[method] = head
         return head
 
@@ -472,3 +482,241 @@ class Hop:
     def eof_received(self, error: Exception | None) -> None:
         """Report the end of input."""
         self._hops.ended(self, error)
+
+
+# Finds runs in the frames that a connection receives.
+
+MIN_RUN = 4  # notifications; a shorter run is not worth the search
+PARAMS = b',"params":'
+_OBJECT = PARAMS + b"{"
+_MAX_HEADS = 64  # a peer can name any number of methods
+_MAX_HEAD_BYTES = 300
+
+_decode_message = msgspec.json.Decoder(Message).decode
+_decode_values = msgspec.json.Decoder(list[Raw]).decode
+_encode_name = msgspec.json.Encoder().encode
+
+
+class _Kind(Struct, frozen=True, gc=False):
+    method: str
+    is_wrapped: bool
+    head: bytes
+    begin: bytes  # of each notification of this kind: the head, and an object
+    tail: bytes
+
+
+def notification_head(envelope: str | None, method: str) -> bytes:
+    """Return the text of a notification before its params; `envelope` is the method around it."""
+    head = b'{"jsonrpc":"2.0","method":'
+    if envelope is not None:
+        head += _encode_name(envelope) + b',"params":{"method":'
+    return head + lenient_json.dumps(method) + PARAMS
+
+
+class RunReader:
+    """Finds runs in what one connection receives.
+
+    `unwraps` is True for a connection with two sides: there a notification to or from the successor
+    is wrapped in another.
+    """
+
+    def __init__(self, *, unwraps: bool) -> None:
+        self._unwraps = unwraps
+        self._kinds: dict[bytes, _Kind | None] = {}
+
+    def read(self, frames: Sequence[Frame], at: int) -> tuple[Run, bool] | None:
+        """Return the run that begins with a frame, and whether it was wrapped; None if none does.
+
+        Every notification in it is valid, and has params that are an object.
+        """
+        kind = self._kind_of(frames[at])
+        if kind is None:
+            return None
+        begin, tail = kind.begin, kind.tail
+        end = at
+        for frame in frames[at:] if at else frames:
+            if not (frame.startswith(begin) and frame.endswith(tail)):
+                break
+            end += 1
+        if end - at < MIN_RUN:
+            return None
+        part = frames[at:end]
+        first, last = len(kind.head), -len(tail)
+        texts = [frame[first:last] for frame in part]
+        text = b"[%b]" % b",".join(texts)
+        try:
+            values = _decode_values(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        # Otherwise one that is invalid could end in the next one.
+        if list(map(len, values)) != list(map(len, texts)):
+            return None
+        return Run(kind.method, texts, part, kind.head, len(text)), kind.is_wrapped
+
+    def _kind_of(self, frame: Frame) -> _Kind | None:
+        head = self._head_of(frame)
+        if head is None:
+            return None
+        try:
+            return self._kinds[head]
+        except KeyError:
+            kind = self._new_kind(head)
+            if len(self._kinds) < _MAX_HEADS:
+                self._kinds[head] = kind
+            return kind
+
+    def _head_of(self, frame: Frame) -> bytes | None:
+        """Return the text before the params, those within the envelope if there is one."""
+        end = frame.find(_OBJECT, 0, _MAX_HEAD_BYTES)
+        if end < 0:
+            return None
+        end += len(PARAMS)
+        if self._unwraps and frame.startswith(b'{"method":', end):
+            inner = frame.find(_OBJECT, end, end + _MAX_HEAD_BYTES)
+            if inner > 0:
+                end = inner + len(PARAMS)
+        return bytes(frame[:end])
+
+    def _new_kind(self, head: bytes) -> _Kind | None:
+        """Return the kind of the notifications with a head; None if it is written differently."""
+        for wrapped, tail in ((False, b"}"), (True, b"}}")):
+            try:
+                message = _decode_message(head + b"{}" + tail)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            method, envelope = message.method, None
+            if method is UNSET or message.id is not UNSET:
+                return None
+            if wrapped:
+                if not self._unwraps or method not in SUCCESSOR:
+                    return None
+                envelope = method
+                method, _ = unwrap(message.params)
+            elif self._unwraps and method in SUCCESSOR:
+                return None
+            if method == CANCEL_REQUEST or notification_head(envelope, method) != head:
+                return None
+            return _Kind(method, wrapped, head, head + b"{", tail)
+        return None
+
+
+# The names by which a conductor and a proxy exchange the messages of the proxy's successor.
+#
+# `acp` is the schema of the protocol, `rust` the official Rust SDK, `thinkwell` the npm package
+# `@thinkwell/conductor`. All forms are accepted; the dialect of a component decides what is sent.
+
+DialectName: TypeAlias = Literal["acp", "rust", "thinkwell"]
+
+
+class Dialect(Struct, frozen=True):
+    """How a component names its initialization and the messages of its successor."""
+
+    name: DialectName
+    initialize: str
+    request: str
+    notification: str
+
+
+ACP: Dialect = Dialect("acp", "proxy/initialize", "proxy/successor", "proxy/successor")
+RUST: Dialect = Dialect("rust", "_proxy/initialize", "_proxy/successor", "_proxy/successor")
+THINKWELL: Dialect = Dialect(
+    "thinkwell", "initialize", "_proxy/successor/request", "_proxy/successor/notification"
+)
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (ACP, RUST, THINKWELL)}
+# By the method of a message: the dialect that uses it.
+PROXY_INITIALIZE: dict[str, Dialect] = {ACP.initialize: ACP, RUST.initialize: RUST}
+SUCCESSOR: dict[str, Dialect] = {
+    ACP.request: ACP,
+    RUST.request: RUST,
+    THINKWELL.request: THINKWELL,
+    THINKWELL.notification: THINKWELL,
+}
+
+
+class _Envelope(Struct, gc=False):
+    """A wrapped message; the envelope's `_meta` is of this hop only (R-PROXY-16)."""
+
+    method: str
+    params: Raw | UnsetType = UNSET
+
+
+_CONTAINERS = b"{["
+_NULL = ord("n")
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+
+
+def wrap(method: str, params: Params) -> Raw:
+    """Return the params of a message to or from a successor, with the given ones unchanged."""
+    head = b'{"method":%b' % _encode_name(method)
+    return Raw(head + b"}" if params is UNSET else b'%b,"params":%b}' % (head, params))
+
+
+def unwrap(params: Params) -> tuple[str, Params]:
+    """Return the method and the params of a wrapped message; raise `InvalidParams` (R-PROXY-15)."""
+    try:
+        envelope = _decode_envelope(params)  # type: ignore[arg-type]  # UNSET: caught
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
+        return _unwrap_leniently(params)
+    inner = envelope.params
+    if inner is UNSET:
+        return envelope.method, UNSET
+    first = memoryview(inner)[0]
+    if first in _CONTAINERS:
+        return envelope.method, inner
+    if first == _NULL:  # null and absent are equal
+        return envelope.method, UNSET
+    raise InvalidParams("The params of a wrapped message are an object or an array")
+
+
+def _unwrap_leniently(params: Params) -> tuple[str, Params]:
+    """Read what msgspec rejects, such as lone surrogates in the method."""
+    try:
+        value = None if params is UNSET else lenient_json.loads(bytes(params))
+    except lenient_json.NotJson:
+        value = None
+    if not lenient_json.is_object(value) or not isinstance(value.get("method"), str):
+        raise InvalidParams("A wrapped message has a method, and params that are an object")
+    inner = value.get("params")
+    if inner is None:
+        return value["method"], UNSET
+    if not lenient_json.is_object(inner) and not lenient_json.is_array(inner):
+        raise InvalidParams("The params of a wrapped message are an object or an array")
+    text = b"" if params is UNSET else lenient_json.member_texts(bytes(params)).get("params")
+    return value["method"], Raw(text) if text else raw_json(inner)
+
+
+# Thinkwell marks `initialize`, and the answer of a proxy, instead of naming another method. Also
+# what a proxy sends on is marked, since the conductor passes it to the next component as it is.
+
+
+def marked_as_proxy(value: Params) -> Raw:
+    """Return the params or the result of `initialize` with `_meta.proxy`."""
+    parts = _object(value)
+    meta = parts.get("_meta")
+    parts["_meta"] = {**(meta if lenient_json.is_object(meta) else {}), "proxy": True}
+    return raw_json(parts)
+
+
+def is_proxy_initialize(value: Params) -> bool:
+    """Return whether params of `initialize`, or its result, have `_meta.proxy`."""
+    meta = _object(value).get("_meta")
+    return lenient_json.is_object(meta) and meta.get("proxy") is True
+
+
+def unmarked(value: Raw) -> Raw:
+    """Return the params or the result of `initialize` without `_meta.proxy`."""
+    if not is_proxy_initialize(value):
+        return value
+    parts = _object(value)
+    parts["_meta"] = {key: item for key, item in parts["_meta"].items() if key != "proxy"}
+    if not parts["_meta"]:
+        del parts["_meta"]
+    return raw_json(parts)
+
+
+def _object(text: Params) -> dict[str, Any]:
+    try:
+        value = None if text is UNSET else lenient_json.loads(bytes(text))
+    except lenient_json.NotJson:
+        value = None
+    return value if lenient_json.is_object(value) else {}

@@ -1,22 +1,25 @@
 """The interface of a stage: what stands between two neighbours of a chain sees and sends.
 
 A chain has two ends, the client's connection and the agent's, and stages between them. Each stage
-has a port to either side. The messages that pass are raw: a method, and params as JSON text. What
-a stage does not change leaves it as the bytes that were received.
+has a port to either side; `wire` connects them. The messages that pass are raw: a method, and
+params as JSON text. `Flow` stops the source of a direction while a connection is congested, and
+`PassingLanes` keeps the messages of each session in order while a handler is awaited.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from msgspec import Raw, Struct, UnsetType
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from accord.errors import RequestError
-from accord.proxy.flow import Flow
-from accord.proxy.runs import Run
 from accord.text import lenient_json
+from accord.transports.base import Frame, Transport
 
 Params: TypeAlias = Raw | UnsetType  # JSON text as received; UNSET: the message has no params
 
@@ -35,6 +38,29 @@ class Direction(Enum):
 def raw_json(value: Any) -> Raw:
     """Return builtin values as JSON text."""
     return Raw(lenient_json.dumps(value))
+
+
+class _SessionId(Struct):
+    session_id: str | None = msgspec.field(name="sessionId", default=None)
+
+
+_decode_session_id = msgspec.json.Decoder(_SessionId).decode
+
+
+def session_id_of(params: Params) -> str | None:
+    """Return the session that params belong to; None if they name none."""
+    if params is UNSET:
+        return None
+    try:
+        return _decode_session_id(params).session_id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        value = lenient_json.loads(bytes(params))
+    except lenient_json.NotJson:
+        return None
+    session_id = value.get("sessionId") if lenient_json.is_object(value) else None
+    return session_id if isinstance(session_id, str) else None
 
 
 class RawResponse(Struct, frozen=True):
@@ -212,3 +238,270 @@ class Stage:
     def request_from_agent(self, request: RawRequest) -> None:
         """Handle a request on its way to the client: pass it on, or answer it."""
         self.client.request(request)
+
+
+class EndOfChain(Protocol):
+    """One end of a chain: sends what the last stage passes on; what it receives goes to `port`."""
+
+    port: Port
+
+    def send_notification_out(self, method: str, params: Params) -> None:
+        """Send a notification to the client or the agent."""
+        ...
+
+    def send_run_out(self, run: Run) -> None:
+        """Send notifications that were received together."""
+        ...
+
+    def send_request_out(self, request: RawRequest) -> None:
+        """Send a request to the client or the agent."""
+        ...
+
+
+def wire(
+    client: EndOfChain, stages: Sequence[Stage], agent: EndOfChain, flows: Mapping[Direction, Flow]
+) -> None:
+    """Set the ports of both ends and of all stages."""
+    to_client = flows[Direction.TO_CLIENT].wait_for_room
+    to_agent = flows[Direction.TO_AGENT].wait_for_room
+    port = Port(
+        client.send_notification_out, client.send_request_out, to_client, client.send_run_out
+    )
+    for stage in stages:
+        stage.flows = flows
+        stage.client = port
+        port = Port(
+            stage.notification_from_agent,
+            stage.request_from_agent,
+            to_client,
+            stage.run_from_agent,
+        )
+    agent.port = port
+    port = Port(agent.send_notification_out, agent.send_request_out, to_agent, agent.send_run_out)
+    for stage in reversed(stages):
+        stage.agent = port
+        port = Port(
+            stage.notification_from_client,
+            stage.request_from_client,
+            to_agent,
+            stage.run_from_client,
+        )
+    client.port = port
+
+
+# Runs: notifications of one method that were read together, and pass a chain together.
+# A streaming agent sends hundreds of updates that begin with the same bytes. What is the same is
+# looked at once for all of them; their params are checked together.
+
+
+class Run(Struct, frozen=True, gc=False):
+    """Notifications in the order in which they came."""
+
+    method: str
+    texts: Sequence[Frame]  # the params of each, objects as JSON text
+    frames: Sequence[Frame]  # as they came
+    head: bytes  # what precedes the params in each of the frames
+    size: int  # of all params, in bytes
+
+
+# Back-pressure of a chain: a connection whose peer does not read stops the source of the messages.
+# The conductor sees the whole chain, so nothing needs to pile up from hop to hop.
+
+
+class Pauses:
+    """Pauses a transport while there is a reason to."""
+
+    __slots__ = ("_reasons", "_transport")
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._reasons: set[object] = set()
+
+    def add(self, reason: object) -> None:
+        """Do not read until this reason is removed."""
+        if not self._reasons:
+            self._transport.pause_reading()
+        self._reasons.add(reason)
+
+    def remove(self, reason: object) -> None:
+        """Continue reading if this was the last reason."""
+        if reason in self._reasons:
+            self._reasons.discard(reason)
+            if not self._reasons:
+                self._transport.resume_reading()
+
+
+class Flow:
+    """One direction of a chain: its source is not read while one of its sinks is full."""
+
+    def __init__(self) -> None:
+        self.source: Pauses | None = None
+        self._full: set[object] = set()
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def block(self, sink: object) -> None:
+        """Stop the source until `unblock` is called with the same sink."""
+        if sink not in self._full:
+            self._full.add(sink)
+            if self.source is not None:
+                self.source.add(self)
+
+    def unblock(self, sink: object) -> None:
+        """Let the source continue if no other sink is full."""
+        if sink in self._full:
+            self._full.discard(sink)
+            if not self._full:
+                if self.source is not None:
+                    self.source.remove(self)
+                self._wake()
+
+    async def wait_for_room(self) -> None:
+        """Return when no sink is full; let other tasks run in any case."""
+        if not self._full:
+            await asyncio.sleep(0)
+        while self._full:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+# The lanes of one direction of a stage: messages of a session are handled one after another.
+# A lane exists while a handler of its session is being awaited, or messages wait for it. Without
+# lanes, messages are handled immediately.
+
+_ITEM_BYTES = 300  # approximate memory of a waiting message in addition to its text
+
+Release: TypeAlias = Callable[[], None]
+# Handles a message; returns True if later messages wait until `release` is called.
+Work: TypeAlias = Callable[[Release], bool]
+
+
+class _Item:
+    """A message that waits; also for the lanes in which it has a mark."""
+
+    __slots__ = ("gates", "marks", "run", "size")
+
+    def __init__(self, run: Work, size: int, *, gates: bool) -> None:
+        self.run = run
+        self.size = size
+        self.gates = gates
+        self.marks = 0
+
+
+class _Lane:
+    __slots__ = ("is_held", "key", "waiting")
+
+    def __init__(self, key: str | None) -> None:
+        self.key = key
+        self.is_held = False
+        self.waiting: deque[_Item | _Mark] = deque()
+
+
+class _Mark:
+    """Where a message without a session came, in the lane of a session."""
+
+    __slots__ = ("item",)
+
+    def __init__(self, item: _Item) -> None:
+        self.item = item
+
+
+class PassingLanes:
+    """`full(True)` is called when more than `limit_bytes` wait, `full(False)` later on."""
+
+    def __init__(self, full: Callable[[bool], None], limit_bytes: int = 1024 * 1024) -> None:
+        self._by_key: dict[str | None, _Lane] = {}
+        self._gated: deque[tuple[str | None, int, Work, bool]] | None = None
+        self._full = full
+        self.limit_bytes: int = limit_bytes
+        self._is_full = False
+        self._waiting_bytes = 0
+
+    @property
+    def are_free(self) -> bool:
+        """Whether no message waits and no lane is held."""
+        return not self._by_key and self._gated is None
+
+    def submit(self, key: str | None, size: int, run: Work, *, gates: bool = False) -> None:
+        """Handle a message of a session, now or after the earlier messages of the session.
+
+        A message without a session (`key` None) also waits for earlier messages of all sessions.
+        With `gates`, all later messages wait for this one: it may open the session of any.
+        """
+        if self._gated is not None:
+            self._gated.append((key, size, run, gates))
+            self._count(size + _ITEM_BYTES)
+            return
+        if gates:
+            self._gated = deque()
+        lane = self._by_key.get(key)
+        if lane is None:
+            lane = self._by_key[key] = _Lane(key)
+        item = _Item(run, size, gates=gates)
+        lane.waiting.append(item)
+        self._count(size + _ITEM_BYTES)
+        if key is None:
+            for other in self._by_key.values():
+                if other is not lane:
+                    other.waiting.append(_Mark(item))
+                    item.marks += 1
+        if len(lane.waiting) == 1:
+            self._advance(lane)
+
+    def _advance(self, lane: _Lane) -> None:
+        """Handle the messages of a lane until one holds it."""
+        while lane.waiting and not lane.is_held:
+            head = lane.waiting[0]
+            if isinstance(head, _Mark):
+                lane.waiting.popleft()
+                head.item.marks -= 1
+                if not head.item.marks:
+                    self._advance(self._by_key[None])
+                continue
+            if head.marks:
+                return
+            lane.waiting.popleft()
+            self._count(-head.size - _ITEM_BYTES)
+            lane.is_held = True  # also while it runs
+            release = self._release_of(lane, head)
+            if not head.run(release):
+                release()
+        if not lane.waiting and not lane.is_held and self._by_key.get(lane.key) is lane:
+            del self._by_key[lane.key]
+
+    def _release_of(self, lane: _Lane, item: _Item) -> Release:
+        is_released = False
+
+        def release() -> None:
+            nonlocal is_released
+            if is_released:
+                return
+            is_released = True
+            lane.is_held = False
+            self._advance(lane)
+            if item.gates:
+                self._open_gate()
+
+        return release
+
+    def _open_gate(self) -> None:
+        gated, self._gated = self._gated, None
+        for key, size, run, gates in gated or ():
+            self._count(-size - _ITEM_BYTES)
+            self.submit(key, size, run, gates=gates)
+
+    def _count(self, size: int) -> None:
+        self._waiting_bytes += size
+        if self._is_full:
+            if self._waiting_bytes <= self.limit_bytes // 2:
+                self._is_full = False
+                self._full(False)
+        elif self._waiting_bytes > self.limit_bytes:
+            self._is_full = True
+            self._full(True)

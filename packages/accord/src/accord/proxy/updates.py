@@ -1,18 +1,23 @@
-"""Reads the updates of either version as events, and applies changes of the events to them.
+"""What proxies read and change in the updates of either version, and keep for each session.
 
-An event has what its one update says: the fields of a `ToolCall` that are not in `changed` have
-their defaults.
+`UpdateEditor` reads updates as events, and applies changes of the events to them; an event has what
+its one update says: the fields of a `ToolCall` that are not in `changed` have their defaults.
+`ProxiedVersion` has the editor and types of a version, `SessionRedaction` removes secrets from
+streams and from all other strings, and `ProxiedSession` is what a proxy knows about a session.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from accord.agent.shared_updates import cost_to_wire
+from accord.agent.shared_updates import cost_to_wire, option_to_wire
+from accord.client.agent_adapter import AgentAdapter
 from accord.client.event_stream import UpdateReader
 from accord.client.events import (
     AgentTerminal,
@@ -40,9 +45,13 @@ from accord.client.events import (
     UserText,
 )
 from accord.client.transcript import Transcript
+from accord.roles.spec import ProtocolSpec
 from accord.text.lenient_json import is_object
+from accord.text.redact import Redactor, StreamRedactor
 from accord.types.content import TextContent
 from accord.wire.base import UNSET
+from accord.wire.codec import decoder
+from accord.wire.method import Method
 
 _EMPTY = Transcript()  # is not changed
 _TOOL_CALL_FIELDS = ("title", "kind", "status", "name", "raw_input", "raw_output", "meta")
@@ -380,3 +389,339 @@ _EDITS: dict[type, Callable[..., Any]] = {
     StateChanged: _renamed(stop_reason="stop_reason"),
     UnknownUpdate: _renamed(),
 }
+
+
+# What proxies need to know about each version, imported when a chain has it.
+
+
+class ProxiedVersion(Struct, frozen=True):
+    """One version: its types and methods, and how its updates are read and changed."""
+
+    number: int
+    types: Any
+    spec: ProtocolSpec
+    methods: dict[str, Method]  # by their names in Python
+    editor: UpdateEditor
+    adapter: AgentAdapter  # for conversions
+    tool_updates: tuple[type, ...]
+    apply_tool_call: Callable[[Any, Any], ToolCall | None]
+
+    def decode(self, tp: Any, text: Raw) -> Any:
+        """Return JSON text as a type of the version."""
+        return decoder(tp)(text)
+
+    @property
+    def read(self) -> UpdateReader:
+        """Return the events of an update."""
+        return self.adapter.events_from_update
+
+
+_OPTION_FIELDS = {
+    1: {"id_field": "id", "group_field": "group"},
+    2: {"id_field": "config_id", "group_field": "group_id"},
+}
+
+
+@cache
+def proxied_version(number: int) -> ProxiedVersion:
+    """Return a version; raise `ValueError` for one that is unknown."""
+    unused = cast("Any", None)  # the adapter is only used for conversions
+    if number == 1:
+        from accord import v1
+        from accord.agent.v1 import updates as agent_updates_v1
+        from accord.client.v1 import updates as client_updates_v1
+        from accord.client.v1.agent_adapter import AgentAdapterV1
+        from accord.types import convert_v1
+        from accord.v1.spec import SPEC as SPEC_V1
+
+        return _version(
+            1, v1, SPEC_V1, AgentAdapterV1(unused), client_updates_v1, agent_updates_v1, convert_v1
+        )
+    if number == 2:
+        from accord import v2
+        from accord.agent.v2 import updates as agent_updates_v2
+        from accord.client.v2 import updates as client_updates_v2
+        from accord.client.v2.agent_adapter import AgentAdapterV2
+        from accord.types import convert_v2
+        from accord.v2.spec import SPEC as SPEC_V2
+
+        return _version(
+            2, v2, SPEC_V2, AgentAdapterV2(unused), client_updates_v2, agent_updates_v2, convert_v2
+        )
+    raise ValueError(f"Unknown protocol version: {number}")
+
+
+def _version(
+    number: int,
+    types: Any,
+    spec: ProtocolSpec,
+    adapter: AgentAdapter,
+    client_updates: Any,
+    agent_updates: Any,
+    convert: Any,
+) -> ProxiedVersion:
+    editor = UpdateEditor(
+        types,
+        client_updates.events_from_update,
+        convert.content_from_wire,
+        convert.content_to_wire,
+        convert.tool_content_to_wire,
+        agent_updates.commands_to_wire,
+        lambda option: option_to_wire(types, option, **_OPTION_FIELDS[number]),
+    )
+    methods = {method.call: method for method in spec.methods}
+    names = ("ToolCall", "ToolCallUpdate", "ToolCallContentChunk")
+    tool_updates = tuple(getattr(types, name) for name in names if hasattr(types, name))
+    return ProxiedVersion(
+        number,
+        types,
+        spec,
+        methods,
+        editor,
+        adapter,
+        tool_updates,
+        client_updates.apply_tool_call,
+    )
+
+
+# Redacts the updates of one session: its streams of text and output, and all other strings.
+
+# Ids and tags: they are compared, not read, so a change would break the session.
+KEPT_KEYS = frozenset(
+    (
+        "compactionId",
+        "currentModeId",
+        "kind",
+        "messageId",
+        "optionId",
+        "planId",
+        "sessionId",
+        "sessionUpdate",
+        "state",
+        "status",
+        "terminalId",
+        "toolCallId",
+        "type",
+    )
+)
+
+
+_MAX_STREAMS = 1000  # of one session
+
+
+class _Stream:
+    """A stream, and the last event of it."""
+
+    __slots__ = ("event", "is_fed", "redactor")
+
+    def __init__(self, event: Any, redactor: StreamRedactor[Any]) -> None:
+        self.event = event
+        self.redactor = redactor
+        self.is_fed = False  # by the update that is handled now
+
+    def flush(self, before: Any) -> Any:
+        """Return what was held back, after what comes `before` it; None if there is nothing."""
+        rest = self.redactor.feed(before) if before else None
+        if self.redactor.holds:
+            held = self.redactor.flush()
+            rest = held if rest is None else rest + held
+        return rest
+
+
+def _flushed(streams: Iterable[tuple[Redactor, _Stream]]) -> list[Any]:
+    """Return an event with what was held back, if there is any.
+
+    These streams have the same parts, in the order of the calls of `redacted`: what one of them
+    releases, the next ones read.
+    """
+    rest: Any = None
+    event: Any = None
+    for found, stream in streams:
+        if stream.is_fed:  # it has read what comes after the rest
+            if rest:
+                rest = found.data(rest) if isinstance(rest, bytes) else found.text(rest)
+        elif stream.redactor.holds or rest:
+            rest = stream.flush(rest)
+            event = event or stream.event
+    if not rest:
+        return []
+    match event:
+        case TerminalOutputChunk():
+            return [TerminalOutputChunk(event.id, rest)]
+        case ToolCall():
+            return [ToolCall(id=event.id, content=(rest,), changed=("content",))]
+        case _:
+            return [type(event)(rest, event.message_id)]
+
+
+class SessionRedaction:
+    """What `redacted` has found out about the updates of one session.
+
+    It is the `RedactedStreams` while the proxy handles an event of this session.
+    """
+
+    __slots__ = ("_is_tool_content", "_released", "_streams", "used")
+
+    def __init__(self) -> None:
+        self.used: list[Redactor] = []  # by the update that is handled now
+        self._is_tool_content = False  # the update appends to the content of a tool call
+        self._released: list[Any] = []  # events to send before the update
+        # All texts of a role are one stream, also those of several messages: a message can end
+        # within a secret. The key has the type and the id of what grows.
+        self._streams: dict[tuple[type, str], dict[Redactor, _Stream]] = {}
+
+    def start(self, *, is_tool_content: bool) -> None:
+        """Begin with an update."""
+        self.used = []
+        self._is_tool_content = is_tool_content
+        for streams in self._streams.values():
+            for stream in streams.values():
+                stream.is_fed = False
+
+    def may_occur_in(self, json: bytes) -> bool:
+        """Return False if no secret of this update can occur in the strings of a JSON text."""
+        return any(found.may_occur_in(json) for found in self.used)
+
+    def value(self, value: Any) -> Any:
+        """Return builtin values without the secrets of this update."""
+        for found in self.used:
+            value = found.value(value, KEPT_KEYS)
+        return value
+
+    def redacted_part(self, event: Any, found: Redactor) -> tuple[str, Any] | None:
+        """Return the streamed field of an event, without the secrets (`RedactedStreams`)."""
+        self.used.append(found)
+        match event:
+            case Text() | Thought() | UserText():
+                stream = self._stream(event, "", found)
+                if stream.is_fed:  # `redacted` is called twice with these secrets
+                    return None
+                if stream.event.message_id != event.message_id:
+                    self._released += self._flushed_from(event.__class__, stream)
+                return "text", self._feed(stream, event, event.text)
+            case TerminalOutputChunk():
+                if event.replaces:
+                    self._streams.get((TerminalOutputChunk, event.id), {}).pop(found, None)
+                stream = self._stream(event, event.id, found)
+                if stream.is_fed:
+                    return None
+                return "data", self._feed(stream, event, event.data)
+            case ToolCall() if self._is_tool_content and len(event.content) == 1:
+                shown = event.content[0]
+                if not isinstance(shown, str):
+                    return None
+                stream = self._stream(event, event.id, found)
+                if stream.is_fed:
+                    return None
+                return "content", (self._tool_text(stream, event, shown, found),)
+            case _:
+                return None
+
+    def _tool_text(self, stream: _Stream, event: ToolCall, shown: str, found: Redactor) -> str:
+        text: str = self._feed(stream, event, str(shown))
+        if not isinstance(shown, TextContent):
+            return text
+        return TextContent(text, annotations=shown.annotations, meta=found.value(shown.meta))
+
+    def _stream(self, event: Any, name: str, found: Redactor) -> _Stream:
+        key: tuple[type, str] = (event.__class__, name)
+        streams = self._streams.setdefault(key, {})
+        stream = streams.get(found)
+        if stream is None:
+            is_data = isinstance(event, TerminalOutputChunk)
+            stream = _Stream(event, found.data_stream() if is_data else found.text_stream())
+            streams[found] = stream
+            if len(self._streams) > _MAX_STREAMS:
+                oldest = self._streams.pop(next(iter(self._streams)))
+                self._released += _flushed(oldest.items())
+            if len(streams) > _MAX_STREAMS:
+                self._released += self._flushed_from(event.__class__, stream)
+                del streams[next(iter(streams))]
+        return stream
+
+    def _flushed_from(self, kind: type, first: _Stream) -> list[Any]:
+        """Return what a stream of text holds back, through those that read what it releases."""
+        streams = list(self._streams[kind, ""].items())
+        at = next(n for n, (_, stream) in enumerate(streams) if stream is first)
+        return _flushed(streams[at:])
+
+    @staticmethod
+    def _feed(stream: _Stream, event: Any, part: Any) -> Any:
+        stream.event, stream.is_fed = event, True
+        return stream.redactor.feed(part)
+
+    def flush(self) -> list[Any]:
+        """Return events with what was held back, before an update of other streams passes."""
+        released, self._released = self._released, []
+        for streams in self._streams.values():
+            released += _flushed(streams.items())
+        return released
+
+    def end_turn(self) -> list[Any]:
+        """Return events with what was held back.
+
+        The streams stay: the next turn can begin with the rest of a secret.
+        """
+        self.start(is_tool_content=False)
+        return self.flush()
+
+
+_MAX_TOOL_CALLS = 1000  # of one session, that are not final
+_MAX_SESSIONS = 10_000  # that were not closed
+
+
+class ProxiedSession:
+    """One session: only what later messages need."""
+
+    __slots__ = ("_tool_calls", "cwd", "has_commands", "id", "redaction", "state", "turns")
+
+    def __init__(self, session_id: str) -> None:
+        self.id: str = session_id
+        self.cwd: str = ""
+        self.redaction: SessionRedaction = SessionRedaction()
+        self.has_commands: bool = False  # the agent has sent its slash commands
+        self.turns: list[Any] = []  # the running ones; version 2 allows several
+        self.state: StateChanged | None = None  # in version 2
+        self._tool_calls: dict[str, ToolCall] = {}
+
+    def tool_call(self, call_id: str) -> ToolCall | None:
+        """Return a tool call that is not final."""
+        return self._tool_calls.get(call_id)
+
+    @property
+    def calls(self) -> Any:
+        """This session, where a reader of tool calls needs a transcript."""
+        return self
+
+    def keep(self, call: ToolCall) -> None:
+        """Keep the state of a tool call until it is final."""
+        self._tool_calls.pop(call.id, None)
+        if call.is_final:
+            return
+        self._tool_calls[call.id] = call
+        if len(self._tool_calls) > _MAX_TOOL_CALLS:
+            del self._tool_calls[next(iter(self._tool_calls))]
+
+    def end_turn(self) -> None:
+        """Forget what belonged to the turn."""
+        self._tool_calls.clear()
+
+
+class ProxiedSessions:
+    """The sessions of one chain."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, ProxiedSession] = {}
+
+    def __getitem__(self, session_id: str) -> ProxiedSession:
+        found = self._sessions.get(session_id)
+        if found is None:
+            found = self._sessions[session_id] = ProxiedSession(session_id)
+            if len(self._sessions) > _MAX_SESSIONS:
+                idle = (key for key, session in self._sessions.items() if not session.turns)
+                self._sessions.pop(next(idle, session_id), None)
+        return found
+
+    def drop(self, session_id: str) -> None:
+        """Forget a session that was closed."""
+        self._sessions.pop(session_id, None)

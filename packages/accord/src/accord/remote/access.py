@@ -1,24 +1,145 @@
-"""Decides who may use a server: host names, origins, tokens."""
+"""Decides who may use a server, and how much: host names, origins, tokens, limits.
+
+`Access` checks a request, and returns who it is from (`Principal`) or why it is refused
+(`Refusal`). `ConnectionLimits` and `HttpLimits` bound what clients cost. Above them are the types
+of ASGI, which has no package for them, and `NetworkTransport`; below, the responses that are not
+streams.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import binascii
 import hashlib
 import hmac
 import inspect
 import logging
+import math
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from base64 import urlsafe_b64decode
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Generator, MutableMapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Struct
 
 from accord.connection.flood_log import FloodLog
-from accord.remote.asgi_types import UNIX_PEER, Scope, headers_of
-from accord.remote.subprotocol_token import SUBPROTOCOL, token_in, with_token
 from accord.text.excerpt import one_line
-from accord.transports.remote_address import is_loopback
+from accord.transports.base import Transport
+from accord.transports.registry import PING_S, is_loopback
+
+# The types of ASGI applications, which have no package of their own.
+
+# The extension of a scope for a client on a Unix socket: `{"uid": …}` is its checked user.
+UNIX_PEER = "accord.unix_peer"
+_HEADERS = "accord.headers"  # key of a scope: what `headers_of` returns
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Event: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Event]]
+Send: TypeAlias = Callable[[Event], Awaitable[None]]
+AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def path_of(scope: Scope) -> str:
+    """Return the path of a request within the application, which may be mounted in another one."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "").rstrip("/")
+    is_below = bool(root) and (path == root or path.startswith(f"{root}/"))
+    return path[len(root) :] if is_below else path
+
+
+def headers_of(scope: Scope) -> dict[str, list[str]]:
+    """Return the headers of a request by name in lower case; they must not be changed."""
+    headers: dict[str, list[str]] | None = scope.get(_HEADERS)
+    if headers is None:
+        headers = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+        scope[_HEADERS] = headers
+    return headers
+
+
+# The bounds on what clients of the HTTP server may make it hold.
+
+
+class HttpLimits(Struct, frozen=True, kw_only=True):
+    """Sizes are in bytes, times in seconds."""
+
+    body_bytes: int = 16 * 1024 * 1024  # of a POST
+    body_s: float = 60.0  # for a body; more while it arrives with at least 1 KiB/s
+    initialize_s: float = 120.0  # for the agent's response to `initialize`
+    unread_bytes: int = 64 * 1024 * 1024  # of a connection; then the agent and requests wait
+    total_unread_bytes: int = 512 * 1024 * 1024  # of all; then the same beyond an equal share
+    stall_s: float = 60.0  # without any reading; then the connection is closed
+    unread_sessions: int = 1024  # with output and without a reader
+    provisional_streams: int = 64  # of sessions that the agent has not mentioned
+    provisional_s: float = 60.0  # such a stream lives without a request for its session
+    waiting_posts: int = 1024  # of a connection, while the agent does not read
+    requests: int = 10_000  # of a connection, without a response
+    keepalive_s: float = 15.0  # between comments on an idle stream
+    idle_s: float = 300.0  # without a stream, POST or running request; 0 is unlimited
+    # A second GET of a stream: whether it replaces a reader that has stopped reading.
+    second_reader: Literal["takeover", "conflict"] = "takeover"
+
+
+# The base class of a server's connections to clients.
+
+# Close codes of WebSocket (R-WS-07).
+NORMAL = 1000
+GOING_AWAY = 1001
+PROTOCOL_ERROR = 1002
+POLICY_VIOLATION = 1008
+INTERNAL = 1011
+
+
+class NetworkTransport(Transport):
+    """A connection that `aclose` ends with a code and a reason.
+
+    The reason has at most 123 bytes and says nothing about the agent (R-WS-16).
+    """
+
+    close_code: int = NORMAL
+    close_reason: str = ""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """The bytes of messages that wait for the client to read."""
+        return 0
+
+
+# A token in the list of WebSocket subprotocols: web pages cannot set the header (R-WS-18).
+
+SUBPROTOCOL = "acp.bearer"
+
+
+def token_in(headers: dict[str, list[str]]) -> str | None:
+    """Return the token that a client offers as the second of exactly two subprotocols."""
+    offered = [name.strip() for name in ",".join(headers.get(_HEADER, [])).split(",")]
+    prefix = f"{SUBPROTOCOL}."
+    if len(offered) != 2 or offered[0] != SUBPROTOCOL or not offered[1].startswith(prefix):
+        return None
+    encoded = offered[1].removeprefix(prefix).rstrip("=")
+    try:
+        return urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+    except (binascii.Error, ValueError):
+        return None
+
+
+def with_token(headers: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the headers as if the offered token had come in `Authorization`."""
+    token = token_in(headers)
+    rest = {name: values for name, values in headers.items() if name != _HEADER}
+    if token is None or "authorization" in rest:
+        return rest
+    return {**rest, "authorization": [f"Bearer {token}"]}
+
+
+_HEADER = "sec-websocket-protocol"
+
 
 flood_log: FloodLog = FloodLog(logging.getLogger("accord.remote"))
 
@@ -227,3 +348,160 @@ def _split_host(value: str) -> tuple[str, str]:
         return host, rest.removeprefix(":")
     host, _, port = value.rpartition(":")
     return (host, port) if host and port.isdigit() else (value, "")
+
+
+# The bounds on the connections of a server, and the connections that are open.
+
+
+class ConnectionLimits(Struct, frozen=True, kw_only=True):
+    """How many connections a server accepts (T12), and how long it keeps idle ones.
+
+    A connection without a message and without a running turn for `idle_s` seconds is closed;
+    0 means never. A WebSocket client is sent a ping every `ping_interval_s` seconds, 0 means
+    never, and is disconnected if nothing arrives in `ping_timeout_s` seconds after it; 0 means
+    that nothing needs to arrive (R-WS-14). Other ASGI servers than `accord serve` have settings
+    of their own for pings.
+    """
+
+    connections: int = 1000
+    per_principal: int = 1000
+    starts_per_minute: int = 600
+    idle_s: float = 86_400.0
+    ping_interval_s: float = PING_S
+    ping_timeout_s: float = PING_S
+
+
+class OpenConnections:
+    """The connections that are open; `clock` returns seconds."""
+
+    def __init__(self, limits: ConnectionLimits, clock: Callable[[], float] | None = None) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._transports: dict[NetworkTransport, Principal] = {}
+        self._per_principal: Counter[Principal] = Counter()
+        self._starts: deque[float] = deque()  # in the last minute
+
+    def refusal(self, principal: Principal) -> Refusal | None:
+        """Return why another connection is refused, None if it is not."""
+        limits = self._limits
+        if self.full:
+            return Refusal(503, "Too many connections", (("Retry-After", "5"),))
+        if self._per_principal[principal] >= limits.per_principal:
+            return Refusal(429, "Too many connections", (("Retry-After", "5"),))
+        now = self._now()
+        while self._starts and now - self._starts[0] >= 60:
+            self._starts.popleft()
+        if len(self._starts) >= limits.starts_per_minute:
+            wait_s = math.ceil(60 - (now - self._starts[0]))
+            retry = (("Retry-After", str(max(wait_s, 1))),)
+            return Refusal(429, "Too many connections in one minute", retry)
+        return None
+
+    @contextmanager
+    def opened(self, principal: Principal, transport: NetworkTransport) -> Generator[None]:
+        """Count a connection during the block."""
+        self.add(principal, transport)
+        try:
+            yield
+        finally:
+            self.remove(transport)
+
+    def add(self, principal: Principal, transport: NetworkTransport) -> None:
+        """Count a connection."""
+        self._starts.append(self._now())
+        self._transports[transport] = principal
+        self._per_principal[principal] += 1
+
+    def remove(self, transport: NetworkTransport) -> None:
+        """Count a connection as closed."""
+        principal = self._transports.pop(transport)
+        self._per_principal[principal] -= 1
+        if not self._per_principal[principal]:
+            del self._per_principal[principal]
+
+    @property
+    def full(self) -> bool:
+        """Whether every further connection is refused."""
+        return len(self._transports) >= self._limits.connections
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time() if self._clock is None else self._clock()
+
+
+# The responses of the HTTP server that are not streams.
+
+_encode = msgspec.json.Encoder().encode
+_CODES = {404: -32002, 408: -32603, 409: -32603, 413: -32603, 429: -32603}  # R-HTTP-50
+_ALLOWED_HEADERS = "Acp-Connection-Id, Acp-Session-Id, Acp-Protocol-Version, Last-Event-ID"
+_NO_STORE = (b"cache-control", b"no-store")
+
+
+async def respond(
+    send: Send,
+    status: int,
+    body: bytes = b"",
+    content_type: str = "",
+    headers: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Send a complete response."""
+    sent = [(b"content-length", str(len(body)).encode()), _NO_STORE]
+    if content_type:
+        sent.append((b"content-type", content_type.encode()))
+    sent += ((name.lower().encode(), value.encode()) for name, value in headers)
+    await send({"type": "http.response.start", "status": status, "headers": sent})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def respond_json(
+    send: Send, status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()
+) -> None:
+    """Send a response with a JSON text."""
+    await respond(send, status, body, "application/json", headers)
+
+
+async def respond_refusal(scope: Scope, send: Send, refusal: Refusal) -> None:
+    """Send a JSON-RPC error if the client accepts JSON, else a line of text (R-HTTP-50)."""
+    if not _accepts_json(headers_of(scope).get("accept", [])):
+        text = f"{refusal.text}\n".encode()
+        await respond(send, refusal.status, text, "text/plain; charset=utf-8", refusal.headers)
+        return
+    status = refusal.status
+    error: dict[str, object] = {
+        "code": _CODES.get(status, -32600 if status < 500 else -32603),
+        "message": refusal.text,
+    }
+    if refusal.kind:
+        error["data"] = {"kind": refusal.kind}
+    body = _encode({"jsonrpc": "2.0", "id": None, "error": error})
+    await respond_json(send, status, body, refusal.headers)
+
+
+def _accepts_json(values: Sequence[str]) -> bool:
+    accepted = {part.partition(";")[0].strip().lower() for v in values for part in v.split(",")}
+    return not values or not accepted.isdisjoint(("application/json", "application/*", "*/*"))
+
+
+async def cors_preflight(send: Send) -> None:
+    """Answer a browser that asks whether a page of an allowed origin may send a request."""
+    headers = (
+        ("Access-Control-Allow-Methods", "GET, POST, DELETE"),
+        ("Access-Control-Allow-Headers", f"Authorization, Content-Type, {_ALLOWED_HEADERS}"),
+        ("Access-Control-Max-Age", "600"),
+    )
+    await respond(send, 204, headers=headers)
+
+
+def allow_origin(send: Send, origin: str) -> Send:
+    """Return `send` with the headers by which a browser passes responses to a page (R-HTTP-46)."""
+    added = [
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-expose-headers", _ALLOWED_HEADERS.encode()),
+        (b"vary", b"origin"),
+    ]
+
+    async def sending(event: Event) -> None:
+        if event["type"] == "http.response.start":
+            event["headers"] = [*event["headers"], *added]
+        await send(event)
+
+    return sending

@@ -12,9 +12,8 @@ import logging
 import time
 from typing import Any
 
-from accord.remote.asgi_types import Receive, Scope, Send, path_of
-from accord.remote.monitored import MonitoredTransport
-from accord.remote.running_turns import Turn
+from accord.remote.access import Receive, Scope, Send, path_of
+from accord.remote.monitor import MonitoredTransport, Observer, Turn
 from accord.text.excerpt import excerpt, one_line, visible
 from accord.text.secret_places import redacted_text
 
@@ -251,3 +250,17 @@ def _clean(value: Any) -> Any:
 def _shown(value: Any) -> str:
     text = str(value)
     return text if text and text.isprintable() and not set(text) & set(' "=') else json.dumps(text)
+
+
+# What is called about the connections of a server: the access log, and OpenTelemetry.
+
+
+def default_observers() -> list[Observer]:
+    """Return the observers of a server; OpenTelemetry only if its API is installed."""
+    try:
+        from accord.remote.telemetry import Telemetry
+    except ModuleNotFoundError as exc:
+        if (exc.name or "").partition(".")[0] != "opentelemetry":
+            raise
+        return [AccessLog()]
+    return [AccessLog(), Telemetry()]

@@ -11,15 +11,22 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from accord.errors import ConnectionClosed, ConnectionLost
-from accord.remote.access import Principal, Refusal
-from accord.remote.http_input import PostedInput
-from accord.remote.http_limits import HttpLimits
-from accord.remote.http_message import MessageHead, NotAMessage, read_message
-from accord.remote.http_stream import EventStream
-from accord.remote.http_unread import UnreadTotal
-from accord.remote.network_transport import NetworkTransport
+from accord.remote.access import (
+    HttpLimits,
+    NetworkTransport,
+    Principal,
+    Refusal,
+)
+from accord.remote.http_stream import (
+    EventStream,
+    MessageHead,
+    NotAMessage,
+    PostedInput,
+    UnreadTotal,
+    read_message,
+)
 from accord.transports.base import Frame, Receiver
-from accord.transports.remote_address import REMOTE_FRAME_BYTES
+from accord.transports.registry import REMOTE_FRAME_BYTES
 
 log: logging.Logger = logging.getLogger("accord.remote")
 

@@ -1,31 +1,102 @@
-"""Streamable HTTP: POST, GET and DELETE of one endpoint."""
+"""Streamable HTTP: POST, GET and DELETE of one endpoint.
+
+`HttpServer` finds the connection of a request; `RequestBody` reads a body within its limits.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import msgspec
 
 from accord.errors import ConnectionClosed
-from accord.remote.access import Principal, Refusal
-from accord.remote.asgi_types import Receive, Scope, Send, headers_of
-from accord.remote.connection_limits import OpenConnections
-from accord.remote.http_body import RequestBody
+from accord.remote.access import (
+    Event,
+    HttpLimits,
+    OpenConnections,
+    Principal,
+    Receive,
+    Refusal,
+    Scope,
+    Send,
+    headers_of,
+    respond,
+    respond_json,
+    respond_refusal,
+)
 from accord.remote.http_connection import GONE, HttpConnection
-from accord.remote.http_limits import HttpLimits
-from accord.remote.http_message import (
+from accord.remote.http_stream import (
     ID_LENGTH,
     SESSION_METHODS,
     MessageHead,
     NotAMessage,
+    StreamReader,
+    UnreadTotal,
     read_message,
 )
-from accord.remote.http_reader import StreamReader
-from accord.remote.http_responses import respond, respond_json, respond_refusal
-from accord.remote.http_unread import UnreadTotal
-from accord.transports.remote_address import REMOTE_FRAME_BYTES
+from accord.transports.registry import REMOTE_FRAME_BYTES
+
+# Reads the body of a request, within its limits.
+
+BYTES_PER_S = 1024  # a body that arrives faster has more time (T9)
+DISCARD_S = 1.0  # for the rest of a body that is refused
+_GONE = Refusal(499, "The client has left")
+
+
+class RequestBody:
+    """The `receive` of a request, with methods for its body."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._ended = False
+
+    async def __call__(self) -> Event:
+        event = await self._receive()
+        if not event.get("more_body", False):
+            self._ended = True
+        return event
+
+    async def read(self, headers: dict[str, list[str]], limits: HttpLimits) -> bytes | Refusal:
+        """Return the body, or why it is refused."""
+        too_large = Refusal(413, f"The body has more than {limits.body_bytes} bytes", kind="size")
+        length = headers.get("content-length", ["0"])[0]
+        if length.isdigit() and int(length) > limits.body_bytes:
+            return too_large
+        until = asyncio.get_running_loop().time() + limits.body_s
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout_at(until) as timeout:
+                while not self._ended:
+                    event = await self()
+                    if event["type"] == "http.disconnect":
+                        return _GONE
+                    if part := event.get("body", b""):
+                        parts.append(part)
+                        size += len(part)
+                        if size > limits.body_bytes:
+                            return too_large
+                        timeout.reschedule(until + size / BYTES_PER_S)
+        except TimeoutError:
+            return Refusal(408, "The body did not arrive in time", kind="time")
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def discard(self) -> None:
+        """Read the rest of the body, for a moment.
+
+        A client that still sends may not see a response, and hypercorn ends an HTTP/2 connection
+        with all its streams when a body arrives after the response.
+        """
+        if self._ended:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DISCARD_S):
+                while not self._ended:
+                    await self()
+
 
 # Serves a connection until it ends; raises nothing.
 RunConnection: TypeAlias = Callable[[HttpConnection], Coroutine[Any, Any, None]]

@@ -1,4 +1,9 @@
-"""Accepts connections: WebSocket connections are served here, all others by hypercorn."""
+"""Accepts connections: WebSocket connections are served here, all others by hypercorn.
+
+`listen` reads the first request of a connection. `SocketHandshake` accepts a WebSocket without an
+ASGI server; `adapt_hypercorn` changes how hypercorn serves the streams of HTTP/2: memory, number,
+ends.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +14,328 @@ import socket
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
+from urllib.parse import unquote
 
+import hypercorn.protocol as _protocol
+import hypercorn.protocol.h2 as _h2
+import priority
+from h2.errors import ErrorCodes
+from h2.exceptions import H2Error, ProtocolError
 from hypercorn.asyncio.tcp_server import TCPServer as _TCPServer
 from hypercorn.asyncio.worker_context import WorkerContext as _WorkerContext
 from hypercorn.config import Config
 from hypercorn.events import Closed, RawData
 from hypercorn.utils import wrap_app as _wrap_app  # pyright: ignore[reportUnknownVariableType]
+from priority.priority import PriorityTree, TooManyStreamsError
+from websockets.http11 import Request, Response
+from websockets.protocol import CONNECTING
+from websockets.server import ServerProtocol
 
 from accord.connection.flood_log import FloodLog
+from accord.errors import ConnectionLost
+from accord.remote import asgi_socket
+from accord.remote.access import (
+    POLICY_VIOLATION,
+    AsgiApp,
+    ConnectionLimits,
+    Event,
+    NetworkTransport,
+    Refusal,
+    Scope,
+)
 from accord.remote.asgi_socket import DIRECT_SOCKET
-from accord.remote.asgi_types import AsgiApp, Event, Scope
-from accord.remote.http2_streams import adapt_hypercorn, goaway
-from accord.remote.listener_socket import SocketHandshake
+from accord.transports.registry import REMOTE_FRAME_BYTES
+from accord.transports.websocket_base import FrameConnection, SocketTransport
+
+# What Accord changes in how hypercorn serves the streams of HTTP/2: memory, number, their ends.
+#
+# `adapt_hypercorn` changes hypercorn in this process, and `goaway` ends a connection whose client
+# sends what hypercorn cannot handle.
+
+HTTP2_STREAMS = 1024  # of a connection at the same time (R-HTTP-39)
+
+
+class _StreamBuffer(_h2.StreamBuffer):
+    """The bytes of a response that wait for the client; the application waits while it is full.
+
+    hypercorn 0.18 lets the application continue as soon as less than a frame was removed, also if
+    nothing was removed because the client reads nothing. The buffer then grows with each message.
+    """
+
+    async def pop(self, max_length: int) -> bytes:
+        length = min(len(self.buffer), max_length)
+        data = bytes(self.buffer[:length])
+        del self.buffer[:length]
+        if len(self.buffer) < _h2.BUFFER_LOW_WATER:
+            await self._paused.set()
+        if not self.buffer:
+            await self._is_empty.set()
+        return data
+
+
+class _PriorityTree(PriorityTree):
+    """The streams of a connection, in the order in which they are sent.
+
+    By default it fails at the 1,000th, and hypercorn 0.18 then ends the connection. Streams that
+    others depend on also count.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(maximum_streams=2 * HTTP2_STREAMS)
+
+
+class _Streams(dict[int, Any]):
+    """The open streams of a connection; one that has ended ignores the rest of its request.
+
+    hypercorn 0.18 ends the whole connection if the body of a request arrives after its response,
+    such as a refusal.
+    """
+
+    def __missing__(self, stream_id: int) -> _EndedStream:
+        return _EndedStream()
+
+
+class _EndedStream:
+    async def handle(self, event: object) -> None:
+        pass
+
+
+class _H2Protocol(_h2.H2Protocol):
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.streams = _Streams()
+
+
+def adapt_hypercorn() -> None:
+    """Replace them in hypercorn, in this process (T11, R-HTTP-39)."""
+    _h2.StreamBuffer = _StreamBuffer
+    protocol: Any = _protocol
+    protocol.H2Protocol = _H2Protocol
+    changed = {**vars(priority), "PriorityTree": _PriorityTree}
+    module: Any = _h2
+    module.priority = SimpleNamespace(**changed)
+
+
+def goaway(wrapper: _protocol.ProtocolWrapper, error: Exception) -> bytes:
+    """Return the GOAWAY frame that tells the client why its connection ends (RFC 9113, 7).
+
+    It is empty for HTTP/1.1, and after an error of h2, which has sent its own. A request that
+    hypercorn could not start is dropped: it cannot be told that the connection is closed.
+    """
+    protocol = wrapper.protocol
+    if not isinstance(protocol, _h2.H2Protocol):
+        return b""
+    for number, stream in list(protocol.streams.items()):
+        if not hasattr(stream, "scope") or not hasattr(stream, "app_put"):
+            del protocol.streams[number]
+    if isinstance(error, H2Error):
+        return b""
+    floods = isinstance(error, TooManyStreamsError)
+    code = ErrorCodes.ENHANCE_YOUR_CALM if floods else ErrorCodes.PROTOCOL_ERROR
+    try:
+        protocol.connection.close_connection(code)
+    except ProtocolError:  # the client has ended it
+        return b""
+    return protocol.connection.data_to_send()
+
+
+# WebSocket connections that this package accepts itself, without an ASGI server.
+
+# The library logs messages at the level DEBUG (R-SEC-10).
+websocket_log: logging.Logger = logging.getLogger("accord.remote.websocket")
+websocket_log.setLevel(logging.WARNING)
+
+REFUSE_S = 2.0  # for a client to read why it is refused
+
+
+class SocketHandshake:
+    """A client that wants to open a WebSocket connection: call `accept` or `refuse`."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._protocol = ServerProtocol(max_size=REMOTE_FRAME_BYTES, logger=websocket_log)
+        self._connection = _Connection(self._protocol)
+        self._response: Response | None = None
+        self.transport: _ServerTransport = _ServerTransport(self._connection)
+        transport.set_protocol(self._connection)
+        self._connection.connection_made(transport)
+        transport.pause_reading()  # until the agent can receive
+
+    def receive(self, head: bytes, rest: bytes) -> Scope | None:
+        """Take the request; return its scope, None if it is invalid and has been answered."""
+        self._connection.pass_to_library(head)
+        request = self._connection.request
+        if request is not None:
+            scope = _scope_of(request, self._connection.transport)
+            if "Origin" in request.headers:
+                del request.headers["Origin"]  # the application checks it, or several of them
+            response = self._protocol.accept(request)
+            if response.status_code == 101:
+                self._response = response
+                self._connection.data_received(rest)
+                scope["extensions"] = {DIRECT_SOCKET: self}
+                return scope
+            self._protocol.send_response(response)
+        self._end()
+        return None
+
+    def limit(self, frame_bytes: int, limits: ConnectionLimits) -> None:
+        """Accept messages up to this size (R-WS-13), and send pings as the limits say."""
+        self._protocol.max_message_size = self.transport.frame_bytes = frame_bytes
+        self.transport.ping_interval_s = limits.ping_interval_s or None
+        self.transport.ping_timeout_s = limits.ping_timeout_s or None
+
+    async def accept(
+        self, headers: Sequence[tuple[bytes, bytes]], subprotocol: str | None = None
+    ) -> None:
+        """Open the connection, unless the client has gone."""
+        connection = self._connection
+        if self._protocol.state is not CONNECTING or self._response is None:
+            return
+        for name, value in headers:
+            self._response.headers[name.decode()] = value.decode()
+        if subprotocol is not None:
+            self._response.headers["Sec-WebSocket-Protocol"] = subprotocol
+        self._protocol.send_response(self._response)
+        self._response = connection.request = None  # for the memory
+        connection.send_data()
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Answer with a status, and close the connection."""
+        self._refuse(refusal.status, refusal.text, refusal.headers)
+
+    def release(self) -> None:
+        """Close a connection that the application has left without closing or refusing it."""
+        if self._protocol.state is CONNECTING:
+            self._refuse(500, "Internal Server Error", ())
+        else:
+            self._connection.transport.abort()
+
+    def _refuse(self, status: int, text: str, headers: Sequence[tuple[str, str]]) -> None:
+        if self._protocol.state is CONNECTING and not self._protocol.eof_sent:
+            response = self._protocol.reject(status, f"{text}\n")
+            response.headers["Cache-Control"] = "no-store"
+            for name, value in headers:
+                response.headers[name] = value
+            self._protocol.send_response(response)
+            self._end()
+
+    def _end(self) -> None:
+        """Send what is to be sent; the client closes the connection, or it is closed soon."""
+        self._connection.send_data()
+        self._connection.transport.resume_reading()
+        loop = asyncio.get_running_loop()
+        loop.call_later(REFUSE_S, self._connection.transport.abort)
+
+
+def _scope_of(request: Request, transport: asyncio.Transport) -> Scope:
+    """Return an ASGI scope for a WebSocket request."""
+    path, _, query = request.path.partition("?")
+    headers = [
+        (name.lower().encode("ascii"), value.encode("latin-1"))  # as the library has decoded them
+        for name, value in request.headers.raw_items()
+    ]
+    encrypted = transport.get_extra_info("sslcontext") is not None
+    return {
+        "type": "websocket",
+        "asgi": {"spec_version": "2.3", "version": "3.0"},
+        "http_version": "1.1",
+        "scheme": "wss" if encrypted else "ws",
+        "path": unquote(path),
+        "raw_path": path.encode("ascii", "surrogateescape"),
+        "query_string": query.encode("ascii", "surrogateescape"),
+        "root_path": "",
+        "headers": headers,
+        "client": _address(transport.get_extra_info("peername")),
+        "server": _address(transport.get_extra_info("sockname")),
+        "subprotocols": [],
+        "extensions": {},
+    }
+
+
+def _address(name: Any) -> tuple[str, int] | None:
+    """Return the host and the port; None for a Unix socket, whose address is a string."""
+    return None if isinstance(name, str | bytes | None) else (name[0], name[1])
+
+
+class _Connection(FrameConnection):
+    """A server's connection."""
+
+    def __init__(self, protocol: ServerProtocol) -> None:
+        super().__init__(protocol)
+        self._early = b""  # what a client has sent before it is accepted
+
+    def process_event(self, event: Any) -> None:
+        if isinstance(event, Request):
+            self.request: Request | None = event
+        else:
+            super().process_event(event)
+
+    def _handshake_received(self, data: bytes) -> bytes:
+        if not self.protocol.eof_sent:
+            self._early += data
+        return b""
+
+    def open(self) -> None:
+        """Begin to receive messages."""
+        early, self._early = self._early, b""
+        if early:
+            self.data_received(early)
+        self.transport.resume_reading()
+
+
+class _ServerTransport(SocketTransport, NetworkTransport):
+    """The transport over an accepted connection."""
+
+    def __init__(self, connection: _Connection) -> None:
+        super().__init__()
+        self._accepted = connection
+        self._first_message: asyncio.TimerHandle | None = None
+        self._is_silent = False
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._accepted.transport.get_write_buffer_size()
+
+    async def _open(self) -> FrameConnection:
+        loop = asyncio.get_running_loop()
+        self._first_message = loop.call_later(asgi_socket.FIRST_MESSAGE_S, self._give_up)
+        self._accepted.open()
+        return self._accepted
+
+    def _error(self, connection: FrameConnection) -> Exception | None:
+        if self._is_silent:
+            return ConnectionLost("The client sent no message")
+        if connection.protocol.close_rcvd is not None:
+            return None
+        sent = connection.protocol.close_sent
+        if sent is not None:
+            return ConnectionLost(f"The connection was closed with code {sent.code}")
+        return ConnectionLost("The client has gone without a close message")
+
+    def messages_received(self, messages: list[bytes]) -> None:
+        self._stop_waiting()
+        super().messages_received(messages)
+
+    async def aclose(self) -> None:
+        self._stop_waiting()
+        if self._connection is None and self._closed is None:
+            self._connection = self._accepted  # if it was never started
+        await super().aclose()
+
+    def _stop_waiting(self) -> None:
+        if self._first_message is not None:
+            self._first_message.cancel()
+            self._first_message = None
+
+    def _give_up(self) -> None:
+        """End a connection on which nothing arrives (R-WS-15)."""
+        self.close_code: int = POLICY_VIOLATION
+        self.close_reason: str = "no message arrived"
+        self._is_silent = True
+        self.input_ended()
+
 
 log: logging.Logger = logging.getLogger("accord.remote")
 

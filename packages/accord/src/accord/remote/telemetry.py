@@ -12,8 +12,7 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from accord.remote.monitored import MonitoredTransport, Traffic
-from accord.remote.running_turns import Turn
+from accord.remote.monitor import MonitoredTransport, Traffic, Turn
 from accord.text.lenient_json import is_object
 from accord.version import __version__
 

@@ -1,12 +1,19 @@
-"""The streamable HTTP transport: a client's connection to a remote agent."""
+"""The streamable HTTP transport: a client's connection to a remote agent.
+
+`http` returns what connects. `HttpTransport` sends frames by POST, in the order of `PostQueues`,
+and receives them on the streams of `EventStreams`: one for the connection, and one for each
+session.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
-from contextlib import aclosing, suppress
-from typing import Any
+import random
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
@@ -15,19 +22,20 @@ from accord.errors import ConnectionClosed, ConnectionLost, ConnectionRefused, T
 from accord.text.excerpt import excerpt, one_line
 from accord.text.secret_places import plain_url
 from accord.transports.base import (
+    HIGH_BYTES,
+    LOW_BYTES,
     Frame,
     NullReceiver,
     Receiver,
     Transport,
     TransportFactory,
 )
-from accord.transports.cookies import CookieStore
 from accord.transports.http_client import HttpClient, HttpResponse
-from accord.transports.http_inbox import Inbox
-from accord.transports.http_initialize import read_initialized
 from accord.transports.http_messages import (
     OPENS_SESSION,
     REATTACHES,
+    EventReader,
+    Inbox,
     Incoming,
     Outgoing,
     error_frame,
@@ -35,20 +43,20 @@ from accord.transports.http_messages import (
     read_outgoing,
     session_of_result,
     session_of_subagent,
+    version_of,
 )
-from accord.transports.http_posts import PostQueues
-from accord.transports.http_status import advice_for, redirect_error
-from accord.transports.http_streams import EventStream, EventStreams
-from accord.transports.registry import RemoteOptions
-from accord.transports.remote_address import REMOTE_FRAME_BYTES, remote_url
-from accord.transports.sse import EventReader
-
-log: logging.Logger = logging.getLogger("accord.transports.http")
+from accord.transports.registry import (
+    REMOTE_FRAME_BYTES,
+    CookieStore,
+    RemoteOptions,
+    advice_for,
+    redirect_error,
+    remote_url,
+)
 
 DELETE_S = 2.0
 QUIET_S = 0.05  # of a session's stream, before its history counts as complete
 HISTORY_S = 30.0  # for the history of a session to arrive
-_ERROR_BYTES = 8 * 1024  # of the body of an error (R-HTTP-49)
 _WITHOUT_SESSION = frozenset(("session/load", "session/resume", "session/delete", "session/close"))
 _ENDS_SESSION = frozenset(("session/delete", "session/close"))
 _CONNECTION_GONE = (401, 403, 410)  # on a POST (R-HTTP-30)
@@ -496,3 +504,364 @@ def _failure(stream: EventStream) -> dict[str, Any]:
 
 def _text(body: bytes) -> str:
     return body[:_ERROR_BYTES].decode("utf-8", "replace")
+
+
+# The answer to `initialize`, which creates a connection.
+
+
+class Initialized(Struct, frozen=True):
+    """The answer to `initialize`; `version` is None if it is an error."""
+
+    frame: bytes
+    connection_id: str | None
+    version: int | None
+
+
+async def read_initialized(
+    response: HttpResponse, request_id: bytes | None, frame_bytes: int, where: str
+) -> Initialized:
+    """Read the answer in a response with status 2xx; raise `TransportError` without one."""
+    if response.content_type == "text/event-stream":
+        frame = await _first_answer(response, request_id, frame_bytes)
+    else:
+        frame = await response.read(frame_bytes)
+    if len(frame) > frame_bytes:
+        raise TransportError(f"{where}: the answer to initialize exceeds {frame_bytes} bytes")
+    answer = read_incoming(frame)
+    if answer is None or answer.method is not None or answer.id != request_id:
+        raise TransportError(
+            f"{where} did not answer initialize: this address is not that of an agent"
+        )
+    connection_id = response.header("Acp-Connection-Id")
+    return Initialized(frame, connection_id, version_of(answer.body))
+
+
+async def _first_answer(
+    response: HttpResponse, request_id: bytes | None, frame_bytes: int
+) -> bytes:
+    reader = EventReader(frame_bytes)
+    async with aclosing(response.chunks()) as chunks:
+        async for chunk in chunks:
+            for frame in reader.feed(chunk):
+                incoming = read_incoming(frame)
+                if incoming is not None and incoming.id == request_id:
+                    return bytes(frame)
+    return b""
+
+
+# The order of messages that are sent by POST.
+
+FLUSH_S = 2.0  # without progress, for the server to accept what was written before `aclose`
+CLOSE_S = 10.0  # for all of it
+
+_Key: TypeAlias = tuple[bool, str | None]  # whether it is an answer; the session
+
+
+class PostQueues:
+    """Sends the messages of each session one after another, and answers apart from them.
+
+    `send` sends one message and returns once it is accepted; `spawn` runs a coroutine as a task.
+    A server may hold back the POST of a request: the answers that it waits for still arrive.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[Outgoing, Frame], Awaitable[None]],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        writable: Callable[[], None],
+    ) -> None:
+        self.congested: bool = False
+        self.may_send: asyncio.Event = asyncio.Event()
+        self._send = send
+        self._spawn = spawn
+        self._writable = writable
+        self._queues: dict[_Key, deque[tuple[Outgoing, Frame]]] = {}
+        self._bytes = 0  # that wait
+        self._pending = 0  # messages that were added and not yet accepted
+        self._accepted = 0
+        self._all_sent = asyncio.Event()
+        self._all_sent.set()
+
+    def add(self, message: Outgoing, frame: Frame, session: str | None) -> None:
+        """Send a message after those of the same kind and session."""
+        key = (message.kind == "answer", session)
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = deque()
+            self._spawn(self._send_all(key, queue))
+        queue.append((message, frame))
+        self._pending += 1
+        self._all_sent.clear()
+        self._bytes += len(frame)
+        self.congested = self.congested or self._bytes > HIGH_BYTES
+
+    def clear(self) -> None:
+        """Drop the messages that wait: the connection has ended."""
+        for queue in self._queues.values():
+            queue.clear()
+        self._pending = 0
+        self._all_sent.set()
+        self._count_taken(self._bytes)
+
+    async def flush(self) -> None:
+        """Wait until all messages are accepted, as long as the server accepts some."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                before = -1
+                while self._accepted > before and not self._all_sent.is_set():
+                    before = self._accepted
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(FLUSH_S):
+                            await self._all_sent.wait()
+
+    async def _send_all(self, key: _Key, queue: deque[tuple[Outgoing, Frame]]) -> None:
+        try:
+            await self.may_send.wait()
+            while queue:
+                message, frame = queue.popleft()
+                # A message that the server holds back does not count: answers must pass.
+                self._count_taken(len(frame))
+                await self._send(message, frame)
+                self._accepted += 1
+                self._pending = max(self._pending - 1, 0)
+                if not self._pending:
+                    self._all_sent.set()
+        finally:
+            del self._queues[key]
+
+    def _count_taken(self, size: int) -> None:
+        self._bytes -= size
+        if self.congested and self._bytes <= LOW_BYTES:
+            self.congested = False
+            self._writable()
+
+
+# The event streams of a connection by streamable HTTP: one for it, and one for each session.
+
+log: logging.Logger = logging.getLogger("accord.transports.http")
+
+REOPEN_S = 0.2  # before the first reopening, doubled for each further one (R-HTTP-41)
+REOPENINGS = 3  # in a row, without an event
+STABLE_S = 0.5  # a stream that stays open this long counts as reopened
+CONFLICT_S = 20.0  # the server may not have noticed the end of the old reader
+SILENCE_S = 75.0  # five comments of a server that sends one every 15 seconds
+_ERROR_BYTES = 8 * 1024
+
+# open: frames may come. absent: the server does not know the session yet. ended: the next message
+# opens it again. failed: its session is unusable until it is loaded or resumed (R-HTTP-29).
+State: TypeAlias = Literal["opening", "open", "absent", "ended", "failed"]
+
+
+class EventStream:
+    """One stream, which is opened again when it ends."""
+
+    def __init__(self, session: str | None) -> None:
+        self.session = session
+        self.state: State = "opening"
+        self.why = ""  # it has failed
+        self.status: int | None = None  # with which it has failed
+        self.settled: asyncio.Event = asyncio.Event()  # the state is not "opening"
+        self.last_frame_at: float = 0.0
+        self.last_id: str | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    def settle(self, state: State) -> None:
+        self.state = state
+        self.settled.set()
+
+
+class _Refused(Exception):
+    """The server does not open a stream."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class EventStreams:
+    """Opens, reads and reopens the streams of one connection."""
+
+    def __init__(self, client: HttpClient, owner: HttpTransport, url: str) -> None:
+        self._client = client
+        self._owner = owner
+        self._url = url
+        self._streams: dict[str | None, EventStream] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def find(self, session: str | None) -> EventStream | None:
+        """Return the stream of a session, None if it was never opened."""
+        return self._streams.get(session)
+
+    def open(self, session: str | None, *, again: bool = False) -> EventStream:
+        """Open a stream unless it is open; `again` also one that has failed."""
+        stream = self._streams.get(session)
+        if stream is not None and (
+            stream.state in ("opening", "open") or (stream.state == "failed" and not again)
+        ):
+            return stream
+        last_id = None if stream is None else stream.last_id
+        stream = self._streams[session] = EventStream(session)
+        stream.last_id = last_id
+        stream.task = asyncio.create_task(self._run(stream), name=f"accord stream {session}")
+        self._tasks.add(stream.task)
+        stream.task.add_done_callback(self._tasks.discard)
+        return stream
+
+    def close(self, session: str | None) -> None:
+        """Stop reading the stream of a session that has ended."""
+        stream = self._streams.pop(session, None)
+        if stream is not None and stream.task is not None:
+            stream.task.cancel()
+            stream.settle("ended")
+
+    def fail(self, session: str, why: str, status: int) -> None:
+        """Stop reading the stream of a session that the server refuses (R-HTTP-29)."""
+        self.close(session)
+        stream = self._streams[session] = EventStream(session)
+        stream.why, stream.status = why, status
+        stream.settle("failed")
+
+    async def aclose(self) -> None:
+        """Stop reading all streams."""
+        self._closed = True
+        for stream in list(self._streams.values()):
+            stream.settle("ended")
+        self._streams.clear()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _run(self, stream: EventStream) -> None:
+        """Read a stream, and open it again when it ends, until it fails."""
+        loop = asyncio.get_running_loop()
+        failures = 0
+        delay_s = REOPEN_S
+        was_open = False
+        conflict_until: float | None = None
+        while True:
+            began = loop.time()
+            retry_s: float | None = None
+            try:
+                reader = EventReader(self._owner.frame_bytes, stream.last_id)
+                async with self._opened(stream) as response:
+                    began = loop.time()
+                    was_open, conflict_until = True, None
+                    received, cut = await self._read(stream, reader, response)
+                retry_s = reader.retry_s
+                if received or loop.time() - began >= STABLE_S:
+                    failures, delay_s = 0, retry_s or REOPEN_S
+                if cut is not None and stream.last_id is None:
+                    self._owner.stream_cut(stream.session, str(cut))
+                why: Exception = cut or ConnectionLost("the server has ended the event stream")
+                status = None
+            except _Refused as refused:
+                status, why = refused.status, refused
+                if status == 409:
+                    conflict_until = conflict_until or loop.time() + CONFLICT_S
+                    if loop.time() < conflict_until:
+                        failures = 0
+                elif status not in (429, 500, 502, 503, 504):
+                    self._refuse(stream, refused, was_open=was_open)
+                    return
+            except TransportError as exc:  # the server cannot be reached
+                status, why = None, exc
+            failures += 1
+            if failures > REOPENINGS or (conflict_until and loop.time() >= conflict_until):
+                self._give_up(stream, f"{why}", status)
+                return
+            log.debug("= the stream of %s is opened again: %s", _name(stream), why)
+            await asyncio.sleep((retry_s or delay_s) * random.uniform(0.75, 1.25))
+            delay_s = min(2 * delay_s, 30.0)
+
+    @asynccontextmanager
+    async def _opened(self, stream: EventStream) -> AsyncGenerator[HttpResponse, None]:
+        headers = self._owner.request_headers(stream.session)
+        headers["Accept"] = "text/event-stream"
+        headers["Cache-Control"] = "no-cache"
+        if stream.last_id is not None:
+            headers["Last-Event-ID"] = stream.last_id
+        response = await self._client.send("GET", headers)
+        try:
+            if not response.is_success:
+                raise await self._refusal(stream, response)
+            if response.content_type != "text/event-stream":
+                kind = excerpt(one_line(response.content_type)) or "no content type"
+                why = f"{self._what(stream)}: expected an event stream, got {kind}"
+                raise _Refused(response.status, why)
+            stream.settle("open")
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _read(
+        self, stream: EventStream, reader: EventReader, response: HttpResponse
+    ) -> tuple[bool, ConnectionLost | None]:
+        """Read a response completely; return whether a frame came, and how it was cut off."""
+        loop = asyncio.get_running_loop()
+        owner = self._owner
+        received = False
+        try:
+            async with asyncio.timeout(None) as silence, aclosing(response.chunks()) as chunks:
+                async for chunk in chunks:
+                    frames = reader.feed(chunk)
+                    stream.last_id = reader.last_id
+                    if reader.comments:
+                        silence.reschedule(loop.time() + SILENCE_S)
+                    if frames:
+                        received = True
+                        stream.last_frame_at = loop.time()
+                        owner.stream_received(stream.session, frames)
+                    while reader.refused:
+                        received = True
+                        owner.stream_refused(reader.refused.pop(0))
+                    if not owner.may_read.is_set():
+                        silence.reschedule(None)
+                        await owner.may_read.wait()
+        except ConnectionLost as exc:
+            return received, exc
+        except TimeoutError:
+            return received, ConnectionLost(self._client.lost("the server is silent"))
+        return received, None
+
+    async def _refusal(self, stream: EventStream, response: HttpResponse) -> _Refused:
+        status = response.status
+        if 300 <= status < 400:
+            return _Refused(status, redirect_error(self._url, response.header("Location")))
+        text = f"{self._what(stream)} was refused with status {status}"
+        return _Refused(status, text + advice_for(status, response.reason, _409=_TWO_READERS))
+
+    def _refuse(self, stream: EventStream, refused: _Refused, *, was_open: bool) -> None:
+        """End a stream that the server does not open."""
+        status = refused.status
+        if stream.session is None or status in (401, 410) or 300 <= status < 400:
+            stream.settle("failed")
+            self._owner.connection_refused(TransportError(str(refused)))
+        elif status in (403, 404) and not was_open:
+            stream.settle("absent")  # R-HTTP-37
+            log.debug("= there is no stream of %s yet: status %d", _name(stream), status)
+        else:
+            self._give_up(stream, str(refused), status)
+
+    def _give_up(self, stream: EventStream, why: str, status: int | None) -> None:
+        if stream.session is None:
+            stream.settle("failed")
+            self._owner.connection_refused(ConnectionLost(why))
+            return
+        stream.why, stream.status = why, status
+        stream.settle("ended" if status is None else "failed")
+        self._owner.stream_failed(stream.session, why, status)
+
+    def _what(self, stream: EventStream) -> str:
+        if stream.session is None:
+            return "The event stream of the connection"
+        return f"The event stream of session {excerpt(one_line(stream.session), 60)}"
+
+
+_TWO_READERS = "another client reads it"
+
+
+def _name(stream: EventStream) -> str:
+    return "the connection" if stream.session is None else excerpt(one_line(stream.session), 60)

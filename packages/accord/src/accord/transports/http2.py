@@ -20,8 +20,7 @@ from h2.events import (
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 
-from accord.transports.http_body import ResponseBody
-from accord.transports.http_codec import Codec, Headers, RawResponse
+from accord.transports.http_messages import Codec, Headers, RawResponse, ResponseBody
 
 _MOST_STREAMS = 90  # servers often allow 100 (R-HTTP-38)
 _MOST_REQUESTS = 900  # in all: some servers close a connection after 1000

@@ -1,12 +1,21 @@
-"""Two connected transports in one process."""
+"""Transports within one process: two connected ends, what is served here, and a relay.
+
+`pair` makes two ends, `ServedTransport` connects to a coroutine that serves its end, and `relay`
+passes frames between two transports as they are.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
-from accord.errors import ConnectionClosed
-from accord.jsonrpc.head import HEAD_BYTES
+from msgspec import UNSET
+
+from accord.errors import ConnectionClosed, InvalidRequest
+from accord.jsonrpc.head import HEAD_BYTES, read_head
+from accord.text import lenient_json
 from accord.transports.base import FRAME_BYTES, HIGH_BYTES, Frame, Receiver, Transport
 
 
@@ -133,3 +142,143 @@ class MemoryTransport(Transport):
 
 def _nothing() -> None:
     pass
+
+
+class ServedTransport(Transport):
+    """Connects to `serve(transport)`, which starts with this transport and ends with it.
+
+    An exception that it raises or returns is how the peer ended.
+    """
+
+    def __init__(self, serve: Callable[[Transport], Coroutine[Any, Any, Any]]) -> None:
+        self._serve = serve
+        self._here, self._there = pair(frame_bytes=self.frame_bytes)
+        self._serving: asyncio.Task[Any] | None = None
+        self._is_closed = False
+
+    async def start(self, receiver: Receiver) -> None:
+        if self._is_closed:
+            raise ConnectionClosed("The transport was closed")
+        await self._here.start(receiver)
+        self._serving = asyncio.create_task(self._run(), name="accord served")
+
+    async def _run(self) -> Any:
+        try:
+            return await self._serve(self._there)
+        finally:
+            await self._there.aclose()
+
+    def write(self, frames: Sequence[Frame]) -> None:
+        self._here.write(frames)
+
+    @property
+    def congested(self) -> bool:
+        return self._here.congested
+
+    def pause_reading(self) -> None:
+        self._here.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._here.resume_reading()
+
+    async def exit_error(self) -> Exception | None:
+        """Return the exception with which it ended."""
+        if self._serving is None:
+            return None
+        await asyncio.wait([self._serving])
+        if self._serving.cancelled():
+            return None
+        ended = self._serving.exception() or self._serving.result()
+        return ended if isinstance(ended, Exception) else None
+
+    async def aclose(self) -> None:
+        self._is_closed = True
+        await self._here.aclose()
+        if self._serving is None:
+            return
+        try:
+            await asyncio.wait([self._serving])
+        except asyncio.CancelledError:
+            self._serving.cancel()
+            raise
+        await self.exit_error()  # an exception must not be reported as never retrieved
+
+
+# Passes frames between two transports as they are, in both directions.
+
+log: logging.Logger = logging.getLogger("accord.transports.relay")
+
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
+
+
+async def relay(
+    here: Transport, there: Transport, *, on_end: Callable[[Transport], None] | None = None
+) -> Exception | None:
+    """Connect two transports until one of them ends; close both, and return its error.
+
+    A side that does not read makes the other side stop: nothing is buffered here. Frames are
+    passed as the bytes that were received; line ends, which are white space in JSON, become
+    spaces, because a pipe would pass on each line as a message of its own. Raises
+    `TransportError` if one cannot start. `on_end` is called with the side that has ended first.
+    """
+    ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+    try:
+        await there.start(_Forwarder(there, here, ended, on_end))
+        await here.start(_Forwarder(here, there, ended, on_end))
+        return await ended
+    finally:
+        # What one side has written before its end is still sent to the other.
+        await asyncio.gather(here.aclose(), there.aclose())
+
+
+class _Forwarder:
+    """Receives the frames of one transport and writes them to the other."""
+
+    def __init__(
+        self,
+        source: Transport,
+        target: Transport,
+        ended: asyncio.Future[Exception | None],
+        on_end: Callable[[Transport], None] | None,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._ended = ended
+        self._on_end = on_end
+
+    def frames_received(self, frames: Sequence[Frame]) -> None:
+        limit = self._target.frame_bytes
+        if any(len(frame) > limit for frame in frames):
+            for frame in frames:
+                if len(frame) > limit:
+                    self.frame_refused(limit, bytes(frame[:HEAD_BYTES]))
+            frames = [frame for frame in frames if len(frame) <= limit]
+        if any(b"\n" in frame or b"\r" in frame for frame in frames):
+            frames = [frame.translate(_ONE_LINE) for frame in frames]
+        self._target.write(frames)
+        if self._target.congested:
+            self._source.pause_reading()
+
+    def frame_refused(self, limit: int, head: bytes = b"") -> None:
+        """Fail the request that a frame over the limit sends or answers."""
+        log.warning("! a frame of more than %d bytes was not passed on", limit)
+        message = read_head(head)
+        error = InvalidRequest(f"The frame exceeds {limit} bytes")
+        if message.kind == "request" and message.id is not UNSET:
+            body = {"code": error.code, "message": error.message}
+            answer = {"jsonrpc": "2.0", "id": message.id, "error": body}
+            self._source.write([lenient_json.dumps(answer)])
+        elif message.kind == "response" and message.id is not UNSET:
+            body = {"code": -32603, "message": f"The response exceeds {limit} bytes"}
+            answer = {"jsonrpc": "2.0", "id": message.id, "error": body}
+            self._target.write([lenient_json.dumps(answer)])
+
+    def eof_received(self, error: Exception | None) -> None:
+        if not self._ended.done():
+            self._ended.set_result(error)
+            if self._on_end is not None:
+                self._on_end(self._source)
+
+    def writable(self) -> None:
+        """The source of this forwarder can be written to again: read what goes there."""
+        self._target.resume_reading()

@@ -15,8 +15,6 @@ import subprocess
 import sys
 from ctypes import wintypes
 
-from accord.transports.start_guardian import Mark
-
 if sys.platform != "win32":
     raise ImportError("Only Windows has job objects")
 
@@ -27,7 +25,7 @@ _BASIC_ACCOUNTING, _EXTENDED_LIMITS = 1, 9  # JOBOBJECTINFOCLASS
 _KILL_ON_JOB_CLOSE = 0x2000
 
 
-def members_of(popen: subprocess.Popen[bytes], mark: Mark) -> WindowsGroupMembers:
+def members_of(popen: subprocess.Popen[bytes], mark: object) -> WindowsGroupMembers:
     del mark  # processes cannot leave a job
     return WindowsGroupMembers(popen)
 

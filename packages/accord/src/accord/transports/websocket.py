@@ -1,4 +1,4 @@
-"""The WebSocket transport: a client's connection to a remote agent."""
+"""The WebSocket transport of clients: to a remote agent, or to one on a Unix socket."""
 
 from __future__ import annotations
 
@@ -15,19 +15,25 @@ from websockets.exceptions import InvalidHandshake, InvalidStatus
 from accord.errors import ConnectionLost, ConnectionRefused, TransportError
 from accord.text.excerpt import excerpt, one_line
 from accord.text.secret_places import plain_url
-from accord.transports.base import TransportFactory
-from accord.transports.cookies import CookieStore
-from accord.transports.http_status import advice_for, redirect_error
-from accord.transports.registry import RemoteOptions
-from accord.transports.remote_address import (
+from accord.transports.base import (
+    TransportFactory,
+)
+from accord.transports.registry import (
+    DEFAULT_PATH,
     PING_S,
     REMOTE_FRAME_BYTES,
+    CookieStore,
+    RemoteOptions,
+    advice_for,
     login_headers,
+    redirect_error,
     remote_url,
+    tls_reason,
 )
-from accord.transports.tls_errors import tls_reason
-from accord.transports.websocket_base import SocketTransport
-from accord.transports.websocket_frames import FrameConnection
+from accord.transports.websocket_base import (
+    FrameConnection,
+    SocketTransport,
+)
 
 log: logging.Logger = logging.getLogger("accord.transports.websocket")
 
@@ -173,3 +179,37 @@ def _code(code: int) -> str:
         1011: "an internal error, or no answer to a ping",
     }
     return f"code {code}" + (f", {known[code]}" if code in known else "")
+
+
+# The WebSocket transport on a Unix socket: an agent that another process of this user serves.
+
+_URL = f"ws://localhost{DEFAULT_PATH}"
+
+
+def unix_socket(address: str, options: RemoteOptions | None = None) -> TransportFactory:
+    """Return what connects to the agent at `unix:PATH`, at its path `/acp` (R-SEC-13).
+
+    No token is sent: the server checks the user. Raises `ValueError` for an empty path.
+    """
+    del options
+    text = address.partition(":")[2]
+    if text.startswith("///"):  # unix:///PATH
+        text = text[2:]
+    if not text:
+        raise ValueError("Expected the path of a socket after unix:, such as unix:/run/agent.sock")
+    path = Path(text).expanduser()
+    return lambda: UnixSocketTransport(path)
+
+
+class UnixSocketTransport(WebSocketTransport):
+    """A connection to a WebSocket server on a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(_URL, RemoteOptions(), unix_path=path)
+        self._path = path
+
+    async def _open(self) -> FrameConnection:
+        try:
+            return await super()._open()
+        except TransportError as exc:
+            raise TransportError(str(exc).replace(_URL, f"unix:{self._path}")) from exc.__cause__

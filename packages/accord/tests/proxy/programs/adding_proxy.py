@@ -7,7 +7,7 @@ import json
 
 from msgspec import Raw
 
-from accord.proxy.multiplexed import serve_stages
+from accord.proxy.conductor import serve_stages
 from accord.proxy.stage import RawRequest, RawResponse, Stage, raw_json
 from accord.transports.stdio import stdio
 

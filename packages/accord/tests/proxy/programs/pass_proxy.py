@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from accord.proxy.multiplexed import serve_stages
+from accord.proxy.conductor import serve_stages
 from accord.proxy.stage import Stage
 from accord.transports.stdio import stdio
 

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from accord.transports.base import Frame, Transport
-from accord.transports.pipes import PipeTransport
-from accord.transports.stdio import stdio
+from accord.transports.stdio import PipeTransport, stdio
 
 
 class Side:

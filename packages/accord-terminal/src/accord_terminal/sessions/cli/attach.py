@@ -8,7 +8,7 @@ import click
 
 from accord.errors import TransportError
 from accord.local.run import run_program
-from accord.transports.relay import relay
+from accord.transports.memory import relay
 from accord.transports.stdio import stdio
 from accord_terminal.sessions.cli.options import agent_option, cwd_option
 from accord_terminal.sessions.lookup import existing_session

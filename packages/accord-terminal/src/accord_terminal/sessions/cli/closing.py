@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from accord.errors import AccordError
-from accord.transports.pipes import PipeTransport
+from accord.transports.stdio import PipeTransport
 from accord_terminal.sessions.errors import OwnerStarts, SessionsError
 from accord_terminal.sessions.named import joined_session
 from accord_terminal.sessions.owners import end_start, has_owner, running_owner

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from accord.errors import LocalProtocolError, RequestError
-from accord.transports.pipes import PipeTransport
+from accord.transports.stdio import PipeTransport
 from accord_terminal.sessions.cli.closing import close_owner
 from accord_terminal.sessions.cli.options import (
     agent_option,

@@ -21,8 +21,8 @@ from accord.errors import (
     RequestError,
 )
 from accord.transports.base import Transport, TransportFactory
-from accord.transports.pipes import PipeTransport
-from accord.transports.process_output import LastLines
+from accord.transports.process import LastLines
+from accord.transports.stdio import PipeTransport
 from accord_terminal.ask.options import CANCELLED, AskOptions
 from accord_terminal.ask.views.lazy_view import write_stderr
 from accord_terminal.sessions.cli.others_answers import OthersAnswers

@@ -11,7 +11,7 @@ import click
 
 from accord.client.connect import connect
 from accord.errors import AccordError
-from accord.transports.pipes import PipeTransport
+from accord.transports.stdio import PipeTransport
 from accord_terminal.sessions.cli.options import agent_option, cwd_option, name_option
 from accord_terminal.sessions.errors import OwnerStarts, SessionsError
 from accord_terminal.sessions.lookup import existing_session

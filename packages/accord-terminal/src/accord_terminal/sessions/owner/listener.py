@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from accord import roles
 from accord.errors import AccordError
-from accord.transports.pipes import PipeTransport
+from accord.transports.stdio import PipeTransport
 from accord_terminal.sessions.owner.roles import OwnerRoleV1, OwnerRoleV2
 
 if TYPE_CHECKING:

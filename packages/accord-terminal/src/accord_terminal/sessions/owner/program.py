@@ -23,8 +23,7 @@ from accord.client.connect import ConnectedAgent, connect
 from accord.client.session import ClientSession
 from accord.errors import AccordError, AuthRequired, RequestError
 from accord.remote.sockets import remove_unix
-from accord.transports.process import ProcessTransport, argv_of, process
-from accord.transports.process_output import LastLines
+from accord.transports.process import LastLines, ProcessTransport, argv_of, process
 from accord.types.mcp import McpServer
 from accord_terminal.sessions.entries import Entry, Started
 from accord_terminal.sessions.errors import OwnerError, SessionsError

@@ -48,7 +48,7 @@ from accord.client.events import (
 )
 from accord.client.transcript import Transcript
 from accord.errors import DecodeError
-from accord.proxy.versions import proxied_version
+from accord.proxy.updates import proxied_version
 from accord.types.content import ContentBlock
 from accord_terminal.sessions.owner.forgetting import Forgetting
 
