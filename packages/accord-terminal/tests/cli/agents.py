@@ -21,7 +21,7 @@ from accord import (
     roles,
 )
 from accord.agent.agent_connection import AgentConnection
-from accord.agent.client_adapter import PermissionQuestion
+from accord.agent.tool_call import PermissionQuestion
 from accord.agent.updates import ToolCallUpdate
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.stdio import stdio

@@ -6,30 +6,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
-from accord.agent.updates import MessageRole, ToolCallUpdate, TurnEnded, Update
+from accord.agent.updates import MessageRole, TurnEnded, Update
 from accord.types.content import ContentBlock
-from accord.types.permission import PermissionOption
 from accord.types.session import Implementation, SelectOption, SessionOption, StopReason
 from accord.version import ProtocolVersion
 
 if TYPE_CHECKING:
     from accord.agent.background import Background
     from accord.agent.text_stream import TextStream
+    from accord.agent.tool_call import PermissionQuestion
     from accord.errors import RequestError
     from accord.mcp.consumer import McpOutcome
     from accord.types.auth import AuthAccount, AuthState
     from accord.wire.shared.mcp_message import MessageMcpRequest
-
-
-class PermissionQuestion(Struct, frozen=True, kw_only=True):
-    """A permission request for a tool call."""
-
-    title: str
-    description: str | None
-    options: tuple[PermissionOption, ...]
-    tool: ToolCallUpdate
 
 
 class ClientAdapter(ABC):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from accord.agent.client_adapter import ClientAdapter, PermissionQuestion
+from accord.agent.client_adapter import ClientAdapter
+from accord.agent.tool_call import PermissionQuestion
 from accord.agent.updates import (
     MessageRole,
     MessageUpdate,

@@ -9,11 +9,10 @@ from contextvars import ContextVar, Token
 from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from accord.agent.cancel_scope import CancelScope, WorkCancelled
-from accord.agent.client_adapter import PermissionQuestion
 from accord.agent.updates import ToolCallUpdate, ToolContentUpdate
 from accord.connection.tasks import is_stopped
 from accord.text.excerpt import excerpt
@@ -74,6 +73,15 @@ def current_tool_call(core: SessionCore) -> BaseToolCall | None:
     """Return the tool call of this session whose block the caller is in."""
     current = _current.get()
     return current[1] if current is not None and current[0] is core else None
+
+
+class PermissionQuestion(Struct, frozen=True, kw_only=True):
+    """A permission request for a tool call."""
+
+    title: str
+    description: str | None
+    options: tuple[PermissionOption, ...]
+    tool: ToolCallUpdate
 
 
 class BaseToolCall:

@@ -11,10 +11,11 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from accord import v1
-from accord.agent.client_adapter import PermissionQuestion, mode_of
+from accord.agent.client_adapter import mode_of
 from accord.agent.shared_client_adapter import SharedClientAdapter
 from accord.agent.shared_updates import cost_to_wire, option_to_wire, plan_lines, to_update
 from accord.agent.text_stream import TextStream
+from accord.agent.tool_call import PermissionQuestion
 from accord.agent.updates import (
     CommandsUpdate,
     CompactionSummaryUpdate,

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from accord import v2
 from accord.agent.background import Background
-from accord.agent.client_adapter import PermissionQuestion
 from accord.agent.shared_client_adapter import SharedClientAdapter
 from accord.agent.shared_updates import background_to_wire, usage_to_wire
 from accord.agent.text_stream import TextStream
+from accord.agent.tool_call import PermissionQuestion
 from accord.agent.updates import MessageRole, MessageUpdate, TurnEnded, Update
 from accord.agent.v2.updates import (
     error_to_wire,
