@@ -20,7 +20,7 @@ from accord import (
     Turn,
     roles,
 )
-from accord.agent.agent_connection import AgentConnection
+from accord.agent.serve import AgentConnection
 from accord.agent.tool_call import PermissionQuestion
 from accord.agent.updates import ToolCallUpdate
 from accord.script_agent.agent import ScriptAgent
@@ -207,11 +207,11 @@ AGENTS: dict[str, Any] = {
 async def serve(agent: Agent, version: int) -> None:
     connection = AgentConnection(agent, max_sessions=100)
     if version == 1:
-        from accord.agent.v1.role import AgentRoleV1
+        from accord.agent.v1_role import AgentRoleV1
 
         role: Any = AgentRoleV1(connection)
     else:
-        from accord.agent.v2.role import AgentRoleV2
+        from accord.agent.v2_role import AgentRoleV2
 
         role = AgentRoleV2(connection)
     try:

@@ -18,11 +18,10 @@ from accord.wire.base import UNSET as UNSET
 if TYPE_CHECKING:
     from accord.agent.agent import Agent as Agent
     from accord.agent.serve import serve as serve
-    from accord.agent.session import Session as Session
-    from accord.agent.store.base import MemoryStore as MemoryStore, SessionStore as SessionStore
-    from accord.agent.store.postgres.store import PostgresStore as PostgresStore
+    from accord.agent.session import Session as Session, Turn as Turn
+    from accord.agent.store import MemoryStore as MemoryStore, SessionStore as SessionStore
+    from accord.agent.store.postgres import PostgresStore as PostgresStore
     from accord.agent.store.sqlite import SqliteStore as SqliteStore
-    from accord.agent.turn import Turn as Turn
     from accord.client.agent_adapter import (
         SessionInfo as SessionInfo,
         SessionStatus as SessionStatus,
@@ -114,11 +113,10 @@ else:
         for module, names in {
             "accord.agent.agent": "Agent",
             "accord.agent.serve": "serve",
-            "accord.agent.session": "Session",
-            "accord.agent.store.base": "MemoryStore SessionStore",
-            "accord.agent.store.postgres.store": "PostgresStore",
+            "accord.agent.session": "Session Turn",
+            "accord.agent.store": "MemoryStore SessionStore",
+            "accord.agent.store.postgres": "PostgresStore",
             "accord.agent.store.sqlite": "SqliteStore",
-            "accord.agent.turn": "Turn",
             "accord.client.agent_adapter": "SessionInfo SessionStatus",
             "accord.client.ask": "AskResult ask",
             "accord.client.connect": "ConnectedAgent connect",

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from accord import Agent, MemoryStore, Turn
-from accord.agent import batched_output
-from accord.agent.store.base import OwnedSession
-from accord.agent.store.encoding import decode_update
+from accord.agent import session_core as batched_output
+from accord.agent.store import OwnedSession
+from accord.agent.store.stored_sessions import decode_update
 from accord.agent.updates import MessageUpdate
 from accord.errors import InternalError
 from agent.harness import BOTH, V1, AgentHarness, connect_client

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from accord import Agent, ImageContent, Turn
-from accord.agent.v1 import tool_content
-from accord.agent.v1.tool_content import ToolContentBuffer, ToolContentBuffers
+from accord.agent import v1 as tool_content
+from accord.agent.v1 import ToolContentBuffer, ToolContentBuffers
 from agent.harness import V1, connect_client
 
 

@@ -27,7 +27,7 @@ from accord import (
     v1,
     v2,
 )
-from accord.agent.store.encoding import decode_update, encode_update
+from accord.agent.store.stored_sessions import decode_update, encode_update
 from accord.agent.updates import MessageUpdate
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.memory import pair

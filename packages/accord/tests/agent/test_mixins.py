@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from accord import Agent, AuthRequired, InvalidParams, Turn, v1, v2
-from accord.agent.mixins import (
+from accord.agent.role import (
     AgentAuthMethod,
     AuthAccount,
     AuthenticationMixin,

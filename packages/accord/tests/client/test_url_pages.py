@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from accord import InvalidParams
-from accord.agent import elicitation
+from accord.agent import toolbox as elicitation
 from accord.client import url_pages
 from accord.client.elicitation import UrlElicitationRequest
 from accord.client.url_pages import MAX_PAGES, MAX_URL_CHARS, OpenUrlElicitations

@@ -257,7 +257,7 @@ class _Player:
         return _Player(self.world, self.verbs, branch, self.number)
 
     async def tool(self, acts: Sequence[Any], cancellable: bool) -> None:
-        from accord.agent.background import WorkCancelled
+        from accord.agent.session_core import WorkCancelled
 
         with suppress(WorkCancelled):
             async with self.verbs.tool("Tool", name="tool", cancellable=cancellable) as call:

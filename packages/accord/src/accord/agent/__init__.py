@@ -11,32 +11,34 @@ from typing import TYPE_CHECKING, Any
 
 # Type checkers read these imports, Python the table below; a test keeps them equal.
 if TYPE_CHECKING:
-    from accord.agent.cancel_scope import WorkCancelled as WorkCancelled
-    from accord.agent.compaction import CompactionHandle as CompactionHandle
-    from accord.agent.elicitation import UrlElicitation as UrlElicitation
-    from accord.agent.files import SessionFiles as SessionFiles
-    from accord.agent.mixins import (
+    from accord.agent.files_and_terminals import (
+        CommandResult as CommandResult,
+        SessionFiles as SessionFiles,
+        SessionTerminals as SessionTerminals,
+    )
+    from accord.agent.role import (
         AgentAuthMethod as AgentAuthMethod,
         AuthenticationMixin as AuthenticationMixin,
         ProvidersMixin as ProvidersMixin,
         TerminalAuthMethod as TerminalAuthMethod,
     )
-    from accord.agent.plan import PlanHandle as PlanHandle
     from accord.agent.session import (
         ConnectedClient as ConnectedClient,
         SubagentHandle as SubagentHandle,
         ToolCallHandle as ToolCallHandle,
     )
-    from accord.agent.store.base import (
+    from accord.agent.store import (
         Archived as Archived,
         OwnedSession as OwnedSession,
         SessionPage as SessionPage,
         StoredSession as StoredSession,
     )
     from accord.agent.store.fallback import FallbackStore as FallbackStore
-    from accord.agent.terminals import (
-        CommandResult as CommandResult,
-        SessionTerminals as SessionTerminals,
+    from accord.agent.tool_call import WorkCancelled as WorkCancelled
+    from accord.agent.toolbox import (
+        CompactionHandle as CompactionHandle,
+        PlanHandle as PlanHandle,
+        UrlElicitation as UrlElicitation,
     )
     from accord.agent.updates import (
         CompactionUpdate as CompactionUpdate,
@@ -52,18 +54,15 @@ else:
     _LAZY = {
         name: module
         for module, names in {
-            "accord.agent.cancel_scope": "WorkCancelled",
-            "accord.agent.compaction": "CompactionHandle",
-            "accord.agent.elicitation": "UrlElicitation",
-            "accord.agent.files": "SessionFiles",
-            "accord.agent.mixins": (
+            "accord.agent.files_and_terminals": "CommandResult SessionFiles SessionTerminals",
+            "accord.agent.role": (
                 "AgentAuthMethod AuthenticationMixin ProvidersMixin TerminalAuthMethod"
             ),
-            "accord.agent.plan": "PlanHandle",
             "accord.agent.session": "ConnectedClient SubagentHandle ToolCallHandle",
-            "accord.agent.store.base": "Archived OwnedSession SessionPage StoredSession",
+            "accord.agent.store": "Archived OwnedSession SessionPage StoredSession",
             "accord.agent.store.fallback": "FallbackStore",
-            "accord.agent.terminals": "CommandResult SessionTerminals",
+            "accord.agent.tool_call": "WorkCancelled",
+            "accord.agent.toolbox": "CompactionHandle PlanHandle UrlElicitation",
             "accord.agent.updates": (
                 "CompactionUpdate ContextUsageUpdate MessageUpdate PlanUpdate ToolCallUpdate Update"
             ),

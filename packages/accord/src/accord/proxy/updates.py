@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from accord.agent.shared_updates import cost_to_wire
+from accord.agent.client_adapter import cost_to_wire
 from accord.client.event_stream import UpdateReader
 from accord.client.events import (
     AgentTerminal,

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from msgspec import Raw, Struct
 
-from accord.agent.shared_updates import option_to_wire
+from accord.agent.client_adapter import option_to_wire
 from accord.client.agent_adapter import AgentAdapter
 from accord.client.event_stream import UpdateReader
 from accord.client.events import ToolCall
@@ -52,7 +52,7 @@ def proxied_version(number: int) -> ProxiedVersion:
     unused = cast("Any", None)  # the adapter is only used for conversions
     if number == 1:
         from accord import v1
-        from accord.agent.v1 import updates as agent_updates_v1
+        from accord.agent import v1 as agent_updates_v1
         from accord.client.v1 import updates as client_updates_v1
         from accord.client.v1.agent_adapter import AgentAdapterV1
         from accord.types import convert_v1
@@ -63,7 +63,7 @@ def proxied_version(number: int) -> ProxiedVersion:
         )
     if number == 2:
         from accord import v2
-        from accord.agent.v2 import updates as agent_updates_v2
+        from accord.agent import v2 as agent_updates_v2
         from accord.client.v2 import updates as client_updates_v2
         from accord.client.v2.agent_adapter import AgentAdapterV2
         from accord.types import convert_v2

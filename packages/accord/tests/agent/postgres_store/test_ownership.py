@@ -11,7 +11,8 @@ import asyncpg
 import pytest
 
 from accord import Agent, PostgresStore, Turn
-from accord.agent.store.postgres import append_queue, database
+from accord.agent.store import postgres_servers as append_queue
+from accord.agent.store import postgres_servers as database
 from accord.errors import InternalError, InvalidRequest, ResourceNotFound, SessionTaken
 from agent.harness import BOTH, V1, V2, AgentHarness, connect_client
 from agent.test_stored_sessions import load, user_text

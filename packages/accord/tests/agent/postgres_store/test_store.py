@@ -15,8 +15,9 @@ import pytest
 from msgspec.structs import replace
 
 from accord import PostgresStore, SessionStore
-from accord.agent.store.base import StoredSession
-from accord.agent.store.postgres import append_queue, database
+from accord.agent.store import StoredSession
+from accord.agent.store import postgres_servers as append_queue
+from accord.agent.store import postgres_servers as database
 from accord.errors import StoreUnavailable
 from accord.testing import StoreContract
 from postgres import PostgresServer

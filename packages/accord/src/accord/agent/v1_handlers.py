@@ -7,14 +7,12 @@ from typing import Any
 from msgspec import UNSET
 
 from accord import v1
-from accord.agent.client_adapter import mode_of
+from accord.agent.client_adapter import mode_of, usage_to_wire
 from accord.agent.handlers import SharedHandlers
 from accord.agent.session_core import SessionCore
 from accord.agent.session_manager import SessionManager
-from accord.agent.shared_updates import usage_to_wire
 from accord.agent.updates import OptionsUpdate
-from accord.agent.v1.client_adapter import ClientAdapterV1
-from accord.agent.v1.updates import modes_to_wire
+from accord.agent.v1 import ClientAdapterV1, modes_to_wire
 from accord.errors import InvalidParams, InvalidRequest, RequestError
 from accord.types.convert_v1 import content_from_wire
 

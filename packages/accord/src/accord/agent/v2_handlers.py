@@ -8,13 +8,12 @@ from contextlib import suppress
 from typing import Any
 
 from accord import v2
+from accord.agent.client_adapter import background_to_wire
 from accord.agent.handlers import SharedHandlers
 from accord.agent.session_core import SessionCore
-from accord.agent.session_manager import SessionManager
-from accord.agent.shared_updates import background_to_wire
-from accord.agent.turn_runner import TurnRunner
+from accord.agent.session_manager import SessionManager, TurnRunner
 from accord.agent.updates import MessageUpdate, TurnEnded, TurnError
-from accord.agent.v2.updates import commands_to_wire, options_to_wire
+from accord.agent.v2 import commands_to_wire, options_to_wire
 from accord.connection.routes import Context
 from accord.connection.tasks import ends_process, is_dropped
 from accord.errors import InternalError, InvalidParams, RequestError, TransportError
