@@ -53,13 +53,12 @@ if TYPE_CHECKING:
         UsageChanged as UsageChanged,
         UserText as UserText,
     )
-    from accord.client.message import Message as Message
     from accord.client.session import (
         ClientSession as ClientSession,
+        ClientTurn as ClientTurn,
         SubagentSession as SubagentSession,
     )
-    from accord.client.transcript import Transcript as Transcript
-    from accord.client.turn import ClientTurn as ClientTurn
+    from accord.client.transcript import Message as Message, Transcript as Transcript
     from accord.mcp.tool import tool as tool
     from accord.proxy.chain import Chain as Chain, chain as chain
     from accord.proxy.parts import Component as Component, component as component
@@ -126,10 +125,8 @@ else:
                 "SessionMessage StateChanged Subagent TerminalOutputChunk Text Thought "
                 "TitleChanged ToolCall UnknownUpdate UpdatedAtChanged UsageChanged UserText"
             ),
-            "accord.client.message": "Message",
-            "accord.client.session": "ClientSession SubagentSession",
-            "accord.client.transcript": "Transcript",
-            "accord.client.turn": "ClientTurn",
+            "accord.client.session": "ClientSession ClientTurn SubagentSession",
+            "accord.client.transcript": "Message Transcript",
             "accord.mcp.tool": "tool",
             "accord.proxy.chain": "Chain chain",
             "accord.proxy.parts": "Component component",

@@ -10,9 +10,13 @@ import pytest
 
 from accord import InvalidParams
 from accord.agent import toolbox as elicitation
-from accord.client import url_pages
-from accord.client.elicitation import UrlElicitationRequest
-from accord.client.url_pages import MAX_PAGES, MAX_URL_CHARS, OpenUrlElicitations
+from accord.client import elicitation as url_pages
+from accord.client.elicitation import (
+    MAX_PAGES,
+    MAX_URL_CHARS,
+    OpenUrlElicitations,
+    UrlElicitationRequest,
+)
 from client.test_handlers import BOTH, Speaker, working
 
 

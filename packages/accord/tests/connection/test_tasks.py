@@ -20,7 +20,7 @@ GIVEN_AWAITABLES = {
     "accord.connection.request_handlers:RequestHandlers._await": "_never_started discards it",
     "accord.connection.tasks:logged": "Connection.spawn discards it",
     "accord.client.files:ClientFiles._await_lines": "Owning",
-    "accord.client.v1.role:_file": "Owning",
+    "accord.client.v1:_file": "Owning",
     "accord.proxy.ordered:PassingRequest._run": "discard_with",
     "accord.proxy.overrides:_edits.later": "Owning",
     "accord.proxy.proxy_stage:ProxyStage._handler.later": "Owning",

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import Any, TextIO, TypeAlias, cast
 
 import httpx2
-from mcp import Client, Implementation, MCPError, StdioServerParameters, stdio_client
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.session import IncomingMessage
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
@@ -19,6 +19,7 @@ from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.types import (
     CONNECTION_CLOSED,
     CallToolResult,
+    Implementation,
     LoggingLevel,
     LoggingMessageNotificationParams,
     Tool,

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import UNSET
 
 from accord.client.events import StateChanged
-from accord.client.turn import PromptCompletion
+from accord.client.session import PromptCompletion
 from accord.errors import InternalError, RequestCancelled, RequestError
 from accord.proxy.chain_part import ChainPart, ProxyInChain
 from accord.proxy.ordered import session_id_of

@@ -20,8 +20,8 @@ from accord.client.events import (
     ToolCall,
     UnknownUpdate,
     UserText,
+    redacted_streams,
 )
-from accord.client.redaction import redacted_streams
 from accord.connection.flood_log import FloodLog
 from accord.connection.tasks import Owning
 from accord.errors import DecodeError

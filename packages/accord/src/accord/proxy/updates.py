@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from accord.agent.client_adapter import cost_to_wire
-from accord.client.event_stream import UpdateReader
+from accord.client.agent_adapter import UpdateReader
 from accord.client.events import (
     AgentTerminal,
     CommandsChanged,

@@ -9,8 +9,7 @@ from typing import Any, cast
 from msgspec import Raw, Struct
 
 from accord.agent.client_adapter import option_to_wire
-from accord.client.agent_adapter import AgentAdapter
-from accord.client.event_stream import UpdateReader
+from accord.client.agent_adapter import AgentAdapter, UpdateReader
 from accord.client.events import ToolCall
 from accord.proxy.updates import UpdateEditor
 from accord.roles.spec import ProtocolSpec
@@ -53,8 +52,8 @@ def proxied_version(number: int) -> ProxiedVersion:
     if number == 1:
         from accord import v1
         from accord.agent import v1 as agent_updates_v1
-        from accord.client.v1 import updates as client_updates_v1
-        from accord.client.v1.agent_adapter import AgentAdapterV1
+        from accord.client import v1 as client_updates_v1
+        from accord.client.v1 import AgentAdapterV1
         from accord.types import convert_v1
         from accord.v1.spec import SPEC as SPEC_V1
 
@@ -64,8 +63,8 @@ def proxied_version(number: int) -> ProxiedVersion:
     if number == 2:
         from accord import v2
         from accord.agent import v2 as agent_updates_v2
-        from accord.client.v2 import updates as client_updates_v2
-        from accord.client.v2.agent_adapter import AgentAdapterV2
+        from accord.client import v2 as client_updates_v2
+        from accord.client.v2 import AgentAdapterV2
         from accord.types import convert_v2
         from accord.v2.spec import SPEC as SPEC_V2
 

@@ -65,7 +65,7 @@ async def _elicit(turn: Turn, rest: str) -> None:
         await turn.say("The client does not support that.")
 
 
-COMMANDS = (
+ASK_USER = (
     ScriptCommand(
         "permission",
         "[N]",

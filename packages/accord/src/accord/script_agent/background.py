@@ -135,7 +135,7 @@ async def _extension(turn: Turn, rest: str) -> None:
         await turn.say(f"The client responded with `{json.dumps(result)}`.")
 
 
-COMMANDS = (
+BACKGROUND = (
     ScriptCommand(
         "background",
         "[SECONDS|forever]",

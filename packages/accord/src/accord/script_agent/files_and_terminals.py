@@ -80,7 +80,7 @@ async def _terminal(turn: Turn, rest: str) -> None:
     await turn.say(f"`{argv[0]}` ended with {end} and {len(result.output)} characters of output.")
 
 
-COMMANDS = (
+FILES_AND_TERMINALS = (
     ScriptCommand(
         "fs",
         "read PATH | write PATH TEXT",

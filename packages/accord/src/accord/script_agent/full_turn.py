@@ -138,7 +138,7 @@ def _path(turn: Turn) -> str:
     return str(Path(turn.session.cwd, SUMMARY))
 
 
-COMMANDS = (
+FULL_TURN = (
     ScriptCommand(
         "updates",
         "",

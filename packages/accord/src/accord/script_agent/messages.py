@@ -71,7 +71,7 @@ async def _content(turn: Turn, _: str) -> None:
         await turn.say(content)
 
 
-COMMANDS = (
+MESSAGES = (
     ScriptCommand(
         "echo",
         "TEXT",

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from accord import Turn
-from accord.script_agent import (
-    ask_user,
-    background,
-    files_and_terminals,
-    full_turn,
-    messages,
-    session_settings,
-    stop,
-    tools_and_plans,
-)
+from accord.script_agent.ask_user import ASK_USER
+from accord.script_agent.background import BACKGROUND
 from accord.script_agent.command import ScriptCommand, UsageError
-from accord.script_agent.session_settings import OPTIONS
-
-__all__ = ("COMMANDS", "OPTIONS", "help_text", "run_prompt")
+from accord.script_agent.files_and_terminals import FILES_AND_TERMINALS
+from accord.script_agent.full_turn import FULL_TURN
+from accord.script_agent.messages import MESSAGES
+from accord.script_agent.session_settings import SESSION_SETTINGS
+from accord.script_agent.stop import STOP
+from accord.script_agent.tools_and_plans import TOOLS_AND_PLANS
 
 
 async def _help(turn: Turn, _: str) -> None:
@@ -25,14 +20,14 @@ async def _help(turn: Turn, _: str) -> None:
 
 COMMANDS = (
     ScriptCommand("help", "", "List the commands", _help, "The list of commands, as Markdown."),
-    *messages.COMMANDS,
-    *full_turn.COMMANDS,
-    *tools_and_plans.COMMANDS,
-    *ask_user.COMMANDS,
-    *files_and_terminals.COMMANDS,
-    *background.COMMANDS,
-    *session_settings.COMMANDS,
-    *stop.COMMANDS,
+    *MESSAGES,
+    *FULL_TURN,
+    *TOOLS_AND_PLANS,
+    *ASK_USER,
+    *FILES_AND_TERMINALS,
+    *BACKGROUND,
+    *SESSION_SETTINGS,
+    *STOP,
 )
 _BY_NAME = {command.name: command for command in COMMANDS}
 

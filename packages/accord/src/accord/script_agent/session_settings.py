@@ -84,7 +84,7 @@ async def _set(turn: Turn, option_id: str, value: str | bool) -> None:
         raise UsageError(f"The option `{option_id}` cannot be `{value}`.") from None
 
 
-COMMANDS = (
+SESSION_SETTINGS = (
     ScriptCommand(
         "usage",
         "",

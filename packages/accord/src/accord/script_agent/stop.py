@@ -36,7 +36,7 @@ async def _exit(turn: Turn, rest: str) -> None:
     exit_process(status)
 
 
-COMMANDS = (
+STOP = (
     ScriptCommand(
         "stop",
         "REASON",

@@ -89,7 +89,7 @@ async def _wait(turn: Turn, rest: str) -> None:
     await turn.say("I have waited.")
 
 
-COMMANDS = (
+TOOLS_AND_PLANS = (
     ScriptCommand(
         "tools",
         "",
