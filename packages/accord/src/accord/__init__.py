@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         SubagentSession as SubagentSession,
     )
     from accord.client.transcript import Message as Message, Transcript as Transcript
-    from accord.mcp.tool import tool as tool
+    from accord.mcp.provider import tool as tool
     from accord.proxy.chain import Chain as Chain, chain as chain
     from accord.proxy.parts import Component as Component, component as component
     from accord.proxy.proxy import Proxy as Proxy
@@ -127,7 +127,7 @@ else:
             ),
             "accord.client.session": "ClientSession ClientTurn SubagentSession",
             "accord.client.transcript": "Message Transcript",
-            "accord.mcp.tool": "tool",
+            "accord.mcp.provider": "tool",
             "accord.proxy.chain": "Chain chain",
             "accord.proxy.parts": "Component component",
             "accord.proxy.proxy": "Proxy",

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from accord.agent.tool_call import TurnState
     from accord.agent.toolbox import CompactionHandle, PlanHandle, Toolbox, UrlElicitation
     from accord.agent.updates import Update
-    from accord.mcp.consumer_connections import McpConnections
+    from accord.mcp.connections import McpConnections
     from accord.types.content import ContentBlock
     from accord.types.session import TokenUsage
 

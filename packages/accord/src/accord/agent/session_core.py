@@ -42,7 +42,7 @@ from accord.types.mcp import McpServer
 from accord.types.session import AvailableCommand, SelectOption, SessionOption, SystemPrompt
 
 if TYPE_CHECKING:
-    from accord.mcp.consumer_connections import McpConnections
+    from accord.mcp.connections import McpConnections
 
 # Work of a session that outlives its turn: listed in version 2, cancelled with the session.
 

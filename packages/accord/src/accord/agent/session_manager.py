@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from accord.agent.session_core import SessionCore
     from accord.agent.store import SessionPage
     from accord.agent.store.stored_sessions import LoadedSession, SessionWriter, StoredSessions
+    from accord.mcp.connections import McpConnections
     from accord.mcp.consumer import McpConsumer
-    from accord.mcp.consumer_connections import McpConnections
     from accord.types.auth import AuthAccount, AuthState
     from accord.types.content import ContentBlock
     from accord.types.mcp import McpServer
@@ -68,7 +68,7 @@ def mcp_connections(
 ) -> McpConnections:
     """Return the connections of a session; raise `ImportError` without the library `mcp`."""
     try:
-        from accord.mcp.consumer_connections import McpConnections
+        from accord.mcp.connections import McpConnections
     except ImportError as exc:
         message = f"MCP servers need the extra: {install_command('mcp')}"
         raise ImportError(message) from exc

@@ -46,8 +46,8 @@ from accord.types.auth import AuthStatus
 from accord.types.permission import PermissionOption
 
 if TYPE_CHECKING:
+    from accord.mcp.bridges import SessionTools
     from accord.mcp.provider import McpProvider
-    from accord.mcp.session_tools import SessionTools
 
 # The tools that a client provides to the sessions of its agent.
 
@@ -99,8 +99,7 @@ class ClientTools:
     async def _serve(
         self, tools: Iterable[object], transports: Collection[str], taken: Iterable[str]
     ) -> SessionTools:
-        from accord.mcp.provide import provide_tools
-        from accord.mcp.provider import McpProvider
+        from accord.mcp.provider import McpProvider, provide_tools
         from accord.transports.remote_address import is_loopback
 
         if self._provider is None:

@@ -203,8 +203,8 @@ class ConnectionGate:
 
 # Compares what a client has of a session with the agent's replay, to find what it missed.
 #
-# A replay writes the history in another way than the live updates: texts are merged, tool calls have
-# their last state, thoughts may be left out, and message ids may be new or missing. So the two
+# A replay writes the history in another way than the live updates: texts are merged, tool calls
+# have their last state, thoughts may be left out, message ids may be new or missing. So the two
 # transcripts are aligned in order: entities by their ids, other messages by their content.
 
 _FINAL = frozenset({"completed", "failed", "cancelled"})

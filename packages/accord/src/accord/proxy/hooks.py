@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accord.agent.agent import check_async, is_nearly
-from accord.mcp.tool import is_tool
+from accord.mcp.provider import is_tool
 
 if TYPE_CHECKING:
     from accord import v1, v2
