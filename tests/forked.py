@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import accord
-from accord.agent.serve import serve
+from accord.agent.agent import serve
 from accord.script_agent.agent import ScriptAgent
 from accord.transports import stdio
 from accord.transports.memory import pair

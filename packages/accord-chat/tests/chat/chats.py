@@ -13,7 +13,7 @@ from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 import accord
-from accord.agent.agent import AgentHooks
+from accord.agent.hooks import AgentHooks
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.memory import pair
 from accord_chat.chat import Chat

@@ -20,9 +20,8 @@ from accord import (
     Turn,
     roles,
 )
-from accord.agent.serve import AgentConnection
-from accord.agent.tool_call import PermissionQuestion
-from accord.agent.updates import ToolCallUpdate
+from accord.agent.agent import AgentConnection
+from accord.agent.updates import PermissionQuestion, ToolCallUpdate
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.stdio import stdio
 from accord.types.session import StopReason

@@ -16,8 +16,7 @@ from accord.wire.base import UNSET as UNSET
 
 # Type checkers read these imports, Python the table below; a test keeps them equal.
 if TYPE_CHECKING:
-    from accord.agent.agent import Agent as Agent
-    from accord.agent.serve import serve as serve
+    from accord.agent.agent import Agent as Agent, serve as serve
     from accord.agent.session import Session as Session, Turn as Turn
     from accord.agent.store import MemoryStore as MemoryStore, SessionStore as SessionStore
     from accord.agent.store.postgres import PostgresStore as PostgresStore
@@ -110,8 +109,7 @@ else:
     _LAZY = {
         name: module
         for module, names in {
-            "accord.agent.agent": "Agent",
-            "accord.agent.serve": "serve",
+            "accord.agent.agent": "Agent serve",
             "accord.agent.session": "Session Turn",
             "accord.agent.store": "MemoryStore SessionStore",
             "accord.agent.store.postgres": "PostgresStore",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from accord import roles
-from accord.agent.serve import AgentConnection, serve
+from accord.agent.agent import AgentConnection, serve
 from accord.agent.v1_role import AgentRoleV1
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame, Receiver, Transport

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         SessionFiles as SessionFiles,
         SessionTerminals as SessionTerminals,
     )
-    from accord.agent.role import (
+    from accord.agent.hooks import (
         AgentAuthMethod as AgentAuthMethod,
         AuthenticationMixin as AuthenticationMixin,
         ProvidersMixin as ProvidersMixin,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         StoredSession as StoredSession,
     )
     from accord.agent.store.fallback import FallbackStore as FallbackStore
-    from accord.agent.tool_call import WorkCancelled as WorkCancelled
     from accord.agent.toolbox import (
         CompactionHandle as CompactionHandle,
         PlanHandle as PlanHandle,
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
         ToolCallUpdate as ToolCallUpdate,
         Update as Update,
     )
+    from accord.agent.work import WorkCancelled as WorkCancelled
     from accord.types.auth import AuthState as AuthState
 else:
     # Imported when first used, to keep start-up fast.
@@ -55,17 +55,17 @@ else:
         name: module
         for module, names in {
             "accord.agent.files_and_terminals": "CommandResult SessionFiles SessionTerminals",
-            "accord.agent.role": (
+            "accord.agent.hooks": (
                 "AgentAuthMethod AuthenticationMixin ProvidersMixin TerminalAuthMethod"
             ),
             "accord.agent.session": "ConnectedClient SubagentHandle ToolCallHandle",
             "accord.agent.store": "Archived OwnedSession SessionPage StoredSession",
             "accord.agent.store.fallback": "FallbackStore",
-            "accord.agent.tool_call": "WorkCancelled",
             "accord.agent.toolbox": "CompactionHandle PlanHandle UrlElicitation",
             "accord.agent.updates": (
                 "CompactionUpdate ContextUsageUpdate MessageUpdate PlanUpdate ToolCallUpdate Update"
             ),
+            "accord.agent.work": "WorkCancelled",
             "accord.types.auth": "AuthState",
         }.items()
         for name in names.split()

@@ -2,150 +2,183 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from accord.agent.serve import connections_of, registry_of, serve
+from accord import roles
+from accord.agent.hooks import check_hooks, connections_of, registry_of
+from accord.connection.connection import Observer
+from accord.connection.limits import Limits
 from accord.connection.routes import not_served
 from accord.errors import MethodNotFound
 from accord.local.run import run_program
+from accord.transports.base import Transport, TransportFactory
 from accord.transports.stdio import stdio
 
 if TYPE_CHECKING:
     from accord import v1, v2
+    from accord.agent.client_adapter import ClientAdapter
+    from accord.agent.handlers import SharedHandlers
+    from accord.agent.hooks import AgentHooks
+    from accord.agent.role import RoleConnection
     from accord.agent.session import ConnectedClient, Session, ToolCallHandle, Turn
+    from accord.agent.session_manager import SessionManager
     from accord.agent.store import SessionStore
     from accord.roles.spec import ProtocolSpec
     from accord.transports.base import Transport, TransportFactory
+    from accord.types.auth import AuthAccount, AuthState
     from accord.types.session import Implementation, StopReason
-
-# The methods of agents that a connection calls, and a check of them at class definition.
-
-_COROUTINE = 0x80 | 0x100  # flags of code: `async def`, and what `types.coroutine` makes of one
-_ASYNC_GENERATOR = 0x200
-_WAITS = ("Awaitable", "Coroutine", "Future", "Task")
-
-# Methods that agents override: a similar name is likely to be a mistake.
-_HOOKS = (
-    "prompt",
-    "decide_permission",
-    "open_session",
-    "close_session",
-    "set_option",
-    "check_auth",
-    "check_prompt_auth",
-    "extension_request",
-    "extension_notification",
-    "capabilities_v1",
-    "capabilities_v2",
-)
+    from accord.version import ProtocolVersion
 
 
-class AgentHooks(Protocol):
-    """The attributes and methods of an agent that its connections use; see `Agent`."""
-
-    # Read-only, so that a subclass may declare a narrower type.
-    @property
-    def store(self) -> SessionStore | None: ...
-    @property
-    def info(self) -> Implementation | None: ...
-    @property
-    def prompt_capabilities(self) -> frozenset[str]: ...
-    @property
-    def mcp_transports(self) -> frozenset[str]: ...
-    @property
-    def system_prompt(self) -> frozenset[str]: ...
-    @property
-    def unstable(self) -> bool: ...
-    @property
-    def spec_v1(self) -> ProtocolSpec | None: ...
-
-    async def prompt(self, turn: Turn) -> StopReason | None: ...
-    async def open_session(self, session: Session) -> None: ...
-    async def close_session(self, session: Session) -> None: ...
-    async def set_option(self, session: Session, option_id: str, value: str | bool) -> None: ...
-    def check_auth(self) -> None: ...
-    def check_prompt_auth(self, session: Session) -> None: ...
-    async def decide_permission(self, call: ToolCallHandle) -> bool | None: ...
-    async def extension_request(self, method: str, params: Any, client: ConnectedClient) -> Any: ...
-    async def extension_notification(
-        self, method: str, params: Any, client: ConnectedClient
-    ) -> None: ...
-    def handlers_v1(self) -> Mapping[str, Callable[[Any], object]]: ...
-    def capabilities_v1(self, derived: v1.AgentCapabilities) -> v1.AgentCapabilities: ...
-    def capabilities_v2(self, derived: v2.AgentCapabilities) -> v2.AgentCapabilities: ...
+# Imports parts of the agent's side when they are first used: editors start agents often.
+#
+# `initialize` needs the role of one version and nothing of what sessions need. No other module of
+# this package imports inside functions.
 
 
-def is_default(agent: object, hook: str) -> bool:
-    """Return whether an agent, or a class of agents, has not overridden a hook."""
-    module = getattr(getattr(agent, hook, None), "__module__", "accord.agent.agent")
-    return module in ("accord.agent.agent", "accord.agent.role")
+def role(version: ProtocolVersion, connection: RoleConnection) -> Any:
+    """Return the role that serves a version on a connection."""
+    if version == 1:
+        from accord.agent.v1_role import AgentRoleV1
+
+        return AgentRoleV1(connection)
+    from accord.agent.v2_role import AgentRoleV2
+
+    return AgentRoleV2(connection)
 
 
-def check_hooks(cls: type[Any]) -> None:
-    """Raise `TypeError` for an invalid override; warn of a name that is similar to a hook."""
-    bases = cls.__mro__[1:]
-    for name, value in vars(cls).items():
-        if not isinstance(value, FunctionType):
-            continue
-        base = next((vars(base)[name] for base in bases if name in vars(base)), None)
-        if base is None:
-            if not name.startswith("_"):
-                _check_name(cls, name)
-        elif isinstance(base, FunctionType) and base.__module__.startswith("accord."):
-            check_async(cls, name, value, base)
+def client_adapter(
+    version: ProtocolVersion, params: Any, context: Any, *, unstable: bool
+) -> ClientAdapter:
+    """Return the adapter for a client that has sent `initialize` with these params."""
+    if version == 1:
+        from accord.agent.v1 import ClientAdapterV1
+
+        return ClientAdapterV1(params, context, unstable=unstable)
+    from accord.agent.v2 import ClientAdapterV2
+
+    return ClientAdapterV2(params, context, unstable=unstable)
 
 
-def check_async(cls: type[Any], name: str, value: FunctionType, base: FunctionType) -> None:
-    """Raise `TypeError` for an override that is a coroutine function, unlike its base, or not."""
-    where = f"{cls.__name__}.{name}"
-    flags = value.__code__.co_flags
-    if flags & _ASYNC_GENERATOR:
-        raise TypeError(f"{where} must not yield: write `await turn.say(…)` to say something")
-    is_async = bool(flags & _COROUTINE)
-    if base.__code__.co_flags & _COROUTINE:
-        # A decorated function, or one annotated as returning an awaitable, may return one.
-        told = str(value.__annotations__.get("return", ""))
-        if (
-            not is_async
-            and not hasattr(value, "__wrapped__")
-            and not any(w in told for w in _WAITS)
-        ):
-            raise TypeError(f"{where} has to be a coroutine function: write `async def {name}(…)`")
-    elif is_async:
-        raise TypeError(f"{where} is not awaited: write `def {name}(…)`, without `async`")
+def session_manager(
+    agent: AgentHooks, adapter: ClientAdapter, *, max_sessions: int, principal: str | None
+) -> SessionManager:
+    """Return the manager of the sessions of one connection."""
+    from accord.agent.session_manager import SessionManager
 
+    stored_sessions = None
+    if agent.store is not None:
+        from accord.agent.store.stored_sessions import StoredSessions
 
-def _check_name(cls: type[Any], name: str) -> None:
-    meant = next((hook for hook in _HOOKS if is_nearly(name, hook)), None)
-    if meant is None:
-        return
-    if not is_default(cls, meant):
-        return  # the class has that hook, too
-    where = f"{cls.__name__}.{name}"
-    if meant == "prompt":
-        raise TypeError(f"{where} is never called: an agent has `async def prompt(self, turn)`")
-    warnings.warn(f"{where} is never called: did you mean `{meant}`?", stacklevel=4)
-
-
-def is_nearly(name: str, hook: str) -> bool:
-    """Return whether two names differ by one letter: missing, added, replaced or moved."""
-    if name.lower().replace("_", "") == hook.replace("_", ""):
-        return True
-    if abs(len(name) - len(hook)) > 1:
-        return False
-    same = 0
-    while same < min(len(name), len(hook)) and name[same] == hook[same]:
-        same += 1
-    one, other = name[same:], hook[same:]
-    return (
-        one[1:] == other
-        or one == other[1:]
-        or one[1:] == other[1:]
-        or (one[:2] == other[1::-1] and one[2:] == other[2:])
+        stored_sessions = StoredSessions(agent.store, principal)
+    return SessionManager(
+        agent, adapter, stored_sessions, max_sessions=max_sessions, principal=principal
     )
+
+
+def handlers(version: ProtocolVersion, manager: SessionManager) -> SharedHandlers:
+    """Return what handles all requests but `initialize`."""
+    if version == 1:
+        from accord.agent.v1_handlers import HandlersV1
+
+        return HandlersV1(manager)
+    from accord.agent.v2_handlers import HandlersV2
+
+    return HandlersV2(manager)
+
+
+# One connection of an agent, which gets its sessions with the first request for one.
+
+
+class AgentConnection:
+    """A connection of an agent, from its start on; `initialize` makes it known to the agent."""
+
+    def __init__(
+        self, agent: AgentHooks, *, max_sessions: int, principal: str | None = None
+    ) -> None:
+        self.agent = agent
+        self.principal = principal
+        self.max_sessions = max_sessions
+        self._manager: SessionManager | None = None
+        self._make_adapter: Callable[[], ClientAdapter] | None = None
+
+    def set_client(self, version: ProtocolVersion, params: Any, context: Any) -> None:
+        """Complete `initialize`, which version 1 allows to repeat."""
+
+        def make_adapter() -> ClientAdapter:
+            return client_adapter(version, params, context, unstable=self.agent.unstable)
+
+        self._make_adapter = make_adapter
+        if self._manager is not None:
+            self._manager.set_client_adapter(make_adapter())
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether `initialize` has been handled."""
+        return self._make_adapter is not None
+
+    @property
+    def manager(self) -> SessionManager:
+        """The sessions of the connection."""
+        if self._manager is None:
+            assert self._make_adapter is not None, "initialize has been handled"
+            self._manager = session_manager(
+                self.agent,
+                self._make_adapter(),
+                max_sessions=self.max_sessions,
+                principal=self.principal,
+            )
+        return self._manager
+
+    def load_handlers(self, version: ProtocolVersion) -> SharedHandlers:
+        """Return what handles all requests but `initialize`."""
+        return handlers(version, self.manager)
+
+    async def send_auth_status(self, state: AuthState, accounts: tuple[AuthAccount, ...]) -> None:
+        """Send the auth status to the client, if it has asked for it and the status changed."""
+        if self._manager is not None:
+            await self._manager.send_auth_status(state, accounts)
+
+    @property
+    def client(self) -> ConnectedClient:
+        """The client."""
+        return self.manager.client
+
+    async def aclose(self) -> None:
+        """Close all sessions; the client has disconnected."""
+        if self._manager is not None:
+            await self._manager.aclose()
+
+
+async def serve(
+    agent: AgentHooks,
+    transport: TransportFactory | Transport,
+    *,
+    limits: Limits | None = None,
+    observers: Sequence[Observer] = (),
+    principal: str | None = None,
+) -> None:
+    """Serve one client until it disconnects; raise `TransportError` if the transport fails.
+
+    Sessions that are opened belong to `principal`. If it is given, the client neither sees nor
+    uses the sessions of others.
+    """
+    max_sessions = (limits or Limits()).sessions
+    connection = AgentConnection(agent, max_sessions=max_sessions, principal=principal)
+    connections_of(agent).add(connection)
+
+    # Only the version that the client speaks is imported.
+    versions = (
+        roles.LazyRole(1, partial(role, 1, connection)),
+        roles.LazyRole(2, partial(role, 2, connection)),
+    )
+    try:
+        await roles.serve(transport, *versions, limits=limits, observers=observers)
+    finally:
+        connections_of(agent).discard(connection)
+        await connection.aclose()
 
 
 class Agent:

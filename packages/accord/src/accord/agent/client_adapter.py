@@ -40,9 +40,8 @@ from accord.version import ProtocolVersion
 from accord.wire.codec import convert, encode
 
 if TYPE_CHECKING:
-    from accord.agent.session_core import Background
-    from accord.agent.tool_call import PermissionQuestion
-    from accord.agent.updates import MessageRole
+    from accord.agent.updates import MessageRole, PermissionQuestion
+    from accord.agent.work import Background
     from accord.connection.connection import Connection
     from accord.errors import RequestError
     from accord.mcp.consumer import McpOutcome

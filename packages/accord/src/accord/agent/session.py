@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
 
-from accord.agent.tool_call import ToolCallActions, TurnState, current_turn
+from accord.agent.tool_call import ToolCallActions
 from accord.agent.updates import (
     CommandsUpdate,
     ContextUsageUpdate,
@@ -21,6 +21,7 @@ from accord.agent.updates import (
     PlanMarkdownUpdate,
     Update,
 )
+from accord.agent.work import TurnState, current_turn
 from accord.text.excerpt import excerpt
 from accord.types.content import (
     AudioContent,
@@ -62,9 +63,9 @@ if TYPE_CHECKING:
     from accord.agent.files_and_terminals import CommandResult, SessionFiles, SessionTerminals
     from accord.agent.session_core import SessionCore, SessionState
     from accord.agent.subagent import SubagentCore
-    from accord.agent.tool_call import TurnState
     from accord.agent.toolbox import CompactionHandle, PlanHandle, Toolbox, UrlElicitation
     from accord.agent.updates import Update
+    from accord.agent.work import TurnState
     from accord.mcp.connections import McpConnections
     from accord.types.content import ContentBlock
     from accord.types.session import TokenUsage

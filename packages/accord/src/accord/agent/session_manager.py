@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
-from accord.agent.agent import is_default
 from accord.agent.files_and_terminals import file_failure
-from accord.agent.serve import registry_of
+from accord.agent.hooks import is_default, registry_of
 from accord.agent.session import ConnectedClient, Session, Turn
-from accord.agent.session_core import STOP_S, SessionCore
-from accord.agent.tool_call import TurnState, current_turn
+from accord.agent.session_core import SessionCore
 from accord.agent.toolbox import Toolbox
 from accord.agent.updates import (
     CommandsUpdate,
@@ -27,6 +25,7 @@ from accord.agent.updates import (
     TurnEnded,
     TurnError,
 )
+from accord.agent.work import STOP_S, TurnState, current_turn
 from accord.connection.tasks import ends_process, is_being_cancelled, is_dropped, is_stopped
 from accord.errors import (
     AccordError,
@@ -46,9 +45,8 @@ from accord.wire.base import UNSET
 from accord.wire.codec import encode
 
 if TYPE_CHECKING:
-    from accord.agent.agent import AgentHooks
     from accord.agent.client_adapter import ClientAdapter
-    from accord.agent.handlers import SessionSetup
+    from accord.agent.hooks import AgentHooks
     from accord.agent.session import Session
     from accord.agent.session_core import SessionCore
     from accord.agent.store import SessionPage
@@ -59,6 +57,56 @@ if TYPE_CHECKING:
     from accord.types.content import ContentBlock
     from accord.types.mcp import McpServer
     from accord.types.session import SessionOption
+from msgspec import Struct
+
+from accord.types.mcp import McpServer
+from accord.types.session import SystemPrompt
+
+# What a client requests for a session that it opens.
+
+
+class SessionSetup(Struct, frozen=True, kw_only=True):
+    """Directories, MCP servers and system prompt of a session; all paths are absolute."""
+
+    cwd: str
+    additional_directories: Sequence[str] = ()
+    mcp_servers: Sequence[McpServer] = ()
+    system_prompt: SystemPrompt | None = None
+
+    def check(self) -> None:
+        """Raise `InvalidParams` for an invalid path (R-SESS-03, R-DIR-06: they are absolute)."""
+        for path in (self.cwd, *self.additional_directories):
+            if not _is_absolute(path):
+                raise InvalidParams("Directories must be absolute paths", data={"path": path})
+            if not _is_usable_path(path):
+                raise InvalidParams("A directory has neither NUL nor lone surrogates in its path")
+        for server in self.mcp_servers:
+            if not _is_usable_path(getattr(server, "command", "")):
+                raise InvalidParams("A program has neither NUL nor lone surrogates in its path")
+
+    def is_in(self, cwd: str) -> bool:
+        """Return whether the session works in a directory, compared as normalized paths."""
+        return os.path.normpath(cwd) == os.path.normpath(self.cwd)
+
+    def directories(self) -> tuple[str, ...]:
+        """Return the directories that files may be in, each once (R-DIR-05)."""
+        return tuple(dict.fromkeys((self.cwd, *self.additional_directories)))
+
+
+def _is_absolute(path: str) -> bool:
+    # On any system: the client may run on another machine.
+    return path.startswith(("/", "\\\\")) or path[1:3] in (":\\", ":/")
+
+
+def _is_usable_path(text: str) -> bool:
+    """Return whether the system accepts a text as a path: no NUL, no lone surrogate."""
+    if "\0" in text:
+        return False
+    try:
+        return text.isascii() or bool(os.fsencode(text))
+    except UnicodeEncodeError:
+        return False
+
 
 # Connects sessions to their MCP servers. The library `mcp` is imported when the first needs it.
 

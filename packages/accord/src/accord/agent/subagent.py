@@ -14,23 +14,18 @@ from msgspec.structs import replace
 
 from accord.agent.client_adapter import ClientAdapter
 from accord.agent.session_core import SessionCore
-from accord.agent.tool_call import (
-    BaseToolCall,
-    CancelScope,
-    PermissionQuestion,
-    TurnState,
-    WorkCancelled,
-    current_tool_call,
-)
+from accord.agent.tool_call import BaseToolCall, current_tool_call
 from accord.agent.updates import (
     MessageRole,
     MessageUpdate,
+    PermissionQuestion,
     SubagentUpdate,
     ToolCallUpdate,
     ToolContentUpdate,
     TurnEnded,
     Update,
 )
+from accord.agent.work import CancelScope, TurnState, WorkCancelled
 from accord.connection.tasks import is_stopped
 from accord.errors import RequestError
 from accord.types.auth import AuthAccount, AuthState

@@ -12,12 +12,12 @@ from contextvars import ContextVar, Token
 from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from accord.agent.updates import ToolCallUpdate, ToolContentUpdate
-from accord.connection.tasks import cancel, is_stopped
-from accord.errors import AccordError, FileChanged
+from accord.connection.tasks import is_stopped
+from accord.errors import FileChanged
 from accord.local.lines import TooLarge
 from accord.text.excerpt import excerpt, visible
 from accord.types.content import ContentBlock, require_content, require_contents
@@ -39,73 +39,8 @@ from accord.wire.codec import encode
 if TYPE_CHECKING:
     from accord.agent.files_and_terminals import CommandResult, SessionFiles, SessionTerminals
     from accord.agent.session_core import SessionCore
-
-# Blocks that can be cancelled individually, without the task that runs them.
-
-
-class WorkCancelled(AccordError):
-    """A tool call or a subagent was cancelled individually; its turn continues."""
-
-
-class CancelScope:
-    """A block of one task that can be cancelled without cancelling the task."""
-
-    def __init__(self) -> None:
-        self.cancelled = False
-        self._earlier_cancels = 0  # of the task, when the block began
-        self._task: asyncio.Task[Any] | None = None
-
-    def enter(self) -> None:
-        """Begin the block in the current task."""
-        self._task = asyncio.current_task()
-        self._earlier_cancels = 0 if self._task is None else self._task.cancelling()
-
-    def cancel(self) -> None:
-        """Cancel the block. Has no effect once the block has ended."""
-        if self._task is not None and not self.cancelled:
-            self.cancelled: bool = True
-            cancel(self._task)
-
-    async def leave(self, error: BaseException | None) -> bool:
-        """Withdraw the cancel of this block; return whether that cancel ended the block."""
-        task, self._task = self._task, None
-        if not self.cancelled or task is None:
-            return False
-        if not isinstance(error, asyncio.CancelledError):
-            with suppress(asyncio.CancelledError):  # the block ended before the cancel arrived
-                await asyncio.sleep(0)
-        return task.uncancel() <= self._earlier_cancels and isinstance(
-            error, asyncio.CancelledError
-        )
-
-
-# The state of one turn: its place in the queue of its session, and whether it is cancelled.
-
-# The turn on whose behalf this code runs; None in background work.
-current_turn: ContextVar[TurnState | None] = ContextVar("accord.agent.session")
-
-
-class TurnState:
-    """One turn, as the session and the code below `Turn` see it.
-
-    `may_start` is set when the earlier turns of the session are over, `finished` at its end.
-    """
-
-    def __init__(self) -> None:
-        self.cancelled = False
-        self.is_over = False  # what the turn began and did not end is background work now
-        self.message_id = ""
-        self.may_start: asyncio.Event = asyncio.Event()
-        self.finished: asyncio.Event = asyncio.Event()
-        self.task: asyncio.Task[object] | None = None  # that runs the handler
-
-    def cancel(self) -> None:
-        """Cancel the turn: its stop reason is `cancelled`, however its handler ends."""
-        if not self.cancelled:
-            self.cancelled: bool = True
-            if self.task is not None:
-                cancel(self.task)
-
+from accord.agent.updates import PermissionQuestion
+from accord.agent.work import CancelScope, TurnState, WorkCancelled
 
 _FINAL_STATUSES = ("completed", "failed", "cancelled")
 
@@ -144,15 +79,6 @@ def current_tool_call(core: SessionCore) -> BaseToolCall | None:
     """Return the tool call of this session whose block the caller is in."""
     current = _current.get()
     return current[1] if current is not None and current[0] is core else None
-
-
-class PermissionQuestion(Struct, frozen=True, kw_only=True):
-    """A permission request for a tool call."""
-
-    title: str
-    description: str | None
-    options: tuple[PermissionOption, ...]
-    tool: ToolCallUpdate
 
 
 class BaseToolCall:

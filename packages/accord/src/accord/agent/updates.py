@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType, field
 
 from accord.types.content import ContentBlock
+from accord.types.permission import PermissionOption
 from accord.types.session import (
     AvailableCommand,
     ContextUsage,
@@ -217,3 +218,12 @@ Update: TypeAlias = (
     | SubagentUpdate
     | SessionMessageUpdate
 )
+
+
+class PermissionQuestion(Struct, frozen=True, kw_only=True):
+    """A permission request for a tool call."""
+
+    title: str
+    description: str | None
+    options: tuple[PermissionOption, ...]
+    tool: ToolCallUpdate

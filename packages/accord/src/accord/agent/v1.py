@@ -21,7 +21,6 @@ from accord.agent.client_adapter import (
     plan_lines,
     to_update,
 )
-from accord.agent.tool_call import PermissionQuestion
 from accord.agent.updates import (
     CommandsUpdate,
     CompactionSummaryUpdate,
@@ -30,6 +29,7 @@ from accord.agent.updates import (
     MessageRole,
     MessageUpdate,
     OptionsUpdate,
+    PermissionQuestion,
     PlanFileUpdate,
     PlanMarkdownUpdate,
     PlanRemoved,

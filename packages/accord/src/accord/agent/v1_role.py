@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from accord import v1
+from accord.agent.hooks import AgentAuthMethod, AuthenticationMixin, overrides_auth_status
 from accord.agent.role import (
     MCP_CALLS,
     STORE_CALLS,
-    AgentAuthMethod,
-    AuthenticationMixin,
     RoleConnection,
     SharedRole,
     auth_methods_for,
     implementation_to_wire,
-    overrides_auth_status,
     served_calls,
     system_prompt_to_wire,
 )
@@ -22,7 +20,7 @@ from accord.roles.spec import ProtocolSpec
 from accord.wire.base import replace
 
 if TYPE_CHECKING:
-    from accord.agent.role import TerminalAuthMethod
+    from accord.agent.hooks import TerminalAuthMethod
     from accord.version import ProtocolVersion
 
 _ALWAYS = frozenset(

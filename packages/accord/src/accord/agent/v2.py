@@ -20,14 +20,13 @@ from accord.agent.client_adapter import (
     to_update,
     usage_to_wire,
 )
-from accord.agent.session_core import Background
-from accord.agent.tool_call import PermissionQuestion
 from accord.agent.updates import (
     CommandsUpdate,
     ContextUsageUpdate,
     MessageRole,
     MessageUpdate,
     OptionsUpdate,
+    PermissionQuestion,
     PlanFileUpdate,
     PlanMarkdownUpdate,
     PlanRemoved,
@@ -42,6 +41,7 @@ from accord.agent.updates import (
     TurnError,
     Update,
 )
+from accord.agent.work import Background
 from accord.types.content import ContentBlock
 from accord.types.convert_v2 import content_to_wire, location_to_wire, tool_content_to_wire
 from accord.types.session import AvailableCommand, Implementation, PlanEntry, SessionOption

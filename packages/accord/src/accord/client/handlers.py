@@ -99,7 +99,8 @@ class ClientTools:
     async def _serve(
         self, tools: Iterable[object], transports: Collection[str], taken: Iterable[str]
     ) -> SessionTools:
-        from accord.mcp.provider import McpProvider, provide_tools
+        from accord.mcp.provide import provide_tools
+        from accord.mcp.provider import McpProvider
         from accord.transports.remote_address import is_loopback
 
         if self._provider is None:

@@ -7,7 +7,7 @@ from inspect import iscoroutinefunction
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from accord.agent.agent import check_async, is_nearly
+from accord.agent.hooks import check_async, is_nearly
 from accord.mcp.provider import is_tool
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import Any, Protocol, TypeAlias, TypeGuard, cast
 
 from msgspec import Struct, structs
 
-from accord.agent.agent import Agent
-from accord.agent.serve import serve
+from accord.agent.agent import Agent, serve
 from accord.proxy.dialects import DIALECTS, Dialect, DialectName
 from accord.proxy.served import ServedTransport
 from accord.proxy.stage import Stage

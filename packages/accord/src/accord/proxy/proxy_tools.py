@@ -12,7 +12,8 @@ from msgspec import UNSET
 
 from accord.connection.tasks import cancel
 from accord.errors import DecodeError, InternalError, RequestCancelled, RequestError
-from accord.mcp.provider import McpProvider, marked_tools, provide_tools
+from accord.mcp.provide import provide_tools
+from accord.mcp.provider import McpProvider, marked_tools
 from accord.proxy.overrides import raw_of
 from accord.proxy.proxy_stage import ProxyStage
 from accord.proxy.stage import RawRequest, RawResponse

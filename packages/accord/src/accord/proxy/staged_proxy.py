@@ -8,7 +8,8 @@ from typing import Any
 from msgspec import Raw
 
 from accord.errors import InternalError, InvalidRequest, RequestError
-from accord.mcp.provider import check_tools, marked_tools
+from accord.mcp.provide import check_tools
+from accord.mcp.provider import marked_tools
 from accord.proxy.chain_part import ProxyInChain
 from accord.proxy.client_requests import ClientRequests
 from accord.proxy.hooks import ProxyHooks, overrides_hook

@@ -6,8 +6,7 @@ import os
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from accord.agent.agent import Agent
-from accord.agent.serve import serve
+from accord.agent.agent import Agent, serve
 from accord.remote.access import Access, Authenticate, Principal
 from accord.remote.app import RemoteApp, ServeConnection
 from accord.remote.connection_limits import ConnectionLimits

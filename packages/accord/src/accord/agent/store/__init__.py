@@ -7,14 +7,16 @@ sessions of a connection use: the stored form of updates, and create, load, fork
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 __all__ = (
+    "COLUMNS",
     "PAGE_ENTRIES",
     "Archived",
     "MemoryStore",
@@ -24,6 +26,8 @@ __all__ = (
     "StoredSession",
     "make_page",
     "parse_cursor",
+    "row_of",
+    "stored_of",
 )
 
 PAGE_ENTRIES = 256  # that `read_pages` returns at a time
@@ -234,3 +238,38 @@ def parse_cursor(cursor: str) -> tuple[str, str]:
     if not space or not session_id:
         raise ValueError("invalid cursor")
     return updated_at, session_id
+
+
+# Sessions as rows of an SQL table.
+
+COLUMNS = "id, cwd, additional, title, title_is_users, updated_at, archived, principal"
+
+
+def row_of(session: StoredSession) -> tuple[Any, ...]:
+    """Return the values of `COLUMNS`."""
+    return (
+        session.id,
+        session.cwd,
+        json.dumps(session.additional_directories),
+        # UTF-8 cannot represent a lone surrogate.
+        None if session.title is None else session.title.encode("utf-8", "replace").decode(),
+        session.title_is_users,
+        session.updated_at,
+        session.archived,
+        session.principal,
+    )
+
+
+def stored_of(row: Any) -> StoredSession:
+    """Return the session of a row with `COLUMNS`."""
+    session_id, cwd, additional, title, title_is_users, updated_at, archived, principal = row
+    return StoredSession(
+        id=session_id,
+        cwd=cwd,
+        additional_directories=tuple(json.loads(additional)),
+        title=title,
+        title_is_users=bool(title_is_users),
+        updated_at=updated_at,
+        archived=bool(archived),
+        principal=principal,
+    )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 
-from accord.agent.store.base import (
+from accord.agent.store import (
+    COLUMNS,
     PAGE_ENTRIES,
     Archived,
     OwnedSession,
@@ -18,14 +19,14 @@ from accord.agent.store.base import (
     StoredSession,
     make_page,
     parse_cursor,
+    stored_of,
 )
+from accord.agent.store import row_of as _row_of
 from accord.agent.store.postgres_servers import AppendQueue, Database, Position, Server, append_id
-from accord.agent.store.sqlite import COLUMNS, stored_of
-from accord.agent.store.sqlite import row_of as _row_of
 from accord.errors import AccordError, LocalProtocolError, SessionTaken
 
 if TYPE_CHECKING:
-    from accord.agent.store.base import SessionStore
+    from accord.agent.store import SessionStore
 
 # What PostgreSQL can store of a session.
 

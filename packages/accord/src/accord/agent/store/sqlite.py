@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sqlite3
 import threading
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from accord.agent.store import (
+    COLUMNS,
     PAGE_ENTRIES,
     Archived,
     SessionPage,
@@ -22,42 +22,9 @@ from accord.agent.store import (
     StoredSession,
     make_page,
     parse_cursor,
+    row_of,
+    stored_of,
 )
-
-# Sessions as rows of an SQL table.
-
-COLUMNS = "id, cwd, additional, title, title_is_users, updated_at, archived, principal"
-
-
-def row_of(session: StoredSession) -> tuple[Any, ...]:
-    """Return the values of `COLUMNS`."""
-    return (
-        session.id,
-        session.cwd,
-        json.dumps(session.additional_directories),
-        # UTF-8 cannot represent a lone surrogate.
-        None if session.title is None else session.title.encode("utf-8", "replace").decode(),
-        session.title_is_users,
-        session.updated_at,
-        session.archived,
-        session.principal,
-    )
-
-
-def stored_of(row: Any) -> StoredSession:
-    """Return the session of a row with `COLUMNS`."""
-    session_id, cwd, additional, title, title_is_users, updated_at, archived, principal = row
-    return StoredSession(
-        id=session_id,
-        cwd=cwd,
-        additional_directories=tuple(json.loads(additional)),
-        title=title,
-        title_is_users=bool(title_is_users),
-        updated_at=updated_at,
-        archived=bool(archived),
-        principal=principal,
-    )
-
 
 T = TypeVar("T")
 
