@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from accord.agent.session_manager import SessionManager
     from accord.agent.store import SessionStore
     from accord.roles.spec import ProtocolSpec
-    from accord.transports.base import Transport, TransportFactory
     from accord.types.auth import AuthAccount, AuthState
     from accord.types.session import Implementation, StopReason
     from accord.version import ProtocolVersion

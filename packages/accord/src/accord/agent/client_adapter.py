@@ -40,12 +40,10 @@ from accord.version import ProtocolVersion
 from accord.wire.codec import convert, encode
 
 if TYPE_CHECKING:
-    from accord.agent.updates import MessageRole, PermissionQuestion
+    from accord.agent.updates import PermissionQuestion
     from accord.agent.work import Background
     from accord.connection.connection import Connection
-    from accord.errors import RequestError
     from accord.mcp.consumer import McpOutcome
-    from accord.types.auth import AuthAccount, AuthState
     from accord.wire.shared.mcp_message import MessageMcpRequest
 
 # The types that both versions have, as code for both versions uses them.

@@ -14,7 +14,7 @@ from accord.agent.hooks import (
     validated_login,
 )
 from accord.agent.session_core import SessionCore
-from accord.agent.session_manager import SessionManager
+from accord.agent.session_manager import SessionManager, SessionSetup
 from accord.connection.tasks import run_at_once
 from accord.errors import InvalidParams
 from accord.types.mcp import McpServer, McpServerAcp, McpServerHttp, McpServerSse, McpServerStdio
@@ -23,7 +23,6 @@ from accord.types.session import SystemPrompt
 if TYPE_CHECKING:
     from accord.agent.client_adapter import VersionTypes
     from accord.connection.routes import Context
-from accord.agent.session_manager import SessionSetup
 
 # The system prompt of a client, for agents that accept one (unstable).
 

@@ -6,18 +6,19 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-if TYPE_CHECKING:
-    from accord.agent.client_adapter import VersionTypes
-    from accord.agent.handlers import SharedHandlers
-    from accord.agent.hooks import AgentHooks
-    from accord.agent.session import ConnectedClient
-    from accord.version import ProtocolVersion
 from accord.agent.hooks import (
     AgentAuthMethod,
     AuthenticationMixin,
     ProvidersMixin,
     TerminalAuthMethod,
 )
+
+if TYPE_CHECKING:
+    from accord.agent.client_adapter import VersionTypes
+    from accord.agent.handlers import SharedHandlers
+    from accord.agent.hooks import AgentHooks
+    from accord.agent.session import ConnectedClient
+    from accord.version import ProtocolVersion
 
 # Served by agents with a store, in both versions.
 STORE_CALLS = frozenset(

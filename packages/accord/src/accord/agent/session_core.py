@@ -31,7 +31,7 @@ from accord.agent.updates import (
     ToolContentUpdate,
     Update,
 )
-from accord.agent.work import TurnState, current_turn
+from accord.agent.work import Background, OpenSubagent, OpenToolCall, TurnState, current_turn
 from accord.connection.trace_context import trace
 from accord.errors import InvalidParams, LocalProtocolError, TransportError
 from accord.types.content import ContentBlock, require_content
@@ -40,7 +40,6 @@ from accord.types.session import AvailableCommand, SelectOption, SessionOption, 
 
 if TYPE_CHECKING:
     from accord.mcp.connections import McpConnections
-from accord.agent.work import Background, OpenSubagent, OpenToolCall
 
 log: logging.Logger = logging.getLogger("accord.agent")
 

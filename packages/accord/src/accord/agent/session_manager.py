@@ -10,6 +10,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from accord.agent.files_and_terminals import file_failure
@@ -41,26 +42,21 @@ from accord.installed import install_command
 from accord.mcp.consumer import McpConsumer
 from accord.text.excerpt import excerpt, one_line
 from accord.types.content import AudioContent, EmbeddedResource, ImageContent, Other
+from accord.types.mcp import McpServer
+from accord.types.session import SystemPrompt
 from accord.wire.base import UNSET
 from accord.wire.codec import encode
 
 if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
     from accord.agent.hooks import AgentHooks
-    from accord.agent.session import Session
-    from accord.agent.session_core import SessionCore
     from accord.agent.store import SessionPage
     from accord.agent.store.stored_sessions import LoadedSession, SessionWriter, StoredSessions
     from accord.mcp.connections import McpConnections
-    from accord.mcp.consumer import McpConsumer
     from accord.types.auth import AuthAccount, AuthState
     from accord.types.content import ContentBlock
-    from accord.types.mcp import McpServer
     from accord.types.session import SessionOption
-from msgspec import Struct
 
-from accord.types.mcp import McpServer
-from accord.types.session import SystemPrompt
 
 # What a client requests for a session that it opens.
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -33,10 +33,6 @@ from accord.types.content import ContentBlock
 from accord.types.session import Implementation, SessionOption, StopReason, TokenUsage
 from accord.types.tool_calls import Diff, TerminalView
 from accord.version import ProtocolVersion
-
-if TYPE_CHECKING:
-    from accord.agent.session_core import SessionCore
-    from accord.agent.tool_call import BaseToolCall
 
 # Shows a subagent as a tool call, for clients that do not support subagents.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
 from types import NoneType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -27,10 +27,6 @@ from accord.types.content import ContentBlock, require_content
 from accord.types.must_await import must_await
 from accord.types.session import PlanEntry
 from accord.types.validation import require_name, require_type, require_types
-
-if TYPE_CHECKING:
-    from accord.agent.session_core import SessionCore
-    from accord.types.content import ContentBlock
 
 # A compaction: the model's context is being shortened.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
@@ -24,9 +24,6 @@ from accord.agent.store import (
 from accord.agent.store import row_of as _row_of
 from accord.agent.store.postgres_servers import AppendQueue, Database, Position, Server, append_id
 from accord.errors import AccordError, LocalProtocolError, SessionTaken
-
-if TYPE_CHECKING:
-    from accord.agent.store import SessionStore
 
 # What PostgreSQL can store of a session.
 
