@@ -1,6 +1,11 @@
 """What the methods of an agent receive, use and inherit, in addition to `accord.Agent`.
 
-The handles of what a turn shows, the mix-ins for auth methods and providers, and their types.
+To read the package: `agent` has the base class and its connections, `hooks` what these know of it.
+`session` is what an agent receives; `session_core`, `tool_call` and `toolbox` do its work, and
+`session_manager` opens sessions and runs turns. `role` and `handlers` serve the client's requests,
+`client_adapter` calls the client, each with a module for each version. `store` keeps sessions.
+Up to the response of `initialize`, only `agent`, `hooks`, `session` and `role` and what these need
+are imported.
 """
 
 from __future__ import annotations

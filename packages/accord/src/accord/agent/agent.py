@@ -1,4 +1,10 @@
-"""The base class of agents: the methods and attributes it sets decide what it advertises."""
+"""The base class of agents, and the connections that serve them.
+
+`Agent` is what a program derives from: the methods and attributes it sets decide what it
+advertises. `serve` serves an agent on one connection, in the version that the client speaks.
+Editors start agents often: the functions at the end import what `initialize` does not need when it
+is first used. No other module of this package imports inside functions.
+"""
 
 from __future__ import annotations
 
@@ -29,155 +35,6 @@ if TYPE_CHECKING:
     from accord.types.auth import AuthAccount, AuthState
     from accord.types.session import Implementation, StopReason
     from accord.version import ProtocolVersion
-
-
-# Imports parts of the agent's side when they are first used: editors start agents often.
-#
-# `initialize` needs the role of one version and nothing of what sessions need. No other module of
-# this package imports inside functions.
-
-
-def role(version: ProtocolVersion, connection: RoleConnection) -> Any:
-    """Return the role that serves a version on a connection."""
-    if version == 1:
-        from accord.agent.v1_role import AgentRoleV1
-
-        return AgentRoleV1(connection)
-    from accord.agent.v2_role import AgentRoleV2
-
-    return AgentRoleV2(connection)
-
-
-def client_adapter(
-    version: ProtocolVersion, params: Any, context: Any, *, unstable: bool
-) -> ClientAdapter:
-    """Return the adapter for a client that has sent `initialize` with these params."""
-    if version == 1:
-        from accord.agent.v1 import ClientAdapterV1
-
-        return ClientAdapterV1(params, context, unstable=unstable)
-    from accord.agent.v2 import ClientAdapterV2
-
-    return ClientAdapterV2(params, context, unstable=unstable)
-
-
-def session_manager(
-    agent: AgentHooks, adapter: ClientAdapter, *, max_sessions: int, principal: str | None
-) -> SessionManager:
-    """Return the manager of the sessions of one connection."""
-    from accord.agent.session_manager import SessionManager
-
-    stored_sessions = None
-    if agent.store is not None:
-        from accord.agent.store.stored_sessions import StoredSessions
-
-        stored_sessions = StoredSessions(agent.store, principal)
-    return SessionManager(
-        agent, adapter, stored_sessions, max_sessions=max_sessions, principal=principal
-    )
-
-
-def handlers(version: ProtocolVersion, manager: SessionManager) -> SharedHandlers:
-    """Return what handles all requests but `initialize`."""
-    if version == 1:
-        from accord.agent.v1_handlers import HandlersV1
-
-        return HandlersV1(manager)
-    from accord.agent.v2_handlers import HandlersV2
-
-    return HandlersV2(manager)
-
-
-# One connection of an agent, which gets its sessions with the first request for one.
-
-
-class AgentConnection:
-    """A connection of an agent, from its start on; `initialize` makes it known to the agent."""
-
-    def __init__(
-        self, agent: AgentHooks, *, max_sessions: int, principal: str | None = None
-    ) -> None:
-        self.agent = agent
-        self.principal = principal
-        self.max_sessions = max_sessions
-        self._manager: SessionManager | None = None
-        self._make_adapter: Callable[[], ClientAdapter] | None = None
-
-    def set_client(self, version: ProtocolVersion, params: Any, context: Any) -> None:
-        """Complete `initialize`, which version 1 allows to repeat."""
-
-        def make_adapter() -> ClientAdapter:
-            return client_adapter(version, params, context, unstable=self.agent.unstable)
-
-        self._make_adapter = make_adapter
-        if self._manager is not None:
-            self._manager.set_client_adapter(make_adapter())
-
-    @property
-    def is_initialized(self) -> bool:
-        """Whether `initialize` has been handled."""
-        return self._make_adapter is not None
-
-    @property
-    def manager(self) -> SessionManager:
-        """The sessions of the connection."""
-        if self._manager is None:
-            assert self._make_adapter is not None, "initialize has been handled"
-            self._manager = session_manager(
-                self.agent,
-                self._make_adapter(),
-                max_sessions=self.max_sessions,
-                principal=self.principal,
-            )
-        return self._manager
-
-    def load_handlers(self, version: ProtocolVersion) -> SharedHandlers:
-        """Return what handles all requests but `initialize`."""
-        return handlers(version, self.manager)
-
-    async def send_auth_status(self, state: AuthState, accounts: tuple[AuthAccount, ...]) -> None:
-        """Send the auth status to the client, if it has asked for it and the status changed."""
-        if self._manager is not None:
-            await self._manager.send_auth_status(state, accounts)
-
-    @property
-    def client(self) -> ConnectedClient:
-        """The client."""
-        return self.manager.client
-
-    async def aclose(self) -> None:
-        """Close all sessions; the client has disconnected."""
-        if self._manager is not None:
-            await self._manager.aclose()
-
-
-async def serve(
-    agent: AgentHooks,
-    transport: TransportFactory | Transport,
-    *,
-    limits: Limits | None = None,
-    observers: Sequence[Observer] = (),
-    principal: str | None = None,
-) -> None:
-    """Serve one client until it disconnects; raise `TransportError` if the transport fails.
-
-    Sessions that are opened belong to `principal`. If it is given, the client neither sees nor
-    uses the sessions of others.
-    """
-    max_sessions = (limits or Limits()).sessions
-    connection = AgentConnection(agent, max_sessions=max_sessions, principal=principal)
-    connections_of(agent).add(connection)
-
-    # Only the version that the client speaks is imported.
-    versions = (
-        roles.LazyRole(1, partial(role, 1, connection)),
-        roles.LazyRole(2, partial(role, 2, connection)),
-    )
-    try:
-        await roles.serve(transport, *versions, limits=limits, observers=observers)
-    finally:
-        connections_of(agent).discard(connection)
-        await connection.aclose()
 
 
 class Agent:
@@ -302,3 +159,146 @@ class Agent:
                 await self.aclose()
 
         run_program(serve_it())
+
+
+async def serve(
+    agent: AgentHooks,
+    transport: TransportFactory | Transport,
+    *,
+    limits: Limits | None = None,
+    observers: Sequence[Observer] = (),
+    principal: str | None = None,
+) -> None:
+    """Serve one client until it disconnects; raise `TransportError` if the transport fails.
+
+    Sessions that are opened belong to `principal`. If it is given, the client neither sees nor
+    uses the sessions of others.
+    """
+    max_sessions = (limits or Limits()).sessions
+    connection = AgentConnection(agent, max_sessions=max_sessions, principal=principal)
+    connections_of(agent).add(connection)
+
+    # Only the version that the client speaks is imported.
+    versions = (
+        roles.LazyRole(1, partial(role, 1, connection)),
+        roles.LazyRole(2, partial(role, 2, connection)),
+    )
+    try:
+        await roles.serve(transport, *versions, limits=limits, observers=observers)
+    finally:
+        connections_of(agent).discard(connection)
+        await connection.aclose()
+
+
+class AgentConnection:
+    """A connection of an agent, from its start on; `initialize` makes it known to the agent."""
+
+    def __init__(
+        self, agent: AgentHooks, *, max_sessions: int, principal: str | None = None
+    ) -> None:
+        self.agent = agent
+        self.principal = principal
+        self.max_sessions = max_sessions
+        self._manager: SessionManager | None = None
+        self._make_adapter: Callable[[], ClientAdapter] | None = None
+
+    def set_client(self, version: ProtocolVersion, params: Any, context: Any) -> None:
+        """Complete `initialize`, which version 1 allows to repeat."""
+
+        def make_adapter() -> ClientAdapter:
+            return client_adapter(version, params, context, unstable=self.agent.unstable)
+
+        self._make_adapter = make_adapter
+        if self._manager is not None:
+            self._manager.set_client_adapter(make_adapter())
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether `initialize` has been handled."""
+        return self._make_adapter is not None
+
+    @property
+    def manager(self) -> SessionManager:
+        """The sessions of the connection."""
+        if self._manager is None:
+            assert self._make_adapter is not None, "initialize has been handled"
+            self._manager = session_manager(
+                self.agent,
+                self._make_adapter(),
+                max_sessions=self.max_sessions,
+                principal=self.principal,
+            )
+        return self._manager
+
+    def load_handlers(self, version: ProtocolVersion) -> SharedHandlers:
+        """Return what handles all requests but `initialize`."""
+        return handlers(version, self.manager)
+
+    async def send_auth_status(self, state: AuthState, accounts: tuple[AuthAccount, ...]) -> None:
+        """Send the auth status to the client, if it has asked for it and the status changed."""
+        if self._manager is not None:
+            await self._manager.send_auth_status(state, accounts)
+
+    @property
+    def client(self) -> ConnectedClient:
+        """The client."""
+        return self.manager.client
+
+    async def aclose(self) -> None:
+        """Close all sessions; the client has disconnected."""
+        if self._manager is not None:
+            await self._manager.aclose()
+
+
+# `initialize` needs the role of one version and nothing of what sessions need.
+
+
+def role(version: ProtocolVersion, connection: RoleConnection) -> Any:
+    """Return the role that serves a version on a connection."""
+    if version == 1:
+        from accord.agent.v1_role import AgentRoleV1
+
+        return AgentRoleV1(connection)
+    from accord.agent.v2_role import AgentRoleV2
+
+    return AgentRoleV2(connection)
+
+
+def client_adapter(
+    version: ProtocolVersion, params: Any, context: Any, *, unstable: bool
+) -> ClientAdapter:
+    """Return the adapter for a client that has sent `initialize` with these params."""
+    if version == 1:
+        from accord.agent.v1 import ClientAdapterV1
+
+        return ClientAdapterV1(params, context, unstable=unstable)
+    from accord.agent.v2 import ClientAdapterV2
+
+    return ClientAdapterV2(params, context, unstable=unstable)
+
+
+def session_manager(
+    agent: AgentHooks, adapter: ClientAdapter, *, max_sessions: int, principal: str | None
+) -> SessionManager:
+    """Return the manager of the sessions of one connection."""
+    from accord.agent.session_manager import SessionManager
+
+    stored_sessions = None
+    if agent.store is not None:
+        from accord.agent.store.stored_sessions import StoredSessions
+
+        stored_sessions = StoredSessions(agent.store, principal)
+    return SessionManager(
+        agent, adapter, stored_sessions, max_sessions=max_sessions, principal=principal
+    )
+
+
+def handlers(version: ProtocolVersion, manager: SessionManager) -> SharedHandlers:
+    """Return what handles all requests but `initialize`."""
+    if version == 1:
+        from accord.agent.v1_handlers import HandlersV1
+
+        return HandlersV1(manager)
+    from accord.agent.v2_handlers import HandlersV2
+
+    return HandlersV2(manager)

@@ -1,4 +1,4 @@
-"""The commands of a session: in the client if it has terminals, otherwise on this machine."""
+"""The files and the commands of a session: in the client if it has them, otherwise local ones."""
 
 from __future__ import annotations
 
@@ -40,8 +40,6 @@ from accord.types.validation import require_type
 if TYPE_CHECKING:
     from accord.agent.client_adapter import ClientAdapter
     from accord.agent.session_core import SessionCore
-
-# The files of a session: the client's if it supports that, otherwise local ones.
 
 _MARK = "_accord_session_file"  # of the errors of session files: what failed
 

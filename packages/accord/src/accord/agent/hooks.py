@@ -1,4 +1,9 @@
-"""What connections know of an agent: its methods, its open sessions, its logins and providers."""
+"""What connections know of an agent: its methods, its open sessions, its logins and providers.
+
+`AgentHooks` are the methods that a connection calls; `check_hooks` warns of mistakes when a class
+is defined. `Registry` has the sessions that are open on all connections of an agent. The mix-ins
+add auth methods and providers of models.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A session, its tool calls and subagents, and the client that it is open in."""
+"""What the methods of an agent receive: turns, sessions, tool calls, subagents and the client.
+
+All of them are thin: a `Toolbox`, which is imported with the first session, does the work.
+"""
 
 from __future__ import annotations
 
@@ -456,8 +459,6 @@ class ConnectedClient:
         """Send a notification whose method begins with an underscore."""
         await self._adapter().notify_extension(method, params)
 
-
-# A turn: the prompt of the user, and what the agent does about it.
 
 PartT = TypeVar("PartT")
 

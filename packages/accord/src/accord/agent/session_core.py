@@ -1,4 +1,8 @@
-"""The state and the output of a session, shared by turns, tool calls and subagents."""
+"""The state and the output of a session, shared by turns, tool calls and subagents.
+
+An update is sent after it is stored. `StoredOutput` does both for one update at a time;
+`BatchedOutput` collects the updates of a stream, which does not wait for the store.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +47,6 @@ if TYPE_CHECKING:
 
 log: logging.Logger = logging.getLogger("accord.agent")
 
-
-# Stores the updates of a session and sends each one after it is stored.
 
 Send: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 

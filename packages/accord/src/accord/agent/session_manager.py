@@ -1,4 +1,7 @@
-"""Opens, finds and closes the sessions of one connection, in either version."""
+"""Opens, finds and closes the sessions of one connection, and runs their turns, in either version.
+
+`TurnRunner` runs a turn: queue, wait, store the prompt, call the agent, start the next turn.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A session inside another one: the work of another agent, shown apart or as a tool call."""
+"""A session inside another one: the work of another agent, shown apart or as a tool call.
+
+`SubagentToolCallAdapter` shows it as a tool call, for clients that do not support subagents.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,6 @@ from accord.types.content import ContentBlock
 from accord.types.session import Implementation, SessionOption, StopReason, TokenUsage
 from accord.types.tool_calls import Diff, TerminalView
 from accord.version import ProtocolVersion
-
-# Shows a subagent as a tool call, for clients that do not support subagents.
 
 
 class SubagentToolCallAdapter(ClientAdapter):

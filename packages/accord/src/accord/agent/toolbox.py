@@ -1,4 +1,7 @@
-"""What turns and sessions create: imported with the first session, not with `accord.Turn`."""
+"""What turns and sessions create: compactions, elicitations, plans, messages, files, commands.
+
+`Toolbox` makes them. It is imported with the first session, not with `accord.Turn`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The updates of a session in version-neutral form: each is sent, and may be stored."""
+"""The updates of a session in version-neutral form, and the request for a permission.
+
+Each update is sent, and may be stored.
+"""
 
 from __future__ import annotations
 

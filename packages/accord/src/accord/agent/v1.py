@@ -1,4 +1,7 @@
-"""The agent side in version 1."""
+"""Calls a client of version 1: updates and requests in the types of the version.
+
+In version 1 an update of a tool call replaces all of its content, which `ToolContentBuffers` have.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent side in version 2."""
+"""Calls a client of version 2: updates and requests in the types of the version."""
 
 from __future__ import annotations
 

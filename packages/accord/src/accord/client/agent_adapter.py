@@ -1,4 +1,8 @@
-"""Calls an agent in one protocol version: the base of both adapters, and their results."""
+"""Calls an agent in one protocol version, and distributes the events of its sessions.
+
+`AgentAdapter` is the base of the adapters of both versions. `SessionEventStream` applies the
+updates of one session to its transcript, and passes its events to consumers.
+"""
 
 from __future__ import annotations
 

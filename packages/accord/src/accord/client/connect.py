@@ -1,4 +1,7 @@
-"""Connects to an agent, or starts one, and opens sessions."""
+"""Connects to an agent, or starts one, and opens sessions.
+
+The first part checks what a program gives: misspelt options, wrong types, the setup of a session.
+"""
 
 from __future__ import annotations
 

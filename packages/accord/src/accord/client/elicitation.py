@@ -1,4 +1,4 @@
-"""Elicitation: forms and URLs for the user."""
+"""Elicitation: forms for the user, and URLs, which are bounded in number, time and length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The files that a v1 agent can read and write: those in the directories of the session."""
+"""What a v1 agent uses of this machine: files in the directories of a session, and terminals.
+
+Terminals are processes without a shell, stopped with their children.
+"""
 
 from __future__ import annotations
 
@@ -194,8 +197,6 @@ def _error(error: OSError | UnicodeError, path: str, message: str) -> RequestErr
         case _:
             return InternalError(message, data={"path": path})
 
-
-# The terminals of a v1 agent: processes without a shell, stopped with their children.
 
 MAX_OUTPUT_BYTES = 16 * 1024 * 1024  # of the output of a terminal, also if the agent asks for more
 

@@ -1,4 +1,7 @@
-"""The sessions of a connection, and the handlers for the requests of its agent."""
+"""The sessions of a connection, and the handlers for the requests of its agent.
+
+`ClientTools` are the tools that a client provides to the sessions of its agent.
+"""
 
 from __future__ import annotations
 

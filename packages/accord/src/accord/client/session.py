@@ -1,4 +1,7 @@
-"""Sessions, as a client uses them."""
+"""Sessions and turns, as a client uses them.
+
+`ClientTurn` is one prompt and its events, as an asynchronous iterator; `ClientSession` starts it.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +56,6 @@ from accord.types.tool_calls import TerminalView
 
 if TYPE_CHECKING:
     from accord.client.handlers import ClientHandlers
-
-# A turn: one prompt and its events, as an asynchronous iterator.
 
 log: logging.Logger = logging.getLogger("accord.client")
 

@@ -1,4 +1,4 @@
-"""Serves the requests of an agent that both versions write alike."""
+"""What the client side of both versions does alike: reads updates as events, serves the agent."""
 
 from __future__ import annotations
 

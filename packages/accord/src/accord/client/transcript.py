@@ -1,4 +1,7 @@
-"""The transcript of a session: the accumulated state of its events."""
+"""The transcript of a session: the accumulated state of its events.
+
+`Message` grows by chunks; `Transcript` has messages, tool calls, plans and the rest in their order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client side in version 2."""
+"""The client side in version 2: reads its updates, calls its agent and serves the agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Serves the tools of one session by the transport that its agent supports."""
+"""Serves the tools of one session by the transport that its agent supports.
+
+`SessionTools` chooses: MCP over ACP, else `HttpBridge`, a server on the loopback interface, else
+`StdioBridge`, whose stdio servers are the program `accord.mcp.shim`, which connects back here.
+"""
 
 from __future__ import annotations
 

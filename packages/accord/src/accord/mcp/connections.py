@@ -1,4 +1,7 @@
-"""The MCP servers of a session: connected when they are first needed, until the session closes."""
+"""The MCP servers of a session: connected when they are first needed, until the session closes.
+
+`acp_transport` makes a transport of the library `mcp` from the servers of the client.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes MCP servers from what a program gives as `tools`."""
+"""Makes MCP servers from what a program gives as `tools`, and serves requests with them."""
 
 from __future__ import annotations
 

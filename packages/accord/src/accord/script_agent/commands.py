@@ -1,4 +1,4 @@
-"""Commands that end the turn or the process."""
+"""The commands of the script agent that do one thing: each family, and what all have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""All commands of the script agent, and how a prompt runs one."""
+"""All commands of the script agent, and how a prompt runs one.
+
+The long commands are here: a complete turn, background work and subagents.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Sessions in PostgreSQL, which several servers share."""
+"""Sessions in PostgreSQL, which several servers share.
+
+`PostgresStore` is the store. A session that is open belongs to one server, and no other server can
+write to it: `Ownership`. What servers know of each other is in `postgres_servers`.
+"""
 
 from __future__ import annotations
 

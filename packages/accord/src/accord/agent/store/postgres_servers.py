@@ -1,4 +1,8 @@
-"""Appends entries of many sessions with one statement at a time."""
+"""The connections of a server to PostgreSQL, and the server as the others see it.
+
+`Database` is a small pool, which repeats work if its connection is lost. `Server` has a number, a
+lock on it and a lease. `AppendQueue` appends entries of many sessions with one statement at a time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The sessions in a store: creates, finds, loads, forks, archives, deletes and lists them."""
+"""The sessions in a store: creates, finds, loads, forks, archives, deletes and lists them.
+
+`encode_update` and `decode_update` define the stored form of updates: JSON that future versions of
+Accord read, too. `SessionWriter` stores each update before it is sent. `Collapser` shortens the
+stored updates for a replay: each message, tool call and plan once.
+"""
 
 from __future__ import annotations
 
