@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from accord import InvalidParams
-from accord.agent import toolbox as elicitation
-from accord.client import elicitation as url_pages
+from accord.agent import toolbox
+from accord.client import elicitation
 from accord.client.elicitation import (
     MAX_PAGES,
     MAX_URL_CHARS,
@@ -41,7 +41,7 @@ async def test_url_elicitation_expires(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opened = OpenUrlElicitations()
-    monkeypatch.setattr(url_pages, "PAGE_LIFETIME_S", 0.0)
+    monkeypatch.setattr(elicitation, "PAGE_LIFETIME_S", 0.0)
     old = _page("old")
     opened.add(old)
     opened.answered(old, agreed=True)
@@ -89,4 +89,4 @@ async def test_url_that_is_too_long_is_an_error(version: int, tmp_path: Path) ->
 
 
 def test_both_sides_have_the_same_limit() -> None:
-    assert elicitation.MAX_URL_CHARS == MAX_URL_CHARS
+    assert toolbox.MAX_URL_CHARS == MAX_URL_CHARS

@@ -2,8 +2,8 @@
 
 `Agent` is what a program derives from: the methods and attributes it sets decide what it
 advertises. `serve` serves an agent on one connection, in the version that the client speaks.
-Editors start agents often: the functions at the end import what `initialize` does not need when it
-is first used. No other module of this package imports inside functions.
+Editors start agents often: this module imports what `initialize` does not need when it is first
+used. No other module of the package imports inside functions, except the library `mcp`.
 """
 
 from __future__ import annotations
@@ -180,8 +180,8 @@ async def serve(
 
     # Only the version that the client speaks is imported.
     versions = (
-        roles.LazyRole(1, partial(role, 1, connection)),
-        roles.LazyRole(2, partial(role, 2, connection)),
+        roles.LazyRole(1, partial(_role, 1, connection)),
+        roles.LazyRole(2, partial(_role, 2, connection)),
     )
     try:
         await roles.serve(transport, *versions, limits=limits, observers=observers)
@@ -222,9 +222,17 @@ class AgentConnection:
         """The sessions of the connection."""
         if self._manager is None:
             assert self._make_adapter is not None, "initialize has been handled"
-            self._manager = session_manager(
+            from accord.agent.session_manager import SessionManager
+
+            stored_sessions = None
+            if self.agent.store is not None:
+                from accord.agent.store.stored_sessions import StoredSessions
+
+                stored_sessions = StoredSessions(self.agent.store, self.principal)
+            self._manager = SessionManager(
                 self.agent,
                 self._make_adapter(),
+                stored_sessions,
                 max_sessions=self.max_sessions,
                 principal=self.principal,
             )
@@ -232,7 +240,13 @@ class AgentConnection:
 
     def load_handlers(self, version: ProtocolVersion) -> SharedHandlers:
         """Return what handles all requests but `initialize`."""
-        return handlers(version, self.manager)
+        if version == 1:
+            from accord.agent.v1_handlers import HandlersV1
+
+            return HandlersV1(self.manager)
+        from accord.agent.v2_handlers import HandlersV2
+
+        return HandlersV2(self.manager)
 
     async def send_auth_status(self, state: AuthState, accounts: tuple[AuthAccount, ...]) -> None:
         """Send the auth status to the client, if it has asked for it and the status changed."""
@@ -250,10 +264,7 @@ class AgentConnection:
             await self._manager.aclose()
 
 
-# `initialize` needs the role of one version and nothing of what sessions need.
-
-
-def role(version: ProtocolVersion, connection: RoleConnection) -> Any:
+def _role(version: ProtocolVersion, connection: RoleConnection) -> Any:
     """Return the role that serves a version on a connection."""
     if version == 1:
         from accord.agent.v1_role import AgentRoleV1
@@ -275,30 +286,3 @@ def client_adapter(
     from accord.agent.v2 import ClientAdapterV2
 
     return ClientAdapterV2(params, context, unstable=unstable)
-
-
-def session_manager(
-    agent: AgentHooks, adapter: ClientAdapter, *, max_sessions: int, principal: str | None
-) -> SessionManager:
-    """Return the manager of the sessions of one connection."""
-    from accord.agent.session_manager import SessionManager
-
-    stored_sessions = None
-    if agent.store is not None:
-        from accord.agent.store.stored_sessions import StoredSessions
-
-        stored_sessions = StoredSessions(agent.store, principal)
-    return SessionManager(
-        agent, adapter, stored_sessions, max_sessions=max_sessions, principal=principal
-    )
-
-
-def handlers(version: ProtocolVersion, manager: SessionManager) -> SharedHandlers:
-    """Return what handles all requests but `initialize`."""
-    if version == 1:
-        from accord.agent.v1_handlers import HandlersV1
-
-        return HandlersV1(manager)
-    from accord.agent.v2_handlers import HandlersV2
-
-    return HandlersV2(manager)

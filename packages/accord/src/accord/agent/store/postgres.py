@@ -23,20 +23,20 @@ from accord.agent.store import (
     StoredSession,
     make_page,
     parse_cursor,
+    row_of,
     stored_of,
 )
-from accord.agent.store import row_of as _row_of
 from accord.agent.store.postgres_servers import AppendQueue, Database, Position, Server, append_id
 from accord.errors import AccordError, LocalProtocolError, SessionTaken
 
 # What PostgreSQL can store of a session.
 
 
-def row_of(session: StoredSession) -> tuple[Any, ...]:
+def _row_of(session: StoredSession) -> tuple[Any, ...]:
     """Return the values of `COLUMNS`; PostgreSQL stores no NUL."""
     if session.title is not None and "\0" in session.title:
         session = replace(session, title=session.title.replace("\0", "?"))
-    return _row_of(session)
+    return row_of(session)
 
 
 def is_storable(text: str) -> bool:
@@ -225,7 +225,7 @@ class Ownership:
         """Replace the metadata of a session; raise `SessionTaken`."""
 
         async def work(connection: Any) -> Any:
-            return await connection.fetchval(_UPDATE, *row_of(session), owned.position.fence)
+            return await connection.fetchval(_UPDATE, *_row_of(session), owned.position.fence)
 
         if await self._database.run(work) is None:
             self._lose(owned)
@@ -363,7 +363,7 @@ class PostgresStore(SessionStore):
             return await connection.fetchval(
                 "UPDATE accord_sessions SET (cwd, additional, title, title_is_users, updated_at,"
                 " archived, principal) = ($2, $3, $4, $5, $6, $7, $8) WHERE id = $1 RETURNING id",
-                *row_of(session),
+                *_row_of(session),
             )
 
         if await self._database.run(work) is None:
@@ -504,7 +504,7 @@ async def _insert(connection: Any, session: StoredSession, append: int, count: i
     found = await connection.fetchval(
         f"INSERT INTO accord_sessions ({COLUMNS}, entries, last_append)"
         " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING RETURNING id",
-        *row_of(session),
+        *_row_of(session),
         count,
         append,
     )
