@@ -15,8 +15,8 @@ from accord.agent.hooks import (
     ProvidersMixin,
     TerminalAuthMethod,
 )
-from accord.agent.role import AuthAccount, AuthState, ProviderInfo
 from accord.errors import NotOffered
+from accord.types.auth import AuthAccount, AuthState, ProviderInfo
 from agent.harness import BOTH, V1, AgentHarness, ClientV1, ClientV2, connect_client
 from requirement import requirement
 
