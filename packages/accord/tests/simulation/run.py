@@ -16,6 +16,7 @@ from msgspec import Struct
 import accord
 import accord.agent.files_and_terminals
 import accord.agent.store.stored_sessions
+import accord.client.files
 import accord.client.v1
 import accord.client.v2  # patched modules must be imported before
 from accord.connection.limits import Limits
