@@ -8,7 +8,7 @@ from typing import Any
 from mcp.types import CallToolResult, TextContent
 
 from accord import ConnectedAgent
-from accord.mcp.revision import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
+from accord.mcp.consumer import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
 from client.wire_agents import ByHand
 
 __all__ = ("META", "Opened", "capabilities", "open_session", "text_of")

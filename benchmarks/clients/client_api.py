@@ -10,7 +10,7 @@ from workload import file_text
 
 from accord import ClientSession, Text, connect
 from accord.client import connect as connect_module
-from accord.client.terminals import ClientTerminals
+from accord.client.files import ClientTerminals
 
 
 class PreparedFiles:

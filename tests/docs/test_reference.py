@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from accord import errors
-from accord.script_agent.registry import COMMANDS, OPTIONS
+from accord.script_agent.commands import OPTIONS
+from accord.script_agent.registry import COMMANDS
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PACKAGES = DOCS.parent / "packages"

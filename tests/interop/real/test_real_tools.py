@@ -23,8 +23,8 @@ from requirement import requirement
 
 pytest.importorskip("mcp", reason="the library `mcp` is not installed")
 
+from accord.mcp.bridges import StdioBridge
 from accord.mcp.servers import servers_from
-from accord.mcp.stdio_bridge import StdioBridge
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -11,9 +11,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 from accord.client.agent_adapter import AuthMethod
 from accord.client.connect import ConnectedAgent
 from accord.client.events import Event, ToolCall
-from accord.client.session import ClientSession
+from accord.client.session import ClientSession, ClientTurn
 from accord.client.transcript import Transcript
-from accord.client.turn import ClientTurn
 from accord.errors import (
     AccordError,
     AuthRequired,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accord.client.turn import ClientTurn
+from accord.client.session import ClientTurn
 
 _STOPS = {
     "cancelled": "Cancelled",

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord.client.events import Notice, Text, Thought, ToolCall
-from accord.client.message import Message
-from accord.client.transcript import Transcript
+from accord.client.transcript import Message, Transcript
 from accord_chat.model.folder_files import FolderFiles
 from accord_chat.model.fuzzy import best_matches
 from accord_chat.model.mentions import mention_before, mention_text, mentions

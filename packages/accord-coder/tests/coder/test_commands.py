@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord import Diff, PermissionRequest, SessionStore
-from accord.agent.store.base import MemoryStore
+from accord.agent.store import MemoryStore
 from accord_coder.commands.base import CommandCall, parse_command
 from accord_coder.commands.custom import custom_commands, expand, scan_commands
 from accord_coder.commands.registry import BUILTIN_COMMANDS

@@ -20,9 +20,8 @@ from accord import (
     Turn,
     roles,
 )
-from accord.agent.agent_connection import AgentConnection
-from accord.agent.client_adapter import PermissionQuestion
-from accord.agent.updates import ToolCallUpdate
+from accord.agent.agent import AgentConnection
+from accord.agent.updates import PermissionQuestion, ToolCallUpdate
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.stdio import stdio
 from accord.types.session import StopReason
@@ -207,11 +206,11 @@ AGENTS: dict[str, Any] = {
 async def serve(agent: Agent, version: int) -> None:
     connection = AgentConnection(agent, max_sessions=100)
     if version == 1:
-        from accord.agent.v1.role import AgentRoleV1
+        from accord.agent.v1_role import AgentRoleV1
 
         role: Any = AgentRoleV1(connection)
     else:
-        from accord.agent.v2.role import AgentRoleV2
+        from accord.agent.v2_role import AgentRoleV2
 
         role = AgentRoleV2(connection)
     try:

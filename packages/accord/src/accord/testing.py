@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from accord.agent.store.base import SessionStore, StoredSession
+from accord.agent.store import SessionStore, StoredSession
 from accord.errors import TransportError
 from accord.transports.base import FRAME_BYTES, Frame, Transport
 

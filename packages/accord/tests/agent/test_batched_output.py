@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from accord import Agent, MemoryStore, Turn
-from accord.agent import batched_output
-from accord.agent.store.base import OwnedSession
-from accord.agent.store.encoding import decode_update
+from accord.agent import session_core
+from accord.agent.store import OwnedSession
+from accord.agent.store.stored_sessions import decode_update
 from accord.agent.updates import MessageUpdate
 from accord.errors import InternalError
 from agent.harness import BOTH, V1, AgentHarness, connect_client
@@ -127,7 +127,7 @@ async def test_history_has_the_chunks_before_it() -> None:
 async def test_agent_waits_while_much_text_waits_for_the_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(batched_output, "_WAITING_CHARACTERS", 1000)
+    monkeypatch.setattr(session_core, "_WAITING_CHARACTERS", 1000)
     agent = Talks()
     async with connect_client(agent, V1) as client:
         agent.far.may_write.clear()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from accord import Agent, ImageContent, Turn
-from accord.agent.v1 import tool_content
-from accord.agent.v1.tool_content import ToolContentBuffer, ToolContentBuffers
+from accord.agent import v1 as agent_v1
+from accord.agent.v1 import ToolContentBuffer, ToolContentBuffers
 from agent.harness import V1, connect_client
 
 
@@ -41,7 +41,7 @@ def _nothing(_session_id: str, _tool_id: str) -> None:
 async def test_v1_unsent_content_is_looked_up_in_one_session_only(
     others: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool_content, "MIN_INTERVAL_S", 1000.0)  # nothing is sent yet
+    monkeypatch.setattr(agent_v1, "MIN_INTERVAL_S", 1000.0)  # nothing is sent yet
     tools = ToolContentBuffers(_nothing)
     for index in range(others):
         session_id = f"other-{index}"

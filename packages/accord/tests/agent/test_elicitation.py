@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from accord import NotOffered, Turn, v1, v2
-from accord.agent.elicitation import form_schema
+from accord.agent.toolbox import form_schema
 from accord.errors import RemoteProtocolError
 from agent.harness import (
     BOTH,

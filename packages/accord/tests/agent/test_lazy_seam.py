@@ -35,15 +35,13 @@ asyncio.run(main())
 
 # Modules of the agent package that `initialize` does not need.
 LATER = {
-    "accord.agent.background",
+    "accord.agent.client_adapter",
+    "accord.agent.files_and_terminals",
     "accord.agent.handlers",
-    "accord.agent.plan",
     "accord.agent.session_core",
     "accord.agent.session_manager",
     "accord.agent.subagent",
-    "accord.agent.terminals",
     "accord.agent.toolbox",
-    "accord.agent.turn_runner",
 }
 
 

@@ -27,7 +27,7 @@ from accord import (
     v1,
     v2,
 )
-from accord.agent.store.encoding import decode_update, encode_update
+from accord.agent.store.stored_sessions import decode_update, encode_update
 from accord.agent.updates import MessageUpdate
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.memory import pair
@@ -171,8 +171,8 @@ async def test_meta_arrives_with_the_prompt_the_messages_and_the_end(
 async def test_meta_of_other_updates_is_in_their_events(version: int) -> None:
     """The `_meta` of each update from a wire-level agent is in its event."""
     from accord.client.transcript import Transcript
-    from accord.client.v1.updates import events_from_update as read_v1
-    from accord.client.v2.updates import events_from_update as read_v2
+    from accord.client.v1 import events_from_update as read_v1
+    from accord.client.v2 import events_from_update as read_v2
 
     types: Any = v1 if version == V1 else v2
     read: Any = read_v1 if version == V1 else read_v2

@@ -9,16 +9,14 @@ import msgspec
 import pytest
 
 from accord import Agent, AuthRequired, InvalidParams, Turn, v1, v2
-from accord.agent.mixins import (
+from accord.agent.hooks import (
     AgentAuthMethod,
-    AuthAccount,
     AuthenticationMixin,
-    AuthState,
-    ProviderInfo,
     ProvidersMixin,
     TerminalAuthMethod,
 )
 from accord.errors import NotOffered
+from accord.types.auth import AuthAccount, AuthState, ProviderInfo
 from agent.harness import BOTH, V1, AgentHarness, ClientV1, ClientV2, connect_client
 from requirement import requirement
 

@@ -15,7 +15,7 @@ import pytest
 
 from accord import FileChanged, MemoryStore, Turn, v1
 from accord.agent import ToolCallHandle, tool_call
-from accord.agent.files import means_missing_file
+from accord.agent.files_and_terminals import means_missing_file
 from accord.errors import MethodNotFound, RequestError, ResourceNotFound
 from accord.local.files import OutsideRoots
 from accord.wire.base import UNSET

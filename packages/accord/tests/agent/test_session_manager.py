@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from accord import Agent, InvalidParams, MemoryStore, Session, SqliteStore, Turn, v1, v2
-from accord.agent.store.encoding import decode_update
+from accord.agent.store.stored_sessions import decode_update
 from accord.agent.updates import MessageUpdate, TurnEnded
 from accord.errors import (
     InternalError,

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.agent.store.base import MemoryStore, SessionStore, StoredSession
-from accord.agent.store.encoding import decode_update, encode_update
-from accord.agent.store.replay import collapse
+from accord.agent.store import MemoryStore, SessionStore, StoredSession
 from accord.agent.store.sqlite import SqliteStore
+from accord.agent.store.stored_sessions import collapse, decode_update, encode_update
 from accord.agent.updates import (
     ContextUsageUpdate,
     MessageUpdate,

@@ -23,11 +23,8 @@ from accord import (
     Turn,
 )
 from accord.agent import FallbackStore
-from accord.agent.store import fallback, stored_sessions
-from accord.agent.store.base import PAGE_ENTRIES, StoredSession
-from accord.agent.store.encoding import encode_update
-from accord.agent.store.replay import Collapser
-from accord.agent.store.stored_sessions import StoredSessions
+from accord.agent.store import PAGE_ENTRIES, StoredSession, fallback, stored_sessions
+from accord.agent.store.stored_sessions import Collapser, StoredSessions, encode_update
 from accord.agent.updates import (
     MessageUpdate,
     OptionsUpdate,

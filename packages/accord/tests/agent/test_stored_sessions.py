@@ -18,7 +18,7 @@ from accord import (
     v1,
     v2,
 )
-from accord.agent.store.base import MemoryStore
+from accord.agent.store import MemoryStore
 from accord.agent.updates import MessageUpdate
 from accord.errors import NotOffered, ResourceNotFound
 from agent.harness import BOTH, V1, V2, AgentHarness, connect_client

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from accord import Turn, v1
-from accord.agent.terminals import CommandResult
+from accord.agent.files_and_terminals import CommandResult
 from accord.errors import RequestError, StartError
 from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, FunctionAgent, connect_client
 from requirement import requirement

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from accord import Agent, InvalidParams, ResourceLink, Turn, v1, v2
-from accord.agent.store.base import MemoryStore
+from accord.agent.store import MemoryStore
 from accord.errors import RequestError
 from agent.harness import BOTH, V1, V2, AgentHarness, ClientV1, ClientV2, connect_client
 from requirement import requirement

@@ -24,7 +24,7 @@ from accord import (
     ToolCallLocation,
     Turn,
 )
-from accord.agent.store.base import MemoryStore
+from accord.agent.store import MemoryStore
 from accord.types.session import ContextUsage, Cost, OptionChoice, TokenUsage
 from agent.harness import BOTH, connect_client
 from event_loop import drain_event_loop

@@ -9,8 +9,8 @@ import pytest
 from accord import ClientSession, ConnectedAgent, NotOffered, connect, v1, v2
 from accord.client.connect import ConnectOptions
 from accord.client.session import SubagentSession
-from accord.client.v1.agent_adapter import AgentAdapterV1
-from accord.client.v2.agent_adapter import AgentAdapterV2
+from accord.client.v1 import AgentAdapterV1
+from accord.client.v2 import AgentAdapterV2
 from client.wire_agents import BOTH, agent_by_hand
 
 OWN = {"command", "permissions", "cwd"}  # parameters of `ask` itself

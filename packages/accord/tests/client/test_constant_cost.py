@@ -10,15 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord import v2
-from accord.client.agent_adapter import SessionSetup
-from accord.client.event_stream import SessionEventStream
+from accord.client.agent_adapter import SessionEventStream, SessionSetup
 from accord.client.events import ContentChunk, MessageReplaced, Text, Thought, ToolCall, UserText
 from accord.client.handlers import ClientHandlers
-from accord.client.message import AgentText, Message, merge_texts
-from accord.client.shared_sequence import SharedSequence, appended
-from accord.client.transcript import Transcript, read_agent_text
-from accord.client.v1.updates import events_from_update as read_v1
-from accord.client.v2.updates import events_from_update as read_v2
+from accord.client.transcript import AgentText, Message, Transcript, merge_texts, read_agent_text
+from accord.client.v1 import events_from_update as read_v1
+from accord.client.v2 import SharedSequence, appended
+from accord.client.v2 import events_from_update as read_v2
 from accord.types.content import ImageContent, ResourceLink, text_of
 from growth import Cost, cost_of, is_flat
 

@@ -27,9 +27,8 @@ from accord.client.events import (
     ToolCall,
     UserText,
 )
-from accord.client.message import Message
-from accord.client.missed_events import Missed, missed_events
-from accord.client.transcript import Transcript
+from accord.client.reconnect import Missed, missed_events
+from accord.client.transcript import Message, Transcript
 from accord.types.content import ImageContent
 from accord.types.session import BooleanOption, PlanEntry
 from requirement import requirement

@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from accord import BacklogExceeded, ClientTurn
-from accord.client.event_stream import MessageText
+from accord.client.agent_adapter import MessageText
 from accord.connection import streamed_text
 from accord.connection.flood_log import FloodLog
 from accord.connection.routes import Route, Routes, not_served

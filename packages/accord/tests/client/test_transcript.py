@@ -25,12 +25,12 @@ from accord import (
     v1,
     v2,
 )
-from accord.client.event_stream import SessionEventStream
+from accord.client.agent_adapter import SessionEventStream
 from accord.client.transcript import append_texts
-from accord.client.v1.updates import READERS as READERS_V1
-from accord.client.v1.updates import events_from_update as read_v1
-from accord.client.v2.updates import READERS as READERS_V2
-from accord.client.v2.updates import events_from_update as read_v2
+from accord.client.v1 import READERS as READERS_V1
+from accord.client.v1 import events_from_update as read_v1
+from accord.client.v2 import READERS as READERS_V2
+from accord.client.v2 import events_from_update as read_v2
 from accord.wire.base import UNSET, Members, Unknown
 from requirement import requirement
 

@@ -19,7 +19,7 @@ from accord import (
 )
 from accord.client.elicitation import ElicitationForm, FormField, form_error
 from accord.client.permissions import allow
-from accord.client.v2.updates import events_from_update as events_from_update_v2
+from accord.client.v2 import events_from_update as events_from_update_v2
 from accord.wire.codec import decode
 from client.wire_agents import BOTH, agent_by_hand, opened, update
 from requirement import requirement

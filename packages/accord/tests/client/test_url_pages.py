@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 from accord import InvalidParams
-from accord.agent import elicitation
-from accord.client import url_pages
-from accord.client.elicitation import UrlElicitationRequest
-from accord.client.url_pages import MAX_PAGES, MAX_URL_CHARS, OpenUrlElicitations
+from accord.agent import toolbox
+from accord.client import elicitation
+from accord.client.elicitation import (
+    MAX_PAGES,
+    MAX_URL_CHARS,
+    OpenUrlElicitations,
+    UrlElicitationRequest,
+)
 from client.test_handlers import BOTH, Speaker, working
 
 
@@ -37,7 +41,7 @@ async def test_url_elicitation_expires(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opened = OpenUrlElicitations()
-    monkeypatch.setattr(url_pages, "PAGE_LIFETIME_S", 0.0)
+    monkeypatch.setattr(elicitation, "PAGE_LIFETIME_S", 0.0)
     old = _page("old")
     opened.add(old)
     opened.answered(old, agreed=True)
@@ -85,4 +89,4 @@ async def test_url_that_is_too_long_is_an_error(version: int, tmp_path: Path) ->
 
 
 def test_both_sides_have_the_same_limit() -> None:
-    assert elicitation.MAX_URL_CHARS == MAX_URL_CHARS
+    assert toolbox.MAX_URL_CHARS == MAX_URL_CHARS

@@ -145,8 +145,8 @@ def test_ask_gives_tools_to_an_agent_in_another_process(tmp_path: Path) -> None:
 async def test_a_function_that_blocks_its_thread_does_not_block_the_end(
     version: int, transport: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("accord.mcp.closing.CLOSE_S", 0.05)
-    monkeypatch.setattr("accord.mcp.http_bridge.DISCONNECT_S", 0.05)
+    monkeypatch.setattr("accord.mcp.provider.CLOSE_S", 0.05)
+    monkeypatch.setattr("accord.mcp.bridges.DISCONNECT_S", 0.05)
     started, go = threading.Event(), threading.Event()
 
     def block() -> str:

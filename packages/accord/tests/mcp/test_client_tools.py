@@ -223,7 +223,7 @@ MISSING = """
 import asyncio, sys
 sys.modules["mcp"] = None
 
-from accord.client.tools import ClientTools
+from accord.client.handlers import ClientTools
 
 async def main():
     try:

@@ -29,8 +29,8 @@ from accord import (
 )
 from accord.installed import install_command
 from accord.mcp import McpConnection, binding_error
+from accord.mcp.connections import acp_transport
 from accord.mcp.consumer import McpConsumer
-from accord.mcp.consumer_transport import acp_transport
 from accord.wire.shared.mcp_message import MessageMcpNotification, MessageMcpRequest
 from raw_mcp_provider import BOTH, LOOKUP, SERVER, RawProvider, UsesMcp, raw_provider
 from requirement import requirement
@@ -505,7 +505,7 @@ async def test_session_that_is_loaded_with_other_servers_uses_those(version: int
 
 @BOTH
 async def test_missing_library_is_named(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "accord.mcp.consumer_connections", None)
+    monkeypatch.setitem(sys.modules, "accord.mcp.connections", None)
     raised: list[str] = []
 
     async def work(turn: Turn) -> None:

@@ -15,12 +15,12 @@ from accord.errors import (
     McpServerUnavailable,
     RequestCancelled,
 )
+from accord.mcp.consumer import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
 from accord.mcp.provider import (
     McpCall,
     McpProvider,
     Registration,
 )
-from accord.mcp.revision import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
 from accord.wire.shared.mcp_message import (
     McpError,
     MessageMcpError,

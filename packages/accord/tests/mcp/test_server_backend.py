@@ -22,8 +22,7 @@ from accord.mcp.provider import (
     McpProvider,
     Registration,
 )
-from accord.mcp.server_backend import ServerBackend
-from accord.mcp.servers import servers_from
+from accord.mcp.servers import ServerBackend, servers_from
 from accord.wire.shared.mcp_message import (
     MessageMcpError,
     MessageMcpNotification,

@@ -13,10 +13,10 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.server.mcpserver import Context
 
-from accord.mcp.revision import MCP_VERSION
+from accord.mcp.bridges import StdioBridge
+from accord.mcp.consumer import MCP_VERSION
 from accord.mcp.servers import servers_from
 from accord.mcp.shim import PORT, TOKEN
-from accord.mcp.stdio_bridge import StdioBridge
 from accord.types.mcp import McpServerStdio
 from client.wire_agents import BOTH, agent_by_hand
 from mcp_tools import META, capabilities, open_session, text_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import accord
-from accord.mcp.tool import marked_tools
+from accord.mcp.provider import marked_tools
 
 
 class Base:

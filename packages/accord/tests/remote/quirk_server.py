@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from accord.agent.serve import serve
+from accord.agent.agent import serve
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame
 from accord.transports.memory import pair

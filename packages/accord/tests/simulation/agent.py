@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from accord import Agent, MemoryStore, PlanEntry, RequestError, SelectOption
-from accord.agent.store import base as stores
+from accord.agent import store as stores
 from accord.errors import FrameTooLarge, NotOffered
 from accord.types.session import AvailableCommand, OptionChoice
 from simulation import program as p
@@ -257,7 +257,7 @@ class _Player:
         return _Player(self.world, self.verbs, branch, self.number)
 
     async def tool(self, acts: Sequence[Any], cancellable: bool) -> None:
-        from accord.agent.background import WorkCancelled
+        from accord.agent.work import WorkCancelled
 
         with suppress(WorkCancelled):
             async with self.verbs.tool("Tool", name="tool", cancellable=cancellable) as call:

@@ -18,7 +18,7 @@ from simulation.loop import SimulatedLoop
 __all__ = ("SimulatedCommand", "environment")
 
 # The module that starts commands.
-_STARTERS = ("accord.agent.terminals", "accord.client.terminals")
+_STARTERS = ("accord.agent.files_and_terminals", "accord.client.files")
 
 
 class SimulatedCommand:

@@ -14,10 +14,11 @@ from typing import Any
 from msgspec import Struct
 
 import accord
+import accord.agent.files_and_terminals
 import accord.agent.store.stored_sessions
-import accord.agent.terminals
-import accord.client.v1.role
-import accord.client.v2.role  # patched modules must be imported before
+import accord.client.files
+import accord.client.v1
+import accord.client.v2  # patched modules must be imported before
 from accord.connection.limits import Limits
 from accord.errors import TransportError
 from simulation.agent import SimulatedAgent

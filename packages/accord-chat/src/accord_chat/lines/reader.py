@@ -7,7 +7,7 @@ from collections import deque
 from msgspec import Struct, field
 
 from accord.client.events import Compaction, SessionMessage, ToolCall
-from accord.client.message import Message
+from accord.client.transcript import Message
 from accord.text.excerpt import visible
 from accord.types.content import ResourceLink, text_of
 from accord_chat.lines import words

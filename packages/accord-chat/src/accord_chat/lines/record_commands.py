@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from accord.client.events import ToolCall
-from accord.client.message import Message
 from accord.client.session import SessionView, SubagentSession
+from accord.client.transcript import Message
 from accord.errors import AccordError
 from accord_chat.lines import words
 from accord_chat.lines.command_group import CommandGroup

@@ -16,8 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from accord.client.events import ToolCall
-from accord.client.message import Message
-from accord.client.transcript import Transcript
+from accord.client.transcript import Message, Transcript
 from accord.text.markdown_html import page_of
 from accord_chat.model.pictures import Picture, pictures_of, size_text
 from accord_chat.model.timeline import Entry, Remark

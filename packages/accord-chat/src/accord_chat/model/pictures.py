@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from accord.client.events import Compaction, SessionMessage, ToolCall
-from accord.client.message import Message
+from accord.client.transcript import Message
 from accord.types.content import EmbeddedResource, ImageContent
 from accord_chat.model.timeline import Entry
 from accord_terminal.toolkit.image_types import EXTENSIONS, HEAD_BYTES, image_type

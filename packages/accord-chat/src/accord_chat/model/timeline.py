@@ -27,8 +27,7 @@ from accord.client.events import (
     ToolCall,
     UserText,
 )
-from accord.client.message import Message
-from accord.client.transcript import Item, TerminalTranscript, Transcript
+from accord.client.transcript import Item, Message, TerminalTranscript, Transcript
 from accord.types.tool_calls import Diff, TerminalView
 
 Severity: TypeAlias = Literal["info", "warning", "error", "quiet"]

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from textual.strip import Strip
 
 from accord.client.events import Compaction, SessionMessage, ToolCall
-from accord.client.message import Message
+from accord.client.transcript import Message
 from accord.text.excerpt import output_lines
 from accord.types.content import (
     AudioContent,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from accord.client.events import Compaction, Plan, SessionMessage, StateChanged, Subagent, ToolCall
-from accord.client.message import Message
 from accord.client.session import SessionView
-from accord.client.transcript import TerminalTranscript
+from accord.client.transcript import Message, TerminalTranscript
 from accord.types.content import ContentBlock, Other
 from accord.types.convert_v2 import content_to_wire, tool_content_to_wire
 from accord.types.session import ContextUsage, SessionOption

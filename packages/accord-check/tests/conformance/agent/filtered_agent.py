@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from accord import roles
-from accord.agent.agent_connection import AgentConnection
-from accord.agent.serve import serve
-from accord.agent.v1.role import AgentRoleV1
+from accord.agent.agent import AgentConnection, serve
+from accord.agent.v1_role import AgentRoleV1
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.base import Frame, Receiver, Transport
 from accord.transports.memory import pair

@@ -154,8 +154,8 @@ async def test_agent_that_exits_at_the_login_is_reported() -> None:
 STAYING = """
 import asyncio, signal, sys, time
 from accord import roles
-from accord.agent.agent_connection import AgentConnection
-from accord.agent.v1.role import AgentRoleV1
+from accord.agent.agent import AgentConnection
+from accord.agent.v1_role import AgentRoleV1
 from accord.script_agent.agent import ScriptAgent
 from accord.transports.stdio import stdio
 

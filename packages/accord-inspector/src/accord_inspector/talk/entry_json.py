@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from accord.client.events import Compaction, Notice, SessionMessage, Subagent, UnknownUpdate
-from accord.client.message import Message
+from accord.client.transcript import Message
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_object
 from accord_inspector.json_words import json_words

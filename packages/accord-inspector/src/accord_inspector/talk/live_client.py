@@ -13,8 +13,7 @@ from accord.client.agent_adapter import AuthMethod, SessionInfo
 from accord.client.connect import ConnectedAgent, ConnectOptions
 from accord.client.events import AgentTerminal, Event, TerminalOutputChunk
 from accord.client.permissions import Policy
-from accord.client.session import ClientSession
-from accord.client.turn import ClientTurn
+from accord.client.session import ClientSession, ClientTurn
 from accord.connection.tasks import discard_with
 from accord.errors import AccordError, AuthRequired, RequestError
 from accord.text.excerpt import one_line, visible

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from accord.client.message import Message
+from accord.client.transcript import Message
 from accord.text.excerpt import visible
 from accord.text.markdown_html import MarkdownParts
 from accord_inspector.talk.shown import contents_json

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from accord.client.event_stream import SessionEventStream
+from accord.client.agent_adapter import SessionEventStream
 from accord.client.events import (
     AgentTerminal,
     Compaction,
@@ -29,8 +29,7 @@ from accord.client.events import (
     UnknownUpdate,
     UserText,
 )
-from accord.client.message import Message
-from accord.client.transcript import Transcript, calls_left_open
+from accord.client.transcript import Message, Transcript, calls_left_open
 from accord.v2.update import MessageUpdateBase
 from accord_inspector.talk.message_parts import MessageParts
 from accord_inspector.talk.wire import Wire

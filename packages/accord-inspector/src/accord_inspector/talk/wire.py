@@ -8,14 +8,13 @@ from typing import Any, Protocol
 import msgspec
 
 from accord import v1, v2
-from accord.client.agent_adapter import AgentAdapter, OpenedSession
-from accord.client.event_stream import UpdateReader
+from accord.client import v1 as updates_v1
+from accord.client import v2 as updates_v2
+from accord.client.agent_adapter import AgentAdapter, OpenedSession, UpdateReader
 from accord.client.events import ToolCall
 from accord.client.transcript import Transcript
-from accord.client.v1 import updates as updates_v1
-from accord.client.v1.agent_adapter import AgentAdapterV1
-from accord.client.v2 import updates as updates_v2
-from accord.client.v2.agent_adapter import AgentAdapterV2
+from accord.client.v1 import AgentAdapterV1
+from accord.client.v2 import AgentAdapterV2
 from accord.text import lenient_json
 from accord.types import convert_v1, convert_v2
 from accord.types.content import ContentBlock

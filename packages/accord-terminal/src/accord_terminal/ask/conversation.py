@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from accord.client.events import Event, PermissionRequest
     from accord.client.handlers import Extension
     from accord.client.permissions import Policy
-    from accord.client.turn import ClientTurn
+    from accord.client.session import ClientTurn
     from accord.transports.base import TransportFactory
     from accord.transports.registry import Reconnect
     from accord.types.content import ContentBlock

@@ -10,8 +10,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from accord.client.events import ToolCall
-from accord.client.markdown import markdown_of
-from accord.client.message import Message
+from accord.client.transcript import Message, markdown_of
 from accord.text.excerpt import one_line, visible
 from accord.text.markdown_html import page_of
 from accord.text.secret_places import redacted_argv, redacted_json, redacted_text

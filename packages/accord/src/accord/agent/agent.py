@@ -1,26 +1,40 @@
-"""The base class of agents: the methods and attributes it sets decide what it advertises."""
+"""The base class of agents, and the connections that serve them.
+
+`Agent` is what a program derives from: the methods and attributes it sets decide what it
+advertises. `serve` serves an agent on one connection, in the version that the client speaks.
+Editors start agents often: this module imports what `initialize` does not need when it is first
+used. No other module of the package imports inside functions, except the library `mcp`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from accord.agent.hooks import check_hooks
-from accord.agent.registry import connections_of, registry_of
-from accord.agent.serve import serve
+from accord import roles
+from accord.agent.hooks import check_hooks, connections_of, registry_of
+from accord.connection.connection import Observer
+from accord.connection.limits import Limits
 from accord.connection.routes import not_served
 from accord.errors import MethodNotFound
 from accord.local.run import run_program
+from accord.transports.base import Transport, TransportFactory
 from accord.transports.stdio import stdio
 
 if TYPE_CHECKING:
     from accord import v1, v2
-    from accord.agent.session import ConnectedClient, Session, ToolCallHandle
-    from accord.agent.store.base import SessionStore
-    from accord.agent.turn import Turn
+    from accord.agent.client_adapter import ClientAdapter
+    from accord.agent.handlers import SharedHandlers
+    from accord.agent.hooks import AgentHooks
+    from accord.agent.role import RoleConnection
+    from accord.agent.session import ConnectedClient, Session, ToolCallHandle, Turn
+    from accord.agent.session_manager import SessionManager
+    from accord.agent.store import SessionStore
     from accord.roles.spec import ProtocolSpec
-    from accord.transports.base import Transport, TransportFactory
+    from accord.types.auth import AuthAccount, AuthState
     from accord.types.session import Implementation, StopReason
+    from accord.version import ProtocolVersion
 
 
 class Agent:
@@ -145,3 +159,130 @@ class Agent:
                 await self.aclose()
 
         run_program(serve_it())
+
+
+async def serve(
+    agent: AgentHooks,
+    transport: TransportFactory | Transport,
+    *,
+    limits: Limits | None = None,
+    observers: Sequence[Observer] = (),
+    principal: str | None = None,
+) -> None:
+    """Serve one client until it disconnects; raise `TransportError` if the transport fails.
+
+    Sessions that are opened belong to `principal`. If it is given, the client neither sees nor
+    uses the sessions of others.
+    """
+    max_sessions = (limits or Limits()).sessions
+    connection = AgentConnection(agent, max_sessions=max_sessions, principal=principal)
+    connections_of(agent).add(connection)
+
+    # Only the version that the client speaks is imported.
+    versions = (
+        roles.LazyRole(1, partial(_role, 1, connection)),
+        roles.LazyRole(2, partial(_role, 2, connection)),
+    )
+    try:
+        await roles.serve(transport, *versions, limits=limits, observers=observers)
+    finally:
+        connections_of(agent).discard(connection)
+        await connection.aclose()
+
+
+class AgentConnection:
+    """A connection of an agent, from its start on; `initialize` makes it known to the agent."""
+
+    def __init__(
+        self, agent: AgentHooks, *, max_sessions: int, principal: str | None = None
+    ) -> None:
+        self.agent = agent
+        self.principal = principal
+        self.max_sessions = max_sessions
+        self._manager: SessionManager | None = None
+        self._make_adapter: Callable[[], ClientAdapter] | None = None
+
+    def set_client(self, version: ProtocolVersion, params: Any, context: Any) -> None:
+        """Complete `initialize`, which version 1 allows to repeat."""
+
+        def make_adapter() -> ClientAdapter:
+            return client_adapter(version, params, context, unstable=self.agent.unstable)
+
+        self._make_adapter = make_adapter
+        if self._manager is not None:
+            self._manager.set_client_adapter(make_adapter())
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether `initialize` has been handled."""
+        return self._make_adapter is not None
+
+    @property
+    def manager(self) -> SessionManager:
+        """The sessions of the connection."""
+        if self._manager is None:
+            assert self._make_adapter is not None, "initialize has been handled"
+            from accord.agent.session_manager import SessionManager
+
+            stored_sessions = None
+            if self.agent.store is not None:
+                from accord.agent.store.stored_sessions import StoredSessions
+
+                stored_sessions = StoredSessions(self.agent.store, self.principal)
+            self._manager = SessionManager(
+                self.agent,
+                self._make_adapter(),
+                stored_sessions,
+                max_sessions=self.max_sessions,
+                principal=self.principal,
+            )
+        return self._manager
+
+    def load_handlers(self, version: ProtocolVersion) -> SharedHandlers:
+        """Return what handles all requests but `initialize`."""
+        if version == 1:
+            from accord.agent.v1_handlers import HandlersV1
+
+            return HandlersV1(self.manager)
+        from accord.agent.v2_handlers import HandlersV2
+
+        return HandlersV2(self.manager)
+
+    async def send_auth_status(self, state: AuthState, accounts: tuple[AuthAccount, ...]) -> None:
+        """Send the auth status to the client, if it has asked for it and the status changed."""
+        if self._manager is not None:
+            await self._manager.send_auth_status(state, accounts)
+
+    @property
+    def client(self) -> ConnectedClient:
+        """The client."""
+        return self.manager.client
+
+    async def aclose(self) -> None:
+        """Close all sessions; the client has disconnected."""
+        if self._manager is not None:
+            await self._manager.aclose()
+
+
+def _role(version: ProtocolVersion, connection: RoleConnection) -> Any:
+    """Return the role that serves a version on a connection."""
+    if version == 1:
+        from accord.agent.v1_role import AgentRoleV1
+
+        return AgentRoleV1(connection)
+    from accord.agent.v2_role import AgentRoleV2
+
+    return AgentRoleV2(connection)
+
+
+def client_adapter(
+    version: ProtocolVersion, params: Any, context: Any, *, unstable: bool
+) -> ClientAdapter:
+    """Return the adapter for a client that has sent `initialize` with these params."""
+    if version == 1:
+        from accord.agent.v1 import ClientAdapterV1
+
+        return ClientAdapterV1(params, context, unstable=unstable)
+    from accord.agent.v2 import ClientAdapterV2
+
+    return ClientAdapterV2(params, context, unstable=unstable)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from accord.agent.mixins import (
+from accord.agent.client_adapter import accounts_to_wire
+from accord.agent.hooks import (
     AuthenticationMixin,
     ProvidersMixin,
     disable_known_provider,
@@ -13,23 +14,26 @@ from accord.agent.mixins import (
     validated_login,
 )
 from accord.agent.session_core import SessionCore
-from accord.agent.session_manager import SessionManager
-from accord.agent.session_setup import SessionSetup
-from accord.agent.shared_updates import accounts_to_wire
-from accord.agent.system_prompt import system_prompt_from
+from accord.agent.session_manager import SessionManager, SessionSetup
 from accord.connection.tasks import run_at_once
 from accord.errors import InvalidParams
-from accord.types.mcp import (
-    McpServer,
-    McpServerAcp,
-    McpServerHttp,
-    McpServerSse,
-    McpServerStdio,
-)
+from accord.types.mcp import McpServer, McpServerAcp, McpServerHttp, McpServerSse, McpServerStdio
+from accord.types.session import SystemPrompt
 
 if TYPE_CHECKING:
-    from accord.agent.version_types import VersionTypes
+    from accord.agent.client_adapter import VersionTypes
     from accord.connection.routes import Context
+
+# The system prompt of a client, for agents that accept one (unstable).
+
+
+def system_prompt_from(found: Any, text_type: type[Any], modes: frozenset[str]) -> SystemPrompt:
+    """Return a client's system prompt; raise `InvalidParams` for an invalid one (R-SYSP-03)."""
+    if found.mode != "append" and found.mode not in modes:
+        raise InvalidParams("Unknown mode of a system prompt", data={"mode": found.mode})
+    if not found.content or not all(isinstance(block, text_type) for block in found.content):
+        raise InvalidParams("A system prompt consists of text")  # R-SYSP-05
+    return SystemPrompt(tuple(block.text for block in found.content), found.mode)
 
 
 ManagerT = TypeVar("ManagerT", bound=SessionManager)

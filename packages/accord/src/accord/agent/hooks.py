@@ -1,20 +1,35 @@
-"""The methods of agents that a connection calls, and a check of them at class definition."""
+"""What connections know of an agent: its methods, its open sessions, its logins and providers.
+
+`AgentHooks` are the methods that a connection calls; `check_hooks` warns of mistakes when a class
+is defined. `Registry` has the sessions that are open on all connections of an agent. The mix-ins
+add auth methods and providers of models.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import warnings
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+
+from accord.errors import AuthRequired, InvalidParams, TransportError
+from accord.types.auth import AuthAccount, AuthState, ProviderInfo
 
 if TYPE_CHECKING:
     from accord import v1, v2
-    from accord.agent.session import ConnectedClient, Session, ToolCallHandle
-    from accord.agent.store.base import SessionStore
-    from accord.agent.turn import Turn
+    from accord.agent.session import ConnectedClient, Session, ToolCallHandle, Turn
+    from accord.agent.session_core import SessionCore
+    from accord.agent.store import SessionStore
     from accord.roles.spec import ProtocolSpec
     from accord.types.session import Implementation, StopReason
 
+# The methods of agents that a connection calls, and a check of them at class definition.
 
 _COROUTINE = 0x80 | 0x100  # flags of code: `async def`, and what `types.coroutine` makes of one
 _ASYNC_GENERATOR = 0x200
@@ -74,7 +89,7 @@ class AgentHooks(Protocol):
 def is_default(agent: object, hook: str) -> bool:
     """Return whether an agent, or a class of agents, has not overridden a hook."""
     module = getattr(getattr(agent, hook, None), "__module__", "accord.agent.agent")
-    return module in ("accord.agent.agent", "accord.agent.mixins")
+    return module in ("accord.agent.agent", "accord.agent.hooks")
 
 
 def check_hooks(cls: type[Any]) -> None:
@@ -139,3 +154,199 @@ def is_nearly(name: str, hook: str) -> bool:
         or one[1:] == other[1:]
         or (one[:2] == other[1::-1] and one[2:] == other[2:])
     )
+
+
+# The connections of an agent, and the sessions that are open on them.
+
+
+class OpenConnection(Protocol):
+    """A connection of an agent; see `AgentConnection`."""
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether `initialize` has been handled."""
+        ...
+
+    @property
+    def client(self) -> ConnectedClient:
+        """The client."""
+        ...
+
+    async def send_auth_status(self, state: AuthState, accounts: tuple[AuthAccount, ...]) -> None:
+        """Send the auth status to the client, if it has asked for it and the status changed."""
+        ...
+
+
+class SessionOwner(Protocol):
+    """What has a session open: the session manager of a connection."""
+
+    async def close_locked(self, session_id: str, *, taken_over: bool = False) -> None:
+        """Close a session; the caller holds its lock. The client is notified if `taken_over`."""
+        ...
+
+    def session(self, session_id: str) -> SessionCore:
+        """Return an open session."""
+        ...
+
+    def set_users_title(self, session_id: str, title: str) -> None:
+        """Set the title of an open session; the agent can no longer change it."""
+        ...
+
+
+class Registry:
+    """The open sessions by id, who has them open, and a lock for each."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, Session] = {}
+        self.owners: dict[str, SessionOwner] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def add(self, session: Session, owner: SessionOwner) -> None:
+        """Record that a session is open."""
+        self.sessions[session.id] = session
+        self.owners[session.id] = owner
+
+    def remove(self, session_id: str) -> None:
+        """Record that a session is closed."""
+        self.sessions.pop(session_id, None)
+        self.owners.pop(session_id, None)
+
+    def lock(self, session_id: str) -> asyncio.Lock:
+        """Return the lock to hold while a session is opened or closed."""
+        return self._locks.setdefault(session_id, asyncio.Lock())
+
+
+def registry_of(agent: object) -> Registry:
+    """Return the registry of an agent."""
+    state = vars(agent)
+    registry = state.get("_registry")
+    if registry is None:
+        registry = state["_registry"] = Registry()
+    return registry
+
+
+def connections_of(agent: object) -> set[OpenConnection]:
+    """Return the connections of an agent."""
+    return vars(agent).setdefault("_connections", set())
+
+
+# Mix-ins for agents with auth methods or with providers of models that users configure.
+
+
+class AgentAuthMethod(Struct, frozen=True):
+    """An auth method of type `agent`: the agent runs the login itself."""
+
+    id: str
+    name: str
+    description: str | None = None
+
+
+class TerminalAuthMethod(Struct, frozen=True):
+    """An auth method of type `terminal`: the client runs the agent's command in a terminal.
+
+    `args` and `env` are added to the command, which must exit when the user is logged in. It is
+    advertised only to clients that support it.
+    """
+
+    id: str
+    name: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    description: str | None = None
+
+
+class AuthenticationMixin(ABC):
+    """Mix-in for agents that require a login: `class MyAgent(AuthenticationMixin, Agent)`."""
+
+    auth_methods: Sequence[AgentAuthMethod | TerminalAuthMethod] = ()
+
+    @abstractmethod
+    def is_logged_in(self) -> bool:
+        """Return whether the user is logged in; must be fast, as every request calls it."""
+
+    @abstractmethod
+    async def login(self, login_id: str) -> None:
+        """Log in by one of the `auth_methods` of type `agent`; raise if the login fails."""
+
+    @abstractmethod
+    async def logout(self) -> None:
+        """Log out."""
+
+    async def auth_status(self) -> tuple[AuthState, Sequence[AuthAccount]]:
+        """Return whether a user is logged in, and the accounts."""
+        return ("authenticated" if self.is_logged_in() else "unauthenticated"), ()
+
+    async def notify_auth_status(self) -> None:
+        """Send the auth status to the clients that have an older one (unstable).
+
+        Call it when the status changes other than by a login or logout of a client. It is sent
+        only by agents that are `unstable` or override `auth_status`, and only to clients that
+        have asked for the status: others may not support it.
+        """
+        state, accounts = await self.auth_status()
+        for connection in tuple(connections_of(self)):
+            with suppress(TransportError):  # the client has just disconnected
+                await connection.send_auth_status(state, tuple(accounts))
+
+    def check_auth(self) -> None:
+        """Raise `AuthRequired` unless the user is logged in."""
+        if not self.is_logged_in():
+            raise AuthRequired
+
+
+async def validated_login(agent: AuthenticationMixin, login_id: str) -> None:
+    """Log in; raise `InvalidParams` for a method that is not advertised (R-AUTH-09)."""
+    if not any(
+        isinstance(login, AgentAuthMethod) and login.id == login_id for login in agent.auth_methods
+    ):
+        raise InvalidParams("Unknown login", data={"methodId": login_id})
+    await agent.login(login_id)
+
+
+def overrides_auth_status(agent: AuthenticationMixin) -> bool:
+    """Return whether an agent overrides `auth_status`."""
+    return type(agent).auth_status is not AuthenticationMixin.auth_status
+
+
+class ProvidersMixin(ABC):
+    """Mix-in for agents whose providers of models the client configures, for later sessions."""
+
+    @abstractmethod
+    async def list_providers(self) -> Sequence[ProviderInfo]:
+        """Return all providers."""
+
+    @abstractmethod
+    async def set_provider(
+        self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]
+    ) -> None:
+        """Replace the whole configuration of a provider; `headers` may hold secrets."""
+
+    @abstractmethod
+    async def disable_provider(self, provider_id: str) -> None:
+        """Disable a provider."""
+
+
+async def set_validated_provider(
+    agent: ProvidersMixin,
+    provider_id: str,
+    api_type: str,
+    base_url: str,
+    headers: Mapping[str, str],
+) -> None:
+    """Set a provider; raise `InvalidParams` for an unknown provider or API (R-PROV-07)."""
+    for provider in await agent.list_providers():
+        if provider.id == provider_id:
+            if api_type not in provider.supported:
+                raise InvalidParams("Unsupported protocol", data={"apiType": api_type})
+            await agent.set_provider(provider_id, api_type, base_url, headers)
+            return
+    raise InvalidParams("Unknown provider", data={"providerId": provider_id})
+
+
+async def disable_known_provider(agent: ProvidersMixin, provider_id: str) -> None:
+    """Disable a provider; an unknown one is not an error (R-PROV-08, R-PROV-09)."""
+    for provider in await agent.list_providers():
+        if provider.id == provider_id:
+            if provider.required:
+                raise InvalidParams("The provider is required")
+            await agent.disable_provider(provider_id)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from accord.agent.mixins import (
+from accord.agent.hooks import (
     AgentAuthMethod,
     AuthenticationMixin,
     ProvidersMixin,
@@ -14,12 +14,11 @@ from accord.agent.mixins import (
 )
 
 if TYPE_CHECKING:
+    from accord.agent.client_adapter import VersionTypes
     from accord.agent.handlers import SharedHandlers
     from accord.agent.hooks import AgentHooks
     from accord.agent.session import ConnectedClient
-    from accord.agent.version_types import VersionTypes
     from accord.version import ProtocolVersion
-
 
 # Served by agents with a store, in both versions.
 STORE_CALLS = frozenset(

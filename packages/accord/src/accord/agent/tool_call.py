@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from accord.agent.cancel_scope import CancelScope, WorkCancelled
-from accord.agent.client_adapter import PermissionQuestion
-from accord.agent.updates import ToolCallUpdate, ToolContentUpdate
+from accord.agent.updates import PermissionQuestion, ToolCallUpdate, ToolContentUpdate
+from accord.agent.work import CancelScope, TurnState, WorkCancelled
 from accord.connection.tasks import is_stopped
 from accord.text.excerpt import excerpt
 from accord.types.content import ContentBlock, require_content, require_contents
@@ -34,8 +33,6 @@ from accord.wire.codec import encode
 
 if TYPE_CHECKING:
     from accord.agent.session_core import SessionCore
-    from accord.agent.turn_state import TurnState
-
 
 _FINAL_STATUSES = ("completed", "failed", "cancelled")
 

@@ -1,4 +1,7 @@
-"""The updates of a session in version-neutral form: each is sent, and may be stored."""
+"""The updates of a session in version-neutral form, and the request for a permission.
+
+Each update is sent, and may be stored.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType, field
 
 from accord.types.content import ContentBlock
+from accord.types.permission import PermissionOption
 from accord.types.session import (
     AvailableCommand,
     ContextUsage,
@@ -217,3 +221,12 @@ Update: TypeAlias = (
     | SubagentUpdate
     | SessionMessageUpdate
 )
+
+
+class PermissionQuestion(Struct, frozen=True, kw_only=True):
+    """A permission request for a tool call."""
+
+    title: str
+    description: str | None
+    options: tuple[PermissionOption, ...]
+    tool: ToolCallUpdate

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack
 
 from msgspec import Struct
 
-from accord.client.checked_arguments import check_known
-from accord.client.connect import AgentCommand, ConnectOptions, connect
+from accord.client.connect import AgentCommand, ConnectOptions, check_known, connect
 from accord.client.permissions import Policy
 from accord.client.transcript import Transcript
 from accord.text.excerpt import excerpt

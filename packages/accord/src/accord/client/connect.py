@@ -1,15 +1,20 @@
-"""Connects to an agent, or starts one, and opens sessions."""
+"""Connects to an agent, or starts one, and opens sessions.
+
+The first part checks what a program gives: misspelt options, wrong types, the setup of a session.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from accord import roles
@@ -21,20 +26,18 @@ from accord.client.agent_adapter import (
     SessionSetup,
     SessionStatus,
 )
-from accord.client.checked_arguments import check_options, check_session, existing_directory
 from accord.client.elicitation import OnElicitForm, OnElicitUrl
 from accord.client.events import CommandsChanged, OptionsChanged
-from accord.client.files import ClientFiles, Files
+from accord.client.files import ClientFiles, ClientTerminals, Files
 from accord.client.handlers import ClientHandlers, Extension
 from accord.client.permissions import Policy
 from accord.client.session import ClientSession
-from accord.client.session_setup import StrPath, absolute, session_setup
-from accord.client.terminals import ClientTerminals
 from accord.connection.connection import Observer
 from accord.connection.limits import Limits
 from accord.errors import ConnectionClosed
+from accord.local.files import real_path
 from accord.text.excerpt import excerpt
-from accord.text.nearest import nearest
+from accord.text.nearest import nearest, nearest_keyword
 from accord.transports.base import Transport, TransportFactory
 from accord.transports.process import ProcessTransport, argv_of, process
 from accord.transports.registry import Reconnect, RemoteOptions, is_url, transport_for_url
@@ -42,12 +45,153 @@ from accord.types.auth import AuthStatus, ProviderInfo
 from accord.types.mcp import McpServer, mcp_transport
 from accord.types.must_await import must_await, must_enter, must_iterate
 from accord.types.session import Implementation, SystemPrompt
+from accord.types.validation import require_type, type_error
 from accord.version import ProtocolVersion, __version__
 
 if TYPE_CHECKING:
     from accord import v1, v2
     from accord.roles.binding import Role
     from accord.roles.remote import Remote
+
+# Checks the arguments of `connect`, `ask` and the methods that open sessions.
+
+log: logging.Logger = logging.getLogger("accord.client")
+
+_CALLBACKS = ("on_elicit_form", "on_elicit_url", "on_auth_status", "on_stderr", "on_stdout_noise")
+_MCP = (
+    'a list of MCP servers, such as [McpServerStdio("name", "/path/of/command")]; the classes'
+    " are exported by accord"
+)
+
+
+def check_options(given: Mapping[str, Any]) -> None:
+    """Raise `TypeError` or `ValueError` for an option of `connect` that cannot be used."""
+    for name in _CALLBACKS:
+        if given[name] is not None and not callable(given[name]):
+            raise _error(name, "a function", given[name])
+    files = given["files"]
+    is_source = callable(getattr(files, "read", None)) and callable(getattr(files, "write", None))
+    if files not in (None, "ro", "rw") and not is_source:
+        raise _error(
+            "files", '"ro", "rw", None, or an object with the methods `read` and `write`', files
+        )
+    env = given["env"]
+    if env is not None and not isinstance(env, Mapping):
+        raise _error("env", 'a dict, such as {"NAME": "value"}', env)
+    for name, value in cast("Mapping[Any, Any]", env or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str | None):
+            # The value may be a secret.
+            raise TypeError(
+                "connect(env=…): expected names and values that are strings, or None to remove a "
+                f"variable, got {type(value).__name__} as the value of {excerpt(repr(name), 60)}"
+            )
+    require_type("connect(limits=…)", given["limits"], Limits, type(None))
+    require_type("connect(reconnect=…)", given["reconnect"], bool, Reconnect)
+    require_type("connect(client_info=…)", given["client_info"], Implementation, type(None))
+    require_type("connect(initialize_timeout_s=…)", given["initialize_timeout_s"], int, float)
+    versions, observers = given["versions"], given["observers"]
+    if isinstance(versions, str) or not isinstance(versions, Iterable):
+        raise _error("versions", "a list of versions, such as (1,) or (1, 2)", versions)
+    if not isinstance(observers, Sequence):
+        raise _error("observers", "a list of functions", observers)
+
+
+def check_known(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise `TypeError` for a keyword argument that a function does not have."""
+    names = set(known)
+    for name in given:
+        if name not in names:
+            near = nearest_keyword(name, names)
+            meant = "" if near is None else f"; did you mean {near!r}?"
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{meant}")
+
+
+def check_session(
+    cwd: object,
+    directories: object,
+    mcp_servers: object,
+    system_prompt: object,
+    meta: object,
+) -> None:
+    """Raise `TypeError` for an argument of the methods that open sessions."""
+    require_type("cwd=…", cwd, str, os.PathLike)
+    given = directories
+    if isinstance(directories, str | os.PathLike) or not isinstance(directories, Iterable):
+        # The characters of a text would be directories, `/` among them.
+        raise type_error("additional_directories=…", given, str, expected="a list of ")
+    for server in _listed(mcp_servers):
+        if not isinstance(server, Struct):
+            raise TypeError(f"mcp_servers=…: expected {_MCP}, got {excerpt(repr(server), 100)}")
+    require_type("system_prompt=…", system_prompt, str, SystemPrompt, type(None))
+    if meta is not None and not isinstance(meta, dict):
+        raise type_error("meta=…", meta, dict, type(None))
+
+
+def existing_directory(cwd: str | os.PathLike[str], *, is_local: bool) -> None:
+    """Raise `NotADirectoryError` for a relative path that is not a directory of this machine.
+
+    An absolute path may be one of a container; for a local process it is logged.
+    """
+    path = Path(cwd)
+    if path.is_dir():
+        return
+    if not path.is_absolute():
+        raise NotADirectoryError(
+            f"cwd=…: expected a directory, but {excerpt(str(path.absolute()), 300)} "
+            f"{'is a file' if path.exists() else 'does not exist'}"
+        )
+    if is_local:
+        log.warning("! the directory of the session does not exist on this machine: %s", path)
+
+
+def _listed(servers: Any) -> Iterable[Any]:
+    is_one = isinstance(servers, str | bytes | Struct) or hasattr(servers, "keys")
+    if is_one or not hasattr(servers, "__iter__"):
+        raise TypeError(f"mcp_servers=…: expected {_MCP}, got {excerpt(repr(servers), 100)}")
+    return cast("Iterable[Any]", servers)
+
+
+def _error(name: str, expected: str, value: object) -> TypeError:
+    kind = "None" if value is None else f"{type(value).__name__}: {excerpt(repr(value), 60)}"
+    return TypeError(f"connect({name}=…): expected {expected}, got {kind}")
+
+
+# Makes the setup of a session from what a program gives.
+
+StrPath: TypeAlias = str | os.PathLike[str]
+
+
+def session_setup(
+    cwd: StrPath,
+    directories: Iterable[StrPath],
+    mcp_servers: Iterable[McpServer],
+    system_prompt: str | SystemPrompt | None,
+    meta: dict[str, Any] | None = None,
+) -> SessionSetup:
+    """Return the setup of a session; relative paths are those of the current directory."""
+    if isinstance(system_prompt, str):
+        system_prompt = SystemPrompt((system_prompt,))
+    cwd = absolute(cwd)
+    # `additionalDirectories` contains each directory once, and not `cwd` (R-DIR-11).
+    others = tuple(dict.fromkeys(map(absolute, directories)))
+    if cwd in others:
+        others = tuple(path for path in others if path != cwd)
+    return SessionSetup(
+        cwd=cwd,
+        additional_directories=others,
+        mcp_servers=tuple(mcp_servers),
+        system_prompt=system_prompt,
+        meta=meta,
+        real_directories=(real_path(cwd), *map(real_path, others)),
+    )
+
+
+def absolute(path: StrPath) -> str:
+    """Return an absolute path as text."""
+    text = os.fspath(path)
+    if os.path.isabs(text) and os.path.normpath(text) == text:  # noqa: PTH117  # much faster
+        return text
+    return str(Path(path).absolute())
 
 
 # The command line that starts an agent, as a string or its arguments, or a transport.
@@ -212,12 +356,10 @@ def _classes(
 ) -> tuple[Callable[[ClientHandlers, Implementation], Role[Remote]], type[AgentAdapter]]:
     """Import a version when it is used: most programs need only one."""
     if version == 1:
-        from accord.client.v1.agent_adapter import AgentAdapterV1
-        from accord.client.v1.role import ClientRoleV1
+        from accord.client.v1 import AgentAdapterV1, ClientRoleV1
 
         return ClientRoleV1, AgentAdapterV1
-    from accord.client.v2.agent_adapter import AgentAdapterV2
-    from accord.client.v2.role import ClientRoleV2
+    from accord.client.v2 import AgentAdapterV2, ClientRoleV2
 
     return ClientRoleV2, AgentAdapterV2
 

@@ -6,14 +6,19 @@ An event contains the new state of an entity, so a transcript can be built from 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
+from typing import Any, Literal, Protocol, Self, TypeAlias, cast
 
-from accord.client.redaction import Redactable
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
 from accord.errors import RequestError
 from accord.text import lenient_json
 from accord.text.excerpt import excerpt, one_line
-from accord.types.content import Annotations, ContentBlock
+from accord.text.redact import MASK, Redactor, redactor
+from accord.types.content import Annotations, ContentBlock, TextContent
 from accord.types.permission import PermissionOption
 from accord.types.session import (
     AvailableCommand,
@@ -24,6 +29,100 @@ from accord.types.session import (
     TokenUsage,
 )
 from accord.types.tool_calls import ToolCallLocation, ToolContent, ToolKind, ToolStatus
+
+# Redacts events: every event has the method `redacted`.
+
+# Ids and enumerations: they are compared, not read, so a change would break a session.
+_KEPT = frozenset(
+    (
+        "changed",
+        "id",
+        "kind",
+        "message_id",
+        "recipient",
+        "recipient_message_id",
+        "role",
+        "sender",
+        "sender_message_id",
+        "session_id",
+        "state",
+        "status",
+    )
+)
+
+
+class RedactedStreams(Protocol):
+    """What redacts the parts of streamed text and output together."""
+
+    def redacted_part(self, event: Any, found: Redactor) -> tuple[str, Any] | None:
+        """Return the name of the streamed field of an event, if any, and its redacted value."""
+        ...
+
+
+# Set while a proxy handles an update.
+redacted_streams: ContextVar[RedactedStreams | None] = ContextVar("redacted_streams", default=None)
+
+
+class Redactable(Struct, frozen=True, gc=False):
+    """Base class of the values that can be redacted."""
+
+    def redacted(self, secrets: str | Iterable[str], mask: str = MASK) -> Self:
+        """Return this with each secret replaced by `mask`, also in `_meta`; ids are not changed.
+
+        In `Proxy.update`, secrets that are split over streamed parts are found, too: an end that
+        can be the beginning of a secret is held back, until the next part decides. If something
+        else interrupts, the end is shown, and the rest of the secret is replaced.
+        """
+        found = redactor(secrets, mask)
+        streams = redacted_streams.get()
+        part = None if streams is None else streams.redacted_part(self, found)
+        changes: dict[str, Any] = {}
+        for name in self.__struct_fields__:
+            before = getattr(self, name)
+            if part is not None and name == part[0]:
+                if part[1] != before:
+                    changes[name] = part[1]
+            elif before is None or name in _KEPT:
+                continue
+            elif (value := _redacted(before, found)) is not before:
+                changes[name] = value
+        return msgspec.structs.replace(self, **changes) if changes else self
+
+
+def _redacted(value: Any, found: Redactor) -> Any:
+    """Return a value of an event without the secrets; the same object if it has none."""
+    match value:
+        case TextContent():
+            text = found.text(value)
+            meta = found.value(value.meta)
+            if text == value and meta is value.meta:
+                return value
+            return TextContent(text, annotations=value.annotations, meta=meta)
+        case str() | dict() | list():
+            return found.value(value)
+        case bytes():
+            return value
+        case RequestError():
+            message, data = found.text(value.message), found.value(value.data)
+            if message == value.message and data is value.data:
+                return value
+            return RequestError.of(value.code, message, data)
+        case Struct():
+            changes = {
+                name: new
+                for name in value.__struct_fields__
+                if name not in _KEPT
+                and (new := _redacted(old := getattr(value, name), found)) is not old
+            }
+            return msgspec.structs.replace(value, **changes) if changes else value
+        case Sequence():
+            items = cast("Sequence[Any]", value)
+            new_items = tuple(_redacted(item, found) for item in items)
+            same = all(new is old for new, old in zip(new_items, items, strict=True))
+            return items if same else new_items
+        case _:
+            return value
+
 
 Role: TypeAlias = Literal["agent", "thought", "user"]
 # The `_meta` of an update; if an update becomes several events, each has it.
@@ -436,3 +535,32 @@ Event: TypeAlias = (
     | PermissionDecided
     | UnknownUpdate
 )
+
+
+# Annotations and `_meta` of updates.
+
+_Said: TypeAlias = type[Text] | type[Thought] | type[UserText]
+
+
+def text_event(event: _Said, content: str, message_id: str | None) -> Text | Thought | UserText:
+    """Return a text event with the annotations and `_meta` of its content block."""
+    if isinstance(content, TextContent):
+        return event(str(content), message_id, content.annotations, content.meta)
+    return event(content, message_id)
+
+
+def with_meta(
+    event: Event | tuple[Event, ...] | None, meta: Any
+) -> Event | tuple[Event, ...] | None:
+    """Return the events of an update with its `_meta`."""
+    if not isinstance(meta, dict) or event is None:
+        return event
+    if isinstance(event, tuple):
+        return tuple(_one_with_meta(each, meta) for each in event)
+    return _one_with_meta(event, meta)
+
+
+def _one_with_meta(event: Event, meta: Any) -> Event:
+    if "meta" not in event.__struct_fields__ or getattr(event, "meta", None) is not None:
+        return event
+    return replace(event, meta=meta)

@@ -1,4 +1,10 @@
-"""MCP over ACP: servers of the client or of a proxy, and connections to those of a session."""
+"""MCP over ACP: servers of the client or of a proxy, and connections to those of a session.
+
+An agent uses `connections`, which speaks the library `mcp` to servers of all kinds, and `consumer`,
+which sends the messages for servers of the client. Clients and proxies give tools: `provider`
+serves `mcp/message` without the library, `servers` makes servers from what a program gives, and
+`bridges` brings them to agents without MCP over ACP: by HTTP, or by `shim`, a stdio server.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 # Type checkers read these imports, Python the table below; a test keeps them equal.
 if TYPE_CHECKING:
-    from accord.mcp.consumer_connections import (
+    from accord.mcp.connections import (
         McpConnection as McpConnection,
     )
-    from accord.mcp.consumer_connections import (
+    from accord.mcp.connections import (
         McpConnections as McpConnections,
     )
-    from accord.mcp.consumer_transport import binding_error as binding_error
+    from accord.mcp.connections import (
+        binding_error as binding_error,
+    )
 else:
     # Imported when first used: the library `mcp` is slow to import, and an extra.
     _LAZY = {
         name: module
         for module, names in {
-            "accord.mcp.consumer_connections": "McpConnection McpConnections",
-            "accord.mcp.consumer_transport": "binding_error",
+            "accord.mcp.connections": "McpConnection McpConnections binding_error",
         }.items()
         for name in names.split()
     }

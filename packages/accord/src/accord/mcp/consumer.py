@@ -10,13 +10,22 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 from accord.errors import McpBackendFailed, RemoteProtocolError
-from accord.mcp.revision import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
 from accord.wire.shared.mcp_message import (
     MessageMcpError,
     MessageMcpNotification,
     MessageMcpRequest,
     MessageMcpResult,
 )
+
+# The revision of MCP that `mcp/message` carries, and what each request says about its sender.
+
+MCP_VERSION = "2026-07-28"
+
+# The keys in `_meta` of each request (R-MOA-13).
+PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
+CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
+
 
 McpOutcome: TypeAlias = MessageMcpResult | MessageMcpError
 # Gets the method and the params of a notification.

@@ -10,7 +10,7 @@ from accord.installed import install_command
 from accord.mcp.provider import McpProvider
 
 if TYPE_CHECKING:
-    from accord.mcp.session_tools import SessionTools
+    from accord.mcp.bridges import SessionTools
 
 
 async def provide_tools(
@@ -53,7 +53,7 @@ def _servers_from() -> Callable[[Iterable[object]], object]:
 
 def _session_tools() -> type[SessionTools]:
     try:
-        from accord.mcp.session_tools import SessionTools
+        from accord.mcp.bridges import SessionTools
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("anyio", "mcp", "pydantic", "uvicorn"):
             raise

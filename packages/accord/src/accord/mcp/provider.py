@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -21,8 +21,7 @@ from accord.errors import (
     McpServerUnavailable,
     RequestCancelled,
 )
-from accord.mcp.closing import wait_stopped
-from accord.mcp.revision import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
+from accord.mcp.consumer import CLIENT_CAPABILITIES, MCP_VERSION, PROTOCOL_VERSION
 from accord.text.lenient_json import is_object
 from accord.types.mcp import McpServerAcp
 from accord.wire.shared.mcp_message import (
@@ -33,7 +32,61 @@ from accord.wire.shared.mcp_message import (
     MessageMcpResponse,
 )
 
+if TYPE_CHECKING:
+    pass
+# Waits for tools and servers to stop, but not forever: they are code of the program's user.
+
 log: logging.Logger = logging.getLogger("accord.mcp")
+
+CLOSE_S = 5.0  # then the end of the session is not delayed any longer
+
+
+async def wait_stopped(tasks: Collection[asyncio.Task[Any]], what: str) -> None:
+    """Wait for tasks that were asked to stop; log if they do not: a thread cannot be cancelled."""
+    if not tasks:
+        return
+    _, running = await asyncio.wait(tasks, timeout=CLOSE_S)
+    if running:
+        log.warning("! %s did not stop within %g s", what, CLOSE_S)
+
+
+# Marks functions and methods as MCP tools.
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+_MARK = "__accord_tool__"
+
+
+def tool(function: FunctionT) -> FunctionT:
+    """Mark a method as an MCP tool; its signature and docstring describe the tool.
+
+    The methods of an object in `tools=[…]`, and those of a `Proxy`, are tools if they are marked.
+    """
+    setattr(function, _MARK, True)
+    return function
+
+
+def is_tool(function: object) -> bool:
+    """Return whether a function is marked."""
+    return getattr(function, _MARK, False) is True
+
+
+def marked_tools(owner: object) -> list[Callable[..., Any]]:
+    """Return the marked methods of an object, bound to it, in the order of their definition.
+
+    A method that a subclass overrides is a tool if the override is marked.
+    """
+    names = dict.fromkeys(name for cls in reversed(type(owner).__mro__) for name in vars(cls))
+    methods = (getattr(owner, name) for name in names if _is_marked(type(owner), name))
+    return list(methods)
+
+
+def _is_marked(cls: type, name: str) -> bool:
+    definition = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
+    function = getattr(definition, "__func__", definition)  # of a static or class method
+    marks = (getattr(each, _MARK, False) for each in (definition, function))
+    return callable(function) and True in marks
+
 
 MAX_ACTIVE_REQUESTS = 64  # of one server (R-MOA-14)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accord import (
@@ -11,16 +11,60 @@ from accord import (
     AvailableCommand,
     Implementation,
     MemoryStore,
+    ProviderInfo,
     Session,
     Turn,
     __version__,
 )
-from accord.agent import AgentAuthMethod, AuthenticationMixin
-from accord.script_agent.providers import ScriptProviders
+from accord.agent import AgentAuthMethod, AuthenticationMixin, ProvidersMixin
 
 if TYPE_CHECKING:
     from accord import SessionStore
     from accord.agent import ConnectedClient, TerminalAuthMethod, ToolCallHandle
+
+# The model providers of the script agent.
+
+_PROVIDERS = (
+    ProviderInfo(
+        id="main",
+        supported=("openai", "anthropic"),
+        required=True,
+        api_type="openai",
+        base_url="https://models.example.com/v1",
+    ),
+    ProviderInfo(id="spare", supported=("anthropic",)),
+)
+
+
+class ScriptProviders(ProvidersMixin):
+    """Two providers, `main` and `spare`, without models."""
+
+    def __init__(self) -> None:
+        self.providers: dict[str, ProviderInfo] = {provider.id: provider for provider in _PROVIDERS}
+
+    async def list_providers(self) -> Sequence[ProviderInfo]:
+        """Return both providers."""
+        return list(self.providers.values())
+
+    async def set_provider(
+        self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str]
+    ) -> None:
+        """Store the settings of a provider; discard the headers."""
+        self._change(provider_id, api_type, base_url)
+
+    async def disable_provider(self, provider_id: str) -> None:
+        """Clear the settings of a provider."""
+        self._change(provider_id, None, None)
+
+    def _change(self, provider_id: str, api_type: str | None, base_url: str | None) -> None:
+        before = self.providers[provider_id]
+        self.providers[provider_id] = ProviderInfo(
+            id=before.id,
+            supported=before.supported,
+            required=before.required,
+            api_type=api_type,
+            base_url=base_url,
+        )
 
 
 class ScriptAgent(AuthenticationMixin, ScriptProviders, Agent):
@@ -64,7 +108,8 @@ class ScriptAgent(AuthenticationMixin, ScriptProviders, Agent):
     async def open_session(self, session: Session) -> None:
         """Set the options and the slash commands."""
         # Here and in `prompt`, because `initialize` does not need the commands.
-        from accord.script_agent.registry import COMMANDS, OPTIONS
+        from accord.script_agent.commands import OPTIONS
+        from accord.script_agent.registry import COMMANDS
 
         session.data["exit_process"] = self.exit_process
         await session.set_options(OPTIONS)

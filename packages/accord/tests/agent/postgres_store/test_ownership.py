@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from accord import Agent, PostgresStore, Turn
-from accord.agent.store.postgres import append_queue, database
+from accord.agent.store import postgres_servers
 from accord.errors import InternalError, InvalidRequest, ResourceNotFound, SessionTaken
 from agent.harness import BOTH, V1, V2, AgentHarness, connect_client
 from agent.test_stored_sessions import load, user_text
@@ -113,7 +113,7 @@ async def test_turn_that_runs_is_cancelled_and_kept_when_another_server_loads_th
 async def test_session_of_a_dead_server_is_loaded_at_once(
     version: int, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "_RETRY_S", 0.2)
+    monkeypatch.setattr(postgres_servers, "_RETRY_S", 0.2)
     a, b = serve(), serve()
     async with (
         connect_client(a, version) as first,
@@ -142,7 +142,7 @@ async def status_of(client: AgentHarness, session_id: str) -> Any:
 async def test_status_tells_that_a_session_is_open_on_another_server(
     version: int, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "_RETRY_S", 0.2)
+    monkeypatch.setattr(postgres_servers, "_RETRY_S", 0.2)
     a, b, c = serve(), serve(), serve()
     async with connect_client(b, version, opened=False) as second:
         async with connect_client(a, version) as first:
@@ -322,7 +322,7 @@ async def test_owner_that_reconnects_keeps_its_sessions(
 async def test_chunk_is_sent_after_it_is_stored(
     version: int, serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append = append_queue._append
+    append = postgres_servers._append
     may_write = asyncio.Event()
     may_write.set()
     statements = 0
@@ -333,7 +333,7 @@ async def test_chunk_is_sent_after_it_is_stored(
         await may_write.wait()
         return await append(connection, batches)
 
-    monkeypatch.setattr(append_queue, "_append", waits)
+    monkeypatch.setattr(postgres_servers, "_append", waits)
     a = serve()
     async with connect_client(a, version) as client:
         may_write.clear()
@@ -362,7 +362,7 @@ async def test_turn_fails_if_the_database_does_not_come_back(
     serve: Callable[..., Server],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(database, "_RETRY_S", 0.3)
+    monkeypatch.setattr(postgres_servers, "_RETRY_S", 0.3)
     a, b = serve(), serve()
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(connect_client(a, version))

@@ -15,8 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from accord import PostgresStore, SessionStore
-from accord.agent.store.base import StoredSession
-from accord.agent.store.postgres import append_queue, database
+from accord.agent.store import StoredSession, postgres_servers
 from accord.errors import StoreUnavailable
 from accord.testing import StoreContract
 from postgres import PostgresServer
@@ -118,14 +117,14 @@ async def test_entries_that_wait_are_written_together(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statements = 0
-    append = append_queue._append
+    append = postgres_servers._append
 
     async def counted(connection: object, batches: object) -> object:
         nonlocal statements
         statements += 1
         return await append(connection, batches)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(append_queue, "_append", counted)
+    monkeypatch.setattr(postgres_servers, "_append", counted)
     for name in "abc":
         await store.create(_session(name))
     await asyncio.gather(
@@ -191,7 +190,7 @@ async def test_append_whose_answer_was_lost_is_stored_once(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.create(_session())
-    append = append_queue._append
+    append = postgres_servers._append
     lost = False
 
     async def loses_the_first_answer(connection: object, batches: object) -> object:
@@ -202,7 +201,7 @@ async def test_append_whose_answer_was_lost_is_stored_once(
             raise ConnectionResetError
         return result
 
-    monkeypatch.setattr(append_queue, "_append", loses_the_first_answer)
+    monkeypatch.setattr(postgres_servers, "_append", loses_the_first_answer)
     await store.append("a", b"1")
     await store.append("a", b"2")
     assert await store.read("a") == [b"1", b"2"]
@@ -239,7 +238,7 @@ async def test_create_whose_answer_was_lost_succeeds(
 async def test_database_that_does_not_answer_is_an_error_after_a_bounded_wait(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(database, "_RETRY_S", 0.2)
+    monkeypatch.setattr(postgres_servers, "_RETRY_S", 0.2)
     store = PostgresStore(f"postgresql://postgres@/postgres?host={tmp_path}")
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match="cannot be stored"):
@@ -294,8 +293,8 @@ class SilentSocket:
 async def test_silent_database_is_an_error_and_late_statements_store_nothing(
     dsn: str, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "COMMAND_S", 0.3)
-    monkeypatch.setattr(database, "_RETRY_S", 0.5)
+    monkeypatch.setattr(postgres_servers, "COMMAND_S", 0.3)
+    monkeypatch.setattr(postgres_servers, "_RETRY_S", 0.5)
     folder = Path(tempfile.mkdtemp(prefix="accord-"))
     silent = SilentSocket(folder, server.folder)
     schema = dsn.rpartition("=")[2]
@@ -323,10 +322,10 @@ async def test_silent_database_is_an_error_and_late_statements_store_nothing(
 async def test_statement_that_arrives_after_its_repetition_does_nothing(
     dsn: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append = append_queue._append
+    append = postgres_servers._append
     late: list[Any] = []
 
-    async def loses_the_first(connection: Any, batches: dict[str, append_queue._Batch]) -> Any:
+    async def loses_the_first(connection: Any, batches: dict[str, postgres_servers._Batch]) -> Any:
         if not late:
             for name, batch in batches.items():
                 assert batch.position is not None
@@ -336,11 +335,11 @@ async def test_statement_that_arrives_after_its_repetition_does_nothing(
 
     await store.create(_session(), [b"0"])
     owned = await store.own("a", lambda: None)
-    monkeypatch.setattr(append_queue, "_append", loses_the_first)
+    monkeypatch.setattr(postgres_servers, "_append", loses_the_first)
     await owned.append([b"1"])
     await owned.append([b"2"])
     connection = await asyncpg.connect(dsn)
-    again = await append_queue._append_once(connection, late[0], {})
+    again = await postgres_servers._append_once(connection, late[0], {})
     await connection.close()
     assert list(again) == ["a"]
     assert await store.read("a") == [b"0", b"1", b"2"]

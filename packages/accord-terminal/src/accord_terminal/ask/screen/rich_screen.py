@@ -44,9 +44,8 @@ from accord_terminal.toolkit.tool_rows import (
 
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
-    from accord.client.session import ClientSession
+    from accord.client.session import ClientSession, ClientTurn
     from accord.client.transcript import TerminalTranscript, Transcript
-    from accord.client.turn import ClientTurn
     from accord_terminal.ask.screen.piped_answer import PipedAnswer
     from accord_terminal.toolkit.writer import Writer
 

@@ -10,8 +10,7 @@ from accord.text.excerpt import hidden_removed
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
     from accord.client.events import Event
-    from accord.client.session import ClientSession
-    from accord.client.turn import ClientTurn
+    from accord.client.session import ClientSession, ClientTurn
 
 
 class AnswerOnlyView:

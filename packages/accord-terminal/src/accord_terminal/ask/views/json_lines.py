@@ -16,8 +16,7 @@ from accord.text.excerpt import hidden_replaced
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
     from accord.client.events import Event
-    from accord.client.session import ClientSession
-    from accord.client.turn import ClientTurn
+    from accord.client.session import ClientSession, ClientTurn
     from accord.types.session import StopReason
 
 

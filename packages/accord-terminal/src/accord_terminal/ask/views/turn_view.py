@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from accord.client.connect import ConnectedAgent
     from accord.client.events import Event
-    from accord.client.session import ClientSession
-    from accord.client.turn import ClientTurn
+    from accord.client.session import ClientSession, ClientTurn
 
 
 class TurnView(Protocol):

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from accord.client.connect import connect
 from accord.client.events import PermissionRequest, ToolCall
-from accord.client.message import Message
 from accord.client.permissions import allow, deny
+from accord.client.transcript import Message
 from accord.errors import AccordError
 from accord_terminal.sessions.compare.worktree import FileChange, GitError, Worktree
 

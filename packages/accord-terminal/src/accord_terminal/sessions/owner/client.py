@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from accord.agent.updates import MessageUpdate, OptionsUpdate, TurnEnded, TurnError
-from accord.agent.v1.client_adapter import ClientAdapterV1
+from accord.agent.v1 import ClientAdapterV1
 from accord.connection.connection import Connection
 from accord.errors import AccordError, TransportError
 from accord_terminal.sessions.cursor import cursor_of

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from accord import v1, v2
-from accord.agent import lazy_imports
+from accord.agent.agent import client_adapter
 from accord.agent.updates import CommandsUpdate
-from accord.agent.v1.client_adapter import ClientAdapterV1
-from accord.agent.v1.updates import modes_to_wire
-from accord.agent.v2.updates import commands_to_wire, options_to_wire
+from accord.agent.v1 import ClientAdapterV1, modes_to_wire
+from accord.agent.v2 import commands_to_wire, options_to_wire
 from accord.errors import (
     InvalidParams,
     LocalProtocolError,
@@ -69,7 +68,7 @@ class _Shared:
 
     def _join(self, params: Any, context: Any) -> None:
         if self._client is None:
-            adapter = lazy_imports.client_adapter(self.version, params, context, unstable=False)
+            adapter = client_adapter(self.version, params, context, unstable=False)
             self._client = self._owner.join(adapter, context.connection)
 
     def _require(self, session_id: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from accord import v1, v2
-from accord.agent.background import Background
+from accord.agent.work import Background
 from accord.types import convert_v1, convert_v2
 from accord.wire.codec import decoder, encode
 from accord_terminal.sessions.owner.contexts import Contexts

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from msgspec import Struct
 from msgspec.structs import replace
 
-from accord.agent.store.base import Archived, SessionPage, SessionStore, StoredSession
+from accord.agent.store import Archived, SessionPage, SessionStore, StoredSession
 
 log: logging.Logger = logging.getLogger("accord.agent")
 

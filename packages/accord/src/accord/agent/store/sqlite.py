@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from accord.agent.store.base import (
+from accord.agent.store import (
+    COLUMNS,
     PAGE_ENTRIES,
     Archived,
     SessionPage,
@@ -21,8 +22,9 @@ from accord.agent.store.base import (
     StoredSession,
     make_page,
     parse_cursor,
+    row_of,
+    stored_of,
 )
-from accord.agent.store.rows import COLUMNS, row_of, stored_of
 
 T = TypeVar("T")
 

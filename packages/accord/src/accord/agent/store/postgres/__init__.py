@@ -1,3 +1,0 @@
-"""Sessions in PostgreSQL, which several servers share."""
-
-__all__ = ()

@@ -1,3 +1,0 @@
-"""The agent side in version 1."""
-
-__all__ = ()

@@ -1,3 +1,0 @@
-"""The agent side in version 2."""
-
-__all__ = ()

@@ -1,3 +1,0 @@
-"""The client side in version 1."""
-
-__all__ = ()

@@ -1,3 +1,0 @@
-"""The client side in version 2."""
-
-__all__ = ()
