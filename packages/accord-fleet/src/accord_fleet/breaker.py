@@ -10,10 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from accord_fleet.control import OnWait
-from accord_fleet.errors import AttemptFailed
-from accord_fleet.types.agent import AgentSpec
-from accord_fleet.types.result import Result
+from accord_fleet.run import OnWait
+from accord_fleet.types import AgentSpec, AttemptFailed, Result
 
 # Failures before the agent has done anything for the task.
 _START_FAILURES = frozenset({"start", "session", "sandbox", "engine"})

@@ -13,11 +13,17 @@ from typing import Protocol
 
 import msgspec
 
-from accord_fleet.types.agent import AgentSpec
-from accord_fleet.types.grading import GradedAttempt
-from accord_fleet.types.limits import LimitName, Limits
-from accord_fleet.types.result import Result, Usage, Verdict
-from accord_fleet.types.task import Grader, Task
+from accord_fleet.types import (
+    AgentSpec,
+    GradedAttempt,
+    Grader,
+    LimitName,
+    Limits,
+    Result,
+    Task,
+    Usage,
+    Verdict,
+)
 
 OnLimit = Callable[[LimitName, str], None]
 """Is called with the limit that was reached, and a sentence with its value."""
