@@ -1,7 +1,8 @@
-"""The process that calls a grader in Python: `python -m accord_fleet.graders.function_process`.
+"""Functions in Python that grade: references to them, the process that calls them, verdicts.
 
-stdin has a pickled `Call`. The verdict is one JSON object on stdout; what the function prints goes
-to stderr.
+`python -m accord_fleet.grader_functions` is that process: what a function does to its interpreter,
+its memory or its threads ends with it. stdin has a pickled `Call` or `Check`. The verdict is one
+JSON object on stdout; what the function prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import msgspec
 from accord.text.lenient_json import is_object
 from accord_fleet.types import FleetError, GradedAttempt, Usage, Verdict
 
-# References to Python functions: `file.py:name` or `package.module:name`.
+# References to functions: `file.py:name` or `package.module:name`.
 
 
 def split_reference(text: str) -> tuple[str, str]:
@@ -96,7 +97,7 @@ def _load_file(path: Path) -> Any:
     return module
 
 
-# Verdicts from what commands, functions and agents say.
+# Verdicts from what functions, commands and agents say.
 
 _SEARCHED = 64 * 1024  # characters at the end of a text
 _OBJECT = re.compile(r'\{\s*"')
@@ -278,6 +279,7 @@ def _limit_memory(limit: int) -> None:
 
 
 if __name__ == "__main__":
-    # Pickled under the module's name: not those of `__main__`.
+    # Calls are pickled under the module's name: their classes are not those of `__main__`.
+    from accord_fleet import grader_functions
 
-    main()
+    grader_functions.main()
