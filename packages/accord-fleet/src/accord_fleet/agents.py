@@ -1,4 +1,8 @@
-"""Warm agents: processes that serve several attempts, one after another."""
+"""The processes of agents: how they are started, what they use, and how they serve many attempts.
+
+A `RunningAgent` is connected and tells the attempt that it works on, its `Listener`, what it
+sends. An `AgentPool` keeps warm those that can serve another attempt.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ from accord_fleet.processes import descendants
 from accord_fleet.scratch import remove_tree
 from accord_fleet.types import AgentSpec, LimitName, Limits, Task, Usage
 
-# Names the attempt in warnings: many attempts write to one stderr.
+# Warnings name the attempt: many attempts write to one stderr.
 
 _name: ContextVar[Callable[[], str | None] | None] = ContextVar(
     "accord_fleet_attempt", default=None
@@ -78,11 +82,11 @@ class _Stderr(logging.Handler):
             self.handleError(record)
 
 
-# Tokens and cost of one attempt, from what the agent reports and the gateway counts.
-
-
 class AttemptUsage:
-    """Adds up the turns. What the gateway has counted replaces what the agent reports."""
+    """Tokens and cost of one attempt.
+
+    What the gateway has counted replaces what the agent reports.
+    """
 
     def __init__(self) -> None:
         self._input = 0
@@ -150,9 +154,6 @@ class AttemptUsage:
         )
 
 
-# How the process of an agent is started for a task.
-
-
 def launch_for(spec: AgentSpec, task: Task, workspace: Path, sandbox: Sandbox | None) -> Launch:
     """Return the launch, in the sandbox if there is one; raise `AttemptFailed` if it cannot run."""
     launch = Launch(
@@ -162,8 +163,6 @@ def launch_for(spec: AgentSpec, task: Task, workspace: Path, sandbox: Sandbox | 
     )
     return launch if sandbox is None else sandbox.plan(launch, workspace, spec.secrets)
 
-
-# An agent that runs and serves attempts, one after another.
 
 Direction = Literal["received", "sent"]
 _STOP_S = (1.0, 1.0, 2.0)  # to exit after the end of stdin, after SIGTERM, after SIGKILL

@@ -1,4 +1,7 @@
-"""One attempt: workspace, agent, session, turns, grader, recording."""
+"""One attempt: workspace, agent, session, turns, grader, recording.
+
+`run_attempt` is its whole life. What goes wrong in it is in the result; nothing is raised.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,6 @@ from accord_fleet.types import (
     WorkItem,
 )
 
-# The permission policy of an attempt.
-
 
 def policy_for(task: Permissions, settings: RunSettings) -> Policy | None:
     """Return the policy: what is denied first, then what is allowed; None denies everything."""
@@ -56,8 +57,6 @@ def policy_for(task: Permissions, settings: RunSettings) -> Policy | None:
     policies += settings.policy
     return chain(*policies) if policies else None
 
-
-# The mode and the options that a task asks for.
 
 _SHOWN = 20
 

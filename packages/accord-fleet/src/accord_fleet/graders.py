@@ -1,4 +1,7 @@
-"""Graders: commands, Python functions and agents that decide whether an attempt succeeded."""
+"""Graders: commands, Python functions and agents that decide whether an attempt succeeded.
+
+Functions are called in a process of their own; see `accord_fleet.grader_functions`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from accord_fleet.types import (
     Verdict,
 )
 
-# The prompts for agents that grade.
+# Prompts for agents that grade.
 
 _PART = 20_000  # characters of the answer, and of the changes
 _FORM = """\
@@ -59,8 +62,6 @@ def _section(title: str, text: str) -> str:
         text = f"{text[: _PART // 2]}\n[… shortened …]\n{text[-_PART // 2 :]}"
     return f"<{title}>\n{text or '(empty)'}\n</{title}>"
 
-
-# Grades attempts: runs the command, calls the function, or asks the agent of a grader.
 
 GRADER_MEMORY_BYTES = 4 * 2**30
 _OUTPUT_BYTES = 64 * 1024

@@ -1,4 +1,8 @@
-"""What the attempts on one machine share."""
+"""What the attempts on one machine share: warm agents, workspaces, graders, and guards.
+
+The guards are the gateway, the sandbox, the breaker, the watcher of processes and the redaction.
+An agent that grades is asked here (`Machine.ask`), because it has the guards of an attempt.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ from accord_fleet.scratch import scratch_folder
 from accord_fleet.types import AgentSpec, GradedAttempt, LimitName, Limits
 from accord_fleet.workspaces.prepare import FolderWorkspaces
 
-# What guards the attempts on one machine: gateway, sandbox, breaker, watcher, redaction.
+# Guards.
 
 
 class Guards(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +158,7 @@ def say_key_wait(settings: RunSettings, on_wait: OnWait, name: str, wait: KeyWai
     on_wait(agents, f"waiting {seconds} s for {why} the key in {key} ({requests})")
 
 
-# An agent of the fleet that grades an attempt: one prompt, with the guards of an attempt.
+# Agents that grade: one prompt, with the guards of an attempt.
 
 _STDERR_CHARS = 2000
 _CANCEL_S = 2.0  # to end the turn at a limit

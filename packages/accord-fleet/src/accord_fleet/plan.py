@@ -1,4 +1,7 @@
-"""The plan of a run: what is stored in `RUN/run.json`, and the attempts that follow from it."""
+"""The plan of a run: what is stored in `RUN/run.json`, and what follows from it for its attempts.
+
+`work_items` yields the attempts, and `settings_for` what they have in common.
+"""
 
 from __future__ import annotations
 
@@ -96,9 +99,6 @@ def work_items(
             item = WorkItem(task=task, agent=name, attempt=attempt)
             if is_done is None or not is_done(item.key):
                 yield item
-
-
-# What a plan means for its attempts.
 
 
 def settings_for(plan: Plan) -> RunSettings:

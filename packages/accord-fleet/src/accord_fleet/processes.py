@@ -1,4 +1,4 @@
-"""Runs a program until it ends, with bounds for its time and its output."""
+"""Processes: watch what they use, find what they have started, run a program to its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from accord.transports.process_group import CREATION_FLAGS, ProcessGroup, exit_t
 from accord.transports.start_guardian import Mark, start_guardian
 from accord_fleet.types import LimitName, Limits
 
-# Watches the memory and the number of all processes of each attempt.
+# Watch the memory and the number of all processes of each attempt.
 
 _SHORTEST_S = 0.05
 _LONGEST_S = 2.0
@@ -315,7 +315,7 @@ def _mebibytes(size: int) -> str:
     return f"{size / 2**20:,.0f} MiB"
 
 
-# The processes that a process has started, with those that they have started.
+# Find the processes below a process.
 
 _LINKS_OF_ONE = 3  # of the folder of the threads: two, and one for each
 
@@ -349,6 +349,8 @@ def _children(pid: int) -> set[int]:
                 found.update(map(int, file.read().split()))
     return found
 
+
+# Run a program until it ends, with bounds for its time and its output.
 
 _STOP_TIMES_S = (0.0, 1.0, 2.0)
 _LEFT_OPEN_S = 0.25  # for output that others hold open after the program has ended

@@ -1,4 +1,7 @@
-"""Shows a run while it is in progress: at a terminal, as lines, or as JSON."""
+"""Shows a run while it is in progress, as lines for logs or as JSON for programs.
+
+A `Tally` counts and estimates; the texts are the same as at a terminal (`progress_screen`).
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,6 @@ from accord_fleet.types import Result, WorkItem
 if TYPE_CHECKING:
     from accord_fleet.run import RunStage
 
-
-# What is known about a run in progress: counts, rate, and when it will end.
 
 _WINDOW_S = 60.0
 _SAMPLES = 60
@@ -168,7 +169,7 @@ class Tally:
                 self._samples.popleft()
 
 
-# The texts of progress, the same at the terminal and as lines.
+# Texts.
 
 
 def clock_time(seconds: float) -> str:
@@ -240,7 +241,7 @@ def end_text(tally: Tally, run: str) -> list[str]:
     return lines
 
 
-# Progress as plain lines, for logs and pipes.
+# Plain lines, for logs and pipes.
 
 _WAIT_AGAIN_S = 60.0  # from one line about what waits to the next
 _MAX_FAILURES = 20  # lines of failures between two lines of progress
@@ -324,7 +325,7 @@ class LineProgress:
         self._stream.flush()
 
 
-# Progress as JSON, one event per line, for programs.
+# JSON, one event per line, for programs.
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):

@@ -1,4 +1,8 @@
-"""The recording of one attempt: small ones stay in memory until they are stored."""
+"""The recording of one attempt: small ones stay in memory until they are stored.
+
+Texts of agents arrive in pieces, so a secret may be in several messages: the first part finds the
+piece of text in a message, and the second part records what is left of it.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,6 @@ from accord_fleet.agents import Direction
 from accord_fleet.redaction import Redactor, SplitSecrets
 from accord_fleet.types import WorkItem
 from accord_trace import HopRecorder, Recording
-
-# The pieces of texts in messages of agents.
 
 _MARKS = (b'_chunk"', b'"terminal_')  # in messages that may have a piece
 _IDS = ("toolCallId", "terminalId")

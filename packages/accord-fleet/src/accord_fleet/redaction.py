@@ -1,4 +1,8 @@
-"""Removes known secrets from what a run stores: the last net, after all other measures."""
+"""Removes known secrets from what a run stores: the last net, after all other measures.
+
+A `Redactor` replaces the values in texts and results. `SplitSecrets` finds those that arrive in
+pieces: a text waits while it ends like the start of a secret. `StderrTail` uses both.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +155,7 @@ def _forms(text: str) -> Iterable[str]:
     yield json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-# Removes secrets that arrive in pieces: a text waits while it ends like the start of a secret.
+# Secrets that arrive in pieces.
 
 _ITEMS = 4096  # that wait at most
 _BYTES = 2**20
@@ -325,11 +329,11 @@ def _cut(parts: list[tuple[_Waiting, int]], length: int, start: int, stop: int) 
             is_first = False
 
 
-# The end of what an agent writes to its stderr, without secrets.
-
-
 class StderrTail:
-    """Keeps the last lines; a secret that is on several of them is removed, too."""
+    """The end of what an agent writes to its stderr, without secrets.
+
+    A secret that is on several lines is removed, too.
+    """
 
     def __init__(self, redactor: Redactor, chars: int) -> None:
         self._redactor = redactor

@@ -1,4 +1,8 @@
-"""Runs a plan: the attempts without a row go to an engine, and their results to the dataset."""
+"""Runs a plan: the attempts without a row go to an engine, and their results to the dataset.
+
+`Control` stops a run, `Engine` is what runs attempts, and `RunObserver` shows them. `run_plan` puts
+them together; `stopped_by_signals` lets Ctrl-C stop it.
+"""
 
 from __future__ import annotations
 
@@ -114,8 +118,6 @@ class Engine(Protocol):
         ...
 
 
-# What is shown while a run is in progress.
-
 RunStage = Literal["running", "stopping", "cancelling", "ended"]
 
 
@@ -205,9 +207,6 @@ def _shown(items: Iterable[WorkItem], observer: RunObserver) -> Iterator[WorkIte
     for item in items:
         observer.starting(item)
         yield item
-
-
-# Ctrl-C during a run: first no more tasks, then no more turns, then the end.
 
 
 @contextlib.contextmanager

@@ -1,4 +1,8 @@
-"""Temporary folders of runs, which a later run removes if their process was killed."""
+"""Temporary folders: made, removed whatever an agent has left in them, and found when abandoned.
+
+`scratch_folder` makes one, which a later run removes if this process is killed. `remove_tree`
+removes one, and a `Remover` many while attempts continue. `socket_folder` is for Unix sockets.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-
-# Removes folders, whatever an agent has left in them.
 
 _MOST_REPORTED = 5
 
@@ -92,8 +94,6 @@ def _remove_by_command(path: str | os.PathLike[str]) -> None:
         subprocess.run([program, "-rf", "--", os.fspath(path)], capture_output=True, check=False)
 
 
-# Removes empty folders while attempts continue: some file systems take milliseconds for each.
-
 log: logging.Logger = logging.getLogger("accord.fleet")
 
 _MANY = 64  # folders that are removed without waiting for others
@@ -102,7 +102,7 @@ _PAUSE_S = 0.1  # in which others may join
 
 
 class Remover:
-    """Removes folders in a thread, many in one call."""
+    """Removes folders in a thread, many in one call; some file systems take milliseconds for one."""
 
     def __init__(self) -> None:
         self._waiting: list[Path] = []
@@ -217,8 +217,6 @@ def is_own(path: Path) -> bool:
         )
     return False
 
-
-# Folders for Unix sockets, whose paths must be short.
 
 _LONGEST = 60  # bytes, with what the folder is called; a socket's path has at most 103
 

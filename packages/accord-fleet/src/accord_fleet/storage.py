@@ -1,4 +1,8 @@
-"""Where a dataset is: a folder of this machine, or an address of fsspec."""
+"""Files in folders of this machine and at addresses of fsspec, such as `s3://bucket/run`.
+
+A dataset is in a `Storage`, which `open_storage` opens: every write is durable and whole, and only
+the user can read a folder. fsspec is imported for addresses only. The errors of datasets are here.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,6 @@ from typing import IO, Any, BinaryIO, Protocol, cast
 
 from accord.text.excerpt import one_line
 from accord_fleet.types import FleetError
-
-# Why a dataset cannot be opened or written.
 
 
 class DatasetError(FleetError):
@@ -49,7 +51,7 @@ class DatasetWriteFailed(DatasetError):
         self.os_error: OSError = os_error
 
 
-# Files at addresses of fsspec, such as `s3://bucket/tasks.jsonl`.
+# Single files at addresses.
 
 
 def is_address(path: str) -> bool:
@@ -76,8 +78,6 @@ def _fsspec() -> Any:
         raise OSError("addresses need the extra `fleet` (fsspec)") from None
 
 
-# A dataset in a folder of this machine, which only its user can read.
-
 PRIVATE_FILE = 0o600
 _PUT = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
 
@@ -86,7 +86,7 @@ _UNFINISHED = ".tmp"
 
 
 class FolderStorage:
-    """Writes to a temporary name, flushes to the disk, and renames."""
+    """A folder of this machine: writes to a temporary name, flushes to the disk, and renames."""
 
     def __init__(self, folder: Path, address: str) -> None:
         self.folder: Path = folder
@@ -222,14 +222,12 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-# A dataset at an address of fsspec, such as `s3://bucket/run`.
-
 _BLOCK = 8 * 2**20
 _WITH_BUCKETS = {"s3", "gs", "az", "abfs", "oss"}
 
 
 class FsspecStorage:
-    """Puts whole objects, which object stores do atomically."""
+    """An address of fsspec: puts whole objects, which object stores do atomically."""
 
     def __init__(self, address: str) -> None:
         self.address: str = address

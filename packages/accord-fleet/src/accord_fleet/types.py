@@ -1,4 +1,7 @@
-"""The values of fleets, which can be pickled and written as JSON."""
+"""The values of fleets, which can be pickled and written as JSON, and their errors.
+
+In reading order: an agent, the limits of an attempt, its result, a task, and what graders get.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import msgspec
 
 from accord.errors import AccordError
 
-# An agent that a fleet gives tasks to.
+# Agents.
 
 _TOKEN = "ACCORD_TOKEN"  # the name of a variable
 
@@ -53,7 +56,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.token or _TOKEN
 
 
-# What one attempt at a task may use.
+# Limits.
 
 LimitName = Literal[
     "turn_s", "wall_s", "output_bytes", "memory_bytes", "processes", "tokens", "cost"
@@ -79,7 +82,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Cost of all turns in the currency that the agent reports."""
 
 
-# The result of one attempt.
+# Results.
 
 Status = Literal["finished", "failed", "limit", "cancelled", "lost"]
 """How an attempt ended.
@@ -170,7 +173,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return self.task, self.agent, self.attempt
 
 
-# A task: what an agent is asked to do, where, and how the outcome is graded.
+# Tasks: what an agent is asked to do, where, and how the outcome is graded.
 
 
 class EmptyFolder(
@@ -282,9 +285,6 @@ class WorkItem(msgspec.Struct, frozen=True, kw_only=True):
         return self.task.id, self.agent, self.attempt
 
 
-# What a grader receives.
-
-
 class GradedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt after its last turn."""
 
@@ -297,7 +297,7 @@ class GradedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """The recording of the messages, complete up to the last turn."""
 
 
-# Why an attempt does not finish, and why a run does not start.
+# Errors: why a run does not start or ends, and why an attempt does not finish.
 
 
 class FleetError(AccordError):
@@ -318,9 +318,6 @@ class LimitReached(AccordError):
     def __init__(self, limit: LimitName, message: str) -> None:
         super().__init__(message)
         self.limit: LimitName = limit
-
-
-# What a run on a cluster ends with when the cluster is gone.
 
 
 class ClusterLost(FleetError):

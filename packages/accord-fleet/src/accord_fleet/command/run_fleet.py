@@ -1,4 +1,7 @@
-"""Runs a fleet for the command line."""
+"""Runs and resumes a fleet for the command line: `run_fleet` and `resume_fleet`.
+
+Everything that is wrong with the options, agents, tasks or RUN is reported before anything runs.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,8 @@ from accord_fleet.tasks.read import CheckedTasks, check_permissions, check_tasks
 from accord_fleet.tasks.rows import read_defaults
 from accord_fleet.types import AgentSpec, ClusterLost, FleetError, LimitName, Permissions
 from accord_trace.numbers import counted
+
+# What options mean.
 
 
 class GuardOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,9 +130,6 @@ def isolation_lines(sandbox: SandboxSettings | None, *, is_local: bool) -> list[
     return lines
 
 
-# Chooses how a run is shown.
-
-
 def progress_for(run: str, *, as_json: bool = False) -> RunObserver:
     """Return what shows a run: JSON on stdout, or a screen or lines on stderr."""
     if as_json:
@@ -142,8 +144,6 @@ def progress_for(run: str, *, as_json: bool = False) -> RunObserver:
     console = Console(stderr=True)
     return ScreenProgress(run, console) if console.is_terminal else LineProgress(run, sys.stderr)
 
-
-# Limits as they are given on the command line.
 
 _NAMES: tuple[LimitName, ...] = get_args(LimitName)
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
@@ -180,8 +180,6 @@ def _limit(word: str) -> tuple[LimitName, float | None]:
     return name, (value if name in ("turn_s", "wall_s", "cost") else int(value))
 
 
-# Whether a run can store its results at a path.
-
 # What a run that died before it had a plan has left.
 _BEGUN = {"lock", "lock.json", "tasks.jsonl"}
 _NAMED = 3
@@ -215,9 +213,6 @@ def why_not_a_run(out: str, *, is_new: bool = False) -> str | None:
     shown = ", ".join(one_line(name, 40) for name in names[:_NAMED])
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return f"{out}: expected a new or empty folder, it has other files: {shown}{more}"
-
-
-# What `accord fleet resume` says before it begins.
 
 
 def recovered_lines(dataset: DatasetWriter) -> Iterator[str]:

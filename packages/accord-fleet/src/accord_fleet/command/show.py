@@ -1,4 +1,4 @@
-"""Shows how far a run is."""
+"""Prints attempts at a task (`accord fleet show`) and how far a run is (`accord fleet status`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from accord_fleet.types import FleetError, Result, Task, Usage, Verdict
 from accord_terminal.toolkit.columns import table_lines
 from accord_trace.numbers import counted, duration
 
-# Shows the attempts at one task.
+# Attempts.
 
 _SHOWN_LINES = 60  # of one text
 _SHOWN_CHARACTERS = 2000  # of one line

@@ -1,4 +1,7 @@
-"""Reads the dataset of a run: one that runs, has ended, or has died."""
+"""Reads the dataset of a run: one that runs, has ended, or has died.
+
+`run_status` says how far it is, from a few columns of its results.
+"""
 
 from __future__ import annotations
 
@@ -128,8 +131,6 @@ def _completed(table: Any, schema: Any) -> Any:
     table = table.select(schema.names)
     return table if table.schema.equals(schema) else table.cast(schema)
 
-
-# How far a run is, from a few columns of its results.
 
 _compute: Any = pyarrow.compute
 _COLUMNS = [

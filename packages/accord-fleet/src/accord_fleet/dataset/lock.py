@@ -16,8 +16,6 @@ import msgspec
 
 from accord_fleet.storage import PRIVATE_FILE, DatasetError, DatasetInUse, Storage
 
-# The process that writes a dataset.
-
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
     """A process that writes a dataset."""
@@ -290,6 +288,3 @@ def _is_alive(holder: Holder) -> bool:
         return psutil.Process(holder.pid).create_time() <= holder.started + 1
     except psutil.Error:
         return False
-
-
-# Waits for the lease of a run that may have died.

@@ -1,4 +1,8 @@
-"""What a run that died has left: journals become parts, and nothing is counted twice."""
+"""What a run that died has left: journals become parts, and nothing is counted twice.
+
+An attempt with effects outside its workspace is noted when it begins, and is not repeated: a note
+without a row gets the row `lost`.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +26,6 @@ from accord_fleet.dataset.segments import (
 )
 from accord_fleet.storage import Storage
 from accord_fleet.types import Failure, Result, Times, WorkItem
-
-# Notes that attempts began whose effects are not limited to their workspace.
-#
-# Such an attempt is not repeated after the driver was killed: its note has no row, and gets one.
 
 STARTS = "starts"
 _WHY = (

@@ -1,4 +1,4 @@
-"""The plan and the tasks of a run, as they are stored."""
+"""The plan and the tasks of a run, as they are stored, and what differs in tasks given again."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from accord_fleet.dataset.segments import list_segments
 from accord_fleet.plan import Plan
 from accord_fleet.storage import DatasetError, Storage, TasksChanged
 from accord_fleet.types import Task
-
-# What differs between the tasks of a run and those that are given again.
 
 _MOST_SHOWN = 5
 

@@ -21,7 +21,7 @@ import pyarrow.parquet
 from accord_fleet.storage import PRIVATE_FILE, DatasetError, Storage, make_private_folder
 from accord_fleet.types import Failure, Result, Times, Usage, Verdict
 
-# The columns of results in Parquet, and results from and to them.
+# The columns of parts, and results from and to them.
 
 SCHEMA_VERSION: int = 1
 """Increased if a column changes its meaning or type; new columns do not increase it."""
@@ -391,7 +391,7 @@ def _without_surrogates(value: Any) -> Any:
             return value
 
 
-# Journals: results are written to them as they arrive.
+# Journals.
 
 
 class Journal(Protocol):

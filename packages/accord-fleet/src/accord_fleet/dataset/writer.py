@@ -1,4 +1,8 @@
-"""Writes the results of a run as they arrive."""
+"""Writes the results and recordings of a run as they arrive.
+
+A `DatasetWriter` holds the lock of its dataset. Outcomes that arrive together are written together,
+and a full disk loses none that was stored before.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +71,7 @@ async def when_lease_ends(
         await asyncio.sleep(min(left, _LOOK_S))
 
 
-# What a run writes while the disk is full, and what it says.
+# A full disk.
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -96,7 +100,7 @@ def write_failed(address: str, what: str, error: OSError) -> DatasetWriteFailed:
     return DatasetWriteFailed(f"{address}: {what}: {reason}", error)
 
 
-# The recordings of attempts in a dataset.
+# Recordings.
 
 TRACES = "traces"
 _ZSTD = b"\x28\xb5\x2f\xfd"

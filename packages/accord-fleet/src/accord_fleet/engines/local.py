@@ -1,4 +1,7 @@
-"""The engine of this machine: a bounded number of attempts at the same time, on asyncio."""
+"""The engine of this machine: a bounded number of attempts at the same time, on asyncio.
+
+`engine_for` chooses between it and a cluster.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,7 @@ async def _work(
         done.put_nowait(None)  # does not wait: the caller may take nothing more
 
 
-# The engine of a plan: this machine, or a cluster.
+# The engine of a plan.
 
 _HOST = r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
 _ADDRESS = re.compile(rf"local|ray|(?:ray://)?{_HOST}:[0-9]{{1,5}}")

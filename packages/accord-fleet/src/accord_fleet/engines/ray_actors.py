@@ -1,4 +1,8 @@
-"""The limiter of model requests of a whole cluster: one actor, which all slots ask."""
+"""What runs on the nodes of a Ray cluster, and the driver's side of it.
+
+A `Slot` is an actor that runs attempts, one at a time; the driver has a `RemoteSlot`. The limiter
+of model requests is one actor for the whole cluster, which all slots ask.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +34,6 @@ from accord_fleet.plan import RunSettings
 from accord_fleet.run import Attempted, Control
 from accord_fleet.scratch import remove_abandoned, scratch_folder
 from accord_fleet.types import FleetError, Result, WorkItem
-
-# One slot on a node of a Ray cluster: an actor that runs attempts, one at a time.
 
 RunAttempt = Callable[[WorkItem, Control], Awaitable[Attempted]]
 OpenAttempts = Callable[[RunSettings, Limiter | None], AbstractAsyncContextManager[RunAttempt]]
@@ -94,8 +96,6 @@ class Slot:
         self._control.cancel()
         await self._stack.aclose()
 
-
-# The driver's side of the slots of a run.
 
 _log = logging.getLogger("accord.fleet")
 

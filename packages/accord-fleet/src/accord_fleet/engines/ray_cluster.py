@@ -1,4 +1,7 @@
-"""Connects to a Ray cluster, or starts one on this machine."""
+"""Connects to a Ray cluster, or starts one on this machine, and notices when its head is gone.
+
+To a cluster without Accord, the driver sends its own, with what that requires.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,12 @@ from accord.installed import install_command
 from accord_fleet.plan import RunSettings
 from accord_fleet.types import ClusterLost, FleetError
 
+# Accord on a cluster that has none.
+
 OWN_PACKAGES = ("accord", "accord_trace", "accord_terminal", "accord_coder", "accord_fleet")
 """What slots and the bundled agents import."""
 
-
 _DISTRIBUTIONS = tuple(name.replace("_", "-") for name in OWN_PACKAGES)
-
-
 # Of these extras, nodes need what the driver has.
 _EXTRAS = ("", "models", "remote", "zstd")
 
@@ -130,7 +132,7 @@ def with_python(settings: RunSettings, driver: str, here: str) -> RunSettings:
     return msgspec.structs.replace(settings, agents=agents)
 
 
-# A thread for calls that may hang.
+# Calls that may hang.
 
 T = TypeVar("T")
 
@@ -178,7 +180,7 @@ class CallThread:
             call()
 
 
-# Asks the head of a cluster which nodes it has, and notices when the head is gone.
+# Is the head alive, and which nodes does it have?
 
 Nodes = Mapping[str, Mapping[str, float]]
 """The resources of each node that is alive, by the id of the node."""
@@ -228,6 +230,8 @@ def living_nodes(ray: Any) -> Nodes:
     """Return the resources of the nodes that are alive; asks the head."""
     return {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
 
+
+# The connection.
 
 NAMESPACE = "accord-fleet"
 """The namespace of Ray that has the names of all actors of fleets."""

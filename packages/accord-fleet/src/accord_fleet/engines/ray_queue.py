@@ -1,4 +1,8 @@
-"""How many slots a run opens: what its cluster has room for, and a few that wait for more."""
+"""Which attempts of a run wait for a slot, and how many slots the run opens.
+
+Attempts are read as there is room, and sorted by what they need. A run opens the slots that its
+cluster has room for, and a few that wait for more.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,6 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, 
 import msgspec
 
 from accord_fleet.types import Resources, WorkItem
-
-# The attempts of a run that wait for a slot: read as there is room, sorted by what they need.
 
 
 class Waiting(msgspec.Struct, frozen=True):

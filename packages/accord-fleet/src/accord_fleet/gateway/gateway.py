@@ -1,4 +1,9 @@
-"""The gateway between agents and the providers of models."""
+"""The gateway between agents and the providers of models, in the order of a request.
+
+A request of an agent is read, with a token that only the gateway accepts; it counts towards its
+attempt (`Account`), waits for the limits of its key, and is forwarded with the key (`Forwarder`).
+The response passes as it arrives, while its tokens are counted.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +37,7 @@ from accord_fleet.scratch import socket_folder
 from accord_fleet.splice import serve_relay
 from accord_fleet.types import LimitName, Limits, Usage
 
-# The providers' side of the gateway: limits, retries, and responses as they arrive.
-
-# The agents' side of the gateway: requests, errors in the form of each API, disconnects.
+# Requests of agents, errors in the form of each API, disconnects.
 
 _BODY_BYTES = 64 * 2**20
 
@@ -123,7 +126,7 @@ async def refuse(send: Send, refusal: Refusal, api: Api) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-# Counts the tokens of responses that pass through, in JSON and in server-sent events.
+# The tokens of responses, in JSON and in server-sent events.
 
 _START = re.compile(rb'(?<!\\)"usage(?:Metadata|_metadata)?"\s*:\s*\{')
 _MARK = b'"usage'
@@ -214,7 +217,7 @@ class UsageReader:
             self._counts[name] = value
 
 
-# What an attempt has used of models, and what it may use.
+# What an attempt has used, and what it may use.
 
 OnLimit = Callable[[LimitName, str], None]
 """Is called with the limit that was reached, and a sentence with its value."""

@@ -524,9 +524,6 @@ def _present(
     return tuple(cases[key] for key in keys if key in cases)
 
 
-# Makes the report of a dataset.
-
-
 def read_report(address: str) -> Report:
     """Return the report of the dataset at a path or an address, as it is now.
 

@@ -36,7 +36,7 @@ from accord_fleet.report.summary import (
 )
 from accord_trace.numbers import counted, duration
 
-# Small charts as SVG: they have shapes only, so that text keeps its size on narrow screens.
+# Charts as SVG: they have shapes only, so that text keeps its size on narrow screens.
 
 _WIDTH, _HEIGHT = 800, 100  # units of the drawing: it fills the width of its place
 

@@ -1,4 +1,8 @@
-"""What a report says, as values: the page, the terminal and `--json` show the same."""
+"""What a report says, as values: the page, the terminal and `--json` show the same.
+
+In reading order: statistics by closed formulas (no library is needed for these few), the values of
+a report, kinds of failures, and how numbers and names are written.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,7 @@ from accord_fleet.storage import is_address
 from accord_fleet.types import Result
 from accord_trace.numbers import duration
 
-# Rates, their intervals, and tests, by closed formulas: no library is needed for these few.
-#
-# All intervals have a level of 95 %.
+# Rates, their intervals, and tests. All intervals have a level of 95 %.
 
 _Z = 1.959963984540054  # the normal distribution has 95 % within ± this
 
@@ -390,7 +392,7 @@ class _Kind:
         )
 
 
-# How numbers and names of a report are written, on the page and at the terminal.
+# How numbers and names are written, on the page and at the terminal.
 
 OUTCOMES: dict[Outcome, str] = {
     "passed": "passed",

@@ -1,4 +1,8 @@
-"""The sandbox of the agents on one machine."""
+"""The sandbox of the agents on one machine: which command puts an agent into bubblewrap.
+
+In reading order: what this machine has, the files that a program needs, the plan (`plan_sandbox`),
+the proxy to the allowed hosts, and `BubblewrapSandbox`, which `open_sandbox` makes.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ from accord_fleet.scratch import socket_folder
 from accord_fleet.splice import serve_unix, splice
 from accord_fleet.types import AttemptFailed
 
-# What this machine has for a sandbox: bubblewrap, and the directories of the system.
+# This machine: bubblewrap, and the directories of the system.
 
 _TRIAL_S = 20.0
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix", "gnu")
@@ -167,7 +171,7 @@ def _system_directories() -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
     return tuple(links), tuple(found)
 
 
-# The files that an agent's program needs, where it is not in the directories of the system.
+# The files of a program that is not in the directories of the system.
 
 _LINKS = 40  # more than a chain of links can have
 _SHEBANG_BYTES = 512
@@ -462,7 +466,7 @@ def _statements(
     return tuple(active), tuple(inactive)
 
 
-# A proxy on a Unix socket that leads to the allowed hosts only.
+# The proxy: a Unix socket that leads to the allowed hosts only.
 
 log: logging.Logger = logging.getLogger("accord.fleet")
 

@@ -1,4 +1,4 @@
-"""What a sandbox lets an agent reach."""
+"""What a sandbox lets an agent reach, and which agents it cannot isolate."""
 
 from __future__ import annotations
 
@@ -101,9 +101,6 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             if not path.startswith("~/") and not PurePosixPath(path).is_absolute()
         ]
         return errors
-
-
-# Which agents a sandbox cannot isolate.
 
 
 def why_not_isolated(

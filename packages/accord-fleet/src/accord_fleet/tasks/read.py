@@ -1,4 +1,7 @@
-"""Reads and checks tasks: everything is checked before anything runs."""
+"""Reads and checks tasks: everything is checked before anything runs.
+
+The first part checks beyond the types of fields: names, paths, permissions, servers, graders.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +52,7 @@ from accord_fleet.types import (
 from accord_fleet.workspaces.contents import why_not_relative
 from accord_fleet.workspaces.git import WorkspaceError, git, has_git
 
-# Checks tasks beyond the types of their fields: names, paths, permissions, graders.
-
-# MCP servers of a task, which has them as ACP writes them.
+# MCP servers, which a task has as ACP writes them.
 
 
 class _Pair(msgspec.Struct, frozen=True):

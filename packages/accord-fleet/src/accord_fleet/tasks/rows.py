@@ -1,4 +1,7 @@
-"""Rows of files of tasks, one at a time."""
+"""Rows of files of tasks, one at a time, and how a row becomes the fields of a task.
+
+Columns of tables become fields, and defaults are what all tasks have in common.
+"""
 
 from __future__ import annotations
 
@@ -181,7 +184,7 @@ def _items(items: Any, where: str) -> Iterator[Row]:
             yield Row(f"{where} {number}", None, f"expected a Task or a mapping, got {kind}")
 
 
-# Columns of tables become fields of tasks.
+# Columns.
 
 FIELDS: frozenset[str] = frozenset(
     {"prompt", *(field.name for field in msgspec.structs.fields(Task))}
@@ -298,7 +301,7 @@ def _missing(name: str, values: Iterable[str]) -> str:
     return "which does not exist" if found is None else f"which does not exist; {found!r} does"
 
 
-# Values that all tasks have in common.
+# Defaults.
 
 _REMOTE = re.compile(r"[^/\\]{2,}:")  # host:path of ssh; C: is a drive
 

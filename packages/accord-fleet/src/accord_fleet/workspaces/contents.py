@@ -1,4 +1,4 @@
-"""Paths of files that are written into a workspace."""
+"""What is put into a workspace: copies of folders, files of archives, and the files of a task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from accord.text.excerpt import one_line
 from accord_fleet.storage import is_address, open_address
 from accord_fleet.workspaces.git import WorkspaceError
 
-# Copies of folders; blocks are shared with the original where the file system can do so.
+# Folders; blocks are shared with the original where the file system can do so.
 
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -89,7 +89,7 @@ def _special_files(folder: Path) -> Iterator[tuple[str, int]]:
             raise WorkspaceError(f"Reading {folder}: {error.strerror or error}") from error
 
 
-# Extracts archives; nothing of an archive is written outside of the workspace.
+# Archives; nothing of them is written outside of the workspace.
 
 MAX_ARCHIVE_BYTES = 16 * 2**30
 MAX_ARCHIVE_FILES = 1_000_000
@@ -290,6 +290,9 @@ def _zip_members(archive: zipfile.ZipFile) -> Iterator[_Member]:
 
 
 _LONGEST = 4000
+
+
+# The files of a task.
 
 
 def why_not_relative(path: str) -> str | None:

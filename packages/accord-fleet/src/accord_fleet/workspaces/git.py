@@ -1,4 +1,7 @@
-"""One bare copy of each git repository on this machine, and working trees at a commit of it."""
+"""Runs git so that nothing of a repository is executed and nothing waits for a user.
+
+`GitMirrors` has one bare copy of each repository on this machine, and makes working trees of it.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,6 @@ from accord.text.excerpt import one_line
 from accord.text.secret_places import plain_url, redacted_text
 from accord_fleet.types import AttemptFailed
 
-# The error of a workspace that cannot be prepared or compared.
-
 
 class WorkspaceError(AttemptFailed):
     """A workspace cannot be prepared; the message names what was expected and what came."""
@@ -28,8 +29,6 @@ class WorkspaceError(AttemptFailed):
     def __init__(self, message: str) -> None:
         super().__init__("workspace", message)
 
-
-# Runs git so that nothing of a repository is executed and nothing waits for a user.
 
 GIT_TIMEOUT_S = 120.0
 _CHUNK = 64 * 1024

@@ -1,4 +1,4 @@
-"""Prepares the workspaces of attempts, and removes them."""
+"""Prepares the workspaces of attempts, finds what an agent changed in them, and removes them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ from accord_fleet.workspaces.git import (
     make_repository,
 )
 
-# What an agent changed in its workspace, as git finds it with a repository of our own.
-#
-# The repository is outside of the workspace, so that nothing in the workspace configures it:
-# neither filters nor hooks nor what the agent committed count.
+# Changes are found by git with a repository of our own. It is outside of the workspace, so that
+# nothing in there configures it: neither filters nor hooks nor what the agent committed count.
 
 DIFF_BYTES = 1024 * 1024
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
