@@ -8,8 +8,8 @@ Read `types` first: all values. Then `run`: a `Control`, an `Engine`, and how re
 to the dataset. Then `attempt`: the life of one attempt, from its workspace to its verdict.
 
 - `engines` runs attempts on this machine or on Ray. `machine` has what the attempts on one machine
-  share, as the protocols of `parts`: warm agents (`agents`), `workspaces`, `graders`, and guards:
-  the `sandbox`, the `gateway` to models, `breaker`, `processes` and `redaction`.
+  share: warm agents (`agents`), `workspaces`, `graders`, and guards: the `sandbox`, the `gateway`
+  to models, `breaker`, `processes` and `redaction`.
 - `dataset` stores a run in a folder or at an address (`storage`), so that it survives any end of
   its process: `accord fleet resume` continues it. `progress` shows a run while it is in progress.
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import accord
 from accord import ClientSession, ConnectedAgent, ContextUsage, PermissionRequest, TokenUsage
@@ -27,10 +27,14 @@ from accord.transports.base import Frame, Transport
 from accord.transports.memory import pair
 from accord.transports.process import ProcessTransport, process
 from accord.transports.registry import is_url
-from accord_fleet.parts import Gateway, GatewayAccess, Launch, Sandbox
 from accord_fleet.processes import descendants
 from accord_fleet.scratch import remove_tree
-from accord_fleet.types import AgentSpec, LimitName, Limits, Task, Usage
+from accord_fleet.types import AgentSpec, Launch, LimitName, Limits, Task, Usage
+
+if TYPE_CHECKING:
+    from accord_fleet.gateway.gateway import GatewayAccess, ModelGateway
+    from accord_fleet.sandbox.bubblewrap import BubblewrapSandbox
+
 
 # Warnings name the attempt: many attempts write to one stderr.
 
@@ -154,7 +158,9 @@ class AttemptUsage:
         )
 
 
-def launch_for(spec: AgentSpec, task: Task, workspace: Path, sandbox: Sandbox | None) -> Launch:
+def launch_for(
+    spec: AgentSpec, task: Task, workspace: Path, sandbox: BubblewrapSandbox | None
+) -> Launch:
     """Return the launch, in the sandbox if there is one; raise `AttemptFailed` if it cannot run."""
     launch = Launch(
         argv=spec.command,
@@ -240,7 +246,7 @@ class RunningAgent:
         return self._shaken
 
     async def start(
-        self, gateway: Gateway | None, in_process: Callable[[], Any] | None, timeout_s: float
+        self, gateway: ModelGateway | None, in_process: Callable[[], Any] | None, timeout_s: float
     ) -> None:
         """Start the agent and connect to it; raise what `accord.connect` raises."""
         env = dict(self.launch.env)
@@ -373,7 +379,7 @@ class AgentPool:
         self,
         size: int,
         *,
-        gateway: Gateway | None = None,
+        gateway: ModelGateway | None = None,
         in_process: Mapping[str, Callable[[], Any]] | None = None,
         folder: Path | None = None,
     ) -> None:

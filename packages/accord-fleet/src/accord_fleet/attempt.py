@@ -26,7 +26,6 @@ from accord_fleet.agents import (
     working_for,
 )
 from accord_fleet.machine import Machine
-from accord_fleet.parts import PreparedWorkspace, WorkspaceDiff
 from accord_fleet.plan import RunSettings
 from accord_fleet.recording import AttemptRecording
 from accord_fleet.redaction import StderrTail
@@ -47,6 +46,7 @@ from accord_fleet.types import (
     Verdict,
     WorkItem,
 )
+from accord_fleet.workspaces.prepare import PreparedFolder, WorkspaceDiff
 
 
 def policy_for(task: Permissions, settings: RunSettings) -> Policy | None:
@@ -139,7 +139,7 @@ class _Attempt:
         self._loop = asyncio.get_running_loop()
         self._began = time.time()
         self._zero = time.perf_counter()
-        self._workspace: PreparedWorkspace | None = None
+        self._workspace: PreparedFolder | None = None
         self._agent: RunningAgent | None = None
         self._session: ClientSession | None = None
         self._recording: AttemptRecording | None = None

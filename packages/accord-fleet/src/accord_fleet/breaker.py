@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -35,8 +35,20 @@ def is_start_failure(result: Result) -> bool:
     return result.status == "failed" and failure is not None and failure.where in _START_FAILURES
 
 
+class Breaker(Protocol):
+    """Holds back the attempts of an agent that fails repeatedly."""
+
+    async def before(self, agent: AgentSpec) -> None:
+        """Wait until an attempt may start; raise `AttemptFailed` if it must not."""
+        ...
+
+    def after(self, agent: AgentSpec, result: Result) -> None:
+        """Count a result."""
+        ...
+
+
 class AgentBreaker:
-    """The breakers of all agents of a run; see `Breaker` in `accord_fleet.parts`."""
+    """The breakers of all agents of a run."""
 
     def __init__(
         self, settings: BreakerSettings | None = None, *, on_wait: OnWait | None = None

@@ -8,15 +8,14 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from accord.errors import AccordError
 from accord.text.secret_names import secret_variables
 from accord_fleet.grader_functions import Call, Check, NotAVerdict, last_verdict
-from accord_fleet.parts import AskAgent, Launch, Sandbox
 from accord_fleet.processes import Ended, run_child
 from accord_fleet.types import (
     AgentGrader,
@@ -25,9 +24,27 @@ from accord_fleet.types import (
     FunctionGrader,
     GradedAttempt,
     Grader,
+    Launch,
     Usage,
     Verdict,
 )
+
+if TYPE_CHECKING:
+    from accord_fleet.sandbox.bubblewrap import BubblewrapSandbox
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent that grades has answered."""
+
+    text: str
+    usage: Usage = Usage()
+    error: str | None = None
+    """Why there is no answer."""
+
+
+AskAgent = Callable[[str, str, GradedAttempt, float], Awaitable[Answer]]
+"""Asks an agent of the fleet about an attempt: its name, a prompt, the attempt, seconds."""
+
 
 # Prompts for agents that grade.
 
@@ -71,7 +88,7 @@ _NOT_RUN = {126: "cannot be executed", 127: "was not found"}  # exit statuses of
 
 
 class ProcessGraders:
-    """Grades the attempts of one machine (`accord_fleet.parts.Graders`).
+    """Grades the attempts of one machine.
 
     Commands and functions run in processes of their own, without the variables in `hidden`, which
     hold keys: they may run what an agent wrote. They get the variables of the task. Commands run in
@@ -81,7 +98,7 @@ class ProcessGraders:
     def __init__(
         self,
         hidden: Collection[str] = (),
-        sandbox: Sandbox | None = None,
+        sandbox: BubblewrapSandbox | None = None,
         redact: Callable[[str], str] = str,
     ) -> None:
         """`redact` removes secrets from what graders write, before that is cut."""

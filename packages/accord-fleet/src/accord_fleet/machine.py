@@ -2,6 +2,9 @@
 
 The guards are the gateway, the sandbox, the breaker, the watcher of processes and the redaction.
 An agent that grades is asked here (`Machine.ask`), because it has the guards of an attempt.
+
+All of them raise `AttemptFailed` or `LimitReached` for what goes wrong in one attempt. Any other
+exception counts as a bug: the attempt fails with its traceback.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,11 +27,10 @@ from accord.client.permissions import Policy
 from accord.errors import AccordError, TransportError
 from accord.text.secret_names import secret_variables
 from accord_fleet.agents import AgentPool, AttemptUsage, Direction, RunningAgent, launch_for
-from accord_fleet.breaker import AgentBreaker
+from accord_fleet.breaker import AgentBreaker, Breaker
 from accord_fleet.gateway.limiter import KeyLimits, KeyWait, Limiter, LocalLimiter
 from accord_fleet.gateway.providers import Provider, providers_of
-from accord_fleet.graders import ProcessGraders
-from accord_fleet.parts import Answer, Breaker, Gateway, Graders, Sandbox, Workspaces
+from accord_fleet.graders import Answer, ProcessGraders
 from accord_fleet.plan import RunSettings
 from accord_fleet.processes import ProcessWatcher
 from accord_fleet.redaction import Redactor, StderrTail
@@ -36,14 +39,19 @@ from accord_fleet.scratch import scratch_folder
 from accord_fleet.types import AgentSpec, GradedAttempt, LimitName, Limits
 from accord_fleet.workspaces.prepare import FolderWorkspaces
 
+if TYPE_CHECKING:
+    from accord_fleet.gateway.gateway import ModelGateway
+    from accord_fleet.sandbox.bubblewrap import BubblewrapSandbox
+
+
 # Guards.
 
 
 class Guards(msgspec.Struct, frozen=True, kw_only=True):
     """The guards of one machine."""
 
-    gateway: Gateway | None = None
-    sandbox: Sandbox | None = None
+    gateway: ModelGateway | None = None
+    sandbox: BubblewrapSandbox | None = None
     breaker: Breaker = msgspec.field(default_factory=AgentBreaker)
     watcher: ProcessWatcher = msgspec.field(default_factory=ProcessWatcher)
     redactor: Redactor = msgspec.field(default_factory=Redactor)
@@ -313,16 +321,16 @@ class Machine:
         scratch: Path,
         pool: AgentPool,
         *,
-        workspaces: Workspaces,
-        graders: Graders,
+        workspaces: FolderWorkspaces,
+        graders: ProcessGraders,
         guards: Guards | None = None,
     ) -> None:
         self.settings: RunSettings = settings
         self.scratch: Path = scratch
         """A folder for workspaces and recordings of running attempts."""
         self.pool: AgentPool = pool
-        self.workspaces: Workspaces = workspaces
-        self.graders: Graders = graders
+        self.workspaces: FolderWorkspaces = workspaces
+        self.graders: ProcessGraders = graders
         self.guards: Guards = guards or Guards()
         self.name: str = f"{platform.node()}:{os.getpid()}"
         """What results have as `machine`."""

@@ -102,7 +102,7 @@ _PAUSE_S = 0.1  # in which others may join
 
 
 class Remover:
-    """Removes folders in a thread, many in one call; some file systems take milliseconds for one."""
+    """Removes folders in a thread, many in one call: some file systems take long for each."""
 
     def __init__(self) -> None:
         self._waiting: list[Path] = []

@@ -56,6 +56,18 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.token or _TOKEN
 
 
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """How the process of an agent is started. Attempts with an equal launch share warm agents."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str | None] = {}
+    """Changes of the inherited environment; None removes a variable."""
+    cwd: str = ""
+    """Where it starts; "" is a new folder for each process."""
+    is_shared: bool = True
+    """Whether attempts can share an agent that was started like this."""
+
+
 # Limits.
 
 LimitName = Literal[

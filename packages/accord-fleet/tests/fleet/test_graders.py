@@ -20,8 +20,7 @@ from accord_fleet.grader_functions import (
     reference_to,
     verdict_of,
 )
-from accord_fleet.graders import ProcessGraders, check_functions
-from accord_fleet.parts import Answer
+from accord_fleet.graders import Answer, ProcessGraders, check_functions
 from accord_fleet.types import (
     AgentGrader,
     AttemptFailed,

@@ -21,12 +21,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from accord_fleet.parts import Launch
 from accord_fleet.sandbox import inside
 from accord_fleet.sandbox.settings import HostRule, SandboxError, SandboxSettings
 from accord_fleet.scratch import socket_folder
 from accord_fleet.splice import serve_unix, splice
-from accord_fleet.types import AttemptFailed
+from accord_fleet.types import AttemptFailed, Launch
 
 # This machine: bubblewrap, and the directories of the system.
 
@@ -540,7 +539,7 @@ async def _refuse(writer: asyncio.StreamWriter, status: str, message: str) -> No
 
 
 class BubblewrapSandbox:
-    """Plans the sandboxes of attempts; see `Sandbox` in `accord_fleet.parts`."""
+    """Plans the sandboxes of attempts on this machine."""
 
     def __init__(
         self,

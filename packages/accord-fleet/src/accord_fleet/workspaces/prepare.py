@@ -14,7 +14,6 @@ from typing import ParamSpec, TypeVar
 import msgspec
 
 from accord.text.excerpt import one_line
-from accord_fleet.parts import WorkspaceDiff
 from accord_fleet.scratch import Remover, removed
 from accord_fleet.types import Archive, EmptyFolder, Folder, GitRepository, Task
 from accord_fleet.workspaces.contents import copy_folder, extract_archive, write_files
@@ -26,6 +25,20 @@ from accord_fleet.workspaces.git import (
     has_git,
     make_repository,
 )
+
+
+class WorkspaceDiff(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attempt changed in its workspace."""
+
+    text: str = ""
+    """A unified diff, cut at a limit."""
+    files: tuple[str, ...] = ()
+    """The relative paths of the changed files; for renamed ones, both."""
+    cut: bool = False
+    """Whether the text ends at the limit."""
+    problem: str | None = None
+    """Why changes are missing, for example because git is not installed."""
+
 
 # Changes are found by git with a repository of our own. It is outside of the workspace, so that
 # nothing in there configures it: neither filters nor hooks nor what the agent committed count.
@@ -310,7 +323,7 @@ class PreparedFolder:
 
 
 class FolderWorkspaces:
-    """The workspaces of a run on one machine (`accord_fleet.parts.Workspaces`).
+    """Prepares the workspaces of a run on one machine.
 
     `scratch` is a folder for what they share during the run. `cache` has copies of git
     repositories, which later runs use again.
