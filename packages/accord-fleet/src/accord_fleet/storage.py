@@ -13,7 +13,6 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Generator, Iterable
-from errno import EIO
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol, cast
 
@@ -337,7 +336,7 @@ def _os_errors() -> Generator[None]:
     except OSError:
         raise
     except Exception as error:
-        raise OSError(EIO, f"{type(error).__name__}: {error}") from error
+        raise OSError(errno.EIO, f"{type(error).__name__}: {error}") from error
 
 
 class Storage(Protocol):
