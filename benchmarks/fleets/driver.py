@@ -23,14 +23,12 @@ from typing import Any
 
 import accord
 from accord_fleet import AgentSpec, LocalEngine, RayEngine, Result, Task, Times
-from accord_fleet.control import Control
 from accord_fleet.dataset.run_file import count_tasks
 from accord_fleet.dataset.writer import DatasetWriter
-from accord_fleet.engine import Attempted, RunSettings
-from accord_fleet.plan import Plan
-from accord_fleet.progress.lines import LineProgress
-from accord_fleet.run import run_plan
-from accord_fleet.types.task import WorkItem
+from accord_fleet.plan import Plan, RunSettings
+from accord_fleet.progress import LineProgress
+from accord_fleet.run import Attempted, Control, run_plan
+from accord_fleet.types import WorkItem
 
 AGENT: tuple[str, ...] = (sys.executable, "-m", "accord", "agent", "script")
 if len(sys.argv) > 4:

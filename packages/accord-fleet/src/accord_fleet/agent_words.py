@@ -17,7 +17,7 @@ from accord.text.lenient_json import is_object
 from accord.transports.command_line import argv_of
 from accord.transports.registry import is_url
 from accord_fleet.tasks.problems import closest, explain, shown
-from accord_fleet.types.agent import AgentSpec
+from accord_fleet.types import AgentSpec
 from accord_terminal.toolkit import settings
 from accord_terminal.toolkit.agent_names import named_agents
 

@@ -1,35 +1,108 @@
-"""One attempt: workspace, agent, session, turns, grader, recording."""
+"""One attempt: workspace, agent, session, turns, grader, recording.
+
+`run_attempt` is its whole life. What goes wrong in it is in the result; nothing is raised.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 import traceback
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from accord import ClientSession, UsageChanged
-from accord.client.permissions import Policy
+from accord.client.permissions import Policy, allow, chain, deny
 from accord.errors import AccordError, RequestError, TransportError
-from accord_fleet.attempt_names import attempt_name, working_for
-from accord_fleet.attempt_recording import AttemptRecording
-from accord_fleet.attempt_usage import AttemptUsage
-from accord_fleet.control import Control
-from accord_fleet.engine import Attempted
-from accord_fleet.errors import AttemptFailed, LimitReached
-from accord_fleet.launches import launch_for
+from accord.text.excerpt import one_line
+from accord.types.session import SelectOption
+from accord_fleet.agents import (
+    AttemptUsage,
+    Direction,
+    RunningAgent,
+    attempt_name,
+    launch_for,
+    working_for,
+)
 from accord_fleet.machine import Machine
-from accord_fleet.mcp_servers import mcp_servers
-from accord_fleet.parts import PreparedWorkspace, WorkspaceDiff
-from accord_fleet.policies import policy_for
-from accord_fleet.running_agent import Direction, RunningAgent
-from accord_fleet.session_settings import apply_settings
-from accord_fleet.stderr_tail import StderrTail
-from accord_fleet.types.grading import GradedAttempt
-from accord_fleet.types.limits import LimitName
-from accord_fleet.types.result import FailedPart, Failure, Result, Status, Times, Verdict
-from accord_fleet.types.task import WorkItem
+from accord_fleet.plan import RunSettings
+from accord_fleet.recording import AttemptRecording
+from accord_fleet.redaction import StderrTail
+from accord_fleet.run import Attempted, Control
+from accord_fleet.tasks.read import mcp_servers
+from accord_fleet.types import (
+    AttemptFailed,
+    FailedPart,
+    Failure,
+    GradedAttempt,
+    LimitName,
+    LimitReached,
+    Permissions,
+    Result,
+    Status,
+    Task,
+    Times,
+    Verdict,
+    WorkItem,
+)
+from accord_fleet.workspaces.prepare import PreparedFolder, WorkspaceDiff
+
+
+def policy_for(task: Permissions, settings: RunSettings) -> Policy | None:
+    """Return the policy: what is denied first, then what is allowed; None denies everything."""
+    both = (task, settings.permissions)
+    policies: list[Policy] = [deny(*rules.deny) for rules in both if rules.deny]
+    policies += [allow(*rules.allow) for rules in both if rules.allow]
+    policies += settings.policy
+    return chain(*policies) if policies else None
+
+
+_SHOWN = 20
+
+
+async def apply_settings(session: ClientSession, task: Task) -> None:
+    """Set the mode and the options of a session.
+
+    Raise `AttemptFailed` with what the agent offers, if it does not offer one of them.
+    """
+    if task.mode is not None:
+        option = session.transcript.mode_option
+        if option is None:
+            raise AttemptFailed("session", f"The task has the mode {task.mode!r}: {_NO_MODES}")
+        _check_choice("mode", option, task.mode)
+        await session.set_mode(task.mode)
+    for name, value in task.options.items():
+        found = {option.id: option for option in session.transcript.options}
+        if name not in found:
+            offered = _names(found) or "none"
+            message = f"Expected an option that the agent offers ({offered}), got {name!r}"
+            raise AttemptFailed("session", message)
+        option = found[name]
+        if isinstance(option, SelectOption):
+            _check_choice(f"option {name}", option, value)
+        elif not isinstance(value, bool):
+            message = f"Expected true or false for the option {name}, got {value!r}"
+            raise AttemptFailed("session", message)
+        await session.set_option(name, value)
+
+
+_NO_MODES = "expected an agent with modes, this one has none"
+
+
+def _check_choice(what: str, option: SelectOption, value: str | bool) -> None:
+    offered = [choice.value for choice in option.choices]
+    # An agent may take more than it lists, if it lists nothing.
+    if offered and value not in offered:
+        message = f"Expected a value of the {what} that the agent offers ({_names(offered)})"
+        raise AttemptFailed("session", f"{message}, got {value!r}")
+
+
+def _names(names: Iterable[str]) -> str:
+    shown = [one_line(name, 40) for name in names]
+    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return ", ".join(shown[:_SHOWN]) + more
+
 
 INITIALIZE_S = 120.0
 STDERR_CHARS = 16 * 1024  # of the end of stderr, in the result
@@ -66,7 +139,7 @@ class _Attempt:
         self._loop = asyncio.get_running_loop()
         self._began = time.time()
         self._zero = time.perf_counter()
-        self._workspace: PreparedWorkspace | None = None
+        self._workspace: PreparedFolder | None = None
         self._agent: RunningAgent | None = None
         self._session: ClientSession | None = None
         self._recording: AttemptRecording | None = None

@@ -6,14 +6,12 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
-from accord_fleet.control import OnWait
-from accord_fleet.errors import AttemptFailed
-from accord_fleet.types.agent import AgentSpec
-from accord_fleet.types.result import Result
+from accord_fleet.run import OnWait
+from accord_fleet.types import AgentSpec, AttemptFailed, Result
 
 # Failures before the agent has done anything for the task.
 _START_FAILURES = frozenset({"start", "session", "sandbox", "engine"})
@@ -37,8 +35,20 @@ def is_start_failure(result: Result) -> bool:
     return result.status == "failed" and failure is not None and failure.where in _START_FAILURES
 
 
+class Breaker(Protocol):
+    """Holds back the attempts of an agent that fails repeatedly."""
+
+    async def before(self, agent: AgentSpec) -> None:
+        """Wait until an attempt may start; raise `AttemptFailed` if it must not."""
+        ...
+
+    def after(self, agent: AgentSpec, result: Result) -> None:
+        """Count a result."""
+        ...
+
+
 class AgentBreaker:
-    """The breakers of all agents of a run; see `Breaker` in `accord_fleet.parts`."""
+    """The breakers of all agents of a run."""
 
     def __init__(
         self, settings: BreakerSettings | None = None, *, on_wait: OnWait | None = None

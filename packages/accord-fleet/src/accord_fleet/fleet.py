@@ -14,26 +14,24 @@ from accord.client.permissions import Policy, policies_of
 from accord.transports.command_line import argv_of
 from accord.transports.registry import is_url
 from accord_fleet.agent_words import absolute_files
-from accord_fleet.control import Control
-from accord_fleet.engine import Engine, RunSettings
 from accord_fleet.engines.local import LocalEngine
-from accord_fleet.errors import FleetError
 from accord_fleet.gateway.providers import Provider
-from accord_fleet.graders.references import reference_to
-from accord_fleet.plan import work_items
-from accord_fleet.sandbox.isolation import why_not_isolated
-from accord_fleet.sandbox.settings import SandboxSettings
+from accord_fleet.grader_functions import reference_to
+from accord_fleet.plan import RunSettings, work_items
+from accord_fleet.run import Control, Engine
+from accord_fleet.sandbox.settings import SandboxSettings, why_not_isolated
 from accord_fleet.scratch import remove_abandoned
 from accord_fleet.tasks.read import check_tasks
-from accord_fleet.types.agent import AgentSpec
-from accord_fleet.types.grading import GradedAttempt
-from accord_fleet.types.limits import Limits
-from accord_fleet.types.result import Result
-from accord_fleet.types.task import (
+from accord_fleet.types import (
     AgentGrader,
+    AgentSpec,
     CommandGrader,
+    FleetError,
     FunctionGrader,
+    GradedAttempt,
     Grader,
+    Limits,
+    Result,
     Task,
     Workspace,
 )

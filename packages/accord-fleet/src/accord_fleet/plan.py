@@ -1,16 +1,54 @@
-"""The plan of a run: what is stored in `RUN/run.json`, and the attempts that follow from it."""
+"""The plan of a run: what is stored in `RUN/run.json`, and what follows from it for its attempts.
+
+`work_items` yields the attempts, and `settings_for` what they have in common.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import (
+    Callable,
+    Iterable,
+    Iterator,
+)
 from itertools import islice, product
+from typing import Any
 
 import msgspec
 
 from accord_fleet.gateway.providers import Provider
 from accord_fleet.sandbox.settings import SandboxSettings
-from accord_fleet.types.agent import AgentSpec
-from accord_fleet.types.task import Permissions, Task, WorkItem
+from accord_fleet.types import AgentSpec, Permissions, Task, WorkItem
+
+
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What all attempts of a run have in common; it can be pickled."""
+
+    agents: tuple[AgentSpec, ...]
+    permissions: Permissions = Permissions()
+    """Rules after those of the task."""
+    policy: tuple[Any, ...] = ()
+    """Policies of `accord.client.permissions`, after all rules."""
+    in_process: dict[str, Any] = {}
+    """Agents in Python by name: classes, or functions that return an agent."""
+    sandbox: SandboxSettings | None = None
+    providers: tuple[Provider, ...] = ()
+    """Providers of models, with the names of the variables that have their keys."""
+    secrets: tuple[str, ...] = ()
+    """Further environment variables whose values are never stored."""
+    records: bool = True
+    """Whether messages are recorded."""
+    recordings: str | None = None
+    """A folder for finished recordings, on the machine where it exists."""
+    cancel_s: float = 10.0
+    """Seconds in which an agent has to end a cancelled turn."""
+
+    def agent(self, name: str) -> AgentSpec:
+        """Return an agent by name; raise `KeyError` if it does not exist."""
+        for agent in self.agents:
+            if agent.name == name:
+                return agent
+        raise KeyError(name)
+
 
 _BLOCK = 32  # tasks that one agent gets before the next agent does
 
@@ -61,3 +99,14 @@ def work_items(
             item = WorkItem(task=task, agent=name, attempt=attempt)
             if is_done is None or not is_done(item.key):
                 yield item
+
+
+def settings_for(plan: Plan) -> RunSettings:
+    """Return what all attempts of a run have in common."""
+    return RunSettings(
+        agents=plan.agents,
+        permissions=plan.permissions,
+        sandbox=plan.sandbox,
+        providers=plan.providers,
+        secrets=plan.secrets,
+    )

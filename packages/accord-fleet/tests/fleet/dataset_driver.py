@@ -15,10 +15,10 @@ from pathlib import Path
 
 from accord_fleet.dataset import writer as writer_module
 from accord_fleet.dataset.dataset import Dataset
-from accord_fleet.dataset.errors import DatasetError
 from accord_fleet.dataset.writer import DatasetWriter
 from accord_fleet.plan import work_items
-from accord_fleet.types.result import Result
+from accord_fleet.storage import DatasetError
+from accord_fleet.types import Result
 from fleet.sample_runs import result, sample_plan, tasks
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from accord_fleet import AgentSpec, Limits, LocalEngine, Result, Task
-from accord_fleet.control import Control
-from accord_fleet.engine import Attempted, RunSettings
-from accord_fleet.types.task import WorkItem
+from accord_fleet.plan import RunSettings
+from accord_fleet.run import Attempted, Control
+from accord_fleet.types import WorkItem
 
 RAW = (sys.executable, "-S", "-E", str(Path(__file__).parent / "agents" / "raw_agent.py"))
 SCRIPT = (sys.executable, "-m", "accord", "agent", "script")

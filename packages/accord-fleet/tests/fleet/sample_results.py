@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from accord_fleet.types.result import Failure, Result, Status, Times, Usage, Verdict
+from accord_fleet.types import Failure, Result, Status, Times, Usage, Verdict
 
 HOSTILE = '<img src=x onerror="alert(1)">\u202egnp.exe\u202c\x1b[31m</pre><script>alert(2)</script>'
 AGENTS = {"accord": 0.72, "claude-agent-acp": 0.81, "qwen-code": 0.55}

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from accord_fleet.dataset.run_file import count_tasks
 from accord_fleet.plan import Plan
-from accord_fleet.types.agent import AgentSpec
-from accord_fleet.types.result import Result, Status, Times, Usage, Verdict
-from accord_fleet.types.task import Task
+from accord_fleet.types import AgentSpec, Result, Status, Task, Times, Usage, Verdict
 
 __all__ = ("outcomes", "result", "sample_plan", "tasks")
 

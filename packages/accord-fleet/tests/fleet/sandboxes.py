@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from accord_fleet.sandbox.host import sandbox_host
-from accord_fleet.sandbox.plan import Exits, plan_sandbox
+from accord_fleet.sandbox.bubblewrap import Exits, plan_sandbox, sandbox_host
 from accord_fleet.sandbox.settings import SandboxError, SandboxSettings
 
 __all__ = ("NEEDS_SANDBOX", "run_inside", "start_inside")

@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from accord_fleet import AgentGrader, AgentSpec, Limits
-from accord_fleet.asked_agent import ask_agent
+from accord_fleet.agents import AgentPool
 from accord_fleet.gateway.providers import KNOWN_PROVIDERS, Provider
-from accord_fleet.guards import Guards
-from accord_fleet.pool import AgentPool
+from accord_fleet.machine import Guards, ask_agent
 from accord_fleet.sandbox.settings import SandboxSettings
-from accord_fleet.types.grading import GradedAttempt
-from accord_fleet.types.result import Result, Times, Verdict
+from accord_fleet.types import GradedAttempt, Result, Times, Verdict
 from coder.models.provider import Says, serve_provider
 from fleet.running import RAW, results, task
 from fleet.sandboxes import NEEDS_SANDBOX

@@ -9,7 +9,7 @@ import pytest
 
 from accord_fleet import AgentSpec, Fleet
 from accord_fleet.agent_words import agents_from_words, why_not_startable
-from accord_fleet.types.agent import Resources
+from accord_fleet.types import Resources
 from project import ROOT
 
 PAGE = ROOT / "docs/reference/fleet.md"

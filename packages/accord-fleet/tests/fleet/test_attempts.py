@@ -15,10 +15,9 @@ import pytest
 from accord import Agent, Turn
 from accord.client.permissions import allow
 from accord_fleet import AgentSpec, Fleet, FleetError, Limits, LocalEngine, attempt
-from accord_fleet.control import Control
-from accord_fleet.engine import RunSettings
-from accord_fleet.types.result import Verdict
-from accord_fleet.types.task import FunctionGrader, Permissions, WorkItem
+from accord_fleet.plan import RunSettings
+from accord_fleet.run import Control
+from accord_fleet.types import FunctionGrader, Permissions, Verdict, WorkItem
 from accord_trace import open_trace
 from fleet.running import RAW, SCRIPT, outcomes, raw, recorded, result, results, task
 

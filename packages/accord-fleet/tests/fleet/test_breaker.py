@@ -7,9 +7,7 @@ import asyncio
 import pytest
 
 from accord_fleet.breaker import AgentBreaker, BreakerSettings, NodeBreaker
-from accord_fleet.errors import AttemptFailed
-from accord_fleet.types.agent import AgentSpec
-from accord_fleet.types.result import FailedPart, Failure, Result, Status, Times
+from accord_fleet.types import AgentSpec, AttemptFailed, FailedPart, Failure, Result, Status, Times
 from fleet.simulated_time import run_simulated
 
 AGENT = AgentSpec(name="a", command=("a",))

@@ -20,13 +20,10 @@ from hypothesis import strategies as st
 
 from accord_fleet.dataset import writer as writer_module
 from accord_fleet.dataset.dataset import Dataset
-from accord_fleet.dataset.errors import DatasetError, TasksChanged
-from accord_fleet.dataset.journal import FileJournal
-from accord_fleet.dataset.rows import COLUMNS, SCHEMA, results_of, table_of
-from accord_fleet.dataset.storage import open_storage
+from accord_fleet.dataset.segments import COLUMNS, SCHEMA, FileJournal, results_of, table_of
 from accord_fleet.dataset.writer import DatasetWriter
-from accord_fleet.types.result import Failure, Result, Times, Usage, Verdict
-from accord_fleet.types.task import Task, WorkItem
+from accord_fleet.storage import DatasetError, TasksChanged, open_storage
+from accord_fleet.types import Failure, Result, Task, Times, Usage, Verdict, WorkItem
 from fleet.sample_runs import outcomes, result, sample_plan, tasks
 
 

@@ -21,15 +21,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from accord_fleet.dataset import journal as journal_module
+from accord_fleet.dataset import segments as journal_module
 from accord_fleet.dataset import writer as writer_module
 from accord_fleet.dataset.dataset import Dataset
-from accord_fleet.dataset.errors import DatasetError
-from accord_fleet.dataset.storage_folder import FolderStorage
-from accord_fleet.dataset.storage_fsspec import FsspecStorage
 from accord_fleet.dataset.writer import DatasetWriter
-from accord_fleet.types.result import Result
-from accord_fleet.types.task import Task, WorkItem
+from accord_fleet.storage import DatasetError, FolderStorage, FsspecStorage
+from accord_fleet.types import Result, Task, WorkItem
 from fleet.sample_runs import result, sample_plan, tasks
 
 How = Literal["before", "half", "after"]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from accord_fleet.dataset.dataset import Dataset
-from accord_fleet.dataset.errors import DatasetWriteFailed
 from accord_fleet.dataset.writer import DatasetWriter
+from accord_fleet.storage import DatasetWriteFailed
 from fleet.sample_runs import outcomes, result, sample_plan, tasks
 
 TASKS = 250

@@ -18,21 +18,18 @@ import fsspec
 import msgspec
 import pytest
 
-from accord_fleet.dataset import waiting
+from accord_fleet.dataset import writer as writer_module
 from accord_fleet.dataset.dataset import Dataset
-from accord_fleet.dataset.errors import DatasetInUse
-from accord_fleet.dataset.lease import Lease, read_lease
-from accord_fleet.dataset.storage import open_storage
-from accord_fleet.dataset.storage_folder import FolderStorage
-from accord_fleet.dataset.storage_fsspec import FsspecStorage
+from accord_fleet.dataset.lock import Lease, read_lease
 from accord_fleet.dataset.writer import DatasetWriter
+from accord_fleet.storage import DatasetInUse, FolderStorage, FsspecStorage, open_storage
 from fleet.sample_runs import result, sample_plan, tasks
 
 TESTS = Path(__file__).parent.parent
 # Waits for a line, opens the dataset, prints the outcome, and waits for the end of its stdin.
 OPEN = """
 import asyncio, sys
-from accord_fleet.dataset.errors import DatasetInUse
+from accord_fleet.storage import DatasetInUse
 from accord_fleet.dataset.writer import DatasetWriter
 async def main():
     print("ready", flush=True)
@@ -48,9 +45,9 @@ asyncio.run(main())
 # The same for a lease in a folder that behaves as an object store with conditional puts.
 LEASE = """
 import os, sys
-from accord_fleet.dataset.errors import DatasetInUse
-from accord_fleet.dataset.lease import Lease
-from accord_fleet.dataset.storage_folder import FolderStorage
+from accord_fleet.storage import DatasetInUse
+from accord_fleet.dataset.lock import Lease
+from accord_fleet.storage import FolderStorage
 from pathlib import Path
 print("ready", flush=True)
 sys.stdin.readline()
@@ -224,7 +221,7 @@ async def test_results_are_refused_after_the_lease_was_lost(tmp_path: Path) -> N
 async def test_resume_waits_for_the_end_of_a_lease_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_LOOK_S", 0.01)
+    monkeypatch.setattr(writer_module, "_LOOK_S", 0.01)
     address = f"memory:/{tmp_path}/run"
     await begin(address)
     storage = open_storage(address)
@@ -250,7 +247,7 @@ async def test_resume_waits_for_the_end_of_a_lease_and_says_so(
 async def test_resume_is_refused_if_the_lease_is_renewed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "_LOOK_S", 0.01)
+    monkeypatch.setattr(writer_module, "_LOOK_S", 0.01)
     address = f"memory:/{tmp_path}/run"
     await begin(address)
     alive = Lease(open_storage(address), renew_s=1000)

@@ -10,13 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from accord_fleet.dataset.dataset import Dataset
+from accord_fleet.dataset.dataset import Dataset, run_status
 from accord_fleet.dataset.run_file import write_run
 from accord_fleet.dataset.segments import write_part
-from accord_fleet.dataset.status import run_status
-from accord_fleet.dataset.storage_folder import FolderStorage
-from accord_fleet.report.read import read_report
-from accord_fleet.types.result import Result
+from accord_fleet.report.aggregate import read_report
+from accord_fleet.storage import FolderStorage
+from accord_fleet.types import Result
 from fleet.sample_results import AGENTS, sample_results
 from fleet.sample_runs import result, sample_plan, tasks
 

@@ -11,10 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from accord_fleet.command import command
-from accord_fleet.dataset.dataset import Dataset
-from accord_fleet.dataset.status import run_status
+from accord_fleet.dataset.dataset import Dataset, run_status
 from accord_fleet.dataset.writer import DatasetWriter
-from accord_fleet.types.result import Failure, Result, Times, Usage
+from accord_fleet.types import Failure, Result, Times, Usage
 from fleet.sample_runs import outcomes, result, sample_plan, tasks
 from growth import cost_of
 

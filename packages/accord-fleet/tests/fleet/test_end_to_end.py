@@ -28,7 +28,7 @@ from fsspec.implementations.memory import (
 from accord_fleet import AgentSpec, Dataset, Fleet, Permissions, Task
 from accord_fleet.command import command
 from accord_fleet.gateway.providers import KNOWN_PROVIDERS
-from accord_fleet.report.read import read_report
+from accord_fleet.report.aggregate import read_report
 from coder.models.provider import Says, serve_provider
 from fleet.running import RAW
 from free_ports import free_ports

@@ -170,7 +170,7 @@ def test_long_texts_are_shortened(tmp_path: Path) -> None:
 KILLED = """
 import asyncio, os, signal
 from accord_fleet import check_tasks
-from accord_fleet.socket_folder import socket_folder
+from accord_fleet.scratch import socket_folder
 async def main():
     tasks = await check_tasks([{"id": "a", "prompt": "x"}])
     with socket_folder() as folder:

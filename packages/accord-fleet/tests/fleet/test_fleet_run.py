@@ -21,7 +21,7 @@ from accord_fleet.command.run_fleet import RunOptions, resume_fleet, run_fleet
 from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.dataset.run_file import count_tasks
 from accord_fleet.dataset.writer import DatasetWriter
-from accord_fleet.engines.choice import why_not_usable
+from accord_fleet.engines.local import why_not_usable
 from accord_fleet.plan import Plan
 from fleet.running import RAW
 

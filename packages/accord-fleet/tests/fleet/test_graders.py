@@ -13,20 +13,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord_fleet.errors import AttemptFailed, FleetError
-from accord_fleet.graders.grade import ProcessGraders, check_functions
-from accord_fleet.graders.references import load_object, reference_to
-from accord_fleet.graders.verdicts import NotAVerdict, last_verdict, verdict_of
-from accord_fleet.parts import Answer
-from accord_fleet.types.grading import GradedAttempt
-from accord_fleet.types.limits import Limits
-from accord_fleet.types.result import Result, Times, Usage, Verdict
-from accord_fleet.types.task import AgentGrader, CommandGrader, FunctionGrader, Grader, Task
+from accord_fleet.grader_functions import (
+    NotAVerdict,
+    last_verdict,
+    load_object,
+    reference_to,
+    verdict_of,
+)
+from accord_fleet.graders import Answer, ProcessGraders, check_functions
+from accord_fleet.types import (
+    AgentGrader,
+    AttemptFailed,
+    CommandGrader,
+    FleetError,
+    FunctionGrader,
+    GradedAttempt,
+    Grader,
+    Limits,
+    Result,
+    Task,
+    Times,
+    Usage,
+    Verdict,
+)
 
 FUNCTIONS = """
 import asyncio, os, signal, sys, time
 from pathlib import Path
-from accord_fleet.types.result import Verdict
+from accord_fleet.types import Verdict
 
 def passes(attempt): return attempt.result.answer == "4"
 def fails(attempt): return False

@@ -9,10 +9,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from accord_fleet.command.guard_options import GuardOptions, guard_options, isolation_lines
-from accord_fleet.sandbox.sandbox import open_sandbox
+from accord_fleet.command.commands import guard_options
+from accord_fleet.command.run_fleet import GuardOptions, isolation_lines
+from accord_fleet.sandbox.bubblewrap import open_sandbox
 from accord_fleet.sandbox.settings import SandboxError, SandboxSettings
-from accord_fleet.types.agent import AgentSpec
+from accord_fleet.types import AgentSpec
 from fleet.sandboxes import NEEDS_SANDBOX
 
 AGENT = AgentSpec(name="a", command=("a",))

@@ -15,8 +15,7 @@ from accord_fleet.breaker import AgentBreaker, BreakerSettings
 from accord_fleet.gateway.providers import KNOWN_PROVIDERS, Provider, ProviderError
 from accord_fleet.redaction import Redactor
 from accord_fleet.sandbox.settings import SandboxSettings
-from accord_fleet.types.result import Result, Times, Verdict
-from accord_fleet.types.task import CommandGrader, FunctionGrader
+from accord_fleet.types import CommandGrader, FunctionGrader, Result, Times, Verdict
 from accord_trace import open_trace
 from coder.models.provider import Says, serve_provider
 from fleet.running import RAW, outcomes, raw, recorded, result, results, task
@@ -280,7 +279,7 @@ async def test_agent_that_cannot_start_is_given_up(monkeypatch: pytest.MonkeyPat
     settings = BreakerSettings(failures=2, first_pause_s=0.01, probes=1)
     make = machine.Guards
     monkeypatch.setattr(
-        "accord_fleet.guards.Guards",
+        "accord_fleet.machine.Guards",
         lambda **given: make(**{**given, "breaker": AgentBreaker(settings)}),
     )
     broken = AgentSpec(name="raw", command=("no-such-agent",))

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from accord_fleet import process_watcher
-from accord_fleet.process_watcher import ProcessWatcher, Seen, processes_now
-from accord_fleet.types.limits import LimitName, Limits
+from accord_fleet import processes as process_watcher
+from accord_fleet.processes import ProcessWatcher, Seen, processes_now
+from accord_fleet.types import LimitName, Limits
 from fleet.simulated_time import run_simulated
 
 MIB = 2**20

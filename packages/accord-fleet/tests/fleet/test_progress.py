@@ -13,15 +13,10 @@ import pytest
 from rich.console import Console
 
 from accord_fleet.plan import Plan
-from accord_fleet.progress.json_lines import JsonProgress
-from accord_fleet.progress.lines import LineProgress
-from accord_fleet.progress.screen import ScreenProgress
-from accord_fleet.progress.tally import Tally
-from accord_fleet.progress.wording import clock_time
-from accord_fleet.run_observer import RunObserver
-from accord_fleet.types.agent import AgentSpec
-from accord_fleet.types.result import Failure, Result
-from accord_fleet.types.task import Task, WorkItem
+from accord_fleet.progress import JsonProgress, LineProgress, Tally, clock_time
+from accord_fleet.progress_screen import ScreenProgress
+from accord_fleet.run import RunObserver
+from accord_fleet.types import AgentSpec, Failure, Result, Task, WorkItem
 from fleet.sample_results import AGENTS, HOSTILE, sample_results
 
 

@@ -14,8 +14,7 @@ import pytest
 from accord_fleet import Folder, Task
 from accord_fleet.engines import ray_files
 from accord_fleet.engines.ray_files import NodeFiles, ShippedFiles
-from accord_fleet.errors import AttemptFailed
-from accord_fleet.types.task import WorkItem
+from accord_fleet.types import AttemptFailed, WorkItem
 
 ITEM = WorkItem(task=Task(id="t", prompts=("x",), workspace=Folder("project")), agent="a")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from accord_fleet.engines.ray_items import Items
-from accord_fleet.types.task import Task, WorkItem
+from accord_fleet.engines.ray_queue import Items
+from accord_fleet.types import Task, WorkItem
 
 
 class Source:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from accord_fleet.engines import ray_limiter
-from accord_fleet.engines.ray_limiter import RayLimiter
-from accord_fleet.engines.ray_lost import ClusterLost
+from accord_fleet.engines import ray_actors as ray_limiter
+from accord_fleet.engines.ray_actors import RayLimiter
 from accord_fleet.gateway.limiter import KeyWait
+from accord_fleet.types import ClusterLost
 
 WAIT = KeyWait(1, 60.0, False)
 

@@ -12,12 +12,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from accord_fleet.report.aggregate import report_of
-from accord_fleet.report.failures import failure_message
 from accord_fleet.report.page import report_page
-from accord_fleet.report.summary import Report
+from accord_fleet.report.summary import Report, failure_message, money
 from accord_fleet.report.terminal import print_report
-from accord_fleet.report.texts import money
-from accord_fleet.types.result import Failure, Result, Times, Usage, Verdict
+from accord_fleet.types import Failure, Result, Times, Usage, Verdict
 from fleet.sample_results import HOSTILE, sample_results
 
 YES, NO = Verdict(passed=True), Verdict(passed=False, reason="2 tests failed")

@@ -9,12 +9,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from accord_fleet.command.report import command
+from accord_fleet.command.commands import report
 from accord_fleet.dataset.run_file import count_tasks
 from accord_fleet.dataset.writer import DatasetWriter
 from accord_fleet.report.summary import Report
-from accord_fleet.types.result import Failure, Result
-from accord_fleet.types.task import CommandGrader, Task
+from accord_fleet.types import CommandGrader, Failure, Result, Task
 from fleet.sample_results import AGENTS, sample_results
 from fleet.sample_runs import sample_plan
 
@@ -45,7 +44,7 @@ async def run(tmp_path: Path) -> Path:
 
 
 def called(*arguments: str) -> str:
-    result = CliRunner().invoke(command, arguments)
+    result = CliRunner().invoke(report, arguments)
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -81,6 +80,6 @@ async def test_the_report_is_written_as_json(run: Path) -> None:
 
 
 def test_what_is_not_a_run_is_an_error(tmp_path: Path) -> None:
-    result = CliRunner().invoke(command, [str(tmp_path)])
+    result = CliRunner().invoke(report, [str(tmp_path)])
     assert result.exit_code == 1
     assert "Error: " in result.output

@@ -7,7 +7,7 @@ from math import comb
 
 import pytest
 
-from accord_fleet.report.statistics import (
+from accord_fleet.report.summary import (
     clustered_rate,
     holm,
     mcnemar_exact,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord_fleet.message_texts import text_in, with_text
-from accord_fleet.split_secrets import SplitSecrets
+from accord_fleet.recording import text_in, with_text
+from accord_fleet.redaction import SplitSecrets
 
 SECRETS = ("ababcabd", "abcabcab", "babd")
 PIECES = st.lists(

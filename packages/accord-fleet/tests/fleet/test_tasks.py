@@ -16,17 +16,17 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord_fleet.command.run import command
-from accord_fleet.errors import FleetError
-from accord_fleet.tasks.changes import describe_changes
+from accord_fleet.command.commands import run
+from accord_fleet.dataset.run_file import describe_changes
 from accord_fleet.tasks.problems import TaskErrors
 from accord_fleet.tasks.read import check_tasks
-from accord_fleet.types.limits import Limits
-from accord_fleet.types.task import (
+from accord_fleet.types import (
     Archive,
     CommandGrader,
+    FleetError,
     Folder,
     GitRepository,
+    Limits,
     Permissions,
     Task,
 )
@@ -257,7 +257,7 @@ async def test_parquet(tmp_path: Path) -> None:
 async def test_python(tmp_path: Path) -> None:
     file = tmp_path / "my_tasks.py"
     file.write_text(
-        "from accord_fleet.types.task import Task\n"
+        "from accord_fleet.types import Task\n"
         "def many():\n"
         "    yield Task(id='a', prompts=('p',))\n"
         "    yield {'id': 'b', 'prompt': 'p', 'workspace': {'type': 'folder', 'path': '.'}}\n"
@@ -400,7 +400,7 @@ def test_command_runs_nothing_if_tasks_are_wrong(tmp_path: Path) -> None:
     file = lines(tmp_path / "tasks.jsonl", {"id": "a"}, {"id": "b"})
     out = tmp_path / "RUN"
     args = [str(file), "--agent", "no-such-agent", "--out", str(out)]
-    done = CliRunner().invoke(command, args)
+    done = CliRunner().invoke(run, args)
     assert done.exit_code == 1
     assert "2 problems in the tasks; nothing was run:" in done.output
     assert f"{file}:2: prompts: expected a value, it is missing" in done.output
@@ -410,10 +410,10 @@ def test_command_runs_nothing_if_tasks_are_wrong(tmp_path: Path) -> None:
 def test_second_run_names_the_changed_tasks(tmp_path: Path) -> None:
     file = lines(tmp_path / "tasks.jsonl", {"id": "a", "prompt": "p"})
     args = [str(file), "--agent", "true", "--out", str(tmp_path / "RUN")]
-    CliRunner().invoke(command, args)
-    assert "already has a run of these tasks" in CliRunner().invoke(command, args).output
+    CliRunner().invoke(run, args)
+    assert "already has a run of these tasks" in CliRunner().invoke(run, args).output
     lines(file, {"id": "a", "prompt": "q"}, {"id": "b", "prompt": "p"})
-    done = CliRunner().invoke(command, args)
+    done = CliRunner().invoke(run, args)
     assert done.exit_code == 1
     assert "run of other tasks (1 changed: a (prompts); 1 added: b)" in done.output
 

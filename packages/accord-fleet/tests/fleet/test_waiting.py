@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from accord_fleet.attempt_names import attempt_name, named_warnings, working_for
+from accord_fleet.agents import attempt_name, named_warnings, working_for
 from accord_fleet.breaker import AgentBreaker, BreakerSettings
-from accord_fleet.control import Control
-from accord_fleet.engine import RunSettings
 from accord_fleet.gateway.limiter import KeyLimits, KeyWait, LocalLimiter
 from accord_fleet.gateway.providers import Provider
-from accord_fleet.guards import open_guards
-from accord_fleet.progress.lines import LineProgress
-from accord_fleet.types.agent import AgentSpec
+from accord_fleet.machine import open_guards
+from accord_fleet.plan import RunSettings
+from accord_fleet.progress import LineProgress
+from accord_fleet.run import Control
+from accord_fleet.types import AgentSpec
 from fleet.running import outcomes, raw, task
 from fleet.simulated_time import run_simulated
 from fleet.test_breaker import AGENT, FAILED, result

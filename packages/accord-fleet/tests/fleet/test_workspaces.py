@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from accord_fleet.types.task import Archive, EmptyFolder, Folder, GitRepository, Task, Workspace
-from accord_fleet.workspaces.archive import extract_archive
-from accord_fleet.workspaces.errors import WorkspaceError
+from accord_fleet.scratch import remove_tree
+from accord_fleet.types import Archive, EmptyFolder, Folder, GitRepository, Task, Workspace
+from accord_fleet.workspaces.contents import extract_archive
+from accord_fleet.workspaces.git import WorkspaceError
 from accord_fleet.workspaces.prepare import FolderWorkspaces, PreparedFolder
-from accord_fleet.workspaces.remove import remove_tree
 
 
 class Workspaces:
@@ -369,7 +369,7 @@ def test_what_an_agent_made_read_only_is_removed(tmp_path: Path) -> None:
 def test_read_only_folders_are_removed_without_privileges() -> None:
     code = (
         "import os, tempfile\n"
-        "from accord_fleet.workspaces.remove import remove_tree\n"
+        "from accord_fleet.scratch import remove_tree\n"
         "os.setgid(12345); os.setuid(12345)\n"
         "root = tempfile.mkdtemp(); os.chdir(root)\n"
         "os.makedirs('a/b/c'); open('a/b/c/f', 'w').close(); open('a/b/g', 'w').close()\n"

@@ -30,7 +30,7 @@ GIVEN_AWAITABLES = {
     "accord.transports.http:HttpTransport._guard": "closed at the end of the task",
     "accord_conformance.client.run:ClientRun._guarded": "discard_with",
     "accord_fleet.attempt:_Attempt._connect": "it is awaited at once",
-    "accord_fleet.gateway.http:until_disconnect": "it is awaited at once",
+    "accord_fleet.gateway.gateway:until_disconnect": "it is awaited at once",
     "accord_inspector.talk.live_client:LiveClient.run": "discard_with",
 }
 

@@ -1,4 +1,9 @@
-"""`accord fleet`: run, resume, status, show and report."""
+"""`accord fleet`: run, resume, status, show and report.
+
+Read `commands` first: it has the arguments, options and exit status of each command, and imports
+the rest when a command is called. `run_fleet` begins and resumes runs; `show` prints the status
+of a run and its attempts. Reports are made in `accord_fleet.report`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,7 @@ _COMMANDS = {
 
 
 class _FleetGroup(click.Group):
-    """Imports only the command that is called."""
+    """Imports the commands when one of them is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -26,7 +31,7 @@ class _FleetGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        return import_module(f"accord_fleet.command.{cmd_name}").command
+        return getattr(import_module("accord_fleet.command.commands"), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

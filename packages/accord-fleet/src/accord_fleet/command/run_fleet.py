@@ -1,4 +1,7 @@
-"""Runs a fleet for the command line."""
+"""Runs and resumes a fleet for the command line: `run_fleet` and `resume_fleet`.
+
+Everything that is wrong with the options, agents, tasks or RUN is reported before anything runs.
+"""
 
 from __future__ import annotations
 
@@ -9,39 +12,230 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
 
+from accord.errors import AccordError
+from accord.text.excerpt import one_line
 from accord_fleet.agent_words import agents_from_words, why_not_startable
-from accord_fleet.attempt_names import named_warnings
-from accord_fleet.command.guard_options import GuardOptions, isolation_lines
-from accord_fleet.command.out_folder import why_not_a_run
-from accord_fleet.command.recovered import recovered_lines
-from accord_fleet.control import Control
+from accord_fleet.agents import named_warnings
 from accord_fleet.dataset.dataset import Dataset
+from accord_fleet.dataset.run_file import RUN
 from accord_fleet.dataset.writer import DatasetWriter
-from accord_fleet.engines.choice import engine_for, why_not_usable
-from accord_fleet.engines.ray_lost import ClusterLost
-from accord_fleet.errors import FleetError
-from accord_fleet.guards import secrets_of
-from accord_fleet.interrupts import stopped_by_signals
-from accord_fleet.limit_words import limits_from_words
-from accord_fleet.plan import Plan
-from accord_fleet.progress.choice import progress_for
+from accord_fleet.engines.local import engine_for, why_not_usable
+from accord_fleet.gateway.providers import Provider, providers_of, read_providers
+from accord_fleet.machine import secrets_of
+from accord_fleet.plan import Plan, settings_for
+from accord_fleet.progress import JsonProgress, LineProgress
 from accord_fleet.redaction import why_not_redacted
-from accord_fleet.run import run_plan
-from accord_fleet.run_observer import RunObserver
-from accord_fleet.run_setup import settings_for
-from accord_fleet.tasks.check import check_permissions
-from accord_fleet.tasks.defaults import read_defaults
-from accord_fleet.tasks.read import CheckedTasks, check_tasks
-from accord_fleet.types.task import Permissions
+from accord_fleet.run import Control, RunObserver, run_plan, stopped_by_signals
+from accord_fleet.sandbox.bubblewrap import any_workspace, sandbox_host, why_not_shown
+from accord_fleet.sandbox.settings import SandboxMode, SandboxSettings, why_not_isolated
+from accord_fleet.tasks.read import CheckedTasks, check_permissions, check_tasks
+from accord_fleet.tasks.rows import read_defaults
+from accord_fleet.types import AgentSpec, ClusterLost, FleetError, LimitName, Permissions
 from accord_trace.numbers import counted
+
+# What options mean.
+
+
+class GuardOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the options say."""
+
+    sandbox: SandboxMode = "off"
+    read: tuple[str, ...] = ()
+    allow_hosts: tuple[str, ...] = ()
+    providers: Path | None = None
+
+    def settings(
+        self, agents: Sequence[AgentSpec], *, is_local: bool, out: str | None = None
+    ) -> tuple[SandboxSettings | None, tuple[Provider, ...], list[str]]:
+        """Return the sandbox, the providers, and everything that is wrong with them.
+
+        `out` is the folder of the results. On a cluster, its machines are checked when they start.
+        """
+        errors: list[str] = []
+        sandbox = self._sandbox(errors, is_local=is_local, out=out)
+        errors += why_not_isolated(sandbox, agents)
+        providers: tuple[Provider, ...] = ()
+        try:
+            if self.providers is not None:
+                providers = read_providers(self.providers)
+            names = {agent.name: agent.provider for agent in agents if agent.provider is not None}
+            for provider in providers_of(names, providers).values():
+                if is_local:
+                    provider.key_value(os.environ)
+        except AccordError as error:
+            errors.append(str(error))
+        return sandbox, providers, errors
+
+    def _sandbox(
+        self, errors: list[str], *, is_local: bool, out: str | None
+    ) -> SandboxSettings | None:
+        if self.sandbox == "off" and not self.read and not self.allow_hosts:
+            return None
+        home = os.path.expanduser("~")  # noqa: PTH111  # a text
+        read = tuple(
+            f"~/{path.removeprefix(f'{home}/')}" if path.startswith(f"{home}/") else path
+            for path in self.read  # the shell has expanded `~`; on a cluster the home is another
+        )
+        settings = SandboxSettings(mode=self.sandbox, read=read, allow_hosts=self.allow_hosts)
+        if self.sandbox == "off":
+            option = "--sandbox-read" if self.read else "--sandbox-allow"
+            errors.append(f"{option} needs --sandbox")
+            return settings
+        wrong = settings.errors()
+        errors += wrong
+        if is_local:
+            try:
+                home = sandbox_host().home
+            except AccordError as error:
+                errors.append(str(error))
+            if not wrong:
+                results = None if out is None or "://" in out else os.path.realpath(out)
+                errors += why_not_shown(settings, home, any_workspace(), results)
+        return settings
+
+
+def isolation_lines(sandbox: SandboxSettings | None, *, is_local: bool) -> list[str]:
+    """Return what is isolated and what is not, as lines for the terminal."""
+    if sandbox is None or sandbox.mode == "off":
+        return [
+            "Isolation: each attempt has its own folder and process group. There is no sandbox:"
+            " agents can do what you can (--sandbox)."
+        ]
+    network = {
+        "models": ", ".join(("the model gateway", *sandbox.allow_hosts)) + " only",
+        "no-network": "off",
+        "network": "everything that the machine reaches",
+    }[sandbox.mode]
+    lines = [
+        "Isolation: bubblewrap. Only the workspace is writable; the home and /tmp are private;"
+        f" network: {network}.",
+        "Not limited by cgroups: memory and processes are watched and then ended. Processors are"
+        " not limited.",
+    ]
+    if not is_local:
+        return lines
+    host = sandbox_host()
+    if host.is_root:
+        lines.append("Not isolated: you are root, so the kernel does not limit processes.")
+    if "--disable-userns" not in host.namespaces:
+        lines.append("Not isolated: agents can make user namespaces (bubblewrap before 0.8).")
+    return lines
+
+
+def progress_for(run: str, *, as_json: bool = False) -> RunObserver:
+    """Return what shows a run: JSON on stdout, or a screen or lines on stderr."""
+    if as_json:
+        return JsonProgress(run, sys.stdout)
+    if not sys.stderr.isatty():
+        return LineProgress(run, sys.stderr)
+    # `rich` is needed at a terminal only.
+    from rich.console import Console
+
+    from accord_fleet.progress_screen import ScreenProgress
+
+    console = Console(stderr=True)
+    return ScreenProgress(run, console) if console.is_terminal else LineProgress(run, sys.stderr)
+
+
+_NAMES: tuple[LimitName, ...] = get_args(LimitName)
+_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
+
+
+def limits_from_words(words: Iterable[str]) -> tuple[dict[LimitName, float | None], list[str]]:
+    """Return the limits of words such as `turn_s=60` and `memory_bytes=2g`, and every error."""
+    found: dict[LimitName, float | None] = {}
+    errors: list[str] = []
+    for word in words:
+        try:
+            name, value = _limit(word)
+        except FleetError as error:
+            errors.append(f"--limit {word}: {error}")
+        else:
+            found[name] = value
+    return found, errors
+
+
+def _limit(word: str) -> tuple[LimitName, float | None]:
+    name, equals, text = word.partition("=")
+    if name not in _NAMES or not equals:
+        raise FleetError(f"expected NAME=VALUE with a name of {', '.join(_NAMES)}")
+    text = text.strip().lower()
+    if text == "none":
+        return name, None
+    unit = _UNITS.get(text[-1:], 1) if name.endswith("_bytes") else 1
+    try:
+        value = float(text[:-1] if unit > 1 else text) * unit
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise FleetError(f"expected a number above 0 or `none`, got {text!r}")
+    return name, (value if name in ("turn_s", "wall_s", "cost") else int(value))
+
+
+# What a run that died before it had a plan has left.
+_BEGUN = {"lock", "lock.json", "tasks.jsonl"}
+_NAMED = 3
+
+
+def why_not_a_run(out: str, *, is_new: bool = False) -> str | None:
+    """Return why a run cannot be stored at a path: a file, or a folder with files of others.
+
+    None if it can, or if it is an address. A folder with a run is wrong with `is_new` only: what
+    begins a run refuses it, and says whether it has the same tasks.
+    """
+    scheme, separator, place = out.partition("://")
+    if separator and scheme not in ("file", "local"):
+        return None
+    if not out.strip():
+        return "expected a folder or an address, got nothing"
+    folder = Path(place if separator else out)
+    try:
+        if (folder / RUN).is_file():
+            return f"{out}: expected a new or empty folder, it has a run" if is_new else None
+        names = sorted(os.listdir(folder))  # noqa: PTH208  # names only
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        return f"{out}: expected a folder, it is a file"
+    except OSError as error:
+        return f"{out}: expected a folder that can be read: {error.strerror}"
+    names = [name for name in names if not name.endswith(".tmp")]
+    if not names or ("lock" in names and _BEGUN.issuperset(names)):
+        return None
+    shown = ", ".join(one_line(name, 40) for name in names[:_NAMED])
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"{out}: expected a new or empty folder, it has other files: {shown}{more}"
+
+
+def recovered_lines(dataset: DatasetWriter) -> Iterator[str]:
+    """Yield lines about what is done, and what the run before has left."""
+    found = dataset.recovered
+    total = dataset.plan.total
+    yield f"{len(dataset):,} of {total:,} attempts have a result; {total - len(dataset):,} to run"
+    if found.cancelled:
+        yield f"{found.cancelled:,} cancelled attempts are run again"
+    if found.from_journals:
+        yield f"the run before ended early; {found.from_journals:,} results were recovered"
+    if found.torn:
+        yield f"{found.torn:,} incomplete results were dropped; their attempts are run again"
+    if found.lost:
+        yield (
+            f"{found.lost:,} attempts began and may have changed something outside their workspace;"
+            " they are lost, and repeated only with --repeat-lost"
+        )
+    if found.repeated:
+        yield f"{found.repeated:,} lost attempts are run again"
+    if found.twice:
+        yield f"{found.twice:,} second results of attempts were dropped"
+
 
 _NOT_FINISHED = 3
 _STOPPED = 130

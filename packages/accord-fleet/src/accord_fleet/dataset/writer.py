@@ -1,9 +1,14 @@
-"""Writes the results of a run as they arrive."""
+"""Writes the results and recordings of a run as they arrive.
+
+A `DatasetWriter` holds the lock of its dataset. Outcomes that arrive together are written together,
+and a full disk loses none that was stored before.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
@@ -12,14 +17,12 @@ from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
-from accord_fleet.dataset.errors import DatasetError
-from accord_fleet.dataset.full_disk import parts_that_fit, write_failed
-from accord_fleet.dataset.journal import Journal, open_journal
 from accord_fleet.dataset.lock import Lock, acquire_lock
-from accord_fleet.dataset.recovery import Recovered, recover
+from accord_fleet.dataset.recovery import Recovered, Starts, recover
 from accord_fleet.dataset.run_file import (
     check_same_tasks,
     check_tasks,
@@ -28,15 +31,126 @@ from accord_fleet.dataset.run_file import (
     write_plan,
     write_run,
 )
-from accord_fleet.dataset.segments import Key, Segment, encode_result, fold
-from accord_fleet.dataset.starts import Starts
-from accord_fleet.dataset.storage import Storage, open_storage
-from accord_fleet.dataset.storage_folder import make_private_folder
-from accord_fleet.dataset.traces import store_trace, trace_name_for
-from accord_fleet.dataset.waiting import when_lease_ends
+from accord_fleet.dataset.segments import Journal, Key, Segment, encode_result, fold, open_journal
 from accord_fleet.plan import Plan
-from accord_fleet.types.result import Result
-from accord_fleet.types.task import Task, WorkItem
+from accord_fleet.storage import (
+    DatasetError,
+    DatasetInUse,
+    DatasetWriteFailed,
+    Storage,
+    make_private_folder,
+    open_storage,
+)
+from accord_fleet.types import Result, Task, WorkItem
+
+_LOOK_S = 2.0
+
+
+_T = TypeVar("_T")
+
+
+async def when_lease_ends(
+    open_it: Callable[[], Awaitable[_T]], on_wait: Callable[[str], None]
+) -> _T:
+    """Open a dataset; if a process that may be dead has its lease, wait until the lease ends.
+
+    `on_wait` gets a line that says so. Raises `DatasetInUse` as soon as the lease is renewed: its
+    holder lives.
+    """
+    first: float | None = None
+    while True:
+        try:
+            return await open_it()
+        except DatasetInUse as error:
+            if error.until is None or (first is not None and error.until != first):
+                raise
+            if first is None:
+                first = error.until
+                on_wait(f"{error}; waiting for its end")
+            left = max(0.0, error.until - time.time())
+        await asyncio.sleep(min(left, _LOOK_S))
+
+
+# A full disk.
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def parts_that_fit(journal: Journal, lines: list[bytes]) -> Iterator[list[bytes]]:
+    """Write lines and yield what was written: all at once, or one by one while the disk is full."""
+    if not lines:
+        return
+    try:
+        journal.commit(lines)
+    except OSError as error:
+        if error.errno not in _FULL or len(lines) == 1:
+            raise
+        for line in lines:
+            journal.commit([line])
+            yield [line]
+    else:
+        yield lines
+
+
+def write_failed(address: str, what: str, error: OSError) -> DatasetWriteFailed:
+    """Return the error for what was not written."""
+    reason = error.strerror or str(error)
+    if error.errno in _FULL:
+        reason += "; make space and run `accord fleet resume`"
+    return DatasetWriteFailed(f"{address}: {what}: {reason}", error)
+
+
+# Recordings.
+
+TRACES = "traces"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_GZIP = b"\x1f\x8b"
+
+
+def trace_name(
+    task: str, agent: str, attempt: int, end: str = ".acp.jsonl", *, mark: str = ""
+) -> str:
+    """Return the name of a recording in the dataset; `mark` is that of the lock.
+
+    A folder for each task would take longer to make than the recording to write.
+    """
+    of = f"{_part(task)}.{mark}" if mark else _part(task)
+    return f"{TRACES}/{_part(agent)}-{attempt}/{of}{end}"
+
+
+def trace_name_for(key: tuple[str, str, int], trace: bytes, *, mark: str = "") -> str:
+    """Return the name of a recording with these contents."""
+    return trace_name(*key, _end_of(trace), mark=mark)
+
+
+def store_trace(
+    storage: Storage, key: tuple[str, str, int], trace: Path | bytes, *, mark: str = ""
+) -> str:
+    """Move a finished recording into the dataset, and return its name.
+
+    A recording of the same attempt with the same mark is replaced. Raises `OSError`.
+    """
+    if isinstance(trace, bytes):
+        name = trace_name_for(key, trace, mark=mark)
+        storage.put(name, trace)
+        return name
+    with trace.open("rb") as file:
+        name = trace_name(*key, _end_of(file.read(4)), mark=mark)
+    storage.move_in(trace, name)
+    return name
+
+
+def _end_of(head: bytes) -> str:
+    if head.startswith(_ZSTD):
+        return ".acp.jsonl.zst"
+    return ".acp.jsonl.gz" if head.startswith(_GZIP) else ".acp.jsonl"
+
+
+def _part(name: str) -> str:
+    """Return a part of a path for any name; different names have different parts."""
+    safe = quote(name, safe=" @+=,").strip()
+    return f"%2E{safe[1:]}" if safe.startswith(".") else safe
+
 
 _ROWS_OF_PART = 1000
 _BYTES_OF_PART = 16 * 2**20

@@ -16,24 +16,33 @@ import msgspec
 
 from accord_fleet.attempt import run_attempt
 from accord_fleet.breaker import AgentBreaker, NoBreaker, NodeBreaker, is_start_failure
-from accord_fleet.control import Control
-from accord_fleet.engine import Attempted, RunSettings
-from accord_fleet.engines.ray_cluster import NAMESPACE, Cluster
+from accord_fleet.engines.ray_actors import (
+    OpenAttempts,
+    RayLimiter,
+    RemoteSlot,
+    RunAttempt,
+    Slot,
+    end_slots,
+)
+from accord_fleet.engines.ray_cluster import NAMESPACE, Cluster, Nodes
 from accord_fleet.engines.ray_files import DriverFiles
-from accord_fleet.engines.ray_items import Items, Waiting
-from accord_fleet.engines.ray_limiter import RayLimiter
-from accord_fleet.engines.ray_lost import ClusterLost
-from accord_fleet.engines.ray_room import Room
-from accord_fleet.engines.ray_slot import OpenAttempts, RunAttempt, Slot
-from accord_fleet.engines.ray_slots import RemoteSlot, end_slots
-from accord_fleet.engines.ray_watch import Nodes
-from accord_fleet.errors import AttemptFailed, FleetError
+from accord_fleet.engines.ray_queue import Items, Room, Waiting
 from accord_fleet.gateway.limiter import Limiter
-from accord_fleet.guards import key_limits, say_key_wait
-from accord_fleet.machine import open_machine
-from accord_fleet.types.agent import AgentSpec
-from accord_fleet.types.result import FailedPart, Failure, Result, Status, Times
-from accord_fleet.types.task import WorkItem
+from accord_fleet.machine import key_limits, open_machine, say_key_wait
+from accord_fleet.plan import RunSettings
+from accord_fleet.run import Attempted, Control
+from accord_fleet.types import (
+    AgentSpec,
+    AttemptFailed,
+    ClusterLost,
+    FailedPart,
+    Failure,
+    FleetError,
+    Result,
+    Status,
+    Times,
+    WorkItem,
+)
 
 _log = logging.getLogger("accord.fleet")
 

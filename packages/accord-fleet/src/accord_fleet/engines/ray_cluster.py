@@ -1,4 +1,7 @@
-"""Connects to a Ray cluster, or starts one on this machine."""
+"""Connects to a Ray cluster, or starts one on this machine, and notices when its head is gone.
+
+To a cluster without Accord, the driver sends its own, with what that requires.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,229 @@ import asyncio
 import concurrent.futures
 import contextlib
 import importlib
+import importlib.metadata
 import logging
 import os
 import platform
-from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+import queue
+import threading
+from collections.abc import Callable, Collection, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 import accord
 from accord.installed import install_command
-from accord_fleet.engines.ray_lost import ClusterLost
-from accord_fleet.engines.ray_packages import Found, own_packages, own_requirements, probe
-from accord_fleet.engines.ray_thread import CallThread
-from accord_fleet.engines.ray_watch import Nodes, living_nodes, watch_head
-from accord_fleet.errors import FleetError
+from accord_fleet.plan import RunSettings
+from accord_fleet.types import ClusterLost, FleetError
+
+# Accord on a cluster that has none.
+
+OWN_PACKAGES = ("accord", "accord_trace", "accord_terminal", "accord_coder", "accord_fleet")
+"""What slots and the bundled agents import."""
+
+_DISTRIBUTIONS = tuple(name.replace("_", "-") for name in OWN_PACKAGES)
+# Of these extras, nodes need what the driver has.
+_EXTRAS = ("", "models", "remote", "zstd")
+
+
+class Found(NamedTuple):
+    """What a node has."""
+
+    python: str
+    ray: str
+    accord: str | None
+    missing: list[str]
+    """The requirements that it does not fulfil."""
+
+
+def own_requirements() -> list[str]:
+    """Return what Accord requires of what is installed here, without Ray."""
+    parse: Any = importlib.import_module("packaging.requirements").Requirement  # Ray requires it
+    wanted: dict[str, None] = {}
+    for text in chain.from_iterable(
+        importlib.metadata.requires(name) or () for name in _DISTRIBUTIONS
+    ):
+        requirement = parse(text)
+        if requirement.name in _DISTRIBUTIONS:
+            continue
+        marker = requirement.marker
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in _EXTRAS):
+            continue
+        if requirement.name == "ray" or not _is_installed(requirement.name):
+            continue
+        extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+        wanted[f"{requirement.name}{extras}{requirement.specifier}"] = None
+    return list(wanted)
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def probe(requirements: list[str]) -> Callable[[], Found]:
+    """Return a function that Ray sends by value: the nodes may have no Accord.
+
+    It returns a tuple as `Found`.
+    """
+
+    def found() -> Any:
+        parse: Any = importlib.import_module("packaging.requirements").Requirement
+        try:
+            own = importlib.import_module("accord").__version__
+        except ImportError:
+            own = None
+        missing: list[str] = []
+        for text in requirements:
+            requirement = parse(text)
+            try:
+                version = importlib.metadata.version(requirement.name)
+            except importlib.metadata.PackageNotFoundError:
+                missing.append(text)
+            else:
+                if not requirement.specifier.contains(version, prereleases=True):
+                    missing.append(text)
+        ray = importlib.import_module("ray").__version__
+        python = ".".join(platform.python_version_tuple()[:2])
+        return python, ray, own, missing
+
+    return found
+
+
+def own_packages(missing: list[str]) -> dict[str, Any]:
+    """Return a runtime environment with Accord as it is installed here, and what is missing."""
+    folders = [str(Path(importlib.import_module(name).__path__[0])) for name in OWN_PACKAGES]
+    folders += map(_metadata_folder, _DISTRIBUTIONS)  # names the commands of `accord`
+    environment: dict[str, Any] = {"py_modules": folders}
+    if missing:
+        environment["pip"] = {"packages": missing, "pip_check": False}
+    return environment
+
+
+def _metadata_folder(name: str) -> str:
+    """Return the folder with the metadata of an installed package."""
+    distribution = importlib.metadata.distribution(name)
+    file = next(file for file in distribution.files or () if file.name == "METADATA")
+    return str(Path(str(distribution.locate_file(file))).parent)
+
+
+def with_python(settings: RunSettings, driver: str, here: str) -> RunSettings:
+    """Let agents that run in the driver's Python run in that of this node."""
+    agents = tuple(
+        msgspec.structs.replace(agent, command=(here, *agent.command[1:]))
+        if agent.command[0] == driver
+        else agent
+        for agent in settings.agents
+    )
+    return msgspec.structs.replace(settings, agents=agents)
+
+
+# Calls that may hang.
+
+T = TypeVar("T")
+
+
+class CallThread:
+    """Calls functions one after another, and does not keep the process alive.
+
+    A cluster on this machine ends with the thread that started it (`PR_SET_PDEATHSIG`), so the
+    thread runs until `end`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def submit(self, function: Callable[[], T]) -> concurrent.futures.Future[T]:
+        """Call the function after those that were submitted before."""
+        done: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def call() -> None:
+            if not done.set_running_or_notify_cancel():
+                return
+            try:
+                done.set_result(function())
+            except BaseException as error:  # noqa: BLE001  # the waiting task raises it
+                done.set_exception(error)
+
+        self._calls.put(call)
+        return done
+
+    async def call(self, function: Callable[[], T], seconds: float, what: str) -> T:
+        """Return what the function returns; raise `TimeoutError` when it is late."""
+        done = asyncio.wrap_future(self.submit(function))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await done
+        raise TimeoutError(f"{what}: not finished after {seconds:g} s")
+
+    def end(self) -> None:
+        """End the thread after its calls."""
+        self._calls.put(None)
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+
+
+# Is the head alive, and which nodes does it have?
+
+Nodes = Mapping[str, Mapping[str, float]]
+"""The resources of each node that is alive, by the id of the node."""
+
+_EVERY_S = 2.0
+# Counted by questions: a process that was stopped for an hour has missed one answer.
+_ANSWER_S = 5.0
+_MISSED = 3
+
+
+async def watch_head(ray: Any, label: str, on_nodes: Callable[[Nodes], None]) -> None:
+    """Call the function with the nodes every few seconds.
+
+    Raise `ClusterLost` when the head has not answered for about 15 seconds. That is before Ray
+    itself ends the process, after 60.
+    """
+    # Not a thread of the loop: a question to a dead head hangs, and the loop would wait for it.
+    thread = CallThread("accord-fleet-head")
+    asked: asyncio.Future[Nodes] | None = None
+    missed = 0
+    reason = ""
+    try:
+        while True:
+            if asked is None:
+                asked = asyncio.wrap_future(thread.submit(lambda: living_nodes(ray)))
+            await asyncio.wait([asked], timeout=_ANSWER_S)
+            if asked.done() and asked.exception() is None:
+                on_nodes(asked.result())
+                missed, asked = 0, None
+                await asyncio.sleep(_EVERY_S)
+                continue
+            missed += 1
+            if asked.done():
+                reason = f" ({next(iter(str(asked.exception()).splitlines()), '')})"
+                asked = None
+            if missed == _MISSED:
+                raise ClusterLost(f"cluster {label} was lost: its head does not answer{reason}")
+            if asked is None:
+                await asyncio.sleep(_ANSWER_S)
+    finally:
+        if asked is not None:
+            asked.cancel()
+        thread.end()
+
+
+def living_nodes(ray: Any) -> Nodes:
+    """Return the resources of the nodes that are alive; asks the head."""
+    return {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
+
+
+# The connection.
 
 NAMESPACE = "accord-fleet"
 """The namespace of Ray that has the names of all actors of fleets."""
@@ -33,8 +244,6 @@ _CALL_S = 60.0
 # The server for `ray://` starts a process for each connection, which sometimes crashes at once.
 _CONNECT_TRIES = 3
 _OBJECT_STORE_BYTES = 200 * 2**20
-
-T = TypeVar("T")
 
 
 class Versions(msgspec.Struct, frozen=True):

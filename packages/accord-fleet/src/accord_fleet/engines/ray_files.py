@@ -21,17 +21,16 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from accord_fleet.engines.ray_cluster import ray_module
-from accord_fleet.errors import AttemptFailed
-from accord_fleet.scratch import is_own, scratch_folder
-from accord_fleet.types.task import (
+from accord_fleet.scratch import is_own, remove_tree, scratch_folder
+from accord_fleet.types import (
     Archive,
+    AttemptFailed,
     Folder,
     FunctionGrader,
     GitRepository,
     Task,
     WorkItem,
 )
-from accord_fleet.workspaces.remove import remove_tree
 
 _CHUNK_BYTES = 32 * 2**20
 _COMMAND_S = 600.0

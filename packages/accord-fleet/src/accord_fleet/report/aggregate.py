@@ -8,34 +8,190 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from heapq import heappush, heapreplace
 from itertools import combinations
+from math import exp, log
 
-from accord_fleet.report.cases import PickedCases, read_cases
-from accord_fleet.report.distributions import distributions
-from accord_fleet.report.failures import (
-    REPEATED,
-    FailureCount,
-    failure_kind,
-    failure_message,
-    shown_message,
-)
-from accord_fleet.report.statistics import (
-    clustered_rate,
-    holm,
-    mcnemar_exact,
-    paired_difference,
-)
+from accord_fleet.dataset.dataset import Dataset
 from accord_fleet.report.summary import (
+    REPEATED,
     AgentSummary,
     Case,
     Comparison,
     Distribution,
+    FailureCount,
+    Outcome,
     Report,
     SuccessRate,
+    clustered_rate,
+    failure_kind,
+    failure_message,
+    holm,
+    mcnemar_exact,
     outcome_of,
+    paired_difference,
+    quantile,
+    shown_message,
 )
-from accord_fleet.types.result import Result, Usage
+from accord_fleet.types import Result, Usage
+
+# Distributions with common bins, so that the charts of agents can be compared.
+
+_BINS = 32
+_LOGARITHMIC = 30  # from this ratio of the largest to the smallest positive value
+
+
+def distributions(values: Sequence[array[float]]) -> list[Distribution | None]:
+    """Return the distribution of each array, all with the same bins; None for an empty one."""
+    filled = [array("d", sorted(one)) for one in values]
+    some = [one for one in filled if one]
+    if not some:
+        return [None] * len(values)
+    low, high = min(one[0] for one in some), max(one[-1] for one in some)
+    edges = _edges(low, high)
+    return [_distribution(one, edges) if one else None for one in filled]
+
+
+def _edges(low: float, high: float) -> tuple[float, ...]:
+    if high <= low:
+        return ()
+    if low > 0 and high / low >= _LOGARITHMIC:
+        step = log(high / low) / _BINS
+        middle = [low * exp(step * number) for number in range(1, _BINS)]
+    else:
+        middle = [low + (high - low) * number / _BINS for number in range(1, _BINS)]
+    return (low, *middle, high)
+
+
+def _distribution(ordered: array[float], edges: tuple[float, ...]) -> Distribution:
+    counts = [0] * (len(edges) - 1) if edges else []
+    if counts:
+        place = 0
+        for value in ordered:
+            while place < len(counts) - 1 and value >= edges[place + 1]:
+                place += 1
+            counts[place] += 1
+    return Distribution(
+        count=len(ordered),
+        total=sum(ordered),
+        min=ordered[0],
+        quarter=quantile(ordered, 0.25),
+        median=quantile(ordered, 0.5),
+        three_quarters=quantile(ordered, 0.75),
+        p95=quantile(ordered, 0.95),
+        max=ordered[-1],
+        edges=edges,
+        counts=tuple(counts),
+    )
+
+
+# The attempts that are worth reading: chosen in the first pass, read in the second.
+
+Key = tuple[str, str, int]
+_SHOWN = 10
+_SHOWN_OF_A_KIND = 4
+_SHOWN_KINDS = 12
+_ANSWER, _DIFF = 1200, 3000  # characters
+
+
+class PickedCases:
+    """Chooses the slowest, dearest and failed attempts, and holds only their keys."""
+
+    def __init__(self) -> None:
+        self._slowest: list[tuple[float, int, Key]] = []
+        self._dearest: dict[str, list[tuple[float, int, Key]]] = {}
+        self._failed: list[tuple[str, Key]] = []
+        self._kinds: Counter[str] = Counter()
+
+    def add(self, result: Result, number: int, kind: str | None) -> None:
+        """Consider a result; `number` counts results, `kind` is that of its failure."""
+        _keep(self._slowest, result.times.wall_s, number, result.key)
+        cost = result.usage.cost
+        if cost:
+            heap = self._dearest.setdefault(result.usage.currency or "", [])
+            _keep(heap, cost, number, result.key)
+        if kind is not None:
+            # A few of each kind, so that a common failure does not hide a rare one.
+            seen = self._kinds[kind]
+            if seen < _SHOWN_OF_A_KIND and (seen or len(self._kinds) < _SHOWN_KINDS):
+                self._failed.append((kind, result.key))
+                self._kinds[kind] += 1
+
+    @property
+    def slowest(self) -> list[Key]:
+        """The slowest attempts, the slowest first."""
+        return [key for _, _, key in sorted(self._slowest, reverse=True)]
+
+    @property
+    def failed(self) -> list[Key]:
+        """Failed attempts, a few of each kind."""
+        return [key for _, key in sorted(self._failed, key=lambda one: one[0])]
+
+    def dearest(self, currency: str) -> list[Key]:
+        """Return the attempts that cost most in a currency, the dearest first."""
+        return [key for _, _, key in sorted(self._dearest.get(currency, ()), reverse=True)]
+
+
+def read_cases(
+    results: Iterable[Result], keys: set[Key], tasks: set[str], trace_of: str
+) -> tuple[dict[Key, Case], dict[str, dict[str, Case]]]:
+    """Return the attempts with these keys, and of these tasks the first attempt of each agent.
+
+    `trace_of` is put before the paths of recordings.
+    """
+    found: dict[Key, Case] = {}
+    firsts: dict[str, dict[str, Case]] = {task: {} for task in tasks}
+    for result in results:
+        agents = firsts.get(result.task)
+        if agents is None and result.key not in keys:
+            continue
+        case = _case(result, trace_of)
+        if result.key in keys:
+            found[result.key] = case
+        if agents is not None:
+            before = agents.get(result.agent)
+            if before is None or before.attempt > result.attempt:
+                agents[result.agent] = case
+    return found, firsts
+
+
+def _case(result: Result, trace_of: str) -> Case:
+    outcome: Outcome = outcome_of(result)
+    usage = result.usage
+    return Case(
+        task=result.task,
+        agent=result.agent,
+        attempt=result.attempt,
+        status=result.status,
+        outcome=outcome,
+        reason=failure_message(result, outcome),
+        wall_s=result.times.wall_s,
+        cost=usage.cost,
+        currency=usage.currency,
+        tokens=usage.total_tokens,
+        tool_calls=result.tool_calls,
+        answer=_beginning(result.answer, _ANSWER),
+        diff=_beginning(result.diff, _DIFF),
+        trace=None if result.trace is None else f"{trace_of}{result.trace}",
+    )
+
+
+def _beginning(text: str, length: int) -> str:
+    return (
+        text
+        if len(text) <= length
+        else f"{text[:length]}\n… {len(text) - length:,} more characters"
+    )
+
+
+def _keep(heap: list[tuple[float, int, Key]], value: float, number: int, key: Key) -> None:
+    entry = (value, -number, key)
+    if len(heap) < _SHOWN:
+        heappush(heap, entry)
+    elif entry > heap[0]:
+        heapreplace(heap, entry)
+
 
 _MAX_TAGS = 40
 _MAX_COMPARED = 12  # agents: more make more pairs than a person reads
@@ -366,3 +522,19 @@ def _present(
     cases: dict[tuple[str, str, int], Case], keys: list[tuple[str, str, int]]
 ) -> tuple[Case, ...]:
     return tuple(cases[key] for key in keys if key in cases)
+
+
+def read_report(address: str) -> Report:
+    """Return the report of the dataset at a path or an address, as it is now.
+
+    Raises `DatasetError` if it is not a dataset.
+    """
+    dataset = Dataset.open(address)
+    graded = {task.id for task in dataset.tasks() if task.grader is not None}
+    return report_of(
+        lambda: dataset.results(texts=False),
+        address.rstrip("/"),
+        whole=lambda tasks: dataset.results(tasks=tasks),
+        planned=dataset.plan.total,
+        has_grader=graded.__contains__,
+    )

@@ -15,10 +15,13 @@ from itertools import groupby, starmap
 import msgspec
 
 from accord.text.excerpt import visible
-from accord_fleet.report.charts import histogram, interval_bar
-from accord_fleet.report.summary import AgentSummary, Case, Distribution, Report
-from accord_fleet.report.texts import (
+from accord_fleet.report.summary import (
     OUTCOMES,
+    AgentSummary,
+    Case,
+    Distribution,
+    Interval,
+    Report,
     case_title,
     clear_winner,
     inspect_command,
@@ -32,6 +35,46 @@ from accord_fleet.report.texts import (
     unjudged,
 )
 from accord_trace.numbers import counted, duration
+
+# Charts as SVG: they have shapes only, so that text keeps its size on narrow screens.
+
+_WIDTH, _HEIGHT = 800, 100  # units of the drawing: it fills the width of its place
+
+
+def interval_bar(rate: float, interval: Interval) -> str:
+    """Return a line from 0 to 100 % with the interval and the rate; the text is next to it."""
+    low, high = interval.low * _WIDTH, interval.high * _WIDTH
+    at = rate * _WIDTH
+    quarters = "".join(
+        f'<rect class="axis" x="{_WIDTH * part / 4 - 0.5:.1f}" y="0" width="1" height="24"/>'
+        for part in range(5)
+    )
+    return (
+        f'<svg class="interval" viewBox="-4 0 {_WIDTH + 8} 24" preserveAspectRatio="none" '
+        f'aria-hidden="true">{quarters}'
+        f'<rect class="range" x="{low:.1f}" y="7" width="{max(high - low, 1):.1f}" height="10"/>'
+        f'<rect class="point" x="{at - 3:.1f}" y="2" width="6" height="20"/></svg>'
+    )
+
+
+def histogram(values: Distribution, label: str) -> str:
+    """Return the bars of a distribution; `label` describes them for screen readers."""
+    counts = values.counts or (values.count,)
+    top, step = max(counts), _WIDTH / len(counts)
+    bars: list[str] = []
+    for index, count in enumerate(counts):
+        if not count:
+            continue
+        height = max(_HEIGHT * count / top, 2.0)
+        bars.append(
+            f'<rect class="bar" x="{index * step + step * 0.06:.1f}" '
+            f'y="{_HEIGHT - height:.1f}" width="{step * 0.88:.1f}" height="{height:.1f}"/>'
+        )
+    return (
+        f'<svg class="histogram" viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" '
+        f'role="img" aria-label="{escape(label)}">{"".join(bars)}</svg>'
+    )
+
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _MOST_AGENTS = 200  # rows of a table

@@ -8,8 +8,12 @@ from rich.console import Console
 from rich.text import Text
 
 from accord.text.excerpt import one_line
-from accord_fleet.report.summary import AgentSummary, Case, Comparison, Report, SuccessRate
-from accord_fleet.report.texts import (
+from accord_fleet.report.summary import (
+    AgentSummary,
+    Case,
+    Comparison,
+    Report,
+    SuccessRate,
     case_title,
     clear_winner,
     inspect_command,

@@ -1,13 +1,17 @@
-"""What a sandbox lets an agent reach."""
+"""What a sandbox lets an agent reach, and which agents it cannot isolate."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 from typing import Literal
 
 import msgspec
 
 from accord.errors import AccordError
+from accord.text.excerpt import one_line
+from accord.transports.registry import is_url
+from accord_fleet.types import AgentSpec
 
 SandboxMode = Literal["off", "models", "no-network", "network"]
 """Which network an agent reaches in its sandbox.
@@ -97,3 +101,19 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             if not path.startswith("~/") and not PurePosixPath(path).is_absolute()
         ]
         return errors
+
+
+def why_not_isolated(
+    sandbox: SandboxSettings | None, agents: Iterable[AgentSpec], in_process: Collection[str] = ()
+) -> list[str]:
+    """Return an error for each agent that runs elsewhere, or in this process (`in_process`)."""
+    if sandbox is None or sandbox.mode == "off":
+        return []
+    errors: list[str] = []
+    for agent in agents:
+        if agent.name in in_process:
+            errors.append(f"The sandbox cannot isolate {agent.name}, which runs in this process")
+        elif is_url(agent.command[0]):
+            place = one_line(agent.command[0], 200)
+            errors.append(f"The sandbox cannot isolate {agent.name}, which runs elsewhere: {place}")
+    return errors

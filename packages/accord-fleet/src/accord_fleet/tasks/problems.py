@@ -13,7 +13,7 @@ import msgspec
 
 from accord.text.excerpt import one_line
 from accord.text.lenient_json import is_array, is_object
-from accord_fleet.errors import FleetError
+from accord_fleet.types import FleetError
 
 MOST_SHOWN = 50
 _EXPECTED = re.compile(r"Expected `(?P<expected>[^`]*)`, got `[^`]*`")

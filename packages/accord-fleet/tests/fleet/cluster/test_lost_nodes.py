@@ -14,13 +14,12 @@ import psutil
 import pytest
 
 from accord_fleet import AgentSpec, RayEngine, Resources, Result, Task, Times
-from accord_fleet.control import Control
-from accord_fleet.engine import Attempted, RunSettings
-from accord_fleet.engines.ray_cluster import Cluster
-from accord_fleet.engines.ray_limiter import RayLimiter
-from accord_fleet.engines.ray_watch import living_nodes
+from accord_fleet.engines.ray_actors import RayLimiter
+from accord_fleet.engines.ray_cluster import Cluster, living_nodes
 from accord_fleet.gateway.limiter import KeyLimits
-from accord_fleet.types.task import WorkItem
+from accord_fleet.plan import RunSettings
+from accord_fleet.run import Attempted, Control
+from accord_fleet.types import WorkItem
 
 pytestmark = [
     pytest.mark.slow,

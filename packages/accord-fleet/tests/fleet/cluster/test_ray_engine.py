@@ -32,13 +32,13 @@ from accord_fleet import (
     Task,
     Times,
 )
-from accord_fleet.control import Control
 from accord_fleet.dataset.dataset import Dataset
-from accord_fleet.engine import Attempted, Engine, RunSettings
+from accord_fleet.engines.ray_actors import RayLimiter
 from accord_fleet.engines.ray_cluster import Cluster, Versions
-from accord_fleet.engines.ray_limiter import RayLimiter
 from accord_fleet.gateway.limiter import KeyLimits
-from accord_fleet.types.task import WorkItem
+from accord_fleet.plan import RunSettings
+from accord_fleet.run import Attempted, Control, Engine
+from accord_fleet.types import WorkItem
 from fleet.running import RAW
 
 pytestmark = [

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from accord_fleet import AgentSpec, Failure, RayEngine, Resources, Result, Task, Times
-from accord_fleet.control import Control
-from accord_fleet.engine import Attempted, RunSettings
 from accord_fleet.gateway.providers import Provider
-from accord_fleet.types.task import WorkItem
+from accord_fleet.plan import RunSettings
+from accord_fleet.run import Attempted, Control
+from accord_fleet.types import WorkItem
 from fleet.running import RAW
 
 pytestmark = [

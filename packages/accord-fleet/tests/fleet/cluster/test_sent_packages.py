@@ -18,11 +18,11 @@ import msgspec
 import pytest
 
 from accord_fleet import AgentSpec, RayEngine, Result, Task, Times
-from accord_fleet.control import Control
 from accord_fleet.dataset.dataset import Dataset
-from accord_fleet.engine import Attempted, RunSettings
-from accord_fleet.engines.ray_packages import own_packages, own_requirements, probe, with_python
-from accord_fleet.types.task import WorkItem
+from accord_fleet.engines.ray_cluster import own_packages, own_requirements, probe, with_python
+from accord_fleet.plan import RunSettings
+from accord_fleet.run import Attempted, Control
+from accord_fleet.types import WorkItem
 from fleet.cluster.conftest import RayCluster, running_cluster
 
 pytestmark = [

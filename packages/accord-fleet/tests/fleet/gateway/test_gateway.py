@@ -12,12 +12,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from accord_fleet.gateway.forward import RetrySettings
-from accord_fleet.gateway.gateway import GatewayAccess, ModelGateway, open_gateway
+from accord_fleet.gateway.gateway import GatewayAccess, ModelGateway, RetrySettings, open_gateway
 from accord_fleet.gateway.limiter import KeyLimits, LocalLimiter
 from accord_fleet.gateway.providers import KNOWN_PROVIDERS, Price, Provider, ProviderError
-from accord_fleet.socket_folder import socket_folder
-from accord_fleet.types.limits import Limits
+from accord_fleet.scratch import socket_folder
+from accord_fleet.types import Limits
 from coder.models.provider import Fails, Reply, Says, SendsBytes, Stalls, serve_provider
 from coder.models.provider import Provider as FakeProvider
 

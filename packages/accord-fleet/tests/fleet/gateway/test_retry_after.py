@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accord_fleet.gateway.retry_after import retry_after_s
+from accord_fleet.gateway.gateway import retry_after_s
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 

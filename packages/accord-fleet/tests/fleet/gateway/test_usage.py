@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord_fleet.gateway.usage import TokenCount, UsageReader
+from accord_fleet.gateway.gateway import TokenCount, UsageReader
 
 ANTHROPIC = {"input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 1}
 

@@ -203,7 +203,7 @@ from pathlib import Path
 try:
     from accord_fleet.sandbox.settings import SandboxError, SandboxSettings
     from fleet.sandboxes import run_inside
-    from accord_fleet.sandbox.host import sandbox_host
+    from accord_fleet.sandbox.bubblewrap import sandbox_host
     sandbox_host()
 except (ImportError, SandboxError) as error:
     sys.exit("skip: %s" % error)

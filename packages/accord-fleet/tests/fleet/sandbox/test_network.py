@@ -12,8 +12,7 @@ import pytest
 from accord_fleet.gateway.gateway import open_gateway
 from accord_fleet.gateway.limiter import LocalLimiter
 from accord_fleet.gateway.providers import KNOWN_PROVIDERS, Provider
-from accord_fleet.sandbox.allow_list import serve_allow_list
-from accord_fleet.sandbox.plan import Exits
+from accord_fleet.sandbox.bubblewrap import Exits, serve_allow_list
 from accord_fleet.sandbox.settings import HostRule, SandboxError, SandboxSettings
 from coder.models.provider import Says, serve_provider
 from fleet.sandboxes import NEEDS_SANDBOX, run_inside

@@ -8,10 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from accord_fleet.sandbox import host as host_module
-from accord_fleet.sandbox.host import SandboxHost, sandbox_host
-from accord_fleet.sandbox.plan import Exits, SandboxPlan, plan_sandbox
-from accord_fleet.sandbox.programs import program_files
+from accord_fleet.sandbox import bubblewrap as host_module
+from accord_fleet.sandbox.bubblewrap import (
+    Exits,
+    SandboxHost,
+    SandboxPlan,
+    plan_sandbox,
+    program_files,
+    sandbox_host,
+)
 from accord_fleet.sandbox.settings import SandboxError, SandboxSettings
 
 HOST = SandboxHost(

@@ -12,12 +12,11 @@ import time
 from pathlib import Path
 
 from accord_fleet import AgentSpec, Resources, Result, Task, Times
-from accord_fleet.control import Control
 from accord_fleet.dataset.run_file import count_tasks
 from accord_fleet.dataset.writer import DatasetWriter
-from accord_fleet.engine import Attempted, RunSettings
 from accord_fleet.engines.ray import RayEngine
-from accord_fleet.plan import Plan, work_items
+from accord_fleet.plan import Plan, RunSettings, work_items
+from accord_fleet.run import Attempted, Control
 
 
 def attempts_of(folder: Path):
