@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
+
+import click
 
 from accord.client.agent_adapter import AuthMethod
 from accord.client.connect import ConnectedAgent
@@ -24,24 +26,131 @@ from accord.errors import (
     TransportError,
     TurnInterrupted,
 )
-from accord.types.mcp import McpServer
+from accord.types.mcp import McpServer, mcp_transport
 from accord.types.session import SelectOption, SessionOption
-from accord_chat.agent_link import AgentLink
-from accord_chat.login import Login
-from accord_chat.model.attachments import Attachment
-from accord_chat.model.folder_files import FolderFiles
-from accord_chat.model.followed import names_file
-from accord_chat.model.prompt_queue import PromptQueue, QueuedPrompt
+from accord_chat.agent_link import AgentLink, Login
+from accord_chat.model.changes import Review, ReviewedHunk, names_file
+from accord_chat.model.conversation import Severity, Timeline
+from accord_chat.model.prompts import Attachment, PromptQueue, QueuedPrompt, prompt_contents
 from accord_chat.model.questions import PermissionQuestion, Question
-from accord_chat.model.review import Review, ReviewedHunk
-from accord_chat.model.timeline import Timeline
+from accord_chat.model.turn_changes import FolderFiles, TurnChanges
 from accord_chat.pace import Pace
-from accord_chat.prompt_contents import prompt_contents
-from accord_chat.session_options import SessionOptions
-from accord_chat.turn_changes import TurnChanges
-from accord_chat.turn_words import end_words, error_words
-from accord_chat.usable_servers import usable_servers
+from accord_chat.sources import SharedSession, Source
 from accord_terminal.toolkit.safe_text import one_line, relative_path
+from accord_terminal.toolkit.session_setup import (
+    apply_session_options,
+    option_values,
+    restore_session_options,
+)
+
+# The options of a session in the chat: those of its setup, and later those that the user saw.
+
+
+class SessionOptions:
+    """What the options of a session have to be when its agent is started again.
+
+    Agents load a session with their default values: one that was read-only could then write.
+    """
+
+    def __init__(self, values: Mapping[str, str | bool] | None) -> None:
+        """`values` are those of the last start of the program."""
+        self._saved = dict(values or {})
+        self._mode_id = ""  # of the option for the mode; not saved
+        self._is_opened = False
+        self.has_lost_mode = False
+        """Whether the mode before could not be set: the agent may do more than the user expects."""
+
+    def values(self, transcript: Transcript) -> dict[str, str | bool]:
+        """Return the values that the user has seen last."""
+        if transcript.mode_option is not None:
+            self._mode_id = transcript.mode_option.id
+        return self._saved | option_values(transcript.options)
+
+    async def prepare(
+        self,
+        session: ClientSession,
+        source: Source,
+        seen: Mapping[str, str | bool],
+        *,
+        is_new: bool,
+    ) -> list[tuple[str, Severity]]:
+        """Set the options of a session that has just been opened; return remarks about it.
+
+        `seen` are the values before. Those of a server or a shared session stay, because other
+        clients may have changed them.
+        """
+        setup, given = source.setup, source.setup.given
+        remarks: list[tuple[str, Severity]] = []
+        if is_new:
+            remarks += await _apply(session, setup.model, setup.mode, setup.options)
+        if not source.is_remote and not isinstance(source, SharedSession):
+            done = await restore_session_options(session, seen, self._mode_id)
+            self._saved |= done.not_set
+            self.has_lost_mode = bool(done.lost_mode)
+            remarks.extend((f"Set again: {text}", "info") for text in done.restored)
+            remarks.extend((f"Not as before: {text}", "warning") for text in done.failed)
+        if not self._is_opened and (seen or not is_new):
+            problems = await _apply(session, given.model, given.mode, given.options)
+            remarks += problems
+            if given.mode is not None:
+                self.has_lost_mode = bool(problems)
+        self._is_opened = True
+        return remarks
+
+
+async def _apply(
+    session: ClientSession, model: str | None, mode: str | None, options: tuple[str, ...]
+) -> list[tuple[str, Severity]]:
+    try:
+        await apply_session_options(session, model=model, mode=mode, options=options)
+    except click.UsageError as error:
+        return [(error.format_message(), "warning")]
+    return []
+
+
+# How a turn has ended, and what failed, as words.
+
+_STOPS = {
+    "cancelled": "Cancelled",
+    "max_tokens": "Stopped: the model's limit of tokens is reached",
+    "max_turn_requests": "Stopped: the limit of requests to the model is reached",
+    "refusal": "The agent refused to continue",
+}
+
+
+def end_words(turn: ClientTurn, seconds: float) -> str:
+    """Return why a turn has ended, unless it is done, how long it took, and its tokens."""
+    reason = turn.stop_reason or "end_turn"
+    parts = [f"{seconds:.0f} s"]
+    if turn.token_usage is not None:
+        parts.append(f"{turn.token_usage.total:,} tokens")
+    words = _STOPS.get(reason, "" if reason == "end_turn" else f"Stopped: {reason}")
+    return " · ".join([words, *parts] if words else parts)
+
+
+def error_words(error: BaseException) -> str:
+    """Return the text of an error for the user."""
+    if isinstance(error, TimeoutError) and not str(error):
+        return "The agent did not respond in time"
+    return str(error) or type(error).__name__
+
+
+# The MCP servers that an agent can use.
+
+
+def usable_servers(
+    agent: ConnectedAgent, servers: Sequence[McpServer], warn: Callable[[str], None]
+) -> list[McpServer]:
+    """Return these servers, and warn of the others: the session is opened without them."""
+    usable: list[McpServer] = []
+    for server in servers:
+        if agent.supports_mcp_server(server):
+            usable.append(server)
+        else:
+            kind = mcp_transport(server)
+            warn(f"Without the MCP server {server.name}: the agent does not support {kind}")
+    return usable
+
 
 CANCEL_S = 30.0  # for the agent to end a cancelled turn; then the turn fails
 MAX_TITLE = 60

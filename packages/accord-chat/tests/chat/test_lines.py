@@ -12,8 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from accord_chat.lines.command_table import COMMANDS, LineCommand, find_command
-from accord_chat.lines.commands import GROUPS
+from accord_chat.lines.commands import COMMANDS, GROUPS, LineCommand, find_command
 from chat.line_chats import AGENT, LinesChat
 from project import ROOT
 

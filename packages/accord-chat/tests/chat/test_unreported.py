@@ -14,9 +14,8 @@ from accord import Agent, Turn
 from accord.client.events import ToolCall
 from accord.transports.base import Transport
 from accord.types.tool_calls import Diff, ToolCallLocation
-from accord_chat import turn_changes
-from accord_chat.model.folder_files import FolderFiles
-from accord_chat.model.unreported import FolderState, changes_between, state_of
+from accord_chat.model import turn_changes
+from accord_chat.model.turn_changes import FolderFiles, FolderState, changes_between, state_of
 from chat.chats import HandAgent, LocalAgent, open_chat
 from project import ROOT
 from raw_peer import RawPeer
