@@ -489,7 +489,7 @@ class LiveSession:
     def _take(self, event: Event) -> None:
         self.timeline.apply(event)
         self._turn_changes.note(event)
-        if isinstance(event, ToolCall) and names_file(event):
+        if isinstance(event, ToolCall) and self._turn_changes.names_file(event):
             self._latest_call = event
         if isinstance(event, ToolCall) and not event.is_open:
             for hunk, verdict, why in self.review.finished(event):

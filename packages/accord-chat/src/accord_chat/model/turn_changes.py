@@ -19,8 +19,9 @@ from typing import Any, cast
 from msgspec import Struct
 
 from accord.client.events import Event, PermissionDecided, ToolCall
+from accord.client.shared_sequence import SharedSequence
 from accord.local.files import is_within, real_path
-from accord.types.tool_calls import Diff
+from accord.types.tool_calls import Diff, ToolContent
 from accord_chat.model.conversation import Timeline
 from accord_terminal.toolkit.safe_text import relative_path
 
@@ -227,6 +228,8 @@ class TurnChanges:
         self._is_too_slow = False
         self._count = 0
         self._named: dict[str, set[str]] = {}  # the paths that a call has named, by its id
+        self._noted: dict[str, ToolCall] = {}  # each call as it was last noted
+        self._with_diff: set[str] = set()  # the calls whose content then had a diff
         self._failed: set[str] = set()  # calls, as those that the user has rejected
         self._rejected: set[str] = set()
 
@@ -238,8 +241,8 @@ class TurnChanges:
                     self._failed.add(call_id)
                 else:
                     self._failed.discard(call_id)
-                if paths := set(_named_paths(event)):
-                    self._named.setdefault(call_id, set()).update(paths)
+                self._note_paths(event, self._noted.get(call_id))
+                self._noted[call_id] = event
             case PermissionDecided(request=request) if request.tool_call is not None:
                 if event.allowed:
                     self._rejected.discard(request.tool_call.id)
@@ -247,6 +250,27 @@ class TurnChanges:
                     self._rejected.add(request.tool_call.id)
             case _:
                 pass
+
+    def _note_paths(self, call: ToolCall, earlier: ToolCall | None) -> None:
+        """Note the paths of a call; of content that was appended, look only at the new parts.
+
+        An agent can send a content of thousands of parts one by one.
+        """
+        start = 0 if earlier is None else _unchanged_parts(call.content, earlier.content)
+        diffs = [part for part in call.content[start:] if isinstance(part, Diff)]
+        if diffs:
+            self._with_diff.add(call.id)
+        elif start == 0:
+            self._with_diff.discard(call.id)
+        paths = {path for diff in diffs for path in (diff.path, *diff.others)}
+        if earlier is None or not _names_same_places(call, earlier):
+            paths.update(_places(call))
+        if paths:
+            self._named.setdefault(call.id, set()).update(paths)
+
+    def names_file(self, call: ToolCall) -> bool:
+        """Return whether a call says where the agent works; it is the one that was noted last."""
+        return bool(call.locations) or call.id in self._with_diff
 
     async def begin(self) -> None:
         """Note how the files are."""
@@ -332,11 +356,29 @@ class TurnChanges:
             return None
 
 
-def _named_paths(call: ToolCall) -> Iterator[str]:
-    """Yield the paths that a tool call names as those of its change."""
-    for part in call.content:
-        if isinstance(part, Diff):
-            yield from (part.path, *part.others)
+def _unchanged_parts(content: Sequence[ToolContent], earlier: Sequence[ToolContent]) -> int:
+    """Return how many parts at the beginning are the earlier ones; 0 if they were replaced.
+
+    A content that was extended is a `SharedSequence`: it has the earlier parts, not copies.
+    """
+    size = len(earlier)
+    if content is earlier:
+        return size
+    if not isinstance(content, SharedSequence) or not 0 < size <= len(content):
+        return 0
+    return size if content[size - 1] is earlier[size - 1] else 0
+
+
+def _names_same_places(call: ToolCall, earlier: ToolCall) -> bool:
+    return (
+        call.kind == earlier.kind
+        and call.locations is earlier.locations
+        and call.raw_input is earlier.raw_input
+    )
+
+
+def _places(call: ToolCall) -> Iterator[str]:
+    """Yield the paths that a tool call names as those of its change, in addition to its diffs."""
     if call.kind not in _READS:
         yield from (place.path for place in call.locations)
     if call.kind in _WRITES:
